@@ -1,0 +1,59 @@
+"""Running code that a model wrote: `python`.
+
+Source: 001 "Code Execution": a restricted environment, a time limit, stdout and stderr fed back.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from interlock.core.errors import Category, SetupError
+from interlock.core.outcome import Outcome
+from interlock.core.specs import ActionSpec, ArgSpec, Effect
+from interlock.core.types import ANY, BOOL, STR, struct
+from interlock.run.context import Context
+from interlock.run.ports import SandboxResult
+
+SESSION = "python"
+"""Under this name the sandbox's variables are kept, base64."""
+
+
+async def python(ctx: Context, code: str) -> Outcome:
+    """Code, in the sandbox; variables live on to the next time. An error fails the action."""
+    if ctx.ports.sandbox is None:
+        raise SetupError("this run has no sandbox", hint='pip install "interlock[sandbox]"')
+    kept = ctx.kept.get(SESSION)
+    session = base64.b64decode(kept) if kept else None
+    timeout = None if ctx.deadline is None else max(0.001, ctx.deadline - ctx.now)
+    done = await ctx.ports.sandbox.run(code, session=session, timeout=timeout)
+    after: dict[str, Any] = {}
+    if done.session is not None:
+        after = {SESSION: base64.b64encode(done.session).decode("ascii")}
+    elif done.session_lost:
+        after = {SESSION: ""}
+    outcome = Outcome(result=_result(done), kept=after)
+    if done.session_lost:
+        outcome = outcome._replace(warnings=("the sandbox's variables were lost; it began anew",))
+    if done.ok:
+        return outcome
+    category = Category.RECOVERABLE
+    failed = Outcome.failed(category, done.error or "the code failed", kind="code")
+    return outcome._replace(ok=False, error=failed.error)
+
+
+def _result(done: SandboxResult) -> dict[str, Any]:
+    return {
+        "value": done.value, "stdout": done.stdout, "stderr": done.stderr, "error": done.error,
+        "session_lost": done.session_lost,
+    }  # fmt: skip
+
+
+ACTIONS = (
+    ActionSpec(
+        "python", python, (ArgSpec("code", "value", STR, required=True, about="An expression that gives the code: `vars.code`."),),
+        result=struct({"value": ANY, "stdout": STR, "stderr": STR, "error": STR, "session_lost": BOOL}, keyed=True),
+        effect=Effect.LOCAL, uses=frozenset({"sandbox"}),
+        about="Runs Python code in the sandbox; what it prints is in the result, its variables live on.",
+    ),
+)  # fmt: skip

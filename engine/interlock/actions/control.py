@@ -1,0 +1,121 @@
+"""Steering a run: `back_off`, `ask_user`, `signal`, `continue_run`, `prune_context`, `nothing`.
+
+Source: 003 "Retry with Exponential Backoff", "Request User Intervention", "Prune Context";
+002 "Emitting Stop Signals", "Overriding Stop Signals with Continuation"; 004 "Optimization
+Strategies".
+"""
+
+from __future__ import annotations
+
+from interlock.core.conversation import prunable, sliding, truncate
+from interlock.core.outcome import Blocked, Outcome
+from interlock.core.reasons import StopSignal
+from interlock.core.specs import ActionSpec, ArgSpec, Effect
+from interlock.core.tokens import estimate_messages
+from interlock.core.types import COUNT, DURATION, FLOAT, FRACTION, STR, struct
+from interlock.run.context import Context
+
+
+def back_off(
+    ctx: Context, base: float = 1.0, factor: float = 2.0, most: float = 300.0
+) -> Outcome | Blocked:
+    """Wait ``base * factor ** errors.retries`` seconds, then forgive the errors in a row."""
+    wait = min(base * factor ** min(ctx.facts.errors.retries, 64), most)
+    if ctx.blocked_until is None and wait > 0:
+        return Blocked(ctx.now + wait, "back-off")
+    if ctx.blocked_until is not None and ctx.blocked_until > ctx.now:
+        return Blocked(ctx.blocked_until, "back-off")  # resumed early: the wait is not over
+    return Outcome(result={"waited": wait}, forgiven=True)
+
+
+def ask_user(ctx: Context, text: str = "") -> Outcome:
+    """Put a question; the wait that follows takes the answer."""
+    return Outcome(result={"question": text}, kept={"ask_user": text})
+
+
+def signal(ctx: Context, reason: str, message: str = "") -> Outcome:
+    """Raise a stop signal. The run stops at the next decision unless a continuation is asked for."""
+    raised = StopSignal(ctx.machine.reason(reason), message, {}, ctx.state.name)
+    return Outcome(result={"reason": reason, "message": message}, signals=(raised,))
+
+
+def continue_run(ctx: Context, times: int = 1) -> Outcome:
+    """Put the pending signals off until the next work, at most so many times in a run."""
+    granted = ctx.facts.run.continuations < times
+    return Outcome(result={"granted": granted}, continued=times)
+
+
+def prune_context(
+    ctx: Context, strategy: str = "sliding", keep_first: int = 2, target: float = 0.5,
+    system_tokens: int = 0, response_tokens: int = 0,
+) -> Outcome:  # fmt: skip
+    """Shorten the conversation; a call and its replies stay together."""
+    count = ctx.ports.tokenizer.count if ctx.ports.tokenizer is not None else estimate_messages
+    messages = ctx.messages.whole()
+    before = count(messages)
+    window = ctx.facts.usage.context_window or before
+    budget = max(0, int(window * target) - system_tokens - response_tokens)
+    if strategy == "truncate":
+        kept = truncate(messages, budget, count)
+    else:
+        kept = sliding(messages, budget, count, first=keep_first)
+    after = count(kept)
+    result = {"before": before, "after": after, "removed": len(messages) - len(kept)}
+    if len(kept) == len(messages):
+        return Outcome(result=result, prunable=False)
+    return Outcome(
+        result=result,
+        rewrite=tuple(kept),
+        context_tokens=after + system_tokens,
+        prunable=prunable(kept),
+    )
+
+
+def nothing(ctx: Context) -> Outcome:
+    """Nothing."""
+    return Outcome()
+
+
+ACTIONS = (
+    ActionSpec(
+        "back_off", back_off, (
+            ArgSpec("base", "duration", DURATION, about="The first wait; default 1s."),
+            ArgSpec("factor", "value", FLOAT, about="Each further wait is so many times longer; default 2."),
+            ArgSpec("most", "duration", DURATION, about="The longest wait; default 5m."),
+        ),
+        result=struct({"waited": FLOAT}, keyed=True), work=False, effect=Effect.PURE, suspends=False,
+        changes=frozenset({"errors.consecutive", "errors.retries"}),
+        about="Waits base · factor^retries, then clears `errors.consecutive` and adds one to `errors.retries`.",
+    ),
+    ActionSpec(
+        "ask_user", ask_user, (ArgSpec("text", "text", STR, about="The question; default: the wait's own."),),
+        result=struct({"question": STR}, keyed=True), work=False, effect=Effect.PURE, suspends=False,
+        about="Puts the question of the wait that follows.",
+    ),
+    ActionSpec(
+        "signal", signal, (
+            ArgSpec("reason", "name", STR, required=True, names="reason", about="The stop reason."),
+            ArgSpec("message", "text", STR, about="What to say with it."),
+        ),
+        work=False, effect=Effect.PURE, suspends=False, changes=frozenset({"signals.*"}),
+        about="Raises a stop signal.",
+    ),
+    ActionSpec(
+        "continue_run", continue_run, (ArgSpec("times", "value", COUNT, about="How often in a run; default 1."),),
+        work=False, effect=Effect.PURE, suspends=False, changes=frozenset({"signals.continued", "run.continuations"}),
+        about="Puts the pending stop signals off until the next work action.",
+    ),
+    ActionSpec(
+        "prune_context", prune_context, (
+            ArgSpec("strategy", "enum", STR, choices=("sliding", "truncate"), about="`sliding` keeps the first and the newest messages, `truncate` the newest."),
+            ArgSpec("keep_first", "value", COUNT, about="How many of the first groups `sliding` keeps; default 2."),
+            ArgSpec("target", "value", FRACTION, about="The share of the window to come down to; default 50%."),
+            ArgSpec("system_tokens", "value", COUNT, about="Tokens to keep free for the system message."),
+            ArgSpec("response_tokens", "value", COUNT, about="Tokens to keep free for the reply."),
+        ),
+        result=struct({"before": COUNT, "after": COUNT, "removed": COUNT}, keyed=True),
+        work=False, effect=Effect.PURE, suspends=False, changes=frozenset({"usage.messages", "usage.context_tokens", "usage.prunable"}),
+        about="Shortens the conversation, keeping calls and their replies together.",
+    ),
+    ActionSpec("nothing", nothing, work=False, effect=Effect.PURE, suspends=False, about="Does nothing: for sketches."),
+)  # fmt: skip

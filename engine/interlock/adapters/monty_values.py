@@ -1,0 +1,174 @@
+"""What comes out of the sandbox, brought down to a size: what was printed, and the last value.
+
+A value arrives from the worker as Python objects that may share their parts: what is a few bytes
+there may be more than the host can hold when it is written out. So nothing here calls `repr` or
+`json` on a container; all is walked with a bound.
+
+Belongs here: values. Never: Monty itself.
+Imported by: adapters.monty
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import math
+from collections.abc import Iterable
+from pathlib import PurePath
+from typing import Any
+
+PRINTED = 65_536
+"""Bytes of stdout, and of stderr, that are kept."""
+VALUE = 65_536
+"""Characters and elements of a value that are kept."""
+DEEPEST = 50
+"""Levels of a value that are kept."""
+
+
+class Printed:
+    """What the code prints, up to `PRINTED` bytes of each stream. The rest is not held."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, list[str]] = {"stdout": [], "stderr": []}
+        self._room = dict.fromkeys(self._texts, PRINTED)
+
+    def write(self, stream: str, text: str) -> None:
+        """Take a piece of text."""
+        room = self._room[stream]
+        if room < 0:
+            return
+        data = text[: room + 1].encode("utf-8", "replace")
+        self._texts[stream].append(data[:room].decode("utf-8", "ignore"))
+        self._room[stream] = room - len(data)
+
+    def text(self, stream: str) -> str:
+        """What was kept, with a note when that is not all."""
+        text = "".join(self._texts[stream])
+        if self._room[stream] >= 0:
+            return text
+        return f"{text}\n… cut here: at most {PRINTED:,} bytes are kept\n"
+
+
+class _TooMuch(Exception):
+    """The value is more than is kept."""
+
+
+def as_json(value: Any) -> Any:
+    """A value of the sandbox as JSON data; its text, cut, when it is no JSON or too much.
+
+    A tuple is a list in JSON; a mapping with keys that are no text, NaN and the like are no JSON.
+    """
+    if isinstance(value, str):
+        return value if len(value) <= VALUE else value[:VALUE] + "…"
+    try:
+        return _Copier().copy(value, 0)
+    except (_TooMuch, TypeError):
+        return text_of(value)
+
+
+class _Copier:
+    """Copies JSON data while there is room for it."""
+
+    def __init__(self) -> None:
+        self._room = VALUE
+
+    def copy(self, value: Any, depth: int) -> Any:
+        """The value as plain data. `TypeError`: it is no JSON."""
+        self._room -= 1 + (len(value) if isinstance(value, str) else 0)
+        if self._room < 0 or depth > DEEPEST:
+            raise _TooMuch
+        kind: type[Any] = type(value)
+        if issubclass(kind, (list, tuple)):
+            return [self.copy(v, depth + 1) for v in value]
+        if issubclass(kind, dict):
+            return {self._key(k): self.copy(v, depth + 1) for k, v in value.items()}
+        whole = isinstance(value, int) and value.bit_length() <= 1_024
+        if value is None or whole or isinstance(value, str):
+            return value
+        if isinstance(value, float) and math.isfinite(value):
+            return value
+        raise TypeError(kind.__name__)
+
+    def _key(self, key: object) -> str:
+        if not isinstance(key, str):
+            raise TypeError(type(key).__name__)
+        self._room -= len(key)
+        return key
+
+
+_SAFE = (
+    bool, float, complex, type(None), type(...), type, decimal.Decimal, PurePath,
+    dt.date, dt.time, dt.timedelta, dt.tzinfo,
+)  # fmt: skip
+"""Types whose `repr` is no longer than what they hold."""
+
+
+def text_of(value: Any) -> str:
+    """The text form of a value, cut; time and memory are bounded by what is kept."""
+    writer = _Writer()
+    try:
+        writer.write(value, 0)
+    except _TooMuch:
+        writer.parts.append("…")
+    return "".join(writer.parts)
+
+
+class _Writer:
+    """Writes a value as Python shows it while there is room for it."""
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        self._room = VALUE
+
+    def write(self, value: Any, depth: int) -> None:
+        """Add the text of a value."""
+        kind: type[Any] = type(value)
+        brackets = next((b for t, b in _BRACKETS.items() if issubclass(kind, t)), None)
+        if depth > DEEPEST:
+            self._put("…")
+        elif issubclass(kind, dict):
+            self._items("{", value.items(), "}", depth)
+        elif brackets is not None:
+            self._items(brackets[0], ((v,) for v in value), brackets[1], depth)
+        elif issubclass(kind, BaseException):
+            self._items(f"{kind.__name__}(", ((v,) for v in value.args), ")", depth)
+        elif isinstance(getattr(value, "attributes", None), dict):  # an object of its own class
+            self._items(f"<{value.name} object ", value.attributes.items(), ">", depth)
+        else:
+            self._put(_leaf(value))
+
+    def _items(self, start: str, items: Iterable[tuple[Any, ...]], end: str, depth: int) -> None:
+        self._put(start)
+        for number, item in enumerate(items):
+            if number:
+                self._put(", ")
+            self.write(item[0], depth + 1)
+            if len(item) > 1:
+                self._put(": ")
+                self.write(item[1], depth + 1)
+        self._put(end)
+
+    def _put(self, text: str) -> None:
+        self.parts.append(text[: max(self._room, 0)])
+        self._room -= len(text)
+        if self._room < 0:
+            raise _TooMuch
+
+
+_BRACKETS: dict[type, tuple[str, str]] = {
+    list: ("[", "]"),
+    tuple: ("(", ")"),
+    set: ("{", "}"),
+    frozenset: ("frozenset({", "})"),
+}
+
+
+def _leaf(value: Any) -> str:
+    if isinstance(value, (str, bytes)):
+        return repr(value[:VALUE])
+    if isinstance(value, int) and value.bit_length() > 10_000:  # too many digits for Python
+        return f"<an int of {value.bit_length():,} bits>"
+    if isinstance(value, (int, *_SAFE)):
+        return repr(value)
+    name = getattr(value, "name", None)  # of the stand-ins for functions and modules
+    return f"<{name if isinstance(name, str) else type(value).__name__}>"

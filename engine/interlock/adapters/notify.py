@@ -1,0 +1,17 @@
+"""Tells people by way of Python's logging: the notifier that every run has."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+_log = logging.getLogger("interlock.notify")
+
+
+class LogNotifier:
+    """Writes each notice to the logger `interlock.notify`, at level INFO."""
+
+    async def notify(self, text: str, data: Mapping[str, Any]) -> None:
+        """Say it."""
+        _log.info(text, extra={"interlock": dict(data)})

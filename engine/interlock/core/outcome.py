@@ -1,0 +1,182 @@
+"""What an action returned.
+
+An `Outcome` says everything that an action changed, so that folding outcomes is all there is
+to a run's state. Actions never change anything else. `Blocked` says that the action is not
+finished: the run pauses and the same action is called again when it is due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from interlock.core.facts import EMPTY, Failure, Task, ToolCall
+from interlock.core.reasons import REASONS, StopReason, StopSignal
+
+Message = Mapping[str, Any]
+"""One message of the conversation in the chat format: ``role``, ``content``, and for the
+assistant ``tool_calls``, for a tool's reply ``tool_call_id`` and ``name``."""
+
+
+class Spent(NamedTuple):
+    """What an action used. Unknown cost is None, never 0."""
+
+    llm_calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float | None = None
+    """USD."""
+    estimated: bool = False
+    """The provider sent no usage; the tokens were estimated."""
+    tools: Mapping[str, int] = EMPTY
+    """Tool calls that were carried out, by tool."""
+
+
+class Reply(NamedTuple):
+    """What a model said."""
+
+    text: str = ""
+    finish_reason: str = "stop"
+    tool_calls: tuple[ToolCall, ...] = ()
+    wants_memory: bool = False
+    model: str = ""
+
+
+NOTHING_SPENT = Spent()
+
+
+class Outcome(NamedTuple):
+    """What came of an action; everything it changed.
+
+    Messages are given as additions (`messages`) or as a whole new conversation (`rewrite`,
+    by pruning and trimming). `changes` maps fact names that the action declares to their new
+    values: ``vars.plan``, ``memory.persona``, ``queue.size``, ``progress.magnitude``.
+    """
+
+    ok: bool = True
+    error: Failure | None = None
+    """Set when `ok` is false."""
+    result: Any = None
+    """JSON data of the type that the action declares."""
+    reply: Reply | None = None
+    messages: tuple[Message, ...] = ()
+    rewrite: tuple[Message, ...] | None = None
+    prompt: tuple[Message, ...] | None = None
+    """Messages for the next model call only, in place of the conversation."""
+    spent: Spent = NOTHING_SPENT
+    tool_errors: tuple[str, ...] = ()
+    """Failures of single tool calls whose text went back to the model."""
+    changes: Mapping[str, Any] = EMPTY
+    queue: tuple[Task, ...] | None = None
+    kept: Mapping[str, Any] = EMPTY
+    """What the action must find again after a resume, by action name: a sandbox session."""
+    signals: tuple[StopSignal, ...] = ()
+    continued: int | None = None
+    """`continue_run`: put the pending signals off, at most so many times."""
+    partial: tuple[str, ...] = ()
+    """Partial results, in order."""
+    warnings: tuple[str, ...] = ()
+    progressed: bool = False
+    """The action reports progress: `progress.stalled_for` begins again."""
+    forgiven: bool = False
+    """`back_off` or a fix: `errors.consecutive` begins again, `errors.retries` rises."""
+    timed_out: bool = False
+    context_tokens: int | None = None
+    """The conversation's size as counted; otherwise it is estimated."""
+    prunable: bool | None = None
+    dropped: tuple[ToolCall, ...] = ()
+    """Calls that the model asked for and that were left out."""
+    unanswered: int = 0
+    """Model calls that were made and gave no reply: a script counts them too."""
+    in_doubt: bool = False
+    """The paid call was begun before a crash; whether it happened is unknown."""
+
+    @classmethod
+    def failed(cls, category: str, message: str, *, kind: str = "", **more: Any) -> Outcome:
+        """An outcome of an action that failed."""
+        return cls(ok=False, error=Failure(str(category), message, "", kind), **more)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data without what was left at its default."""
+        out: dict[str, Any] = {}
+        for name, value, default in zip(self._fields, self, _DEFAULTS, strict=True):
+            if value is not default and value != default:
+                out[name] = _plain(value)
+        return out
+
+    @classmethod
+    def from_dict(
+        cls, data: Mapping[str, Any], reasons: Mapping[str, StopReason] = REASONS
+    ) -> Outcome:
+        """Read back what `to_dict` wrote."""
+        given = dict(data)
+        for name, read in _READ.items():
+            if given.get(name) is not None:
+                given[name] = read(given[name])
+        if "signals" in given:
+            given["signals"] = tuple(StopSignal.from_dict(s, reasons) for s in given["signals"])
+        return cls(**given)
+
+
+class ToolResult(NamedTuple):
+    """What a tool gives back when a text is not all: a tool may return this instead of a value."""
+
+    text: str
+    """What the model reads."""
+    ok: bool = True
+    result: Any = None
+    """JSON data for the record."""
+    changes: Mapping[str, Any] = EMPTY
+    """Memory blocks and other facts that it changed."""
+    partial: tuple[str, ...] = ()
+    signals: tuple[StopSignal, ...] = ()
+
+
+class Blocked(NamedTuple):
+    """The action is not finished: call it again at `until`, or when `on` has happened.
+
+    `until` is in seconds since the epoch; `on` names what is waited for, for people and
+    schedulers: ``back-off``, ``child``, ``in-doubt``.
+    """
+
+    until: float | None = None
+    on: str = ""
+
+
+_DEFAULTS = Outcome()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, StopSignal):
+        return value.to_dict()
+    if isinstance(value, tuple):
+        if hasattr(value, "_fields"):
+            return {
+                n: _plain(v)
+                for n, v in zip(value._fields, value, strict=True)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownArgumentType, reportUnknownMemberType, reportUnknownVariableType]
+                if v is not None and v != () and v is not EMPTY
+            }
+        return [_plain(v) for v in value]  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, Mapping):
+        return {k: _plain(v) for k, v in value.items()}  # pyright: ignore[reportUnknownVariableType]
+    return value
+
+
+def _calls(data: Iterable[Mapping[str, Any]]) -> tuple[ToolCall, ...]:
+    return tuple(ToolCall(**d) for d in data)
+
+
+def _reply(data: Mapping[str, Any]) -> Reply:
+    given = dict(data)
+    given["tool_calls"] = _calls(given.get("tool_calls", ()))
+    return Reply(**given)
+
+
+_READ: dict[str, Any] = {
+    "error": lambda d: Failure(**d),
+    "reply": _reply,
+    "spent": lambda d: Spent(**d),
+    "queue": lambda d: tuple(Task(**t) for t in d),
+    "dropped": _calls,
+    **dict.fromkeys(("messages", "rewrite", "prompt", "tool_errors", "partial", "warnings"), tuple),
+}

@@ -1,0 +1,191 @@
+"""The types of the guard language: what a fact, a limit, a variable or a result is.
+
+A type is a small frozen value. Durations and fractions are floats at run time and types of
+their own here, so that `run.elapsed >= 5` is refused when the file is loaded.
+
+Source: design "language", sections 1 and 3.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+Kind = Literal[
+    "bool",
+    "int",
+    "float",
+    "str",
+    "duration",
+    "fraction",
+    "none",
+    "list",
+    "map",
+    "struct",
+    "enum",
+    "any",
+]
+
+NUMERIC: frozenset[str] = frozenset({"int", "float", "fraction"})
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """What a value is, as far as a guard can know before the run."""
+
+    kind: Kind
+    of: Type | None = None
+    """What the elements of a list or the values of a map are."""
+    fields: tuple[tuple[str, Type], ...] = ()
+    """The fields of a struct, in order."""
+    keyed: bool = False
+    """A struct whose fields are items of a mapping, not attributes."""
+    values: tuple[str, ...] = ()
+    """The words of an enum."""
+    nullable: bool = False
+    nonneg: bool = False
+    """Never below zero: lets products and quotients keep their direction."""
+    grows: bool = False
+    """Never falls during a run: a guard `fact >= bound` over it is a budget."""
+
+    def __str__(self) -> str:
+        text = {
+            "list": f"list[{self.of}]",
+            "map": f"map[{self.of}]",
+            "enum": " | ".join(self.values) or "enum",
+            "struct": "{" + ", ".join(n for n, _ in self.fields) + "}",
+            "none": "None",
+        }.get(self.kind, self.kind)
+        return f"{text} | None" if self.nullable else text
+
+    @property
+    def numeric(self) -> bool:
+        """Whether arithmetic with plain numbers is defined for it."""
+        return self.kind in NUMERIC
+
+    def field(self, name: str) -> Type | None:
+        """The type of a field of a struct, or None."""
+        return next((t for n, t in self.fields if n == name), None)
+
+    def known(self) -> Type:
+        """The same type without None: after an `is not None` test."""
+        return replace(self, nullable=False) if self.nullable else self
+
+    def maybe(self) -> Type:
+        """The same type, or None."""
+        return self if self.nullable else replace(self, nullable=True)
+
+
+BOOL = Type("bool")
+INT = Type("int")
+FLOAT = Type("float")
+STR = Type("str")
+DURATION = Type("duration")
+FRACTION = Type("fraction")
+NONE = Type("none")
+ANY = Type("any")
+COUNT = Type("int", nonneg=True)
+"""A number of things: an int that is never negative."""
+COUNTER = Type("int", nonneg=True, grows=True)
+"""A count that never falls during a run."""
+
+
+def list_of(element: Type) -> Type:
+    """A list whose elements are all of one type."""
+    return Type("list", of=element)
+
+
+def map_of(value: Type) -> Type:
+    """A mapping from strings to values of one type."""
+    return Type("map", of=value)
+
+
+def enum_of(*values: str) -> Type:
+    """One of a few words."""
+    return Type("enum", values=values)
+
+
+def struct(fields: Mapping[str, Type], *, keyed: bool = False, nullable: bool = False) -> Type:
+    """Named fields; `keyed` when the value is a mapping rather than an object."""
+    return Type("struct", fields=tuple(fields.items()), keyed=keyed, nullable=nullable)
+
+
+_SIMPLE = {t.kind: t for t in (BOOL, INT, FLOAT, STR, DURATION, FRACTION, ANY)}
+
+
+def parse_type(text: str) -> Type | None:
+    """The type that a file writes as ``int``, ``list[str]``, ``map[list[float]]``; None if it is none.
+
+    ``list`` and ``map`` alone hold `any`.
+    """
+    text = text.strip()
+    if text in _SIMPLE:
+        return _SIMPLE[text]
+    for kind, make in (("list", list_of), ("map", map_of)):
+        if text == kind:
+            return make(ANY)
+        if text.startswith(kind + "[") and text.endswith("]") and text.count("[") <= 8:
+            inner = parse_type(text[len(kind) + 1 : -1])
+            return make(inner) if inner is not None else None
+    return None
+
+
+def type_of(value: object) -> Type:
+    """The type of a plain value. An empty list or map holds `any`; None is `none`."""
+    if value is None:
+        return NONE
+    if isinstance(value, bool):
+        return BOOL
+    if isinstance(value, int):
+        return INT
+    if isinstance(value, float):
+        return FLOAT
+    if isinstance(value, str):
+        return STR
+    if isinstance(value, (list, tuple)):
+        items = {type_of(v) for v in value}  # pyright: ignore[reportUnknownVariableType]
+        return list_of(items.pop() if len(items) == 1 else ANY)
+    if isinstance(value, Mapping):
+        items = {type_of(v) for v in value.values()}  # pyright: ignore[reportUnknownVariableType]
+        return map_of(items.pop() if len(items) == 1 else ANY)
+    return ANY
+
+
+def accepts(wanted: Type, value: object) -> bool:
+    """Whether a plain value may stand where this type is declared. An int may stand for a float."""
+    if value is None:
+        return wanted.nullable or wanted.kind in ("any", "none")
+    match wanted.kind:
+        case "any":
+            return True
+        case "bool":
+            return isinstance(value, bool)
+        case "int":
+            return isinstance(value, int) and not isinstance(value, bool)
+        case "float" | "duration" | "fraction":
+            return (
+                isinstance(value, (int, float))
+                and not isinstance(value, bool)
+                and not math.isnan(value)
+            )
+        case "str":
+            return isinstance(value, str)
+        case "enum":
+            return value in wanted.values
+        case "list":
+            element = wanted.of or ANY
+            return isinstance(value, (list, tuple)) and all(accepts(element, v) for v in value)  # pyright: ignore[reportUnknownVariableType]
+        case "map":
+            element = wanted.of or ANY
+            return isinstance(value, Mapping) and all(
+                isinstance(k, str) and accepts(element, v)
+                for k, v in value.items()  # pyright: ignore[reportUnknownVariableType]
+            )
+        case "struct":
+            return isinstance(value, Mapping) and all(
+                t.nullable or n in value for n, t in wanted.fields
+            )
+        case "none":
+            return False

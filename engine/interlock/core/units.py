@@ -1,0 +1,90 @@
+"""How quantities are written and read: durations, fractions, numbers.
+
+At run time a duration is a float of seconds and a fraction a float of 1, so that guards are
+plain arithmetic; the types of the language keep them apart (`core.types`).
+
+Source: design "language", sections 1 and 2; the wordings of labels are those of 003.
+"""
+
+from __future__ import annotations
+
+import re
+
+_UNITS = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+_DURATION = re.compile(
+    r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m(?!s))?(?:(\d{1,9}(?:\.\d{1,6})?)s)?(?:(\d{1,9})ms)?",
+    re.ASCII,
+)
+_FRACTION = re.compile(r"\d{1,9}(?:\.\d{1,9})?%", re.ASCII)
+_NUMBER = re.compile(r"[-+]?\d{1,3}(?:_\d{3})+|[-+]?\d{1,18}", re.ASCII)
+
+
+def parse_duration(text: str) -> float | None:
+    """Seconds of ``1d``, ``24h``, ``30m``, ``1h30m``, ``60s``, ``1.5s``, ``250ms``; None if it is none."""
+    match = _DURATION.fullmatch(text)
+    if match is None or not text:
+        return None
+    parts = zip(match.groups(), _UNITS.values(), strict=True)
+    return sum(float(n) * unit for n, unit in parts if n is not None)
+
+
+def parse_fraction(text: str) -> float | None:
+    """0.95 of ``95%``; None if it is none."""
+    return float(text[:-1]) / 100 if _FRACTION.fullmatch(text) else None
+
+
+def parse_number(text: str) -> int | None:
+    """1000000 of ``1_000_000``; None if it is none. Underscores only between groups of three."""
+    return int(text.replace("_", "")) if _NUMBER.fullmatch(text) else None
+
+
+def write_duration(seconds: float) -> str:
+    """The shortest exact text that `parse_duration` reads back, as files write it: ``1h30m``."""
+    if seconds == 0:
+        return "0s"
+    millis = round(seconds * 1000)
+    out: list[str] = []
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)):
+        count, millis = divmod(millis, size)
+        if count:
+            out.append(f"{count}{unit}")
+    return "".join(out) or "0s"
+
+
+def say_duration(seconds: float) -> str:
+    """A duration as labels say it: ``24 hours``, ``30 min``, ``60 s``, ``250 ms``."""
+    if seconds >= 3 * 86_400 and seconds % 86_400 == 0:
+        return f"{seconds / 86_400:.0f} days"
+    if seconds >= 3_600 and seconds % 3_600 == 0:
+        hours = round(seconds / 3_600)
+        return f"{hours} hour" if hours == 1 else f"{hours} hours"
+    if seconds >= 120 and seconds % 60 == 0:
+        return f"{seconds / 60:.0f} min"
+    if seconds >= 1 or seconds == 0:
+        return f"{seconds:.0f} s" if seconds == int(seconds) else f"{seconds:.1f} s"
+    return f"{seconds * 1000:.0f} ms"
+
+
+def say_elapsed(seconds: float) -> str:
+    """A measured time, short: ``3 h 12 min``, ``4 min 10 s``, ``12.3 s``, ``80 ms``."""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+
+
+def say_fraction(value: float) -> str:
+    """A fraction as labels say it: ``95%``, ``2.5%``."""
+    return f"{value * 100:.10g}%"
+
+
+def say_number(value: float) -> str:
+    """A number with thousands separated: ``1,000,000``, ``0.25``."""
+    if isinstance(value, int) or value == int(value):
+        return f"{int(value):,}"
+    return f"{value:,.6g}"

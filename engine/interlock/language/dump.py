@@ -1,0 +1,256 @@
+"""A spec back to plain data: the canonical form of a machine, and its hash.
+
+``load(dump(spec)) == spec``. Comments, order of keys within a mapping and ways of writing a
+quantity are not kept; the order of states, edges, rules and tools is. The hash of the
+canonical form names the machine in journals.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from interlock.core.reasons import StopReason
+from interlock.core.types import Type
+from interlock.core.units import write_duration
+from interlock.language.expression import Expression
+from interlock.language.spec import (
+    Assign,
+    BlockSpec,
+    Edge,
+    Given,
+    LimitSpec,
+    MachineSpec,
+    Rule,
+    Save,
+    StateSpec,
+    VarSpec,
+)
+from interlock.language.template import Template
+
+Data = dict[str, Any]
+
+
+def dump(spec: MachineSpec) -> Data:
+    """The whole file as plain data."""
+    return {"interlock": 1, "machine": spec.name, **_machine(spec)}
+
+
+def canonical(spec: MachineSpec) -> str:
+    """The canonical text: JSON, which is YAML that `load` reads."""
+    return json.dumps(dump(spec), ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+def hash_of(spec: MachineSpec) -> str:
+    """The hash of the canonical text."""
+    return hashlib.sha256(canonical(spec).encode()).hexdigest()
+
+
+def _some(**given: Any) -> Data:
+    """The keys that say something; `with_` and `else_` are the file's `with` and `else`."""
+    return {k.rstrip("_"): v for k, v in given.items() if v not in (None, "", (), {}, [], False)}
+
+
+def _machine(spec: MachineSpec) -> Data:
+    return _some(
+        title=spec.title, about=spec.about, source=spec.source, metadata=dict(spec.metadata),
+        instructions=_text(spec.instructions), model=_model(spec.model), tools=list(spec.tools),
+        memory={n: _block(b) for n, b in spec.memory.items()}, tasks=_tasks(spec.tasks),
+        limits={n: _limit(x) for n, x in spec.limits.items()},
+        vars={n: _var(v) for n, v in spec.vars.items()},
+        define={n: e.text for n, e in spec.define.items()},
+        reasons={n: _reason(spec.reasons[n]) for n in spec.own_reasons},
+        rules=[_rule(r) for r in spec.rules],
+        states={n: _state(s) for n, s in spec.states.items()},
+        machines={n: _machine(m) for n, m in spec.machines.items()},
+        start=spec.start if spec.start_given else "", on_stop=spec.on_stop,
+        on_error=_edge(spec.on_error) if spec.on_error else None,
+        in_doubt=spec.in_doubt if spec.in_doubt != "retry" else "",
+        output=_output(spec.output), agent=spec.agent,
+        ignore=[_some(code=i.code, at=i.at, reason=i.reason) for i in spec.ignore],
+        deviations=[_some(difference=d.difference, reason=d.reason) for d in spec.deviations],
+        renamed=dict(spec.renamed),
+    )  # fmt: skip
+
+
+def _text(value: Template | Expression | None) -> str | None:
+    return None if value is None else value.text
+
+
+def _model(model: Mapping[str, Any]) -> Data:
+    out = dict(model)
+    if isinstance(out.get("timeout"), float):
+        out["timeout"] = write_duration(out["timeout"])
+    return out
+
+
+def _block(block: BlockSpec) -> Any:
+    if block.limit is None and not block.label and block.template is None:
+        return block.value
+    return {
+        "value": block.value,
+        **_some(limit=block.limit, label=block.label, template=_text(block.template)),
+    }
+
+
+def _tasks(tasks: Any) -> Any:
+    return {"file": tasks} if isinstance(tasks, str) else [dict(t) for t in tasks or ()]
+
+
+def _quantity(type: Type, value: Any) -> Any:
+    if value is None or isinstance(value, bool):
+        return value
+    if type.kind == "duration":
+        return write_duration(value)
+    if type.kind == "fraction":
+        return f"{value * 100:.10g}%"
+    return list(value) if isinstance(value, tuple) else value  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+
+
+def _limit(limit: LimitSpec) -> Any:
+    value = _quantity(limit.type, limit.value)
+    return {"type": str(limit.type.known()), "value": value} if limit.typed else value
+
+
+def _var(var: VarSpec) -> Any:
+    value = _plain(_quantity(var.type, var.value))
+    if var.type.kind in ("bool", "int", "float", "str") and not var.type.nullable:
+        return value
+    return {"type": str(var.type), "value": value}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, Mapping):
+        return {k: _plain(v) for k, v in value.items()}  # pyright: ignore[reportUnknownVariableType]
+    return value
+
+
+def _reason(reason: StopReason) -> Data:
+    return {"priority": reason.priority, "forced": reason.forced, "status": reason.status}
+
+
+def _share(value: Expression | float | None) -> Any:
+    return value.text if isinstance(value, Expression) else value
+
+
+def _duration(value: Expression | float | None) -> Any:
+    if isinstance(value, Expression):
+        return value.text
+    return None if value is None else write_duration(value)
+
+
+def _rule(rule: Rule) -> Data:
+    return _some(
+        when=rule.when.text, stop=rule.stop, signal=rule.signal, to=rule.to, at=list(rule.at),
+        before=list(rule.before), message=_text(rule.message), warn_at=_share(rule.warn_at),
+    )  # fmt: skip
+
+
+def _output(output: Any) -> Any:
+    if isinstance(output, Mapping):
+        return {n: e.text for n, e in output.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    return _text(output)
+
+
+def _state(state: StateSpec) -> Data:
+    return _some(
+        label=state.label.text if state.label else None, about=state.about, role=state.role,
+        shape="pill" if state.pill else "", do=state.action.name if state.action else "",
+        with_={n: _given(g) for n, g in state.args.items()},
+        save={s.target: _save(s) for s in state.save},
+        ask=state.ask.text if state.ask else None,
+        of=_text(state.of), cases={e.case: _edge(e) for e in state.edges_of("case")},
+        warn_at=_share(state.warn_at), within=_duration(state.within),
+        when=next((e.when.text for e in state.edges_of("then") if e.when), None),
+        then=_first(state.edges_of("then")), else_=_first(state.edges_of("else")),
+        on=_events(state.edges_of("on")), expired=_first(state.edges_of("expired")),
+        all=list(state.all), next=_next(list(state.edges_of("next"))),
+        failed="next" if state.failed_next else next((e.target for e in state.edges_of("failed")), ""),
+        retry=_retry(state), set=_sets(state.set), status=state.status, stop=state.stop,
+        end=_end(state), allow=list(state.allow) if state.allow is not None else None,
+        in_doubt=state.in_doubt,
+    )  # fmt: skip
+
+
+def _end(state: StateSpec) -> str | None:
+    return None if state.end == "by_reason" and state.stop else state.end
+
+
+def _retry(state: StateSpec) -> Data | None:
+    retry = state.retry
+    if retry is None:
+        return None
+    return {
+        "times": retry.times,
+        "base": write_duration(retry.base),
+        "factor": retry.factor,
+        "on": list(retry.on),
+    }
+
+
+def _given(given: Given) -> Any:
+    return _field(given.value)
+
+
+def _field(value: Any) -> Any:
+    if isinstance(value, (Template, Expression)):
+        return value.text
+    if isinstance(value, Given):
+        return _field(value.value)
+    if isinstance(value, Mapping):
+        return {k: _field(v) for k, v in value.items()}  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, (list, tuple)):
+        return [_field(v) for v in value]  # pyright: ignore[reportUnknownVariableType]
+    return value
+
+
+def _save(save: Save) -> Any:
+    if save.template is not None:
+        text = save.template.text
+    else:
+        text = "result" + "".join(
+            f".{p}" if isinstance(p, str) else f"[{p}]" for p in save.path or ()
+        )
+    return {"append": text} if save.append else text
+
+
+def _sets(assigns: tuple[Assign, ...]) -> Data:
+    out: Data = {}
+    for one in assigns:
+        value = one.value.text if isinstance(one.value, Expression) else _plain(one.value)
+        out[one.target] = {"append": value} if one.append else value
+    return out
+
+
+def _edge(edge: Edge) -> Any:
+    more = _some(
+        label=edge.label.text if edge.label else None, set=_sets(edge.set), stop=edge.stop,
+        data={n: str(t) for n, t in edge.data},
+    )  # fmt: skip
+    if edge.when is not None and edge.role in ("next", "on"):
+        more["when"] = edge.when.text
+    return {"to": edge.target, **more} if more else edge.target
+
+
+def _first(edges: Iterable[Edge]) -> Any:
+    return next((_edge(e) for e in edges), None)
+
+
+def _next(edges: list[Edge]) -> Any:
+    if not edges:
+        return None
+    return _edge(edges[0]) if len(edges) == 1 else [_edge(e) for e in edges]
+
+
+def _events(edges: Iterable[Edge]) -> Data:
+    grouped: dict[str, list[Edge]] = {}
+    for edge in edges:
+        grouped.setdefault(edge.trigger, []).append(edge)
+    return {
+        n: _edge(found[0]) if len(found) == 1 else [_edge(e) for e in found]
+        for n, found in grouped.items()
+    }

@@ -1,0 +1,85 @@
+"""What compiled expressions may call, and what may come out of them.
+
+The whole of the world that the code of an expression sees is `NAMES`, the facts and the oracle.
+
+Numbers stay numbers: a float that is compared or handed out is finite, or `OverflowError`
+(``inf - inf`` would make every comparison silently false); a whole number that is handed out
+has at most 64 bits, so that none grows from step to step.
+
+Imported by:  compile, reading, expression
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import isfinite
+from typing import Any, cast
+
+Oracle = Callable[[str, tuple[Any, ...]], bool]
+"""Answers a registered guard, by its name and arguments."""
+Function = Callable[[Any, Oracle], Any]
+
+GUARD_ERRORS: tuple[type[Exception], ...] = (
+    ArithmeticError,
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+)
+"""What evaluating an expression may raise: division by zero, an empty list, a missing key, a
+value of another type than was declared."""
+
+MAX_ITEMS = 10_000
+
+
+def no_oracle(name: str, _args: tuple[Any, ...], /) -> bool:
+    """Knows no registered guard."""
+    raise LookupError(f"nobody answers for the registered guard `{name}`")
+
+
+def _few(items: Any) -> Any:
+    if len(items) > MAX_ITEMS:
+        raise ValueError(f"a list of {len(items):,} elements; {MAX_ITEMS:,} are allowed")
+    return items
+
+
+def _finite(value: float) -> float:
+    if isfinite(value):
+        return value
+    raise OverflowError("the number is too large")
+
+
+def _whole(value: int) -> int:
+    if -(2**63) <= value < 2**63:
+        return value
+    raise OverflowError("the whole number has more than 64 bits")
+
+
+def alike(left: Any, right: Any) -> bool:
+    """Equality of plain data; a tuple is a list."""
+    return _plain(left) == _plain(right)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in cast("Sequence[Any]", value)]
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in cast("Mapping[str, Any]", value).items()}
+    return value
+
+
+NAMES: dict[str, Any] = {
+    "__builtins__": {},
+    "_any": any,
+    "_all": all,
+    "_sum": sum,
+    "_len": len,
+    "_min": min,
+    "_max": max,
+    "_abs": abs,
+    "_round": round,
+    "_few": _few,
+    "_finite": _finite,
+    "_whole": _whole,
+    "_alike": alike,
+}

@@ -1,0 +1,351 @@
+"""Spec to chart: two live machines, and the tables that `evolve` looks things up in.
+
+A chart is closed once built and shared by all runs and threads. An addition to the file makes
+a new chart and a new hash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache, cached_property
+from typing import Any, NamedTuple
+
+from interlock.core.facts import (
+    Facts,
+    LastFacts,
+    QueueFacts,
+    RunFacts,
+    Task,
+    UsageFacts,
+)
+from interlock.core.position import Position
+from interlock.core.types import BOOL, DURATION
+from interlock.language.expression import Expression, Scope, fuse, parse
+from interlock.language.spec import HIGHEST, RETURN, Assign, MachineSpec, StateSpec
+from interlock.machine.regions import GuardedTransition, LeanEvent, Node, Region, transitions
+from interlock.machine.ways import (
+    ENGINE_ENDS,
+    Way,
+    interrupted,
+    route,
+    ways,
+)
+
+
+class Entry(NamedTuple):
+    """What happens on entering a state, besides counting the visit."""
+
+    status: str
+    set: tuple[Assign, ...]
+    stop: str
+
+
+class Rules(NamedTuple):
+    """The rules that cover one moment, compiled into one function."""
+
+    numbers: tuple[int, ...]
+    all: Callable[[Facts, Any], tuple[Any, ...]]
+
+
+class Warn(NamedTuple):
+    """A share of a budget at which the result warns."""
+
+    id: str
+    guard: Expression
+    fact: str
+    bound: str
+
+
+class Chart:
+    """The compiled machine. `step` and `status` are live; everything else is read only."""
+
+    def __init__(self, spec: MachineSpec, lifecycle: MachineSpec | None = None) -> None:
+        self.spec = spec
+        self.name = spec.name
+        self.handled = handled_states(spec)
+        self.step = _region("state", spec, ways(spec, self.handled))
+        self.status = status_region(lifecycle) if lifecycle is not None else self.step
+        states = spec.states
+        self.resting = frozenset(n for n, s in states.items() if s.rests) | set(ENGINE_ENDS)
+        self.acting = frozenset(n for n, s in states.items() if s.action is not None)
+        self.waiting = frozenset(n for n, s in states.items() if s.job == "wait")
+        self.ends: Mapping[str, str] = {
+            **ENGINE_ENDS, **{n: s.end for n, s in states.items() if s.end is not None},
+        }  # fmt: skip
+        self.entry = {
+            n: Entry(s.status, s.set, s.stop)
+            for n, s in states.items()
+            if s.status or s.set or s.stop
+        }
+        self.joins = {n: join_of(spec, s) for n, s in states.items() if s.all}
+        self.diverting = frozenset(
+            t.source for t in transitions(self.step, "advance") if t.kind in ("failed", "error")
+        )
+        """The states whose failures take another way than their successes."""
+        self.bound = len(self.step.states) + 1
+        """More moves than this without an action is an error that the checker rules out."""
+        self.by_origin: dict[str, GuardedTransition] = {}
+        for t in transitions(self.step):
+            self.by_origin.setdefault(t.origin, t)
+        self._rules = {n: self._covering(n) for n in states}
+        self.before: dict[str, tuple[int, ...]] = {}
+        for number, rule in enumerate(spec.rules):
+            for name in rule.before:
+                self.before[name] = (*self.before.get(name, ()), number)
+        self.warns = _warns(spec)
+        self.time_left = _time_left(spec)
+        """What each time limit leaves, in seconds: it also bounds a long action."""
+
+    # rules ----------------------------------------------------------------------------------
+
+    def rules_at(self, state: str) -> Rules | None:
+        """The rules that are looked at after the action of a state; `before` rules apart."""
+        return self._rules.get(state)
+
+    def _covering(self, state: str) -> Rules | None:
+        rules = self.spec.rules
+        numbers = tuple(
+            n for n, r in enumerate(rules) if not r.before and (not r.at or state in r.at)
+        )
+        return _fused(tuple(rules[n].when for n in numbers), numbers) if numbers else None
+
+    @cached_property
+    def returnable(self) -> Mapping[str, bool]:
+        """For each detour by id: whether it may come back to where it interrupted the run."""
+        return {r.id: self._comes_back(r.to) for r in self.spec.rules if r.kind == "detour"}
+
+    def _comes_back(self, start: str) -> bool:
+        seen, pending = {start}, [start]
+        while pending:
+            for edge in self.spec.states[pending.pop()].edges:
+                if edge.target == RETURN:
+                    return True
+                if edge.target not in seen:
+                    seen.add(edge.target)
+                    pending.append(edge.target)
+        return False
+
+    @cached_property
+    def main(self) -> frozenset[str]:
+        """The states that are reached without a detour."""
+        seen, pending = {self.spec.start}, [self.spec.start]
+        if self.spec.on_error is not None:
+            pending.append(self.spec.on_error.target)
+        while pending:
+            for edge in self.spec.states[pending.pop()].edges:
+                if edge.target != RETURN and edge.target not in seen:
+                    seen.add(edge.target)
+                    pending.append(edge.target)
+        return frozenset(seen)
+
+    @cached_property
+    def interruptible(self) -> Mapping[str, str]:
+        """Where each edge leads that a detour may interrupt, by its id."""
+        out: dict[str, str] = {}
+        for rule in self.spec.rules:
+            if rule.kind == "detour":
+                out |= dict(interrupted(self.spec, rule))
+        return out
+
+    def route(self, reason: str) -> str:
+        """Where a stop for this reason goes when nothing else is said."""
+        return route(self.spec, reason)
+
+    # events ---------------------------------------------------------------------------------
+
+    def event(self, name: str) -> LeanEvent | None:
+        """A trigger of the step machine, or None."""
+        return self.step.events.get(name)  # pyright: ignore[reportReturnType]
+
+    def events_at(self, state: str) -> tuple[str, ...]:
+        """The events that a wait takes, in the file's order."""
+        spec = self.spec.states.get(state)
+        return tuple(dict.fromkeys(e.trigger for e in spec.edges_of("on"))) if spec else ()
+
+    def position(self, run_id: str) -> Position:
+        """Where a new run is, before `start`."""
+        spec = self.spec
+        facts = Facts(
+            run=RunFacts(id=run_id, machine=spec.name, visits=dict.fromkeys(self.step.states, 0)),
+            usage=UsageFacts(
+                calls=dict.fromkeys(spec.tools or spec.registry.tools, 0),
+                context_window=int(spec.model.get("context_window") or 0),
+            ),
+            last=LastFacts(),
+            queue=QueueFacts(),
+            memory={n: b.value for n, b in spec.memory.items()},
+            limits={n: x.value for n, x in spec.limits.items()},
+            vars={n: v.value for n, v in spec.vars.items()},
+        )
+        return Position(spec.start, facts=facts)
+
+    def tasks(self) -> tuple[Task, ...]:
+        """The queue's first tasks, when the file holds them."""
+        tasks = self.spec.tasks
+        return tuple(Task(**t) for t in tasks) if isinstance(tasks, tuple) else ()
+
+
+def status_region(spec: MachineSpec) -> Region:
+    """The live machine of the status region, from its own file."""
+    return _region("status", spec, ways(spec, frozenset()))
+
+
+def _region(attribute: str, spec: MachineSpec, table: list[Way]) -> Region:
+    nodes = [Node(n, spec=s, final=s.job == "end") for n, s in spec.states.items()]
+    if attribute == "state":
+        nodes += [Node(n, final=True) for n in ENGINE_ENDS]
+    region = Region(attribute, nodes, spec.start)
+    for way in table:
+        if way.dest is not None and way.dest in ENGINE_ENDS and attribute != "state":
+            continue
+        region.add(
+            way.trigger, way.source, way.dest, conditions=list(way.guards), origin=way.origin,
+            kind=way.kind, by=way.by, edge=way.edge, rule=way.rule,
+        )  # fmt: skip
+    return region
+
+
+@cache
+def _fused(expressions: tuple[Expression, ...], numbers: tuple[int, ...]) -> Rules:
+    return Rules(numbers, fuse(expressions))
+
+
+def handled_states(spec: MachineSpec) -> frozenset[str]:
+    """The states whose failures the file deals with itself. Source: "language", section 2."""
+    return frozenset(
+        n for n, s in spec.states.items() if s.action is not None and _handles(spec, s)
+    )
+
+
+def _handles(spec: MachineSpec, state: StateSpec) -> bool:
+    if state.failed_next or any(state.edges_of("failed")):
+        return True
+    seen, pending = {state.name}, [state]
+    while pending:
+        here = pending.pop()
+        for edge in here.edges:
+            reads = edge.when.reads if edge.when is not None else frozenset[str]()
+            if here.of is not None:
+                reads |= here.of.reads
+            if any(_about_errors(r) for r in reads):
+                return True
+            after = spec.states.get(edge.target)
+            if after is not None and after.name not in seen and not after.rests:
+                seen.add(after.name)
+                pending.append(after)
+    return False
+
+
+def _about_errors(fact: str) -> bool:
+    return fact.startswith(("last.error", "errors.")) or fact == "last.ok"
+
+
+def join_of(spec: MachineSpec, fork: StateSpec) -> str | None:
+    """The nearest state that no branch can go round once stops are left out; None: there is none.
+
+    A breadth-first walk over what every branch reaches: the join is the first state that lies
+    on all ways from every branch.
+    """
+    names = [b for b in fork.all if b in spec.states]
+    if not names:
+        return None
+    common: set[str] | None = None
+    for name in names:
+        here = _must_pass(spec, name)
+        common = here if common is None else common & here
+    if not common:
+        return None
+    return max(common, key=lambda n: len(_must_pass(spec, n) & common))
+
+
+def _must_pass(spec: MachineSpec, start: str) -> set[str]:
+    """The states that every way from `start` passes, up to where a branch ends: an action, a
+    wait, or a stop (which leaves the branch and does not count).
+    """
+    order: list[str] = []
+    seen = {start}
+    stack = [(start, iter(_onward(spec, start)))]
+    while stack:
+        name, onward = stack[-1]
+        for to in onward:
+            if to not in seen:
+                seen.add(to)
+                stack.append((to, iter(_onward(spec, to))))
+                break
+        else:
+            order.append(name)
+            stack.pop()
+    must: dict[str, set[str]] = {}
+    for name in order:  # children first: branches have no loops, which the checker sees to
+        onward = [must[t] for t in _onward(spec, name) if t in must]
+        must[name] = {name} | (set.intersection(*onward) if onward else set())
+    return must[start]
+
+
+def _onward(spec: MachineSpec, name: str) -> list[str]:
+    state = spec.states[name]
+    if state.rests or _stops(state):
+        return []
+    targets = dict.fromkeys(e.target for e in state.edges if e.target in spec.states)
+    return [t for t in targets if not _stops(spec.states[t])]
+
+
+def _stops(state: StateSpec) -> bool:
+    return bool(state.stop) or state.job == "end"
+
+
+def _warns(spec: MachineSpec) -> dict[str, Warn]:
+    """The `warn_at`s as guards of their own, by the id of their rule or decision."""
+    out: dict[str, Warn] = {}
+    scope = Scope(spec.roots, guards=spec.registry.guards)
+    marked = [(r.id, r.when, r.warn_at) for r in spec.rules]
+    marked += [
+        (n, next((e.when for e in s.edges_of("then")), None), s.warn_at)
+        for n, s in spec.states.items()
+    ]
+    for id, guard, share in marked:
+        if share is None or guard is None or not guard.bounds:
+            continue
+        bound = guard.bounds[0]
+        part = share.text if isinstance(share, Expression) else repr(share)
+        text = f"{bound.fact} >= ({bound.bound_text}) * ({part})"
+        limits = [r for r in guard.reads if r.startswith("limits.") and _may_be_off(spec, r)]
+        text = " and ".join([*(f"{r} is not None" for r in sorted(limits)), text])
+        out[id] = Warn(id, parse(text, scope, want=BOOL), bound.fact, bound.bound_text)
+    return out
+
+
+def _time_left(spec: MachineSpec) -> tuple[Expression, ...]:
+    scope = Scope(spec.roots, guards=spec.registry.guards)
+    guards = [r.when for r in spec.rules] + [e.when for e in spec.edges() if e.when is not None]
+    out: dict[str, Expression] = {}
+    for bound in (b for g in guards for b in g.bounds if b.fact in ("run.elapsed", "run.working")):
+        text = f"({bound.bound_text}) - {bound.fact}"
+        off = [
+            f"limits.{n}"
+            for n, x in spec.limits.items()
+            if x.type.nullable and f"limits.{n}" in bound.bound_text
+        ]
+        if off:  # a limit that is off leaves a hundred years
+            text = (
+                f'{text} if {" and ".join(f"{n} is not None" for n in off)} else duration("36500d")'
+            )
+        out.setdefault(text, parse(text, scope, want=DURATION))
+    return tuple(out.values())
+
+
+def _may_be_off(spec: MachineSpec, read: str) -> bool:
+    limit = spec.limits.get(read.removeprefix("limits."))
+    return limit is not None and limit.type.nullable
+
+
+__all__ = [
+    "HIGHEST",
+    "Chart",
+    "Entry",
+    "Rules",
+    "Warn",
+    "handled_states",
+    "join_of",
+    "status_region",
+]

@@ -1,0 +1,51 @@
+"""A decision: where a run goes on one input, and why.
+
+`evolve` gives one with every position. Without tracing it holds only what it costs nothing to
+hold; with `trace=True` it also holds what was looked at, from which `machine.explain` makes
+the table of every rule and edge. It is recomputed on demand by replay and never stored.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+from interlock.core.facts import Facts
+from interlock.core.reasons import NO_SIGNALS, StopSignals
+from interlock.core.records import Input
+
+
+class Look(NamedTuple):
+    """One moment of a decision: the rules, or the edges of one state, that were looked at."""
+
+    kind: Literal["rules", "edges"]
+    state: str
+    trigger: str
+    facts: Facts
+    rules: tuple[int, ...] = ()
+    taken: str = ""
+    """The origin of what was taken; empty when nothing was."""
+    raised: str = ""
+    oracle: Any = None
+
+
+class Decision(NamedTuple):
+    """Where to go and why."""
+
+    state: str
+    """Where the run was."""
+    input: Input
+    taken: tuple[str, ...] = ()
+    """Ids of the edges and rules that were taken, in order."""
+    path: tuple[str, ...] = ()
+    """The states that were entered, in order."""
+    signals: StopSignals = NO_SIGNALS
+    """Signals that this decision raised."""
+    winner: str = ""
+    """The reason that the run stops for, when it stops here."""
+    warnings: tuple[str, ...] = ()
+    next: str = ""
+    status: str = ""
+    looks: tuple[Look, ...] = ()
+    """What was looked at; only when traced."""
+    opaque: tuple[bool, ...] = ()
+    """What registered guards answered, in order."""

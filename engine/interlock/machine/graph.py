@@ -1,0 +1,168 @@
+"""The live machine as a graph: what pictures, checks and comparisons look at.
+
+Walks `machine.states` and `machine.events` of the live machine, never the spec: what is drawn
+is what runs. Transitions that one edge or rule put on many states carry its id as `origin`.
+
+Node attributes: ``label shape role order origin entry about``. Edge attributes (key: the
+edge's id): ``label order kind origin number``. Rules stand under ``graph["rules"]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import networkx as nx
+
+from interlock.core.facts import Facts
+from interlock.core.units import say_duration
+from interlock.language.expression import Expression, GuardFailed
+from interlock.language.spec import StateSpec
+from interlock.machine.build import Chart
+from interlock.machine.regions import GuardedTransition, LeanEvent, Node, Region, transitions
+
+StateGraph = nx.MultiDiGraph
+
+
+def graph(chart: Chart, *, facts: Facts | None = None, engine: bool = False) -> Any:
+    """The step machine as a `MultiDiGraph`.
+
+    Labels show the limits of `facts`, by default those of the file. `engine` adds what no
+    file wrote: the engine's own ends, and the ways out for a cancel or an unhandled failure.
+    """
+    return region_graph(chart, chart.step, facts or chart.position("").facts, engine=engine)
+
+
+def region_graph(chart: Chart, region: Region, facts: Facts, *, engine: bool = False) -> Any:
+    """A live machine as a graph."""
+    out: Any = nx.MultiDiGraph(
+        name=chart.spec.name, title=chart.spec.title or chart.spec.name,
+        rules=list(_rules(region)) + (list(_ways_out(region)) if engine else []),
+    )  # fmt: skip
+    for order, (name, node) in enumerate(region.states.items()):
+        spec = node.spec if isinstance(node, Node) else None
+        out.add_node(name, order=order, **_node(chart, name, spec, facts))
+    for order, (t, number) in enumerate(_drawn(region)):
+        key = t.origin if t.kind != "return" else f"{t.origin}→{t.dest}"
+        out.add_edge(
+            t.source, t.dest, key=key, order=order, kind=t.kind, origin=t.by, number=number,
+            label=_label(chart, t, facts),
+        )  # fmt: skip
+    return out
+
+
+def _drawn(region: Region) -> Iterator[tuple[GuardedTransition, int | None]]:
+    """Everything but `check`, in the order of the states, with its number of trial."""
+    events: dict[str, LeanEvent] = region.events  # pyright: ignore[reportAssignmentType]
+    for name, node in region.states.items():
+        spec = getattr(node, "spec", None)
+        for trigger, event in events.items():
+            found: list[GuardedTransition] = event.transitions.get(name, [])  # pyright: ignore[reportAssignmentType]
+            if trigger == "check" or not found:
+                continue
+            tried = [t for t in found if t.kind == "advance"]
+            guarded = sum(bool(t.guards) for t in tried)
+            numbered = guarded > 1 and spec is not None and spec.ask is None
+            for t in found:
+                yield t, tried.index(t) + 1 if numbered and t in tried else None
+
+
+def _rules(region: Region) -> Iterator[dict[str, Any]]:
+    seen: set[str] = set()
+    found = [t for t in transitions(region, "check") if t.rule is not None]
+    for t in sorted(found, key=lambda t: int(t.origin.partition(".")[2])):
+        rule = t.rule
+        if rule is None or t.origin in seen:
+            continue
+        seen.add(t.origin)
+        yield {
+            "id": rule.id, "text": rule.when.text, "kind": rule.kind,
+            "reason": rule.stop or rule.signal, "to": t.dest or "", "at": list(rule.at),
+            "before": list(rule.before),
+        }  # fmt: skip
+
+
+def _ways_out(region: Region) -> Iterator[dict[str, Any]]:
+    """Where raised signals lead: a cancel, a signal of a tool, an unhandled failure."""
+    reasons: dict[str, set[str]] = {}
+    for t in transitions(region, "check"):
+        if t.kind == "raised" and t.dest is not None:
+            names = t.guards[0].__name__.removeprefix("raised: ").split(", ")
+            reasons.setdefault(t.dest, set()).update(names)
+    for to, names in reasons.items():
+        yield {
+            "id": f"raised.{to}",
+            "text": "raised: " + ", ".join(sorted(names)),
+            "kind": "stop",
+            "reason": "",
+            "to": to,
+            "at": [],
+            "before": [],
+        }
+
+
+def _node(chart: Chart, name: str, spec: StateSpec | None, facts: Facts) -> dict[str, Any]:
+    if spec is None:
+        role = "stop" if chart.ends.get(name) == "error" else "end"
+        return {
+            "label": name,
+            "shape": "pill",
+            "role": role,
+            "origin": "engine",
+            "entry": False,
+            "about": "the engine's own end",
+        }
+    starts = name == chart.spec.start
+    text = spec.ask or spec.label
+    return {
+        "label": text.show(facts) if text is not None else name,
+        "shape": _shape(spec, starts),
+        "role": _role(spec, starts),
+        "origin": "file",
+        "entry": starts and spec.job != "pass",
+        "about": spec.about,
+    }
+
+
+def _shape(spec: StateSpec, starts: bool) -> str:
+    if spec.job == "decide" or spec.ask is not None:
+        return "diamond"
+    return "pill" if spec.pill or spec.job == "end" or (starts and spec.job == "pass") else "rect"
+
+
+def _role(spec: StateSpec, starts: bool) -> str:
+    if spec.stop:
+        return "completed" if spec.stop == "completed" else "stop"
+    if spec.role:
+        return spec.role
+    if spec.job == "end":
+        return "end"
+    if spec.pill or (starts and spec.job == "pass"):
+        return "start"
+    return "decision" if spec.job == "decide" or spec.ask is not None else "action"
+
+
+def _label(chart: Chart, t: GuardedTransition, facts: Facts) -> str:
+    edge = t.edge
+    if t.kind == "retry":
+        return t.guards[0].__name__
+    if edge is None:
+        return ""
+    if edge.label is not None:
+        return edge.label.show(facts)
+    if edge.role == "expired":
+        return _after(chart.spec.states[edge.source], facts)
+    return {
+        "then": "Yes", "else": "No", "case": edge.case, "on": edge.trigger, "failed": "failed",
+        "error": "failed, not handled",
+    }.get(edge.role, "return" if t.kind == "return" else "")  # fmt: skip
+
+
+def _after(spec: StateSpec, facts: Facts) -> str:
+    within = spec.within
+    if isinstance(within, Expression):
+        try:
+            within = within.value(facts)
+        except GuardFailed:  # known only when the state is entered
+            return f"after {within.text}" if isinstance(within, Expression) else "expired"
+    return "expired" if within is None else f"after {say_duration(within)}"

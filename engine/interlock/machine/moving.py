@@ -1,0 +1,231 @@
+"""The way of one decision: rules, then edges, to the next resting state.
+
+Through deciding and passing states, into forks and out of them, back from detours, to a wait
+or an end. Every state that cannot go on is left with a signal: a run is never stuck.
+
+Imported by: machine.evolve
+Source: design "language", sections 2 (`all`, epilogue), 4 (order, detours), 5 (waits).
+"""
+
+from __future__ import annotations
+
+from interlock.core.reasons import StopSignal
+from interlock.language.expression import Expression
+from interlock.language.spec import HIGHEST
+from interlock.machine.decision import Look
+from interlock.machine.looking import look, warn
+from interlock.machine.regions import GuardedTransition
+from interlock.machine.walk import FAILURES, Walk
+
+
+def settle(walk: Walk) -> None:
+    """Begin a wait or reach an end, where the decision has led to one."""
+    if walk.path:
+        _rest(walk)
+    if walk.cursor.state in walk.chart.ends:
+        _end(walk, walk.chart.ends[walk.cursor.state])
+
+
+def decide(walk: Walk, trigger: str | None, *, rules: bool = True) -> None:
+    """Rules first, then the state's own way, on to the next resting state.
+
+    `trigger` None: a state that rests stays unless `check` fires (start, resume, stop).
+    """
+    walk.trace()
+    if walk.stopping or not look(walk, trigger, general=rules):
+        if trigger is not None:
+            _move(walk, trigger)
+    _onward(walk)
+
+
+def _onward(walk: Walk) -> None:
+    """Through deciding and passing states to where the run rests."""
+    cursor, chart = walk.cursor, walk.chart
+    moves = 0
+    while cursor.state not in chart.resting:
+        moves += 1
+        if moves > chart.bound:
+            message = f"more than {chart.bound} moves without an action"
+            walk.signal(StopSignal(chart.spec.reason("error"), message, {}, cursor.state))
+            walk.leave("error")
+            moves = 0
+        else:
+            _move(walk, "advance")
+
+
+def _move(walk: Walk, trigger: str) -> None:
+    """Take the state's own way; a state that has none is left with a `guard_error`."""
+    cursor, chart = walk.cursor, walk.chart
+    state = cursor.state
+    walk.trace()
+    if state in chart.joins and trigger == "advance" and not walk.diverted:
+        _fork(walk, state)
+        return
+    if state in chart.warns:
+        warn(walk, (state,))
+    walk.aim()
+    taken = _choose_or_leave(walk, trigger)
+    if taken is None or taken.dest is None:
+        return
+    if taken.dest in chart.before and state not in chart.resting and not walk.stopping:
+        if look(walk, trigger, general=False):
+            return
+    cursor.state = taken.dest
+    if taken.kind == "return":
+        _return(walk, taken)
+        return
+    if taken.kind == "retry":
+        walk.attempt += 1
+    cursor.failed = cursor.retrying = False
+    walk.took(taken)
+    walk.enter(taken.dest)
+
+
+def _choose_or_leave(walk: Walk, trigger: str) -> GuardedTransition | None:
+    """The way to take from here; out by `guard_error` when a guard raises or none holds."""
+    cursor = walk.cursor
+    state, event = cursor.state, walk.chart.event(trigger)
+    taken = None
+    try:
+        taken = event.choose(cursor) if event is not None else None
+    except FAILURES as error:
+        guards = (
+            [g.__name__ for t in event.transitions.get(state, ()) for g in t.guards]
+            if event
+            else []
+        )  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType, reportUnknownMemberType]
+        walk.guard_error("` or `".join(guards), error, state)
+    else:
+        if taken is None:
+            message = f"no way on from `{state}` holds"
+            walk.signal(StopSignal(walk.chart.spec.reason("guard_error"), message, {}, state))
+    if walk.looks is not None:
+        origin = taken.origin if taken else ""
+        walk.looks.append(
+            Look("edges", state, trigger, walk.before_move, (), origin, "", walk.oracle)
+        )
+    if taken is None:
+        walk.leave("guard_error")
+    return taken
+
+
+def _return(walk: Walk, taken: GuardedTransition) -> None:
+    """Go on with the edge that a detour interrupted."""
+    cursor = walk.cursor
+    walk.taken.append(taken.origin)
+    *rest, last = walk.returns
+    walk.returns = tuple(rest)
+    cursor.failed = cursor.retrying = False
+    pending, _, attempt = last.partition(":")[2].partition("#")
+    if pending.endswith(".all") and cursor.state in walk.chart.joins:
+        _fork(walk, cursor.state)
+        return
+    edge = walk.chart.by_origin.get(pending)
+    if edge is not None:
+        walk.took(edge)
+    if attempt:
+        walk.attempt = int(attempt) + 1
+    walk.enter(cursor.state)
+
+
+def _fork(walk: Walk, fork: str) -> None:
+    """Walk every branch in one instant, then enter the join or the highest stop."""
+    cursor, chart = walk.cursor, walk.chart
+    join = chart.joins[fork]
+    stops: list[str] = []
+    for number in range(len(chart.spec.states[fork].all)):
+        cursor.state, cursor.branch = fork, number
+        if not _branch(walk, join, stops):
+            return
+    cursor.branch = None
+    if stops:
+        _enter_highest(walk, stops)
+    elif join is not None:
+        walk.enter(join)
+
+
+def _branch(walk: Walk, join: str | None, stops: list[str]) -> bool:
+    """One branch, to the join or to a stop. False when it could not go on."""
+    cursor, chart = walk.cursor, walk.chart
+    for _ in range(chart.bound):
+        walk.trace()
+        taken = _choose_or_leave(walk, "advance")
+        cursor.branch = None
+        if taken is None or taken.dest is None:
+            return False
+        walk.taken.append(taken.origin)
+        cursor.state = taken.dest
+        if taken.dest == join:
+            return True
+        spec = chart.spec.states[taken.dest]
+        if spec.stop or spec.job == "end":
+            stops.append(taken.dest)
+            return True
+        if taken.dest in chart.warns:
+            warn(walk, (taken.dest,))
+        walk.count(taken.dest)
+    walk.leave("error")
+    return False
+
+
+def _enter_highest(walk: Walk, stops: list[str]) -> None:
+    spec = walk.chart.spec
+    names = list(dict.fromkeys(stops))
+    for name in names:
+        reason = spec.states[name].stop
+        if reason and reason != HIGHEST:
+            walk.signal(StopSignal(spec.reason(reason), "", {}, name))
+    # min is stable: equals go by the order of `all`
+    walk.cursor.state = min(
+        names,
+        key=lambda n: spec.reason(spec.states[n].stop).priority if spec.states[n].stop else 99,
+    )
+    walk.enter(walk.cursor.state)
+
+
+def _rest(walk: Walk) -> None:
+    """Come to rest: the clock of a wait begins, a retry waits, a pause asked for happens."""
+    walk.entered_at = walk.input.at
+    walk.wake_at, walk.blocked_on, walk.waited = None, "", None
+    if walk.cursor.state in walk.chart.waiting:
+        _wait(walk)
+    elif walk.cursor.state in walk.chart.ends:
+        return
+    elif walk.retry_in:
+        walk.wake_at, walk.blocked_on = walk.input.at + walk.retry_in, "retry"
+        walk.pause()
+    elif walk.pause_asked:
+        walk.pause_asked = False
+        walk.pause()
+
+
+def _wait(walk: Walk) -> None:
+    state = walk.cursor.state
+    within = walk.chart.spec.states[state].within
+    if isinstance(within, Expression):
+        try:
+            within = within.value(walk.facts, walk.oracle)
+        except FAILURES as error:
+            walk.guard_error(within.text if isinstance(within, Expression) else "", error, state)
+            walk.leave("guard_error")
+            _onward(walk)
+            return
+    walk.wake_at = None if within is None else walk.input.at + within
+    walk.pause()
+
+
+def _end(walk: Walk, word: str) -> None:
+    """Reach an end: its word fixes the status, the highest signal the reason."""
+    spec = walk.chart.spec
+    if not walk.raising.pending:
+        reason = spec.reason(word if word in ("completed", "error") else "unknown")
+        walk.signal(StopSignal(reason, "", {}, walk.cursor.state))
+    top = walk.raising.pending.highest
+    assert top is not None
+    walk.winner = str(top.reason)
+    status = top.reason.status if word == "by_reason" else word
+    walk.facts = walk.facts._replace(signals=walk.facts.signals._replace(status=status))
+    if walk.cursor.status == "paused":
+        walk.resume()
+    walk.fire("complete" if status == "completed" else "fail")
+    walk.stopping = True

@@ -1,0 +1,72 @@
+"""The signals of one decision: what waits, what only informs, what was put off.
+
+Imported by: machine.walk, machine.looking
+Source: 002 "Stop Signals", "ExecutionContinuation"; design "language", sections 4 and 7.
+"""
+
+from __future__ import annotations
+
+from interlock.core.facts import SignalFacts
+from interlock.core.reasons import NO_SIGNALS, StopReason, StopSignal, StopSignals
+
+
+class Raising:
+    """Signals as they are being raised.
+
+    `pending` wait; those named in `soft` came from `signal` rules and are judged by the file's
+    own decisions; `suppressed` were put off by a continuation; `new` were raised just now.
+    """
+
+    __slots__ = ("continued", "new", "pending", "soft", "suppressed")
+
+    def __init__(
+        self, pending: StopSignals, soft: tuple[str, ...], suppressed: StopSignals, continued: bool
+    ) -> None:
+        self.pending = pending
+        self.soft = soft
+        self.suppressed = suppressed
+        self.continued = continued
+        self.new: list[StopSignal] = []
+
+    def add(self, signal: StopSignal, *, soft: bool = False) -> None:
+        """Raise a signal. One for a reason that waits already only hardens it."""
+        reason = signal.reason
+        if any(s.reason == reason for s in self.pending):
+            if not soft and reason in self.soft:
+                self.soft = tuple(r for r in self.soft if r != reason)
+                self.new.append(signal)
+            return
+        self.pending = self.pending.add(signal)
+        self.new.append(signal)
+        if soft:
+            self.soft = (*self.soft, str(reason))
+
+    def suppress(self) -> None:
+        """A continuation takes effect: what waited goes onto the record."""
+        self.suppressed = StopSignals((*self.suppressed, *self.pending))
+        self.pending, self.soft, self.continued = NO_SIGNALS, (), False
+
+    @property
+    def hard(self) -> StopReason | None:
+        """The highest reason that stops by itself; None while a continuation is asked for."""
+        if self.continued or not self.pending:
+            return None
+        hard = [s.reason for s in self.pending if s.reason not in self.soft]
+        return min(hard, key=lambda r: r.priority) if hard else None
+
+    @property
+    def top(self) -> str:
+        """The highest reason of all that wait; empty when none does."""
+        highest = self.pending.highest
+        return "" if highest is None else str(highest.reason)
+
+    def facts(self) -> SignalFacts:
+        """The section of the facts that says so."""
+        highest = self.pending.highest
+        return SignalFacts(
+            len(self.pending),
+            None if highest is None else str(highest.reason),
+            tuple(str(s.reason) for s in self.pending),
+            "completed" if highest is None else highest.reason.status,
+            self.continued,
+        )

@@ -1,0 +1,304 @@
+"""The live machines: `transitions` with lean events and guards that are objects.
+
+A region is a flat `transitions.Machine` without models. What moves is a throwaway cursor that
+is handed to the event; the machine itself is shared by all runs and threads and never changes
+once built. Lean means: no callbacks, no per-call logging, guards called directly. A
+differential test drives the same definition through the stock classes and must see the same
+transitions.
+
+Only door to `transitions`, with `machine.build`. Facts about the library: its guards compare
+with `== True`, import dotted strings and add keys when read; see the tests.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Protocol, cast
+
+from transitions import Machine as StockMachine
+from transitions.core import Condition, Event, State, Transition
+
+from interlock.core.facts import Facts
+from interlock.language.expression import Expression
+from interlock.language.spec import Edge, Rule, StateSpec
+
+logging.getLogger("transitions").setLevel(logging.WARNING)
+
+
+class Answers:
+    """Asks registered Python guards, or repeats what they said, and keeps a list of it."""
+
+    __slots__ = ("ask", "given", "next")
+
+    def __init__(
+        self, ask: Callable[[str, tuple[Any, ...]], bool] | None, given: tuple[bool, ...]
+    ) -> None:
+        self.ask = ask
+        self.given = list(given) if ask is None else list[bool]()
+        self.next = 0
+
+    def __call__(self, name: str, args: tuple[Any, ...]) -> bool:
+        if self.ask is not None:
+            answer = bool(self.ask(name, args))
+            self.given.append(answer)
+            return answer
+        if self.next >= len(self.given):
+            raise LookupError(f"the record holds no answer of guard `{name}`")
+        self.next += 1
+        return self.given[self.next - 1]
+
+    def again(self) -> Answers:
+        """The same answers from the beginning, for saying why: nobody is asked twice."""
+        return Answers(None, tuple(self.given))
+
+
+class Cursor:
+    """What a decision moves: state and status of one run, for as long as one `evolve` takes."""
+
+    __slots__ = (
+        "branch", "facts", "failed", "oracle", "raised", "retrying", "returning", "state",
+        "status", "verdicts",
+    )  # fmt: skip
+
+    def __init__(self, state: str, status: str, facts: Facts, oracle: Answers) -> None:
+        self.state = state
+        self.status = status
+        self.facts = facts
+        self.oracle = oracle
+        self.verdicts: Sequence[bool] = ()
+        self.raised = ""
+        """The highest reason that was raised before this decision's rules."""
+        self.branch: int | None = None
+        self.returning = ""
+        self.retrying = False
+        self.failed = False
+
+
+class Guard(Protocol):
+    """What stands in a transition's conditions. Called with `EventData` by the stock path."""
+
+    __name__: str
+
+    def holds(self, cursor: Cursor) -> bool:
+        """Whether the transition may be taken."""
+        ...
+
+
+class _Guard:
+    __slots__ = ("__name__",)
+
+    def __init__(self, name: str) -> None:
+        self.__name__ = name
+
+    def __call__(self, event_data: Any) -> bool:
+        return self.holds(event_data.model)
+
+    def holds(self, cursor: Cursor) -> bool:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.__name__}>"
+
+
+class Holds(_Guard):
+    """An expression of the file is true."""
+
+    __slots__ = ("expression", "fn")
+
+    def __init__(self, expression: Expression) -> None:
+        super().__init__(expression.text)
+        self.expression = expression
+        self.fn = expression.fn
+
+    def holds(self, cursor: Cursor) -> bool:
+        return self.fn(cursor.facts, cursor.oracle)
+
+
+class Is(_Guard):
+    """An expression of the file has a value."""
+
+    __slots__ = ("expression", "fn", "value")
+
+    def __init__(self, expression: Expression, value: Any) -> None:
+        super().__init__(f"{expression.text} == {value!r}")
+        self.expression = expression
+        self.fn = expression.fn
+        self.value = value
+
+    def holds(self, cursor: Cursor) -> bool:
+        return self.fn(cursor.facts, cursor.oracle) == self.value
+
+
+class RuleHolds(_Guard):
+    """A rule held when all rules were looked at, before `check` was fired."""
+
+    __slots__ = ("expression", "number")
+
+    def __init__(self, expression: Expression, number: int) -> None:
+        super().__init__(expression.text)
+        self.expression = expression
+        self.number = number
+
+    def holds(self, cursor: Cursor) -> bool:
+        return cursor.verdicts[self.number]
+
+
+class Raised(_Guard):
+    """One of these reasons is the highest that was raised other than by a rule."""
+
+    __slots__ = ("reasons",)
+
+    def __init__(self, reasons: Iterable[str]) -> None:
+        self.reasons = frozenset(reasons)
+        super().__init__("raised: " + ", ".join(sorted(self.reasons)))
+
+    def holds(self, cursor: Cursor) -> bool:
+        return cursor.raised in self.reasons
+
+
+class InBranch(_Guard):
+    """This branch of a fork is being walked."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"branch {number + 1}")
+        self.number = number
+
+    def holds(self, cursor: Cursor) -> bool:
+        return cursor.branch == self.number
+
+
+class Returning(_Guard):
+    """The interrupted edge leads there."""
+
+    __slots__ = ("target",)
+
+    def __init__(self, target: str) -> None:
+        super().__init__(f"was going to {target}")
+        self.target = target
+
+    def holds(self, cursor: Cursor) -> bool:
+        return cursor.returning == self.target
+
+
+class Retrying(_Guard):
+    """The action failed with a category that is retried, and an attempt is left."""
+
+    __slots__ = ()
+
+    def holds(self, cursor: Cursor) -> bool:
+        return cursor.retrying
+
+
+class Failed(_Guard):
+    """The action failed."""
+
+    __slots__ = ()
+
+    def holds(self, cursor: Cursor) -> bool:
+        return cursor.failed
+
+
+class GuardCondition(Condition):
+    """A condition that only takes guards: a string would be imported and called."""
+
+    def __init__(self, func: Any, target: bool = True) -> None:
+        if not isinstance(func, _Guard):
+            raise TypeError(f"only a guard may stand in a condition, not {func!r}")
+        super().__init__(func, target)
+
+    def check(self, event_data: Any) -> bool:
+        return bool(cast(_Guard, self.func)(event_data))
+
+
+class GuardedTransition(Transition):
+    """One way on in the live machine: what the picture draws and the run takes.
+
+    `origin` is the id of the edge or rule that it comes from (one rule is on many states);
+    `kind` says what it is; `set` and `stop` happen when it is taken.
+    """
+
+    condition_cls = GuardCondition
+
+    def __init__(
+        self, source: str, dest: str | None, *args: Any, origin: str = "", kind: str = "advance",
+        edge: Edge | None = None, rule: Rule | None = None, by: str = "file", **more: Any,
+    ) -> None:  # fmt: skip
+        super().__init__(source, dest, *args, **more)
+        self.origin = origin
+        self.kind = kind
+        self.edge = edge
+        self.rule = rule
+        self.by = by
+        self.set = edge.set if edge is not None else ()
+        self.stop = edge.stop if edge is not None else ""
+        self.guards: tuple[_Guard, ...] = tuple(cast(Any, c).func for c in self.conditions)
+        self.holds = tuple(g.holds for g in self.guards)
+        self.trigger_is_own = kind not in ("rule", "raised")
+        if self.prepare or self.before or self.after:
+            raise TypeError("callbacks are no part of a machine: effects happen in actions")
+
+
+class LeanEvent(Event):
+    """Fires on a cursor: the first transition whose guards all hold, in order."""
+
+    def choose(self, cursor: Cursor) -> GuardedTransition | None:
+        """The transition that would be taken; nothing moves."""
+        machine = cast(Region, self.machine)
+        # .get: subscripting this defaultdict would add the key and hide a later error
+        for transition in self.transitions.get(getattr(cursor, machine.attribute), ()):
+            for holds in transition.holds:
+                if not holds(cursor):
+                    break
+            else:
+                return transition
+        return None
+
+    def trigger(self, cursor: Cursor) -> GuardedTransition | None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Take the first transition that may be taken; None when there is none."""
+        transition = self.choose(cursor)
+        if transition is not None and transition.dest is not None:
+            setattr(cursor, cast(Region, self.machine).attribute, transition.dest)
+        return transition
+
+
+class Node(State):
+    """A state of the live machine, with what the file says about it (None: the engine's own)."""
+
+    def __init__(self, name: str, *args: Any, spec: StateSpec | None = None, **more: Any) -> None:
+        super().__init__(name, *args, **more)
+        self.spec = spec
+
+
+class Region(StockMachine):
+    """One flat machine. `attribute` is what it moves on a cursor: ``state`` or ``status``."""
+
+    transition_cls = GuardedTransition
+    event_cls = LeanEvent
+    state_cls = Node
+
+    def __init__(self, attribute: str, states: Sequence[Node], initial: str) -> None:
+        self.attribute = attribute
+        super().__init__(
+            model=None, states=list(states), initial=initial, auto_transitions=False,
+            send_event=True, queued=False, model_attribute=attribute, ignore_invalid_triggers=True,
+        )  # fmt: skip
+
+    def add(self, trigger: str, source: str, dest: str | None, **more: Any) -> None:
+        """One transition. States are checked here: the library does so only when it fires."""
+        for name in (source, dest):
+            if name is not None and name not in self.states:
+                raise ValueError(f"no state `{name}` in this machine")
+        if trigger not in self.events:
+            self.events[trigger] = self.event_cls(trigger, self)
+        self.events[trigger].add_transition(self.transition_cls(source, dest, **more))
+
+
+def transitions(region: Region, trigger: str | None = None) -> Iterator[GuardedTransition]:
+    """The live transitions, in the order in which each state tries them."""
+    for name, event in region.events.items():
+        if trigger is None or name == trigger:
+            for found in list(event.transitions.values()):
+                yield from found  # pyright: ignore[reportReturnType]

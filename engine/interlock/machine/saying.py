@@ -1,0 +1,69 @@
+"""Puts guards and their values into words: messages of signals, warnings, explanations.
+
+Imported by: machine.looking, machine.explain
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from interlock.core.facts import Facts
+from interlock.core.types import Type
+from interlock.core.units import say_duration, say_elapsed, say_fraction, say_number
+from interlock.language.expression import Expression
+
+_LONGEST = 60
+
+
+def say_value(value: Any, type: Type | None = None) -> str:
+    """A fact's value as people write it: ``4 min 10 s``, ``95%``, ``1,000,000``, ``off``."""
+    kind = type.kind if type is not None else ""
+    if value is None:
+        return "none"
+    if kind == "duration" and isinstance(value, (int, float)):
+        return say_duration(value) if value == int(value) and value >= 60 else say_elapsed(value)
+    if kind == "fraction" and isinstance(value, (int, float)):
+        return say_fraction(round(value, 4))
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        text = repr(list(value) if isinstance(value, tuple) else value)  # pyright: ignore[reportUnknownArgumentType]
+        return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+    return say_number(value)
+
+
+def type_at(roots: Mapping[str, Type], name: str) -> Type | None:
+    """The type of a dotted fact."""
+    head, *rest = name.split(".")
+    type = roots.get(head)
+    for part in rest:
+        type = None if type is None else (type.field(part) or type.of)
+    return type
+
+
+def say_guard(guard: Expression, facts: Facts, oracle: Any, roots: Mapping[str, Type]) -> str:
+    """Why a guard holds: ``run.steps 50 ≥ 50 limits.steps``, one part for each atom that does."""
+    parts: list[str] = []
+    for reading in guard.readings(facts, oracle):
+        if not reading.holds:
+            continue
+        fact = next((r for r in sorted(guard.reads) if reading.text.startswith(r)), "")
+        type = type_at(roots, fact)
+        if reading.margin is not None or (
+            isinstance(reading.left, (int, float)) and reading.right is not None
+        ):
+            parts.append(
+                f"{reading.text} ({say_value(reading.left, type)} against {say_value(reading.right, type)})"
+            )
+        else:
+            parts.append(reading.text)
+    return "; ".join(parts) or guard.text
+
+
+def fact_value(facts: Facts, name: str) -> Any:
+    """The value of a dotted fact, as plain data."""
+    value: Any = facts
+    for part in name.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else getattr(value, part, None)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    if isinstance(value, tuple):
+        return value._asdict() if hasattr(value, "_asdict") else list(value)  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue, reportUnknownVariableType, reportUnknownArgumentType]
+    return value  # pyright: ignore[reportUnknownVariableType]

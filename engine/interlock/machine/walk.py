@@ -1,0 +1,240 @@
+"""One decision in progress: a throwaway cursor that the live machines move.
+
+A `Walk` holds what `evolve` is building: copies, never the position that it was given. Here
+are its single moves: fire a status trigger, raise a signal, take an edge, enter a state. Rules
+are looked at in `machine.looking`, the way to the next resting state is `machine.moving`'s.
+
+Imported by: machine.looking, machine.moving, machine.evolve
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from interlock.core.errors import StatusError
+from interlock.core.facts import Facts
+from interlock.core.position import Position
+from interlock.core.reasons import NO_SIGNALS, StopSignal, StopSignals
+from interlock.core.records import Input
+from interlock.language.expression import GUARD_ERRORS, Expression, GuardFailed
+from interlock.language.spec import HIGHEST, Assign
+from interlock.machine.build import Chart
+from interlock.machine.decision import Decision, Look
+from interlock.machine.raising import Raising
+from interlock.machine.regions import Answers, Cursor, GuardedTransition, LeanEvent
+from interlock.machine.saving import set_values
+from interlock.machine.ways import END_ERROR
+
+FAILURES = (*GUARD_ERRORS, GuardFailed)
+"""What reading an expression may raise."""
+
+
+class Walk:
+    """See the module. Slots mirror `Position`; `taken`, `path` and `warnings` become the decision."""
+
+    __slots__ = (
+        "attempt", "before_move", "blocked_on", "chart", "cursor", "entered_at", "input", "kept",
+        "looks", "messages", "oracle", "path", "pause_asked", "paused_from", "position", "prompt",
+        "queue", "raising", "retry_in", "returns", "skip", "stopping", "taken", "unhandled",
+        "waited", "wake_at", "warned", "warnings", "winner",
+    )  # fmt: skip
+
+    def __init__(
+        self, chart: Chart, position: Position, input: Input, ask: Any, trace: bool
+    ) -> None:
+        self.chart = chart
+        self.position = position
+        self.input = input
+        self.oracle = Answers(ask, input.opaque)
+        (
+            state, status, self.paused_from, facts, signals, soft, suppressed, self.stopping,
+            self.returns, self.skip, self.attempt, self.entered_at, self.wake_at, self.blocked_on,
+            self.waited, self.pause_asked, self.warned, self.messages, self.prompt, self.queue, self.kept,
+        ) = position  # fmt: skip
+        self.cursor = Cursor(state, status, facts, self.oracle)
+        self.raising = Raising(signals, soft, suppressed, facts.signals.continued)
+        self.taken: list[str] = []
+        self.path: list[str] = []
+        self.warnings: tuple[str, ...] = ()
+        self.winner = ""
+        self.unhandled = False
+        self.retry_in: float | None = None
+        self.looks: list[Look] | None = [] if trace else None
+        self.before_move = facts
+
+    @property
+    def facts(self) -> Facts:
+        """The facts as they are now in this decision."""
+        return self.cursor.facts
+
+    @facts.setter
+    def facts(self, facts: Facts) -> None:
+        self.cursor.facts = facts
+
+    # status ---------------------------------------------------------------------------------
+
+    def fire(self, trigger: str) -> None:
+        """A trigger of the status region. `StatusError` when the table does not have it."""
+        cursor = self.cursor
+        event: LeanEvent | None = self.chart.status.events.get(trigger)  # pyright: ignore[reportAssignmentType]
+        before = cursor.status
+        if event is None or event.trigger(cursor) is None:
+            raise StatusError(f"cannot {trigger}: the run is {before}")
+        self.paused_from = before if trigger == "pause" else ""
+        run = cursor.facts.run._replace(status=cursor.status, paused_from=self.paused_from)
+        cursor.facts = cursor.facts._replace(run=run)
+
+    def pause(self) -> None:
+        """Into `paused`, and the clock of `idle` begins."""
+        self.fire("pause")
+        marks = self.facts.marks
+        self.facts = self.facts._replace(
+            marks=marks._replace(paused_at=max(marks.now, self.input.at))
+        )
+
+    def resume(self) -> None:
+        """Out of `paused`, into whichever status was paused."""
+        self.fire("resume")
+        self.facts = self.facts._replace(marks=self.facts.marks._replace(paused_at=None))
+        self.waited = self.wake_at if self.blocked_on else None
+        self.wake_at, self.blocked_on = None, ""
+
+    # signals --------------------------------------------------------------------------------
+
+    def signal(self, signal: StopSignal, *, soft: bool = False) -> None:
+        """Raise a signal. `soft`: it informs, the file's own decisions judge it."""
+        self.raising.add(signal, soft=soft)
+        self.facts = self.facts._replace(signals=self.raising.facts())
+
+    def suppress(self) -> None:
+        """Work has begun again: what a continuation put off goes onto the record."""
+        self.raising.suppress()
+        self.facts = self.facts._replace(signals=self.raising.facts())
+
+    def go_on(self, times: int) -> None:
+        """Put the pending signals off, unless that was done so often already."""
+        run = self.facts.run
+        if run.continuations < times:
+            self.raising.continued = True
+            run = run._replace(continuations=run.continuations + 1)
+            self.facts = self.facts._replace(run=run, signals=self.raising.facts())
+
+    def guard_error(self, text: str, error: BaseException, where: str) -> None:
+        """A guard or `set` raised: that is never False, it stops the run."""
+        cause = error.cause if isinstance(error, GuardFailed) else error
+        message = f"`{text}` raised {type(cause).__name__}: {cause}"
+        self.signal(StopSignal(self.chart.spec.reason("guard_error"), message, {}, where))
+
+    # moving ---------------------------------------------------------------------------------
+
+    @property
+    def diverted(self) -> bool:
+        """Whether a failed action leads elsewhere than the state's own way."""
+        cursor = self.cursor
+        return cursor.retrying or (cursor.failed and cursor.state in self.chart.diverting)
+
+    def choose(self, trigger: str) -> GuardedTransition | None:
+        """The edge that would be taken, without taking it; None when that cannot be said."""
+        event = self.chart.event(trigger)
+        if event is None:
+            return None
+        self.aim()
+        try:
+            return event.choose(self.cursor)
+        except FAILURES:  # the move itself says so
+            return None
+
+    def aim(self) -> None:
+        """Where `next: return` would go from here."""
+        if self.returns:
+            pending = self.returns[-1].partition(":")[2].partition("#")[0]
+            self.cursor.returning = self.chart.interruptible.get(pending, "")
+
+    def took(self, taken: GuardedTransition) -> None:
+        """A transition has been taken: its `set` and `stop` happen."""
+        self.taken.append(taken.origin)
+        if taken.set:
+            self.assign(taken.set, taken.origin)
+        if taken.stop:
+            self.open(taken.stop, taken.origin)
+
+    def may_detour(self, id: str) -> bool:
+        """Whether a detour may be made now: not straight after itself, not inside itself."""
+        return id != self.skip and not any(r.startswith(f"{id}:") for r in self.returns)
+
+    def assign(self, assigns: tuple[Assign, ...], where: str) -> None:
+        try:
+            values = set_values(assigns, self.facts, self.oracle)
+        except FAILURES as error:
+            text = ", ".join(a.value.text for a in assigns if isinstance(a.value, Expression))
+            self.guard_error(text, error, where)
+            return
+        changed = {n.removeprefix("vars."): v for n, v in values.items()}
+        self.facts = self.facts._replace(vars={**self.facts.vars, **changed})
+
+    def open(self, reason: str, where: str) -> None:
+        """Open the epilogue: the reason is settled, rules are off."""
+        if reason != HIGHEST:
+            self.signal(StopSignal(self.chart.spec.reason(reason), "", {}, where))
+        self.stopping = True
+        self.winner = self.raising.top
+
+    def leave(self, reason: str) -> None:
+        """Out of a state that cannot go on, to where a stop for this reason goes."""
+        target = self.chart.route(reason)
+        if self.stopping or target == self.cursor.state:  # the file's own way out failed
+            target = END_ERROR
+        self.stopping = True
+        self.winner = reason
+        cursor = self.cursor
+        cursor.failed = cursor.retrying = False
+        cursor.state = target
+        self.taken.append(f"raised.{target}")
+        self.enter(target)
+
+    def count(self, name: str) -> None:
+        """Count an entry of a state. Visits are a copy of this decision's own."""
+        run = self.facts.run
+        visits: Any = run.visits
+        if visits is self.position.facts.run.visits or self.looks is not None:
+            visits = dict(visits)
+            self.facts = self.facts._replace(run=run._replace(visits=visits))
+        visits[name] = visits.get(name, 0) + 1
+        self.path.append(name)
+
+    def enter(self, name: str) -> None:
+        """Enter a state: visits, status, set, stop."""
+        self.count(name)
+        entry = self.chart.entry.get(name)
+        if entry is not None:
+            if entry.status and entry.status != self.cursor.status:
+                self.fire("debug" if entry.status == "debugging" else "recover")
+            if entry.set:
+                self.assign(entry.set, name)
+            if entry.stop:
+                self.open(entry.stop, name)
+        if self.returns and name in self.chart.main:
+            self.returns = ()
+
+    # the end of it ----------------------------------------------------------------------------
+
+    def finish(self) -> tuple[Position, Decision]:
+        """The new position, and what led there."""
+        cursor, raising = self.cursor, self.raising
+        position = Position(
+            cursor.state, cursor.status, self.paused_from, cursor.facts, raising.pending,
+            raising.soft, raising.suppressed, self.stopping, self.returns, self.skip, self.attempt,
+            self.entered_at, self.wake_at, self.blocked_on, self.waited, self.pause_asked, self.warned,
+            self.messages, self.prompt, self.queue, self.kept,
+        )  # fmt: skip
+        decision = Decision(
+            self.position.state, self.input, tuple(self.taken), tuple(self.path),
+            StopSignals(raising.new) if raising.new else NO_SIGNALS, self.winner, self.warnings,
+            cursor.state, cursor.status, tuple(self.looks or ()), tuple(self.oracle.given),
+        )  # fmt: skip
+        return position, decision
+
+    def trace(self) -> None:
+        """Keep the facts as they are before a move, for an explanation."""
+        if self.looks is not None:
+            self.before_move = self.facts

@@ -1,0 +1,1 @@
+"""Stepping: ports, journal, loop, replay. Effects happen here and only through ports."""

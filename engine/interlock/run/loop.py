@@ -1,0 +1,149 @@
+"""The loop: what a run does next, until it rests or ends.
+
+    letters ─▶ cancel? ─▶ due? ─▶ act ─▶ evolve ─▶ append ─▶ adopt ─▶ again
+
+One coroutine. Where neither journal nor actions suspend it is driven by hand; see `run.sync`.
+What happens inside an action is `run.acting`'s; what a decision is, `machine.evolve`'s.
+
+Source: design "architecture", section 3; 002 "How the Loop Decides to Stop"; 004 "Execution Flow".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from interlock.core.errors import Category, StatusError
+from interlock.core.outcome import Blocked, Outcome
+from interlock.core.records import Input, Record
+from interlock.run.acting import act
+from interlock.run.journal import Letter
+from interlock.run.session import Session
+
+IN_DOUBT = "in-doubt"
+POLL = 0.5
+"""Seconds between two looks at cancellation and letters while a back-off is waited out."""
+
+
+async def drive(session: Session) -> None:
+    """Step until the run ends, or waits for somebody and nothing more can be done now."""
+    while await advance(session) is not None:
+        pass
+
+
+async def advance(session: Session) -> Record | None:
+    """One record: whatever is due next. None when the run has ended or waits for somebody."""
+    position, clock = session.position, session.ports.clock
+    if position.status == "idle":
+        return await begin(session)
+    if position.ended:
+        return None
+    if not session.owned:
+        await session.take_over()
+        return await advance(session)
+    if (letter := await _letter(session)) is not None:
+        return await _open_letter(session, letter)
+    if not position.stopping and session.cancel_requested():
+        return await session.apply(
+            Input("stop", "user_requested", at=clock.now(), data={"source": "caller"})
+        )
+    if position.status == "paused":
+        return await _when_due(session)
+    return await step(session)
+
+
+async def begin(session: Session) -> Record:
+    """The `start` record of a new run."""
+    given = session.begun
+    if given is None:
+        raise StatusError(f"run `{session.run_id}` has not been given a task")
+    await session.create()
+    return await session.apply(given)
+
+
+async def step(session: Session) -> Record:
+    """Do the action of the state at hand, and record what came of it."""
+    started = session.ports.clock.now()
+    done = await act(session, started)
+    at = session.ports.clock.now()
+    if isinstance(done, Outcome):
+        return await session.apply(Input("step", outcome=done, started=started, at=at))
+    data = {"until": done.until, "on": done.on} if done.until is not None else {"on": done.on}
+    return await session.apply(Input("blocked", started=started, at=at, data=data))
+
+
+async def _when_due(session: Session) -> Record | None:
+    """A paused run: wait until it is due where that is for us to do, else leave it."""
+    position, clock = session.position, session.ports.clock
+    waits = position.state in session.chart.waiting
+    due = position.wake_at
+    if due is None or (waits and clock.suspends and due > clock.now()):
+        return None
+    while due > clock.now():
+        await clock.sleep(min(due - clock.now(), POLL) if clock.suspends else due - clock.now())
+        if session.cancel_requested() or await _letter(session) is not None:
+            return await advance(session)
+    kind = "expired" if waits else "resume"
+    return await session.apply(Input(kind, at=max(due, clock.now())))
+
+
+# letters ------------------------------------------------------------------------------------
+
+
+async def _letter(session: Session) -> Letter | None:
+    """The first letter that can be acted on now. Answers that come early stay."""
+    for letter in await session.letters():
+        if _fits(session, letter):
+            return letter
+    return None
+
+
+def _fits(session: Session, letter: Letter) -> bool:
+    position, data = session.position, letter.data
+    match data.get("kind"):
+        case "answer":
+            if position.blocked_on == IN_DOUBT:
+                return data.get("event") in ("retry", "fail")
+            late = position.wake_at is not None and letter.at >= position.wake_at
+            return data.get("event") in session.chart.events_at(position.state) and not late
+        case "cancel":
+            return not position.stopping
+        case "pause":
+            return not position.stopping and not position.pause_asked
+        case "resume":
+            return position.status == "paused" and (
+                position.state not in session.chart.waiting or position.pause_asked
+            )
+        case _:
+            return False
+
+
+async def _open_letter(session: Session, letter: Letter) -> Record:
+    data, consumed = letter.data, (letter.msg_id,)
+    at = max(letter.at, session.position.facts.marks.now)
+    if data["kind"] == "answer" and session.position.blocked_on == IN_DOUBT:
+        return await _settle(session, data["event"], at, consumed)
+    given: dict[str, Any] = dict(data.get("data") or {})
+    match data["kind"]:
+        case "answer":
+            input = Input("answer", data["event"], at=at, data=given)
+        case "cancel":
+            reason = data.get("reason", "user_requested")
+            input = Input("stop", reason, at=at, data={"source": "outside", **given})
+        case "pause":
+            input = Input("pause", at=at)
+        case _:
+            input = Input("resume", at=at)
+    return await session.apply(input, consumed=consumed)
+
+
+async def _settle(session: Session, answer: str, at: float, consumed: tuple[str, ...]) -> Record:
+    """Somebody said what to do about a call in doubt."""
+    record = await session.apply(Input("resume", at=at), consumed=consumed)
+    if answer == "fail" and session.position.state == record.state:
+        text = "the paid call may have been made before the crash"
+        outcome = Outcome.failed(Category.RECOVERABLE, text, kind="in_doubt", in_doubt=True)
+        return await session.apply(Input("step", outcome=outcome, started=at, at=at))
+    return record
+
+
+__all__ = ["IN_DOUBT", "Blocked", "advance", "begin", "drive", "step"]

@@ -1,0 +1,196 @@
+"""How a run ended, or how it stands: everything that can be said about it afterwards.
+
+Source: design "language", section 11; "architecture", section 2; 000 `AgentExecutionResult`,
+002 "Inspecting Stop Reasons", 004 `execution-result`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from interlock.core.facts import Facts
+from interlock.core.reasons import NO_SIGNALS, ResultKind, StopReason, StopSignals
+from interlock.core.types import Type
+from interlock.core.units import say_elapsed
+from interlock.language.expression import Expression, GuardFailed
+from interlock.machine.saying import say_value
+from interlock.run.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of a run. Times in seconds, cost in USD (None: not known)."""
+
+    run_id: str
+    machine: str
+    reason: StopReason | None
+    """The signal with the highest priority; None while the run has not ended."""
+    status: str
+    state: str
+    steps: int
+    facts: Facts
+    output: Any = None
+    question: str | None = None
+    """What the run waits for, when it waits for somebody."""
+    events: tuple[str, ...] = ()
+    """The events that the wait takes."""
+    signals: StopSignals = NO_SIGNALS
+    """Every signal that was raised, in order; suppressed ones too."""
+    warnings: tuple[str, ...] = ()
+    errors: tuple[Mapping[str, Any], ...] = ()
+    partial: tuple[str, ...] = ()
+    """Partial results, in order."""
+    path: tuple[str, ...] = ()
+    """Every state entered, in order."""
+    messages: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
+
+    @property
+    def kind(self) -> ResultKind:
+        """`natural`, `human`, `limit`, `error`, or `waiting` while the run has not ended."""
+        if self.reason is None:
+            return "waiting"
+        return "error" if self.status == "error" else self.reason.kind
+
+    @property
+    def success(self) -> bool:
+        """Whether the run came to its natural end."""
+        return self.kind == "natural"
+
+    @property
+    def forced(self) -> bool:
+        """Whether it was cut short. Source: 002 `wasForceStopped()`."""
+        return self.reason is not None and self.reason.forced
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds from the start to the last record."""
+        return self.facts.run.elapsed
+
+    @property
+    def usage(self) -> dict[str, Any]:
+        """The section `usage` of the facts, as plain data."""
+        return {
+            **self.facts.usage._asdict(),
+            "calls": {k: v for k, v in self.facts.usage.calls.items() if v},
+        }
+
+    def explain(self) -> str:
+        """Why the run stopped, in words."""
+        if self.reason is None:
+            asked = f": {self.question}" if self.question else ""
+            return f"The run has not ended. It is {self.status} at `{self.state}`{asked}."
+        top = self.signals.highest
+        lines = [
+            f"Stopped for `{self.reason}` ({self.kind}) at `{self.state}` after {self.steps} steps and {say_elapsed(self.elapsed)}."
+        ]
+        if top is not None and (top.message or top.source):
+            said = f": {top.message}" if top.message else ""
+            lines.append(f"Raised by {top.source}{said}.")
+        others = [s for s in self.signals if s is not top]
+        if others:
+            lines.append("Also raised: " + "; ".join(str(s) for s in others) + ".")
+        lines += [f"Warning: {w}." for w in self.warnings]
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The public shape of `interlock run --format json`."""
+        return {
+            "run": self.run_id, "machine": self.machine,
+            "reason": None if self.reason is None else str(self.reason), "kind": self.kind,
+            "success": self.success, "forced": self.forced, "status": self.status,
+            "state": self.state, "steps": self.steps, "usage": self.usage, "elapsed": self.elapsed,
+            "output": self.output, "question": self.question,
+            "signals": self.signals.to_list(), "warnings": list(self.warnings),
+            "errors": [dict(e) for e in self.errors], "path": list(self.path),
+        }  # fmt: skip
+
+    def __str__(self) -> str:
+        return self.explain()
+
+
+def result_of(session: Session) -> Result:
+    """The result of a run as it stands."""
+    position, tally, chart = session.position, session.tally, session.chart
+    top = position.signals.highest
+    output, warning = output_of(session)
+    warnings = [*tally.warnings, *([warning] if warning else []), *unenforceable(session)]
+    return Result(
+        session.run_id, chart.name, top.reason if position.ended and top else None,
+        position.status, position.state, position.facts.run.steps, position.facts, output,
+        question_of(session), events_of(session), StopSignals(tally.signals),
+        tuple(dict.fromkeys(warnings)), tuple(tally.errors), tuple(tally.partial),
+        tuple(tally.path), position.messages,
+    )  # fmt: skip
+
+
+def output_of(session: Session) -> tuple[Any, str]:
+    """The file's `output` over the facts, by default the last model text; and a warning."""
+    output, facts = session.chart.spec.output, session.position.facts
+    try:
+        if output is None:
+            return session.tally.last_text or facts.last.text or None, ""
+        if isinstance(output, Expression):
+            return _plain(output.value(facts, session.ask)), ""
+        return {n: _plain(e.value(facts, session.ask)) for n, e in output.items()}, ""
+    except GuardFailed as error:
+        return None, f"`output` could not be read: {error}"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return value._asdict() if hasattr(value, "_asdict") else [_plain(v) for v in value]  # pyright: ignore[reportUnknownVariableType, reportAttributeAccessIssue, reportUnknownMemberType]
+    if isinstance(value, Mapping):
+        return {k: _plain(v) for k, v in value.items()}  # pyright: ignore[reportUnknownVariableType]
+    return value
+
+
+def question_of(session: Session) -> str | None:
+    """What a waiting run asks for."""
+    position = session.position
+    if position.ended:
+        return None
+    if position.blocked_on == "in-doubt":
+        return f"A paid call of `{position.state}` was begun before an interruption. Answer `retry` to make it again, or `fail`."
+    if position.state not in session.chart.waiting:
+        return None
+    asked = position.kept.get("ask_user")
+    if asked:
+        return str(asked)
+    spec = session.chart.spec.states[position.state]
+    label = spec.ask or spec.label
+    return " ".join(label.show(position.facts).split()) if label is not None else position.state
+
+
+def events_of(session: Session) -> tuple[str, ...]:
+    """The events that a waiting run takes."""
+    position = session.position
+    if position.blocked_on == "in-doubt":
+        return ("retry", "fail")
+    return session.chart.events_at(position.state)
+
+
+def unenforceable(session: Session) -> list[str]:
+    """Cost limits that could not be enforced because no price is known."""
+    facts, rules = session.position.facts, session.chart.spec.rules
+    if facts.usage.cost is not None or not facts.usage.llm_calls:
+        return []
+    return [
+        f"{r.id} could not be enforced: the model's price is not known"
+        for r in rules
+        if "usage.cost" in r.when.reads
+    ]
+
+
+def say_facts(facts: Facts, roots: Mapping[str, Type]) -> list[tuple[str, str]]:
+    """Facts that differ from nothing, as people write them."""
+    out: list[tuple[str, str]] = []
+    for root, section in roots.items():
+        value = getattr(facts, root, None)
+        for name, type in section.fields:
+            item: Any = (
+                value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+            )  # pyright: ignore[reportUnknownMemberType]
+            out.append((f"{root}.{name}", say_value(item, type)))
+    return out

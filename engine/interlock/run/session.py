@@ -1,0 +1,203 @@
+"""One run in hand: its position, its place in the journal, its ports.
+
+Every change goes through `apply`: evolve, append, and only then adopt. What is not in the
+journal has not happened.
+
+Imported by: run.loop, run.replay, api
+Source: design "architecture", sections 3 and 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from interlock.core.errors import RunError, UnknownRunError
+from interlock.core.facts import EMPTY
+from interlock.core.position import Conversation, Position
+from interlock.core.records import Input, Record
+from interlock.machine.build import Chart
+from interlock.machine.evolve import evolve
+from interlock.run.context import Ports
+from interlock.run.events import Event as StreamEvent
+from interlock.run.events import Recorded
+from interlock.run.journal import Event, Journal, Letter, RunRow, Snapshot, Update
+from interlock.run.ports import Cancel
+from interlock.run.tally import Tally
+
+SNAPSHOT_AFTER = 256
+"""Records before the first snapshot; each next one waits for half as many again as there are,
+so that what snapshots cost stays in proportion to the run."""
+
+
+class Session:
+    """One run in hand. Driven by `run.loop`."""
+
+    def __init__(self, chart: Chart, journal: Journal, run_id: str, ports: Ports) -> None:
+        self.chart = chart
+        self.journal = journal
+        self.run_id = run_id
+        self.ports = ports
+        self.position: Position = chart.position(run_id)
+        self.tally = Tally()
+        self.head = 0
+        self.epoch = 0
+        self.begun: Input | None = None
+        """The `start` input of a run that is not in the journal yet."""
+        self.row = RunRow(run_id, machine=chart.name)
+        self.spec_text: Callable[[], str] | None = None
+        """The canonical spec, kept in the journal by hash with the first record."""
+        self.cancels: list[Cancel] = []
+        self.intents: dict[str, Mapping[str, Any]] = {}
+        """Paid calls that were begun since the last record, by key."""
+        self.results: dict[str, Mapping[str, Any]] = {}
+        self.listener: Callable[[StreamEvent], None] | None = None
+        self.save_now = False
+        """The next record is written through to the disk, with a snapshot."""
+        self.owned = False
+        """This process drives the run: it has raised the epoch."""
+        self.doubted = False
+        """What is in doubt about the present action has been said."""
+        self._snapshot_at = SNAPSHOT_AFTER
+
+    # reading --------------------------------------------------------------------------------
+
+    async def open(self, *, snapshot: bool = True, upto: int | None = None) -> None:
+        """Fold the run's log: from the snapshot when there is one. Nothing is written."""
+        row = await self.journal.row(self.run_id)
+        if row is None:
+            raise UnknownRunError(f"there is no run `{self.run_id}` in {self.journal.name}")
+        self.row, self.epoch = row, row.epoch
+        if snapshot and upto is None:
+            await self._from_snapshot()
+        for event in await self.journal.events(self.run_id, self.head):
+            if event.record is not None and upto is not None and event.record.seq >= upto:
+                break
+            self._fold(event)
+
+    async def _from_snapshot(self) -> None:
+        kept = await self.journal.snapshot(self.run_id)
+        if kept is None or kept.data.get("machine") != self.row.machine_hash:
+            return
+        reasons = self.chart.spec.reasons
+        position = Position.from_dict(kept.data["position"], reasons)
+        run = position.facts.run._replace(id=self.run_id)
+        self.position = position._replace(facts=position.facts._replace(run=run))
+        self.tally = Tally.from_dict(kept.data["tally"], reasons)
+        self.head = kept.seq
+
+    def _fold(self, event: Event) -> None:
+        if event.record is not None:
+            before = self.position
+            self.position, decision = evolve(self.chart, before, event.record.input)
+            self.tally.add(event.record, decision, self.position.facts.run.steps)
+            self.intents.clear()
+            self.results.clear()
+        elif event.type == "intent":
+            self.intents[event.data["key"]] = event.data
+        elif event.type == "result":
+            self.results[event.data["key"]] = event.data
+        self.head = event.seq + 1
+
+    # writing --------------------------------------------------------------------------------
+
+    async def take_over(self) -> None:
+        """Become the one that drives this run; whoever did before is fenced."""
+        self.row = await self.journal.acquire(self.run_id)
+        self.epoch = self.row.epoch
+        self.owned = True
+        if self.row.head != self.head:
+            for event in await self.journal.events(self.run_id, self.head):
+                self._fold(event)
+
+    async def create(self) -> None:
+        """Put a new run into the journal."""
+        if self.spec_text is not None:
+            await self.journal.put_blob(self.spec_text())
+        await self.journal.create(self.row)
+        self.row = await self.journal.acquire(self.run_id)
+        self.epoch, self.head = self.row.epoch, self.row.head
+        self.owned = True
+
+    async def apply(self, input: Input, *, consumed: Sequence[str] = ()) -> Record:
+        """One input: decide, write, adopt."""
+        before = self.position
+        position, decision = evolve(self.chart, before, input, oracle=self.ask)
+        if decision.opaque:
+            input = input._replace(opaque=decision.opaque)
+        record = Record(
+            self.tally.records, before.state, input, decision.taken, decision.signals,
+            decision.next, decision.status, position.wake_at, decision.warnings,
+        )  # fmt: skip
+        reason = decision.winner if position.ended else ""
+        self.head = await self.journal.append(
+            self.run_id, self.head, self.epoch, (Event(self.head, "record", input.at, record),),
+            update=Update(position.status, position.state, reason, position.facts.run.steps, position.wake_at),
+            consumed=consumed, durable=self.save_now,
+        )  # fmt: skip
+        self.position = position
+        self.tally.add(record, decision, position.facts.run.steps)
+        if self.intents:
+            self.intents.clear()
+            self.results.clear()
+            self.doubted = False
+        if self.listener is not None:
+            self.listener(Recorded(record, decision, position))
+        if self.save_now or self.tally.records >= self._snapshot_at:
+            await self._snapshot()
+        return record
+
+    async def note(self, type: Any, key: str, data: Mapping[str, Any]) -> None:
+        """Write an intent, a result or a doubt about a paid call."""
+        event = Event(self.head, type, self.ports.clock.now(), None, {"key": key, **data})
+        self.head = await self.journal.append(
+            self.run_id, self.head, self.epoch, (event,), durable=type == "intent"
+        )
+        if type == "intent":
+            self.intents[key] = event.data
+        elif type == "result":
+            self.results[key] = event.data
+
+    async def letters(self) -> list[Letter]:
+        """What has come from outside and was not yet looked at."""
+        return await self.journal.letters(self.run_id)
+
+    async def _snapshot(self) -> None:
+        self.save_now = False
+        """The next record is written through to the disk, with a snapshot."""
+        self.owned = False
+        """This process drives the run: it has raised the epoch."""
+        self.doubted = False
+        """What is in doubt about the present action has been said."""
+        self._snapshot_at = self.tally.records + self.tally.records // 2 + SNAPSHOT_AFTER
+        data = {
+            "machine": self.row.machine_hash,
+            "tally": self.tally.to_dict(),
+            "position": self.position.to_dict(),
+        }
+        await self.journal.put_snapshot(self.run_id, Snapshot(self.head, self.tally.records, data))
+
+    def ask(self, name: str, args: tuple[Any, ...]) -> bool:
+        """Ask a registered Python guard."""
+        guard = self.chart.spec.registry.guards.get(name)
+        if guard is None:
+            raise RunError(f"guard `{name}` is not registered")
+        return bool(guard.call(*args))
+
+    def ask_to_save(self) -> None:
+        """The next record is written through to the disk, with a snapshot."""
+        self.save_now = True
+
+    @property
+    def messages(self) -> Conversation:
+        """The conversation as it is now."""
+        return self.position.messages
+
+    def cancel_requested(self) -> bool:
+        """Whether somebody asked, in this process, that the run stop."""
+        return any(c.is_requested() for c in self.cancels)
+
+
+def start_data(**given: Any) -> Mapping[str, Any]:
+    """The data of a `start`, without what is empty."""
+    return {k: v for k, v in given.items() if v} or EMPTY

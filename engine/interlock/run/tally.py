@@ -1,0 +1,74 @@
+"""What a run leaves behind for its result: path, signals, warnings, errors, partial results.
+
+A fold of records and decisions, kept while a run is driven and written into snapshots, so
+that a result costs nothing to make however long the run was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from interlock.core.reasons import REASONS, StopReason, StopSignal
+from interlock.core.records import Record
+from interlock.machine.decision import Decision
+
+
+@dataclass(slots=True)
+class Tally:
+    """See the module. `records` counts them."""
+
+    records: int = 0
+    path: list[str] = field(default_factory=list[str])
+    signals: list[StopSignal] = field(default_factory=list[StopSignal])
+    warnings: list[str] = field(default_factory=list[str])
+    errors: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    partial: list[str] = field(default_factory=list[str])
+    last_text: str = ""
+    failed_calls: int = 0
+    """Model calls that failed: a script's replies are counted with them."""
+
+    def add(self, record: Record, decision: Decision, step: int) -> None:
+        """Count one record in. `step` is `run.steps` after it."""
+        self.records += 1
+        self.path += decision.path
+        if decision.signals:
+            self.signals += decision.signals
+        if decision.warnings:
+            self.warnings += decision.warnings
+        outcome = record.input.outcome
+        if outcome is None:
+            return
+        if outcome.reply is not None:
+            self.last_text = outcome.reply.text
+        self.failed_calls += outcome.unanswered
+        if outcome.partial:
+            self.partial += outcome.partial
+        if outcome.warnings:
+            self.warnings += outcome.warnings
+        if outcome.error is not None and not outcome.ok:
+            self._err(outcome.error.category, outcome.error.message, record.state, step)
+        for message in outcome.tool_errors:
+            self._err("RECOVERABLE", message, record.state, step)
+
+    def _err(self, category: str, message: str, state: str, step: int) -> None:
+        self.errors.append({"category": category, "message": message, "state": state, "step": step})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for a snapshot."""
+        return {
+            "records": self.records, "path": self.path, "warnings": self.warnings,
+            "errors": self.errors, "partial": self.partial, "last_text": self.last_text,
+            "failed_calls": self.failed_calls,
+            "signals": [s.to_dict() for s in self.signals],
+        }  # fmt: skip
+
+    @classmethod
+    def from_dict(
+        cls, data: Mapping[str, Any], reasons: Mapping[str, StopReason] = REASONS
+    ) -> Tally:
+        """Read back what `to_dict` wrote."""
+        given = dict(data)
+        given["signals"] = [StopSignal.from_dict(s, reasons) for s in given["signals"]]
+        return cls(**given)

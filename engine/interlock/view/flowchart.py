@@ -1,0 +1,125 @@
+"""The plain record that every picture is drawn from: boxes and arrows in a stable order.
+
+Belongs here: what a chart is, and what its texts may hold. Never: a file format, a layout, the
+graph or the machine behind it: a chart that was read from a document is the same thing.
+
+Imports:      nothing
+Imported by:  every module of this folder
+Source:       design "architecture", sections 1 and 2 (`Picture`); the fills are those of 003
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+Shape = Literal["rect", "diamond", "pill", "round", "circle", "subroutine", "hexagon", "flag"]
+"""Machines are drawn with the first three; the others stand in documents."""
+
+Role = Literal["start", "end", "stop", "completed", "hub", "decision", "action", "rules"]
+"""What a box is in its chart; it decides the colours. `rules` is no state but a box of rules."""
+
+RuleDrawing = Literal["none", "box", "chain"]
+
+FILLS: Mapping[Role, str] = MappingProxyType(
+    {
+        "start": "#e1f5ff",
+        "end": "#e1f5ff",
+        "stop": "#ffcdd2",
+        "completed": "#c8e6c9",
+        "hub": "#fff9c4",
+    }
+)
+"""The fills that the source documents give; boxes of the other roles have none there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """One box of a chart."""
+
+    id: str
+    """Unique in its chart: the name of a state, or what a document calls it."""
+    label: str
+    """As people read it, with real newlines."""
+    shape: Shape = "rect"
+    role: Role = "action"
+    fill: str | None = None
+    """The colour that a document gives the box: `#rrggbb` or the name of a colour."""
+    entry: bool = False
+    """A run starts here although the box is no pill: a small dot leads to it."""
+    origin: str = "file"
+    """`file`, `engine` for a state that no file wrote, `rule` for what is no state at all."""
+    about: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """One arrow of a chart. Two boxes may have several between them, with equal labels too."""
+
+    source: str
+    target: str
+    label: str = ""
+    id: str = ""
+    """The edge of the machine that it draws, such as `check_tokens.then`; empty in documents."""
+    kind: str = "advance"
+    number: int | None = None
+    """The order of trial, where a box has several guarded edges."""
+
+    @property
+    def shown(self) -> str:
+        """The label as it is drawn, its number in front: `2 · tool calls`."""
+        return self.label if self.number is None else f"{self.number} · {self.label}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class RuleLine:
+    """One stop rule or detour of a machine, in words."""
+
+    id: str
+    text: str
+    """The guard as the file writes it."""
+    kind: str
+    """`stop`, `signal` or `detour`."""
+    reason: str = ""
+    to: str = ""
+    """The state it leads to; empty for a rule that only raises its signal."""
+    at: tuple[str, ...] = ()
+    """Looked at only after the action of these states."""
+    before: tuple[str, ...] = ()
+    """Looked at only when one of these states is about to be entered."""
+
+    @property
+    def does(self) -> str:
+        """What it does apart from leading somewhere: `stop: steps_limit`, or nothing."""
+        return f"{self.kind}: {self.reason}" if self.reason else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Flowchart:
+    """A chart: boxes and arrows, each in a stable order. Equal charts give equal pictures."""
+
+    title: str = ""
+    boxes: tuple[Box, ...] = ()
+    arrows: tuple[Arrow, ...] = ()
+    rules: tuple[RuleLine, ...] = ()
+
+
+# Characters that a picture cannot hold: controls, halves of surrogate pairs, and the marks that
+# turn the direction of writing round and would let a label read otherwise than it is written.
+_UNPRINTABLE = re.compile(
+    r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
+_BREAKS = re.compile(r"\r\n?|[\v\f\u2028\u2029\x85]")
+
+
+def printable(text: str) -> str:
+    """The text as any format can hold it: newlines stay, what cannot be drawn becomes `\ufffd`."""
+    return _UNPRINTABLE.sub("\ufffd", _BREAKS.sub("\n", text).replace("\t", " "))
+
+
+def one_line(text: str) -> str:
+    """The words of a text, one space between them: what two labels are compared by."""
+    return " ".join(printable(text).split())

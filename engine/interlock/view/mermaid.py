@@ -1,0 +1,146 @@
+"""A chart as Mermaid text that Mermaid itself reads back without a loss.
+
+Belongs here: ids, escapes, brackets and style lines of Mermaid flowcharts. Never: reading them
+(`read_mermaid`), or a layout. A label is always quoted and says exactly what the chart says:
+whatever Mermaid would take for an entity, a tag, Markdown, an icon, a formula, a directive or a
+comment is written as character codes.
+
+Imports:      view.flowchart
+Imported by:  view.picture, view.dot (ids), view.read_mermaid (tables)
+Source:       design "traps" (pictures); mermaid 11.17, `flow.jison` and `preprocessDiagram`
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from interlock.view.flowchart import Arrow, Box, Flowchart, Shape, one_line, printable
+
+BRACKETS: Mapping[Shape, tuple[str, str]] = MappingProxyType(
+    {
+        "pill": ("([", "])"),
+        "subroutine": ("[[", "]]"),
+        "circle": ("((", "))"),
+        "hexagon": ("{{", "}}"),
+        "rect": ("[", "]"),
+        "round": ("(", ")"),
+        "diamond": ("{", "}"),
+        "flag": (">", "]"),
+    }
+)
+"""What opens and closes each shape; the longer signs first, as they must be tried."""
+
+KEYWORDS = frozenset(
+    "call class classDef click end flowchart graph href interpolate linkStyle style subgraph"
+    " _self _blank _parent _top".split()
+)
+"""Words that cannot be the id of a node."""
+
+# Words that Mermaid takes as ids in most places, but not in all of them or not in all versions.
+_AVOIDED = KEYWORDS | frozenset(
+    "default direction v x o".split()
+    + "constructor hasOwnProperty isPrototypeOf toString valueOf __proto__".split()
+)
+
+NUMBERED = re.compile(r"(\d{1,9}) ·(?: |$)")
+"""How the order of trial stands in front of a label, before codes are read."""
+
+COLOUR = re.compile(r"#(?:[0-9a-f]{3,4}|[0-9a-f]{6}|[0-9a-f]{8})|[a-z]{3,30}", re.ASCII)
+"""A fill that may be written into a style, in lower case."""
+
+_SPECIAL = re.compile(
+    r"""["#&<`\\\ufb02\xb6]           # quotes, entities, tags, Markdown, Mermaid's own marks
+    | %(?=%) | (?<=%)%                # comments and directives: %%{init: ...}%%
+    | \$(?=\$) | (?<=\$)\$            # formulas: $$x$$
+    | d(?=irection\s+(?:TB|BT|RL|LR|TD))
+    | :(?=fa-)                        # icons: fa:fa-bell
+    """,
+    re.VERBOSE,
+)
+_NAMED = {'"': "#quot;", "&": "#amp;", "<": "#lt;"}
+_EMPTY = "#160;"
+"""Mermaid refuses a label without any character."""
+
+# Mermaid takes the last `;` off a line that looks as if it set the style of something.
+_LIKE_A_STYLE = re.compile(r":(?=\S*#)")
+
+
+def to_mermaid(chart: Flowchart) -> str:
+    """The chart as Mermaid text, ending with a newline. Equal charts give equal texts."""
+    ids = safe_ids(box.id for box in chart.boxes)
+    lines = ["flowchart TD"]
+    if title := one_line(chart.title):
+        lines.append(f"    accTitle: {escape(title)}")
+    lines += [f"    {_node(box, ids[box.id])}" for box in chart.boxes]
+    lines += [f"    {_link(arrow, ids)}" for arrow in chart.arrows]
+    lines += [f"    style {ids[box.id]} {style}" for box in chart.boxes if (style := _style(box))]
+    return "\n".join(lines) + "\n"
+
+
+def safe_ids(names: Iterable[str]) -> dict[str, str]:
+    """An id for each name, of ASCII letters, digits and underscores, and no keyword anywhere.
+
+    A name that is such an id stays as it is, so that the names of states can be read.
+    """
+    ids: dict[str, str] = {}
+    names = list(dict.fromkeys(names))
+    taken = {name for name in names if _is_safe(name)}
+    for name in names:
+        ids[name] = name if name in taken else _invented(name, taken)
+        taken.add(ids[name])
+    return ids
+
+
+def _is_safe(name: str) -> bool:
+    return re.fullmatch(r"\w{1,80}", name, re.ASCII) is not None and name not in _AVOIDED
+
+
+def _invented(name: str, taken: set[str]) -> str:
+    plain = re.sub(r"\W", "_", name[:60], flags=re.ASCII) or "box"
+    numbered = (f"{plain}_{number}" for number in itertools.count(1))
+    return next(
+        candidate
+        for candidate in itertools.chain((plain,), numbered)
+        if candidate not in taken and candidate not in _AVOIDED
+    )
+
+
+def escape(label: str) -> str:
+    """The label for use between the quotes of a Mermaid node or link."""
+    text = printable(label).strip()
+    text = _SPECIAL.sub(lambda m: _NAMED.get(m.group(), f"#{ord(m.group())};"), text)
+    text = _LIKE_A_STYLE.sub("#58;", text.replace("\n", "<br/>"))
+    return text or _EMPTY
+
+
+def _node(box: Box, name: str) -> str:
+    opening, closing = BRACKETS[box.shape]
+    return f'{name}{opening}"{escape(box.label)}"{closing}'
+
+
+def _link(arrow: Arrow, ids: Mapping[str, str]) -> str:
+    sign = "-.->" if arrow.kind in ("rule", "return") else "-->"
+    label = f'|"{text}"|' if (text := _link_label(arrow)) else ""
+    return f"{ids[arrow.source]} {sign}{label} {ids[arrow.target]}"
+
+
+def _link_label(arrow: Arrow) -> str:
+    label = escape(arrow.label) if arrow.label.strip() else ""
+    if arrow.number is not None:
+        return f"{arrow.number} · {label}".rstrip()
+    if NUMBERED.match(label):
+        return f"#{ord(label[0])};{label[1:]}"
+    return label
+
+
+def _style(box: Box) -> str:
+    fill = (box.fill or "").lower()
+    styles = [f"fill:{fill}"] if COLOUR.fullmatch(fill) else []
+    if box.role == "rules":
+        styles.append("stroke-dasharray:5 4")
+    if box.entry:
+        styles.append("stroke-width:3px")
+    return ",".join(styles)

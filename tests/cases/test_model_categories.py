@@ -1,0 +1,138 @@
+"""The table of what can go wrong with a model call, streamed and not, over real HTTP.
+
+Each row is one way in which a provider fails (`interlock.testing.loopback.FAULTS`) and what the
+run is told. Source: design "traps", litellm; 003 "Error Categories".
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pytest
+
+from interlock.adapters.litellm import KINDS, LiteLLM
+from interlock.core.errors import Category, ModelError
+from interlock.run.ports import ModelReply, ModelRequest
+from interlock.testing.loopback import FAULTS, LoopbackServer
+
+pytestmark = [
+    pytest.mark.extra("litellm", install='pip install "interlock[llm]"'),  # noqa: S610 - no Django
+    # Warnings that litellm causes inside itself; it silences the first, pytest puts it back.
+    pytest.mark.filterwarnings("ignore:.*using the `ReadOnly` qualifier"),
+    pytest.mark.filterwarnings("ignore:Accessing the 'model_"),
+]
+
+TRANSIENT, RECOVERABLE, CRITICAL = Category.TRANSIENT, Category.RECOVERABLE, Category.CRITICAL
+
+
+class Row(NamedTuple):
+    """A fault, and what the call comes to. `stream` where a streamed call differs."""
+
+    fault: str
+    category: Category | None = None
+    kind: str = ""
+    """Of the failure; for a reply, its finish reason."""
+    status: int | None = None
+    stream: str = ""
+
+
+TABLE = [
+    Row("rate_limit", TRANSIENT, "rate_limit", 429),
+    Row("quota", CRITICAL, "quota", 429),
+    Row("unauthorized", CRITICAL, "auth", 401),
+    Row("forbidden", CRITICAL, "auth", 403),
+    Row("not_found", CRITICAL, "model_not_found", 404),
+    Row("bad_request", CRITICAL, "bad_request", 400),
+    Row("context_too_long", RECOVERABLE, "context_overflow", 400),
+    Row("content_refused", RECOVERABLE, "content_filter", 400),
+    Row("server_error", TRANSIENT, "server", 500),
+    Row("unavailable", TRANSIENT, "server", 503),
+    Row("timeout", TRANSIENT, "timeout"),
+    Row("disconnect", TRANSIENT, "connection"),
+    Row("malformed_json", TRANSIENT, "broken_body", stream="stream_broken"),
+    Row("html", TRANSIENT, "broken_body", stream="empty_stream"),
+    Row("empty_stream", TRANSIENT, "broken_body", stream="empty_stream"),
+    Row("cut_stream", TRANSIENT, "broken_body", stream="stream_broken"),
+    Row("torn_stream", TRANSIENT, "broken_body", stream="stream_broken"),
+    Row("cut_tool_arguments", TRANSIENT, "broken_body", stream="stream_broken"),
+    Row("stream_error", TRANSIENT, "server", stream="stream_broken"),
+    Row("slow", None, "stop"),
+    Row("length", None, "length"),
+    Row("content_filter", None, "content_filter"),
+]
+NOT_STREAMED = [Row("not_streamed", None, "stop")]
+STREAMED = [
+    *(row._replace(kind=row.stream or row.kind) for row in TABLE),
+    Row("not_streamed", TRANSIENT, "empty_stream"),
+]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[LoopbackServer]:
+    with LoopbackServer() as server:
+        yield server
+
+
+def settings(server: LoopbackServer, fault: str) -> dict[str, Any]:
+    patience = 0.3 if fault == "timeout" else 5
+    return {"name": f"openai/fault-{fault}", "api_base": server.url, "timeout": patience}
+
+
+def ask(server: LoopbackServer, fault: str, pieces: list[str] | None) -> ModelReply | ModelError:
+    request = ModelRequest([{"role": "user", "content": "hi"}], settings=settings(server, fault))
+    try:
+        return asyncio.run(
+            LiteLLM().complete(request, pieces.append if pieces is not None else None)
+        )
+    except ModelError as error:
+        return error
+
+
+def check(row: Row, came: ModelReply | ModelError) -> None:
+    if isinstance(came, ModelReply):
+        assert (row.category, row.kind) == (None, came.finish_reason)
+        assert came.text == "The quick brown fox jumps over the lazy dog."
+        return
+    assert (came.category, came.kind) == (row.category, row.kind), came.message
+    assert row.status is None or came.status == row.status
+    assert came.retry_after == (7 if row.fault == "rate_limit" else None)
+    assert came.hint == KINDS[row.kind].cure
+
+
+@pytest.mark.parametrize("row", TABLE + NOT_STREAMED, ids=lambda row: row.fault)
+def test_not_streamed(row: Row, server: LoopbackServer) -> None:
+    came = ask(server, row.fault, None)
+    check(row, came)
+    if isinstance(came, ModelError):
+        assert came.partial == ""
+
+
+@pytest.mark.parametrize("row", STREAMED, ids=lambda row: row.fault)
+def test_streamed(row: Row, server: LoopbackServer) -> None:
+    pieces: list[str] = []
+    came = ask(server, row.fault, pieces)
+    check(row, came)
+    assert "".join(pieces) == (came.text if isinstance(came, ModelReply) else came.partial)
+
+
+def test_a_cut_text_is_kept_and_never_a_success(server: LoopbackServer) -> None:
+    for fault in ("cut_stream", "torn_stream", "stream_error", "malformed_json"):
+        came = ask(server, fault, [])
+        assert isinstance(came, ModelError)
+        assert came.partial == "The quick brown fox jumps over the lazy "
+
+
+def test_every_fault_has_a_row_streamed_and_not() -> None:
+    assert {row.fault for row in TABLE + NOT_STREAMED} == set(FAULTS)
+    assert {row.fault for row in STREAMED} == set(FAULTS)
+
+
+ELSEWHERE = {"setup", "unexpected"}
+"""Kinds that no provider causes: see test_litellm."""
+
+
+def test_every_kind_is_met_and_has_its_category() -> None:
+    met = {row.kind: row.category for row in TABLE + STREAMED if row.category}
+    assert met == {name: kind.category for name, kind in KINDS.items() if name not in ELSEWHERE}

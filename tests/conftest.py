@@ -1,0 +1,126 @@
+"""What the suite does where something is missing.
+
+A test that needs a program or an optional dependency says so with a marker, and skips, with the
+line that installs it, where that is missing::
+
+    @pytest.mark.system("dot", install="apt-get install graphviz")
+    @pytest.mark.extra("litellm", install='pip install "interlock[llm]"')
+
+With ``INTERLOCK_TESTS=all`` nothing is passed over: a skip or an expected failure counts as a
+failure, unless `allowed_skips.txt` lists it with its reason. A test of an extra imports it
+inside its functions, so that the file can be collected without it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from collections.abc import Generator
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+ALLOWED = Path(__file__).with_name("allowed_skips.txt")
+ALL = os.environ.get("INTERLOCK_TESTS", "") == "all"
+
+# No deadline and no complaint of slowness: the cores are shared. Where everything must pass the
+# examples are the same each time; elsewhere they are new ones, and what fails is remembered.
+_PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("dev", _PATIENT)
+settings.register_profile("all", _PATIENT, max_examples=200, derandomize=True, print_blob=True)
+settings.load_profile("all" if ALL else "dev")
+
+
+class AllowedSkip(NamedTuple):
+    """One line of `allowed_skips.txt`."""
+
+    tests: str
+    says: str
+    why: str
+
+    def covers(self, nodeid: str, reason: str) -> bool:
+        return fnmatchcase(nodeid, self.tests) and self.says in reason
+
+
+def read_allowed(text: str) -> list[AllowedSkip]:
+    """The lines that are no comments. A line without its three parts is an error."""
+    allowed: list[AllowedSkip] = []
+    for line in text.splitlines():
+        if not line or line.startswith("#"):
+            continue
+        parts = [part.strip() for part in line.split("|")]
+        if len(parts) != len(AllowedSkip._fields) or not all(parts):
+            raise pytest.UsageError(f"{ALLOWED.name}: want `glob | skip text | reason`: {line}")
+        allowed.append(AllowedSkip(*parts))
+    return allowed
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse a value of INTERLOCK_TESTS that would be taken for nothing."""
+    if (value := os.environ.get("INTERLOCK_TESTS", "")) not in ("", "all"):
+        raise pytest.UsageError(f"INTERLOCK_TESTS is `all` or not set, not `{value}`")
+    config.stash[_ALLOWED] = read_allowed(ALLOWED.read_text()) if ALL else []
+
+
+_ALLOWED = pytest.StashKey[list[AllowedSkip]]()
+
+
+def _missing_program(program: str, *, install: str) -> str | None:
+    return None if shutil.which(program) else f"needs {program}: {install}"
+
+
+def _missing_module(module: str, *, install: str) -> str | None:
+    return None if importlib.util.find_spec(module) else f"needs {module}: {install}"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what cannot run here, before any fixture is made."""
+    for name, missing in (("system", _missing_program), ("extra", _missing_module)):
+        for mark in item.iter_markers(name):
+            if reason := missing(*mark.args, **mark.kwargs):
+                pytest.skip(reason)
+
+
+def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
+    expected: str | None = getattr(report, "wasxfail", None)
+    if expected is not None:
+        return f"expected to fail: {expected}"
+    # Of a skip: its path, its line and its text.
+    return report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+
+
+def _refuse(report: Any, allowed: list[AllowedSkip]) -> None:
+    reason = _reason(report)
+    if any(line.covers(report.nodeid, reason) for line in allowed):
+        return
+    report.outcome = "failed"
+    report.longrepr = f"{reason}\n(INTERLOCK_TESTS=all allows only what {ALLOWED.name} lists)"
+    if hasattr(report, "wasxfail"):
+        del report.wasxfail
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Under `all`, a skipped test fails unless it is allowed."""
+    report = yield
+    if ALL and report.skipped:
+        _refuse(report, item.config.stash[_ALLOWED])
+    return report
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Under `all`, a file that skips itself fails unless it is allowed."""
+    report = yield
+    if ALL and report.skipped:
+        _refuse(report, collector.config.stash[_ALLOWED])
+    return report

@@ -1,0 +1,165 @@
+"""The house keeps its own rules: those that no linter knows."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import interlock
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "engine" / "interlock"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+LONGEST = 450
+LONG_FILES: dict[str, str] = {}
+"""Longer files, each with the reason why it is still one room."""
+
+
+def test_no_file_is_longer_than_a_room() -> None:
+    lines = {name_of(path): len(path.read_text().splitlines()) for path in MODULES}
+    assert {name: n for name, n in lines.items() if n > LONGEST}.keys() == LONG_FILES.keys()
+
+
+def test_every_module_says_what_it_is() -> None:
+    silent = [
+        name_of(path) for path in MODULES if not ast.get_docstring(ast.parse(path.read_text()))
+    ]
+    assert silent == []
+
+
+def test_the_source_root_is_no_package() -> None:
+    assert not (ROOT / "engine" / "__init__.py").exists()
+    assert (PACKAGE / "py.typed").exists()
+
+
+def written() -> Iterator[tuple[str, int, str]]:
+    """Each line of each text file that is, or will be, in the repository."""
+    command = ["git", "-c", "safe.directory=*", "ls-files", "-z", "-co", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for name in filter(None, listed.split("\0")):
+        path = ROOT / name
+        if path.is_file() and b"\0" not in (data := path.read_bytes()):
+            for number, line in enumerate(data.decode().splitlines(), 1):
+                yield name, number, line
+
+
+class Unwanted(NamedTuple):
+    """Something that no file of the repository may say, and a text that says it, in pieces."""
+
+    id: str
+    pattern: str
+    example: tuple[str, str]
+
+
+UNWANTED = [
+    Unwanted("notes-to-self", r"\b(?:[T]ODO|[F]IXME|[X]XX)\b", ("# TO", "DO: later")),
+    Unwanted("paths-of-a-machine", r"(?<![\w./~])/(?:work|root|home|Users)/\w", ("at /ro", "ot/x")),
+    Unwanted("marks-of-a-merge", r"^(?:<{7}|>{7})", ("<<<<", "<<< HEAD")),
+]
+
+
+@pytest.mark.system("git", install="apt-get install git")
+@pytest.mark.parametrize("case", UNWANTED, ids=lambda case: case.id)
+def test_no_file_says(case: Unwanted) -> None:
+    pattern = re.compile(case.pattern)
+    assert pattern.search("".join(case.example))
+    assert [f"{n}:{i}: {line}" for n, i, line in written() if pattern.search(line)] == []
+
+
+def test_public_names_are_there_and_hide_no_module() -> None:
+    modules = {path.stem for path in PACKAGE.glob("*.py")} | {
+        path.parent.name for path in PACKAGE.glob("*/__init__.py")
+    }
+    names = interlock.__all__
+    assert len(names) == len(set(names))
+    assert set(names) & modules == set()
+    assert [n for n in names if isinstance(getattr(interlock, n), ModuleType)] == []
+    assert set(names) <= set(dir(interlock))
+
+
+LATE = ["graphviz", "jinja2", "litellm", "networkx", "pydantic", "rich"]
+"""Imported by what needs them, when it does."""
+
+
+class Start(NamedTuple):
+    """A way in, and what it must not load."""
+
+    id: str
+    code: str
+    never: list[str]
+
+
+STARTS = [
+    Start("import", "import interlock", never=LATE),
+    Start(
+        "help",
+        "from interlock.cli import main; sys.argv = ['interlock', '--help']; main()",
+        never=["graphviz", "litellm", "networkx", "rich"],
+    ),
+]
+
+
+@pytest.mark.parametrize("case", STARTS, ids=lambda case: case.id)
+def test_starting_loads_little(case: Start) -> None:
+    report = "atexit.register(lambda: print(json.dumps(sorted(sys.modules)), file=sys.stderr))"
+    code = f"import atexit, json, sys; {report}; {case.code}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    loaded: list[str] = json.loads(done.stderr.splitlines()[-1])
+    assert "interlock" in loaded
+    assert [name for name in case.never if name in loaded] == []
+
+
+def needed(distribution: str, extras: frozenset[str] = frozenset()) -> Iterator[str]:
+    """What a distribution needs here, with repetitions, itself left out."""
+    for text in metadata.requires(distribution) or []:
+        wanted = Requirement(text)
+        if wanted.marker is None or any(
+            wanted.marker.evaluate({"extra": extra}) for extra in extras or {""}
+        ):
+            yield canonicalize_name(wanted.name)
+            yield from needed(wanted.name, frozenset(wanted.extras))
+
+
+def test_the_core_is_under_20_distributions() -> None:
+    assert 9 <= len(set(needed("interlock"))) < 20
+
+
+def commands(text: str) -> list[str]:
+    """Lines of a script, without comments and blank ones."""
+    lines = [line.strip() for line in text.splitlines()]
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def test_ci_ends_with_the_command_of_the_readme() -> None:
+    last = commands((ROOT / ".ci" / "run").read_text())[-1]
+    assert "pytest" in last
+    readme = (ROOT / "README.md").read_text()
+    blocks = re.findall(r"^```\w*\n(.*?)^```", readme, re.MULTILINE | re.DOTALL)
+    assert last in [line for block in blocks for line in commands(block)]
+
+
+def test_what_is_allowed_to_skip_runs_elsewhere_in_ci() -> None:
+    allowed = commands((ROOT / "tests" / "allowed_skips.txt").read_text())
+    ci = (ROOT / ".ci" / "run").read_text()
+    for name in (line.split("::")[0] for line in allowed):
+        assert (ROOT / name).is_file(), f"{name} is allowed to skip and not there"
+        assert name in ci, f"{name} is allowed to skip and .ci/run does not run it"

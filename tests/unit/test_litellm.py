@@ -1,0 +1,648 @@
+"""The door to litellm, against a real HTTP server on loopback. What fails how: tests/cases."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from interlock.adapters.litellm import FALL_BACK_ON, KINDS, LiteLLM
+from interlock.core.errors import Category, ModelError, SetupError
+from interlock.core.facts import ToolCall
+from interlock.run.ports import Model, ModelReply, ModelRequest
+from interlock.testing.loopback import LoopbackServer
+
+needs_litellm = pytest.mark.extra(  # noqa: S610 - no Django
+    "litellm", install='pip install "interlock[llm]"'
+)
+pytestmark = [
+    # Warnings that litellm causes inside itself; it silences the first, pytest puts it back.
+    pytest.mark.filterwarnings("ignore:.*using the `ReadOnly` qualifier"),
+    pytest.mark.filterwarnings("ignore:Accessing the 'model_"),
+]
+
+HI = ({"role": "user", "content": "hi"},)
+TOOL = {
+    "type": "function",
+    "function": {"name": "add", "description": "Sum.", "parameters": {"type": "object"}},
+}
+KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "GROQ_API_KEY")
+FOX = "The quick brown fox jumps over the lazy dog."
+
+
+@pytest.fixture(autouse=True)
+def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in KEYS:
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def server() -> Iterator[LoopbackServer]:
+    with LoopbackServer() as server:
+        yield server
+
+
+def at(server: LoopbackServer, model: str = "loopback", **more: Any) -> dict[str, Any]:
+    """Settings of the file for a model of this server."""
+    return {"name": f"openai/{model}", "api_base": server.url, "timeout": 5, **more}
+
+
+def listener(streamed: bool) -> list[str] | None:
+    """Where the pieces of a streamed reply go."""
+    return [] if streamed else None
+
+
+def ask(settings: Mapping[str, Any], pieces: list[str] | None = None, **more: Any) -> ModelReply:
+    request = ModelRequest(more.pop("messages", HI), settings=settings, **more)
+    on_text = None if pieces is None else pieces.append
+    return asyncio.run(LiteLLM().complete(request, on_text))
+
+
+def fail(settings: Mapping[str, Any], pieces: list[str] | None = None) -> ModelError:
+    with pytest.raises(ModelError) as caught:
+        ask(settings, pieces)
+    return caught.value
+
+
+# Without litellm
+
+
+def run(code: str) -> Any:
+    """What a fresh process prints as JSON."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return json.loads(done.stdout)
+
+
+def test_the_adapter_is_a_model_and_loads_nothing() -> None:
+    code = (
+        "import json, sys; from interlock.adapters.litellm import LiteLLM; LiteLLM();"
+        "print(json.dumps('litellm' in sys.modules))"
+    )
+    assert run(code) is False
+    model: Model = LiteLLM()
+    assert model.suspends
+
+
+def test_without_litellm_the_install_line_is_named() -> None:
+    code = """
+import asyncio, json, sys
+sys.modules["litellm"] = None  # as if it were not installed
+from interlock.adapters.litellm import LiteLLM
+from interlock.core.errors import ModelError, SetupError
+from interlock.run.ports import ModelRequest
+said = [LiteLLM().context_window({"name": "gpt-4o"})]
+try:
+    LiteLLM().prepare({"name": "gpt-4o"})
+except SetupError as error:
+    said += [error.message, error.hint]
+try:
+    asyncio.run(LiteLLM().complete(ModelRequest(())))
+except ModelError as error:
+    said += [error.kind, error.category, error.message]
+print(json.dumps(said))
+"""
+    window, message, hint, kind, category, text = run(code)
+    assert window is None
+    assert message == "litellm is not installed"
+    assert hint == 'pip install --upgrade "interlock[llm]"'
+    assert (kind, category) == ("setup", "CRITICAL")
+    assert "interlock[llm]" in text
+
+
+def test_the_fallback_kinds_are_kinds() -> None:
+    assert KINDS.keys() > FALL_BACK_ON
+
+
+# Loading it
+
+
+@needs_litellm
+def test_litellm_is_loaded_quiet_and_offline() -> None:
+    code = """
+import json, logging, os, sys
+logging.basicConfig(level=logging.DEBUG, stream=sys.stdout, format="LOG %(name)s %(message)s")
+from interlock.adapters.litellm import LiteLLM
+LiteLLM().context_window({"name": "gpt-4o"})
+import litellm
+names = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
+print(json.dumps({
+    "handlers": [len(logging.getLogger(n).handlers) for n in names],
+    "levels": [logging.getLogger(n).getEffectiveLevel() for n in names],
+    "debug": litellm.suppress_debug_info,
+    "tokenizers": litellm.disable_hf_tokenizer_download,
+    "environment": [os.environ["LITELLM_LOCAL_MODEL_COST_MAP"], os.environ["LITELLM_OFFLINE_MODE"]],
+}))
+"""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("LITELLM")}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env
+    )
+    assert done.stderr == ""
+    lines = done.stdout.splitlines()
+    assert [line for line in lines if line.startswith("LOG LiteLLM")] == []
+    (told,) = [line for line in lines if line.startswith("{")]
+    assert json.loads(told) == {
+        "handlers": [0, 0, 0],
+        "levels": [logging.WARNING] * 3,
+        "debug": True,
+        "tokenizers": True,
+        "environment": ["True", "true"],
+    }
+
+
+# What is missing is said before the first call
+
+
+class Missing(NamedTuple):
+    """Settings that cannot work, and words of what is said about them."""
+
+    id: str
+    settings: dict[str, Any]
+    words: Sequence[str]
+    env: Mapping[str, str] = {}
+
+
+MISSING = [
+    Missing("openai", {"name": "openai/gpt-4o"}, ["OPENAI_API_KEY"]),
+    Missing("bare-name", {"name": "gpt-4o"}, ["OPENAI_API_KEY"]),
+    Missing("anthropic", {"name": "anthropic/claude-x"}, ["ANTHROPIC_API_KEY"]),
+    Missing("gemini", {"name": "gemini/x"}, ["GOOGLE_API_KEY", " or ", "GEMINI_API_KEY"]),
+    Missing("blank", {"name": "openai/x"}, ["OPENAI_API_KEY"], {"OPENAI_API_KEY": " "}),
+    Missing("own-variable", {"name": "openai/x", "api_key_env": "MINE"}, ["`MINE`"]),
+    Missing(
+        "own-variable-only",
+        {"name": "openai/x", "api_key_env": "MINE", "api_base": "http://127.0.0.1:9"},
+        ["`MINE`", "not set"],
+        {"OPENAI_API_KEY": "sk-other"},
+    ),
+    Missing(
+        "fallback",
+        {"name": "openai/x", "api_base": "http://127.0.0.1:9", "fallbacks": ["groq/x"]},
+        ["GROQ_API_KEY"],
+    ),
+    Missing("no-provider", {"name": "gpt-99"}, ["`gpt-99`", "write `provider/model`"]),
+    Missing("unknown-provider", {"name": "foo/bar"}, ["`foo/bar`", "not one that litellm knows"]),
+    Missing("no-model", {"name": "openai/"}, ["`openai/`"]),
+    Missing("no-name", {}, ["not one that litellm knows"]),
+    Missing("timeout", {"name": "ollama/x", "timeout": "soon"}, ["timeout", "`soon`"]),
+    Missing("timeout-zero", {"name": "ollama/x", "timeout": 0}, ["timeout", "`0`"]),
+    Missing("retries", {"name": "ollama/x", "extra": {"num_retries": 3}}, ["`num_retries`"]),
+    Missing("other-host", {"name": "ollama/x", "extra": {"base_url": "http://x"}}, ["`base_url`"]),
+]
+
+
+@needs_litellm
+@pytest.mark.parametrize("case", MISSING, ids=lambda case: case.id)
+def test_what_is_missing_is_said_at_once(case: Missing, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in case.env.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SetupError) as caught:
+        LiteLLM().prepare(case.settings)
+    assert all(word in str(caught.value) for word in case.words), str(caught.value)
+    error = fail(case.settings)
+    assert (error.kind, error.category) == ("setup", Category.CRITICAL)
+
+
+@needs_litellm
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"name": "openai/x", "api_base": "http://127.0.0.1:9/v1"},
+        {"name": "ollama/llama3"},
+        {"name": "bedrock/anthropic.claude-x"},
+        {"name": "hosted_vllm/x", "api_base": "http://127.0.0.1:9/v1", "timeout": "1m"},
+    ],
+    ids=lambda settings: settings["name"],
+)
+def test_servers_without_a_key_are_allowed(settings: Mapping[str, Any]) -> None:
+    LiteLLM().prepare(settings)
+
+
+@needs_litellm
+def test_the_provider_s_variable_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-test")
+    LiteLLM().prepare({"name": "anthropic/claude-x"})
+
+
+# What is sent
+
+
+@needs_litellm
+@pytest.mark.parametrize("pieces", [None, []], ids=["whole", "streamed"])
+def test_the_request_goes_out_as_it_was_given(
+    pieces: list[str] | None, server: LoopbackServer
+) -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": "{}"}}
+    messages = (
+        {"role": "system", "content": "Be brief."},
+        *HI,
+        MappingProxyType({"role": "assistant", "content": None, "tool_calls": (call,)}),
+        {"role": "tool", "tool_call_id": "c1", "name": "add", "content": "5"},
+    )
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    given: dict[str, Any] = {
+        "temperature": 0, "top_p": 0.5, "max_tokens": 9, "stop": ["x"], "seed": 7,
+    }  # fmt: skip
+    settings = at(server, **given, extra={"user": "u1", "extra_body": {"own": 1}}, context_window=9)
+    ask(
+        settings,
+        pieces,
+        messages=messages,
+        tools=(MappingProxyType(TOOL),),
+        tool_choice="auto",
+        output=schema,
+    )
+    (request,) = server.requests
+    body = dict(request.body)
+    # litellm leaves a `content` of null out, which says the same.
+    asked = {"role": "assistant", "tool_calls": [call]}
+    assert body.pop("messages") == [messages[0], messages[1], asked, messages[3]]
+    streamed = {"stream": True, "stream_options": {"include_usage": True}}
+    assert {k: body.pop(k) for k in streamed if k in body} == ({} if pieces is None else streamed)
+    form = {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}}
+    assert body == {
+        "model": "loopback",
+        "tools": [TOOL],
+        "tool_choice": "auto",
+        "response_format": form,
+        "user": "u1",
+        "own": 1,
+        **given,
+    }
+
+
+@needs_litellm
+def test_nothing_is_sent_that_was_not_set(server: LoopbackServer) -> None:
+    ask(at(server))
+    assert server.requests[0].body == {"model": "loopback", "messages": [*HI]}
+
+
+@needs_litellm
+def test_what_was_given_is_not_changed(server: LoopbackServer) -> None:
+    messages = ({"role": "user", "content": [{"type": "text", "text": "hi"}]},)
+    before = json.dumps(messages)
+    ask(at(server), messages=messages, tools=(TOOL,))
+    assert json.dumps(messages) == before
+
+
+@needs_litellm
+@pytest.mark.parametrize("fault", ["rate_limit", "server_error", "disconnect"])
+@pytest.mark.parametrize("pieces", [None, []], ids=["whole", "streamed"])
+def test_nothing_is_tried_twice(
+    fault: str, pieces: list[str] | None, server: LoopbackServer
+) -> None:
+    fail(at(server, f"fault-{fault}"), pieces)
+    assert len(server.requests) == 1
+
+
+class Key(NamedTuple):
+    """Where a key stands, and which one the server must see."""
+
+    id: str
+    env: dict[str, str]
+    settings: dict[str, Any]
+    sent: str
+
+
+@needs_litellm
+@pytest.mark.parametrize(
+    "case",
+    [
+        Key("provider", {"OPENAI_API_KEY": "sk-provider"}, {}, "sk-provider"),
+        Key(
+            "named",
+            {"MINE": "sk-mine", "OPENAI_API_KEY": "sk-no"},
+            {"api_key_env": "MINE"},
+            "sk-mine",
+        ),
+        Key("none", {}, {}, "no-key"),
+    ],
+    ids=lambda case: case.id,
+)
+def test_the_key_is_the_one_that_is_meant(case: Key, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in case.env.items():
+        monkeypatch.setenv(name, value)
+    with LoopbackServer(key=case.sent) as server:
+        settings = at(server, **case.settings)
+        LiteLLM().prepare(settings)
+        assert ask(settings).text
+
+
+# What comes back
+
+CALLS = [
+    {"name": "add", "arguments": {"a": 2, "b": 3}, "id": "x1"},
+    {"name": "weather", "arguments": {"city": "São Paulo"}},
+]
+
+
+@needs_litellm
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+def test_a_reply_is_read_whole(streamed: bool) -> None:
+    usage = {"prompt_tokens": 120, "completion_tokens": 18}
+    with LoopbackServer([{"text": "Let me add.", "tool_calls": CALLS, "usage": usage}]) as server:
+        settings = at(server, input_cost_per_token=0.5, output_cost_per_token=2)
+        pieces: list[str] = []
+        reply = ask(settings, pieces if streamed else None)
+    calls = (
+        ToolCall("x1", "add", '{"a": 2, "b": 3}'),
+        ToolCall("call_0_1", "weather", '{"city": "São Paulo"}'),
+    )
+    assert reply == ModelReply("Let me add.", calls, "tool_calls", 120, 18, 96.0, "openai/loopback")
+    assert pieces == (["Let ", "me ", "add."] if streamed else [])
+
+
+@needs_litellm
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+def test_usage_that_was_not_sent_is_unknown(streamed: bool) -> None:
+    with LoopbackServer(["Hello."]) as server:
+        settings = at(server, input_cost_per_token=1, output_cost_per_token=1)
+        reply = ask(settings, listener(streamed))
+    assert (reply.prompt_tokens, reply.completion_tokens, reply.cost) == (None, None, None)
+
+
+class Price(NamedTuple):
+    """A model, the file's prices, and the cost of 12 + 9 tokens."""
+
+    id: str
+    model: str
+    settings: dict[str, Any]
+    cost: float | None
+
+
+@needs_litellm
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        Price("litellm-s-table", "gpt-4o", {}, 12 * 2.5e-6 + 9 * 1e-5),
+        Price("unknown", "loopback", {}, None),
+        Price("half-a-price", "loopback", {"input_cost_per_token": 1}, None),
+        Price("given", "gpt-4o", {"input_cost_per_token": 1, "output_cost_per_token": 0}, 12),
+        Price("free", "gpt-4o", {"input_cost_per_token": 0, "output_cost_per_token": 0}, 0),
+    ],
+    ids=lambda case: case.id,
+)
+def test_cost(case: Price, streamed: bool) -> None:
+    with LoopbackServer(models=[case.model]) as server:
+        reply = ask(at(server, case.model, **case.settings), listener(streamed))
+    assert (reply.prompt_tokens, reply.completion_tokens) == (12, 9)
+    assert reply.cost == (None if case.cost is None else pytest.approx(case.cost))
+
+
+@needs_litellm
+@pytest.mark.parametrize(
+    ("settings", "window"),
+    [
+        ({"name": "gpt-4o"}, 128_000),
+        ({"name": "openai/gpt-4o"}, 128_000),
+        ({"name": "gpt-4o", "context_window": 5}, 5),
+        ({"name": "openai/nobody-knows"}, None),
+        ({"name": "groq/gpt-4o"}, None),
+        ({"name": "nobody"}, None),
+        ({"name": "ollama/nobody-knows"}, None),
+        ({}, None),
+    ],
+)
+def test_context_window(settings: Mapping[str, Any], window: int | None) -> None:
+    assert LiteLLM().context_window(settings) == window
+
+
+@needs_litellm
+def test_stream_off_gives_the_text_in_one_piece(server: LoopbackServer) -> None:
+    pieces: list[str] = []
+    reply = ask(at(server, stream=False), pieces)
+    assert pieces == [reply.text] == [FOX]
+    assert "stream" not in server.requests[0].body
+
+
+@needs_litellm
+def test_stream_on_needs_no_listener(server: LoopbackServer) -> None:
+    assert ask(at(server, stream=True)).text == FOX
+    assert server.requests[0].body["stream"] is True
+
+
+TEXTS = st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=40)
+NAMES = st.from_regex(r"[a-zA-Z0-9_-]{1,20}", fullmatch=True)
+REPLIES = st.fixed_dictionaries(
+    {
+        "text": TEXTS,
+        "tool_calls": st.lists(
+            st.fixed_dictionaries(
+                {"name": NAMES, "arguments": st.dictionaries(TEXTS, TEXTS, max_size=3)}
+            ),
+            max_size=3,
+        ),
+        "usage": st.just({"prompt_tokens": 3, "completion_tokens": 4}),
+    }
+)
+
+
+@needs_litellm
+@given(reply=REPLIES)
+@settings(max_examples=25)
+def test_a_streamed_reply_is_the_reply(reply: dict[str, Any]) -> None:
+    pieces: list[str] = []
+    with LoopbackServer([reply, reply]) as server:
+        whole = ask(at(server))
+        streamed = ask(at(server), pieces)
+    # Ids hold the number of the request.
+    named = tuple(c._replace(id=c.id.replace("_1_", "_0_")) for c in streamed.tool_calls)
+    assert streamed._replace(tool_calls=named) == whole
+    assert "".join(pieces) == whole.text == reply["text"]
+    assert [json.loads(c.arguments) for c in whole.tool_calls] == [
+        c["arguments"] for c in reply["tool_calls"]
+    ]
+
+
+# Time and cancellation
+
+
+@needs_litellm
+def test_the_timeout_is_for_each_piece_of_a_stream(server: LoopbackServer) -> None:
+    assert ask(at(server, "fault-slow", timeout=0.25), []).text == FOX
+    error = fail(at(server, "fault-slow", timeout=0.25))
+    assert (error.kind, error.message) == ("timeout", "openai/fault-slow: no answer within 0.25 s")
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Wait for it, at most two seconds."""
+    for _ in range(100):
+        if holds():
+            return
+        await asyncio.sleep(0.02)
+
+
+@needs_litellm
+@pytest.mark.parametrize("fault", ["timeout", "slow"])
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+def test_cancelling_closes_the_connection(
+    fault: str, streamed: bool, server: LoopbackServer
+) -> None:
+    pieces = listener(streamed)
+
+    async def cancelled() -> None:
+        request = ModelRequest(HI, settings=at(server, f"fault-{fault}"))
+        on_text = None if pieces is None else pieces.append
+        task = asyncio.create_task(LiteLLM().complete(request, on_text))
+        await until(lambda: len(server.requests) == 1)
+        await asyncio.sleep(0.1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await until(lambda: server.dropped == 1)
+
+    asyncio.run(cancelled())
+    assert server.dropped == 1
+    assert pieces is None or "".join(pieces) != FOX
+
+
+@needs_litellm
+def test_calls_run_side_by_side_and_on_one_loop_after_another(server: LoopbackServer) -> None:
+    async def many() -> list[ModelReply]:
+        request = ModelRequest(HI, settings=at(server, "fault-slow"))
+        return await asyncio.gather(*(LiteLLM().complete(request) for _ in range(20)))
+
+    for _ in range(2):
+        replies = asyncio.run(asyncio.wait_for(many(), 5))
+        assert {reply.text for reply in replies} == {FOX}
+
+
+# Fallbacks
+
+
+class Fall(NamedTuple):
+    """The models in order, who is asked, and who answers or with which kind it fails."""
+
+    id: str
+    names: Sequence[str]
+    asked: int
+    answers: str = ""
+    kind: str = ""
+    streamed: bool = False
+
+
+FALLS = [
+    Fall("first-answers", ["loopback", "other"], 1, "loopback"),
+    Fall("server", ["fault-server_error", "loopback"], 2, "loopback"),
+    Fall("unavailable", ["fault-unavailable", "loopback"], 2, "loopback"),
+    Fall("rate-limit", ["fault-rate_limit", "loopback"], 2, "loopback"),
+    Fall("not-found", ["no-such-model", "loopback"], 2, "loopback"),
+    Fall("third", ["fault-unavailable", "fault-not_found", "loopback"], 3, "loopback"),
+    Fall("streamed", ["fault-unavailable", "loopback"], 2, "loopback", streamed=True),
+    Fall("not-for-auth", ["fault-unauthorized", "loopback"], 1, kind="auth"),
+    Fall("not-for-a-bad-request", ["fault-bad_request", "loopback"], 1, kind="bad_request"),
+    Fall("not-for-overflow", ["fault-context_too_long", "loopback"], 1, kind="context_overflow"),
+    Fall(
+        "not-after-a-word", ["fault-cut_stream", "loopback"], 1, kind="stream_broken", streamed=True
+    ),
+    Fall("transient-wins", ["fault-not_found", "fault-rate_limit"], 2, kind="rate_limit"),
+    Fall("transient-wins-first", ["fault-server_error", "fault-not_found"], 2, kind="server"),
+    Fall("critical-all", ["fault-not_found", "no-such"], 2, kind="model_not_found"),
+]
+
+
+@needs_litellm
+@pytest.mark.parametrize("case", FALLS, ids=lambda case: case.id)
+def test_fallbacks(case: Fall, server: LoopbackServer) -> None:
+    names = [f"openai/{name}" for name in case.names]
+    settings = {**at(server), "name": names[0], "fallbacks": names[1:]}
+    pieces = listener(case.streamed)
+    if case.answers:
+        assert ask(settings, pieces).model == f"openai/{case.answers}"
+    else:
+        error = fail(settings, pieces)
+        assert error.kind == case.kind
+        assert all(name in error.message for name in names[: case.asked])
+    assert len(server.requests) == case.asked
+
+
+# Failures say what happened, and no key
+
+
+@needs_litellm
+def test_a_failure_says_what_the_provider_said(server: LoopbackServer) -> None:
+    error = fail(at(server, "fault-quota"))
+    assert error.message == (
+        "openai/fault-quota: You exceeded your current quota, please check your plan and billing details."
+    )
+    assert (error.status, error.hint) == (429, KINDS["quota"].cure)
+
+
+@needs_litellm
+def test_a_failure_drags_nothing_along(server: LoopbackServer) -> None:
+    error = fail(at(server, "fault-unauthorized"))
+    assert (error.__cause__, error.__context__) == (None, None)
+
+
+@needs_litellm
+def test_what_the_caller_handles_is_not_taken_for_the_cause(server: LoopbackServer) -> None:
+    async def amid() -> ModelError:
+        request = ModelRequest(HI, settings=at(server, "fault-server_error"))
+        try:
+            importlib.import_module("no_such_module")
+        except ImportError:
+            with pytest.raises(ModelError) as caught:
+                await LiteLLM().complete(request)
+            return caught.value
+        raise AssertionError
+
+    assert asyncio.run(amid()).kind == "server"
+
+
+@needs_litellm
+def test_what_litellm_cannot_do_is_critical(server: LoopbackServer) -> None:
+    error = fail(at(server, extra={"own": object()}))
+    assert (error.kind, error.category) == ("unexpected", Category.CRITICAL)
+
+
+def shown(error: ModelError) -> str:
+    return f"{error} {error!r} {error.args} {vars(error)} {error.partial}"
+
+
+@needs_litellm
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("variable", ["OPENAI_API_KEY", "MINE"])
+def test_no_key_is_shown_or_logged(
+    streamed: bool,
+    variable: str,
+    server: LoopbackServer,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    secret, header = "Zq8-very-secret", "Zq9-header-secret"
+    monkeypatch.setenv(variable, secret)
+    caplog.set_level(logging.DEBUG)
+    own = {} if variable == "OPENAI_API_KEY" else {"api_key_env": variable}
+    settings = at(server, "fault-unauthorized", extra={"extra_headers": {"x-own": header}}, **own)
+    error = fail(settings, listener(streamed))
+    assert server.requests[0].headers["x-own"] == header
+    assert "Incorrect API key provided: ***" in error.message
+    out, err = capfd.readouterr()
+    for text in (shown(error), caplog.text, out, err):
+        assert secret not in text
+        assert header not in text
+
+
+@needs_litellm
+@given(key=st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=6, max_size=60))
+@settings(max_examples=25)
+def test_no_key_gets_into_a_failure(key: str) -> None:
+    with LoopbackServer() as server, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MINE", key)
+        error = fail(at(server, "fault-unauthorized", api_key_env="MINE"))
+    assert key not in error.message.removeprefix("openai/fault-unauthorized: ")
+    assert "***" in error.message

@@ -1,0 +1,131 @@
+"""What is missing is said, and under ``INTERLOCK_TESTS=all`` nothing is passed over.
+
+The suite's own `conftest.py` runs here in a pytest of its own, over a few small files.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent
+from typing import NamedTuple
+
+import pytest
+
+TESTS = Path(__file__).parents[1]
+
+ALLOWED = "test_sample.py::test_allowed | in its own place | tried elsewhere"
+
+SAMPLE = """
+    import pytest
+
+    def test_passes(): ...
+
+    @pytest.mark.system("no-such-program", install="apt-get install it")
+    def test_system(): ...
+
+    @pytest.mark.system("sh", install="nothing")
+    def test_present_system(): ...
+
+    @pytest.mark.extra("no_such_module", install="pip install it")
+    def test_extra(): ...
+
+    @pytest.mark.extra("json", install="nothing")
+    def test_present_extra(): ...
+
+    def test_allowed():
+        pytest.skip("runs in its own place")
+
+    @pytest.mark.xfail(reason="not yet")
+    def test_expected():
+        assert False
+"""
+
+SKIPS_ITSELF = """
+    import pytest
+    pytest.importorskip("no_such_module")
+"""
+
+
+def write(pytester: pytest.Pytester, name: str, text: str) -> None:
+    (pytester.path / name).write_text(dedent(text))
+
+
+def run(pytester: pytest.Pytester, *args: str, allowed: str = ALLOWED) -> pytest.RunResult:
+    """The sample under the suite's own rules."""
+    write(pytester, "conftest.py", (TESTS / "conftest.py").read_text())
+    write(pytester, "pyproject.toml", (TESTS.parent / "pyproject.toml").read_text())
+    write(pytester, "allowed_skips.txt", allowed)
+    write(pytester, "test_sample.py", SAMPLE)
+    return pytester.runpytest_subprocess("-p", "no:cacheprovider", "--tb=short", *args)
+
+
+def test_what_is_missing_skips_and_names_the_install_line(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("INTERLOCK_TESTS", raising=False)
+    result = run(pytester, "test_sample.py")
+    assert result.parseoutcomes() == {"passed": 3, "skipped": 3, "xfailed": 1}
+    assert result.ret == pytest.ExitCode.OK
+    result.stdout.fnmatch_lines_random(
+        [
+            "SKIPPED*needs no-such-program: apt-get install it",
+            "SKIPPED*needs no_such_module: pip install it",
+        ]
+    )
+
+
+class Where(NamedTuple):
+    """Where the tests run: what a worker process refuses must be seen by the one that counts."""
+
+    id: str
+    args: tuple[str, ...]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [Where("here", args=()), Where("in-workers", args=("-n", "2"))],
+    ids=lambda case: case.id,
+)
+def test_under_all_only_a_listed_skip_is_allowed(
+    case: Where, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INTERLOCK_TESTS", "all")
+    result = run(pytester, "test_sample.py", *case.args)
+    # A marker skips before the test: an error of its set-up. The expected failure fails.
+    assert result.parseoutcomes() == {"passed": 3, "skipped": 1, "errors": 2, "failed": 1}
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines_random(
+        [
+            "*needs no-such-program: apt-get install it",
+            "*needs no_such_module: pip install it",
+            "*expected to fail: not yet",
+        ]
+    )
+
+
+def test_under_all_a_file_that_skips_itself_fails(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INTERLOCK_TESTS", "all")
+    write(pytester, "test_itself.py", SKIPS_ITSELF)
+    result = run(pytester, "test_itself.py")
+    assert result.parseoutcomes() == {"errors": 1}
+    assert result.ret != pytest.ExitCode.OK
+
+
+def test_a_mistyped_switch_is_refused(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INTERLOCK_TESTS", "ALL")
+    result = run(pytester, "test_sample.py")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*INTERLOCK_TESTS is `all` or not set, not `ALL`*"])
+
+
+def test_an_allowance_without_a_reason_is_refused(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INTERLOCK_TESTS", "all")
+    result = run(pytester, "test_sample.py", allowed="test_sample.py::* | in its own place")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*want `glob | skip text | reason`*"])

@@ -1,0 +1,206 @@
+"""What of a machine's graph is drawn, and how its rules are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import networkx as nx
+
+from interlock.view.flowchart import Arrow, Box, Flowchart, RuleDrawing
+from interlock.view.from_graph import StateGraph, flowchart
+
+STOPS = {
+    "steps_limit": "run.steps >= limits.steps",
+    "token_limit": "usage.total_tokens >= limits.tokens",
+}
+
+
+def rule(number: int, text: str, **more: Any) -> dict[str, Any]:
+    plain: dict[str, Any] = {"kind": "stop", "reason": "", "to": "", "at": [], "before": []}
+    return {"id": f"rules.{number}", "text": text, **plain, **more}
+
+
+def empty_graph(**attributes: Any) -> Any:
+    return nx.MultiDiGraph(**attributes)  # pyright: ignore[reportUnknownVariableType]
+
+
+def agent(*rules: dict[str, Any]) -> StateGraph:
+    """The graph that the example `agent.yaml` gives, with an end that the engine made."""
+    graph = empty_graph(name="agent", title="Step-based agent", rules=list(rules))
+    plain = {"shape": "rect", "role": "action", "origin": "file", "entry": False, "about": ""}
+    states: list[tuple[str, dict[str, Any]]] = [
+        ("done", {"label": "done", "order": 4, "shape": "pill", "role": "completed"}),
+        ("user_message", {"label": "user message", "order": 0, "entry": True}),
+        ("infer", {"label": "LLM\ninference", "order": 1, "about": "asks the model"}),
+        ("tool_call", {"label": "tool call", "order": 2}),
+        ("prune", {"label": "prune", "order": 3}),
+        ("stopped", {"label": "stopped", "order": 5, "shape": "pill", "origin": "engine"}),
+        ("broken", {"label": "broken", "order": 6, "shape": "pill", "origin": "engine"}),
+    ]
+    for name, attributes in states:
+        graph.add_node(name, **{**plain, **attributes})
+    edges: list[tuple[str, str, str, dict[str, Any]]] = [
+        ("tool_call", "infer", "tool_call.next", {}),
+        ("infer", "done", "infer.next.1", {"order": 2, "label": "no tool calls", "number": 2}),
+        ("infer", "tool_call", "infer.next.0", {"order": 1, "label": "tool calls", "number": 1}),
+        ("infer", "infer", "infer.retry", {"label": "retry ≤ 3", "kind": "retry"}),
+        ("user_message", "infer", "user_message.next", {}),
+        ("prune", "tool_call", "prune.next@tool_call", {"kind": "return"}),
+        ("prune", "infer", "prune.next@infer", {"kind": "return"}),
+        ("infer", "stopped", "rules.0", {"kind": "rule", "origin": "rule"}),
+        ("tool_call", "stopped", "rules.0", {"kind": "rule", "origin": "rule"}),
+        ("tool_call", "broken", "tool_call.error", {"kind": "failed", "origin": "engine"}),
+    ]
+    common = {"label": "", "order": 0, "kind": "advance", "origin": "file", "number": None}
+    for source, target, key, attributes in edges:
+        graph.add_edge(source, target, key=key, **{**common, **attributes})
+    return graph
+
+
+def stops() -> list[dict[str, Any]]:
+    return [
+        rule(number, text, reason=reason, to="stopped")
+        for number, (reason, text) in enumerate(STOPS.items())
+    ]
+
+
+def detour() -> dict[str, Any]:
+    text = "usage.context_ratio >= limits.context"
+    return rule(2, text, kind="detour", to="prune", before=["infer"])
+
+
+def ends(chart: Flowchart) -> list[tuple[str, str, str]]:
+    return [(arrow.source, arrow.target, arrow.shown) for arrow in chart.arrows]
+
+
+def names(chart: Flowchart) -> list[str]:
+    return [box.id for box in chart.boxes]
+
+
+FILE_ARROWS = [
+    ("user_message", "infer", ""),
+    ("infer", "infer", "retry ≤ 3"),
+    ("infer", "tool_call", "1 · tool calls"),
+    ("infer", "done", "2 · no tool calls"),
+    ("tool_call", "infer", ""),
+]
+
+
+def test_without_rules_only_what_the_file_says_is_drawn_in_its_order() -> None:
+    chart = flowchart(agent(*stops(), detour()), rules="none")
+    assert chart.title == "Step-based agent"
+    assert names(chart) == ["user_message", "infer", "tool_call", "prune", "done"]
+    assert ends(chart) == FILE_ARROWS
+    assert [line.reason for line in chart.rules] == ["steps_limit", "token_limit", ""]
+
+
+def test_boxes_and_arrows_keep_what_the_graph_says_of_them() -> None:
+    chart = flowchart(agent(), rules="none")
+    boxes = {box.id: box for box in chart.boxes}
+    assert boxes["infer"] == Box("infer", "LLM\ninference", about="asks the model")
+    assert boxes["user_message"].entry
+    assert boxes["done"] == Box("done", "done", "pill", "completed", "#c8e6c9")
+    kept = Arrow("infer", "tool_call", "tool calls", "infer.next.0", "advance", 1)
+    assert kept in chart.arrows
+
+
+def test_all_shows_what_the_engine_made() -> None:
+    chart = flowchart(agent(*stops()), rules="none", all=True)
+    assert names(chart)[-2:] == ["stopped", "broken"]
+    assert set(ends(chart)) == {*FILE_ARROWS, ("tool_call", "broken", "")}
+    assert chart.boxes[-1].origin == "engine"
+
+
+def test_rules_of_one_moment_are_one_box_with_an_arrow_each() -> None:
+    chart = flowchart(agent(*stops()))
+    box = chart.boxes[-1]
+    assert (box.label, box.role, box.origin) == ("after every step", "rules", "rule")
+    assert ends(chart)[len(FILE_ARROWS) :] == [
+        (box.id, "stopped", "run.steps >= limits.steps\nstop: steps_limit"),
+        (box.id, "stopped", "usage.total_tokens >= limits.tokens\nstop: token_limit"),
+    ]
+    assert [arrow.id for arrow in chart.arrows[-2:]] == ["rules.0", "rules.1"]
+
+
+def test_an_end_of_the_engine_is_drawn_only_where_a_rule_that_is_drawn_leads_to_it() -> None:
+    assert "stopped" in names(flowchart(agent(*stops())))
+    assert "stopped" not in names(flowchart(agent(detour())))
+    assert "broken" not in names(flowchart(agent(*stops())))
+
+
+def test_a_detour_has_its_moment_and_its_way_back() -> None:
+    chart = flowchart(agent(*stops(), detour()))
+    every_step, before = chart.boxes[-2:]
+    assert before.label == "before LLM inference"
+    assert ends(chart)[-2:] == [
+        (before.id, "prune", "usage.context_ratio >= limits.context"),
+        ("prune", before.id, "return"),
+    ]
+    assert every_step.id not in {arrow.target for arrow in chart.arrows}
+
+
+def test_the_way_back_is_found_behind_the_state_that_the_detour_enters() -> None:
+    far = rule(0, "run.steps >= 3", kind="detour", to="user_message", at=["tool_call"])
+    graph: Any = agent(far)
+    graph.add_edge("tool_call", "prune", key="on", order=9, kind="advance", origin="file", label="")
+    chart = flowchart(graph)
+    assert chart.boxes[-1].label == "after tool call"
+    assert ends(chart)[-1] == ("prune", chart.boxes[-1].id, "return")
+
+
+def test_a_rule_that_only_raises_its_signal_is_named_in_the_box() -> None:
+    raised = rule(0, "progress.cycles >= 5", kind="signal", reason="diminishing_returns")
+    chart = flowchart(agent(raised))
+    assert chart.boxes[-1].label == (
+        "after every step\nsignal: diminishing_returns\nwhen progress.cycles >= 5"
+    )
+    assert ends(chart) == FILE_ARROWS
+
+
+def test_a_chain_asks_one_rule_after_the_other_and_goes_on() -> None:
+    raised = rule(2, "progress.cycles >= 5", kind="signal", reason="no_progress")
+    chart = flowchart(agent(*stops(), raised), rules="chain")
+    head, first, second, third, signal, on = chart.boxes[-6:]
+    assert [box.label for box in (first, second, third)] == [*STOPS.values(), raised["text"]]
+    assert {box.shape for box in (first, second, third)} == {"diamond"}
+    assert (signal.label, on.label) == ("signal: no_progress", "go on")
+    assert ends(chart)[len(FILE_ARROWS) :] == [
+        (head.id, first.id, ""),
+        (first.id, "stopped", "Yes\nstop: steps_limit"),
+        (first.id, second.id, "No"),
+        (second.id, "stopped", "Yes\nstop: token_limit"),
+        (second.id, third.id, "No"),
+        (signal.id, on.id, ""),
+        (third.id, signal.id, "Yes\nsignal: no_progress"),
+        (third.id, on.id, "No"),
+    ]
+
+
+def test_in_a_chain_a_detour_returns_to_where_the_run_goes_on() -> None:
+    chart = flowchart(agent(detour()), rules="chain")
+    assert chart.boxes[-1].label == "go on"
+    assert ends(chart)[-1] == ("prune", chart.boxes[-1].id, "return")
+
+
+def test_boxes_of_rules_are_never_taken_for_states() -> None:
+    drawings: list[RuleDrawing] = ["box", "chain"]
+    for drawing in drawings:
+        chart = flowchart(agent(*stops(), detour()), rules=drawing)
+        assert len(set(names(chart))) == len(chart.boxes)
+        assert all("-" in box.id for box in chart.boxes if box.origin == "rule")
+
+
+def test_long_guards_are_broken_into_lines() -> None:
+    text = " and ".join(f"limits.number_{n} >= run.steps" for n in range(5))
+    chart = flowchart(agent(rule(0, text, to="stopped")))
+    lines = chart.arrows[-1].label.split("\n")
+    assert len(lines) > 3
+    assert max(map(len, lines)) <= 44
+    assert " ".join(lines) == text
+
+
+def test_a_graph_without_attributes_is_drawn_by_its_names() -> None:
+    graph = empty_graph()
+    graph.add_edge("a", "b")
+    chart = flowchart(graph)
+    assert chart == Flowchart("", (Box("a", "a"), Box("b", "b")), (Arrow("a", "b", id="0"),))

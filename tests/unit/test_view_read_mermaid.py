@@ -1,0 +1,276 @@
+"""Mermaid text becomes a chart, or an error that says where and how to mend it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from interlock.core.errors import SpecError
+from interlock.view.flowchart import Flowchart, Role, Shape
+from interlock.view.read_mermaid import read_mermaid
+
+SOURCES = Path(__file__).parents[1] / "cases" / "sources"
+
+
+class Document(NamedTuple):
+    id: str
+    boxes: int
+    arrows: int
+    roles: dict[Role, int]
+
+
+DOCUMENTS = [
+    Document("seed000_execution_flow", 8, 7, {"start": 1, "end": 1, "action": 6}),
+    Document(
+        "seed000_executor_loop",
+        28,
+        39,
+        {"start": 1, "end": 1, "action": 7, "decision": 12, "stop": 6, "completed": 1},
+    ),
+    Document("seed001_repaired", 16, 18, {"start": 1, "end": 2, "action": 9, "decision": 4}),
+    Document(
+        "seed002_should_stop",
+        8,
+        8,
+        {"start": 1, "hub": 1, "decision": 3, "action": 1, "stop": 1, "completed": 1},
+    ),
+    Document(
+        "seed003_verbatim",
+        45,
+        66,
+        {"start": 1, "end": 1, "hub": 1, "stop": 11, "completed": 1, "decision": 18, "action": 12},
+    ),
+    Document(
+        "seed004_execution_flow",
+        10,
+        11,
+        {"start": 1, "completed": 1, "stop": 1, "decision": 3, "action": 4},
+    ),
+    Document(
+        "seed004_step_determination",
+        6,
+        7,
+        {"decision": 2, "action": 2, "stop": 1, "completed": 1},
+    ),
+]
+
+
+def roles_of(chart: Flowchart) -> dict[Role, int]:
+    return dict(Counter(box.role for box in chart.boxes))
+
+
+@pytest.mark.parametrize("case", DOCUMENTS, ids=lambda case: case.id)
+def test_the_charts_of_the_documents_are_read_whole(case: Document) -> None:
+    chart = read_mermaid((SOURCES / f"{case.id}.mmd").read_text(encoding="utf-8"))
+    assert (len(chart.boxes), len(chart.arrows)) == (case.boxes, case.arrows)
+    assert roles_of(chart) == case.roles
+
+
+def test_one_document_forgot_the_quotes_of_a_label_and_is_refused_where_mermaid_refuses_it() -> (
+    None
+):
+    text = (SOURCES / "seed001_verbatim.mmd").read_text(encoding="utf-8")
+    with pytest.raises(SpecError) as refused:
+        read_mermaid(text, file="seed001_verbatim.mmd")
+    (found,) = refused.value.findings
+    assert str(found.place) == "seed001_verbatim.mmd:8:42"
+    assert found.place.text[found.place.column - 1] == "("
+    assert "`(` stands in a label without quotes" in found.message
+    assert '`["Call LLM (Gemini)"]`' in found.hint
+
+
+class Form(NamedTuple):
+    id: str
+    text: str
+    boxes: list[tuple[str, str, Shape]]
+    arrows: list[tuple[str, str, str]]
+
+
+AB: list[tuple[str, str, Shape]] = [("A", "A", "rect"), ("B", "B", "rect")]
+ABC: list[tuple[str, str, Shape]] = [*AB, ("C", "C", "rect")]
+
+FORMS = [
+    Form("rect", "A[a label]", [("A", "a label", "rect")], []),
+    Form("round", "A(a label)", [("A", "a label", "round")], []),
+    Form("pill", "A([a label])", [("A", "a label", "pill")], []),
+    Form("diamond", "A{a label}", [("A", "a label", "diamond")], []),
+    Form("circle", "A((a label))", [("A", "a label", "circle")], []),
+    Form("subroutine", "A[[a label]]", [("A", "a label", "subroutine")], []),
+    Form("hexagon", "A{{a label}}", [("A", "a label", "hexagon")], []),
+    Form("flag", "A>a label]", [("A", "a label", "flag")], []),
+    Form("quoted", 'A{"a (b) [c] {d} | e"}', [("A", "a (b) [c] {d} | e", "diamond")], []),
+    Form("quoted-over-lines", 'A["a\n  b"]', [("A", "a\nb", "rect")], []),
+    Form("markdown-string", 'A["`a **b**`"]', [("A", "a **b**", "rect")], []),
+    Form("break-tags", "A[a<br/>b<br>c<BR />d]", [("A", "a\nb\nc\nd", "rect")], []),
+    Form("written-break", r"A[a\nb]", [("A", "a\nb", "rect")], []),
+    Form("less-than", "A{Magnitude<br/>< 10%?}", [("A", "Magnitude\n< 10%?", "diamond")], []),
+    Form("codes", 'A["#quot;#35;#lt;b&gt;#9829;"]', [("A", '"#<b>♥', "rect")], []),
+    Form("a-code-is-read-once", 'A["#amp;lt;"]', [("A", "&lt;", "rect")], []),
+    Form("bare-box", "A", [("A", "A", "rect")], []),
+    Form("later-label-counts", "A --> B\nA{x}", [("A", "x", "diamond"), AB[1]], [("A", "B", "")]),
+    Form("id-with-signs", "a-b.c/d --> é1", [("a-b.c/d", "a-b.c/d", "rect"), ("é1", "é1", "rect")], [("a-b.c/d", "é1", "")]),
+    Form("arrow", "A --> B", AB, [("A", "B", "")]),
+    Form("arrow-without-spaces", "A-->B", AB, [("A", "B", "")]),
+    Form("long-arrow", "A ----> B", AB, [("A", "B", "")]),
+    Form("dotted", "A -.-> B", AB, [("A", "B", "")]),
+    Form("thick", "A ==> B", AB, [("A", "B", "")]),
+    Form("label-in-pipes", "A -->|Yes, Fix| B", AB, [("A", "B", "Yes, Fix")]),
+    Form("quoted-label-in-pipes", 'A -->|"a | b"| B', AB, [("A", "B", "a | b")]),
+    Form("pipes-with-spaces", "A --> |x| B", AB, [("A", "B", "x")]),
+    Form("label-in-the-arrow", "A -- a - b --> B", AB, [("A", "B", "a - b")]),
+    Form("quoted-label-in-the-arrow", 'A -- "x --> y" --> B', AB, [("A", "B", "x --> y")]),
+    Form("label-in-a-dotted-arrow", "A -. x .-> B", AB, [("A", "B", "x")]),
+    Form("label-in-a-thick-arrow", "A == x ==> B", AB, [("A", "B", "x")]),
+    Form("number-of-trial-is-no-label", 'A -->|"2 · x"| B', AB, [("A", "B", "x")]),
+    Form("chain", "A --> B -->|x| C", ABC, [("A", "B", ""), ("B", "C", "x")]),
+    Form("fan-out", "A --> B & C", ABC, [("A", "B", ""), ("A", "C", "")]),
+    Form("fan-in", "A & B --> C", ABC, [("A", "C", ""), ("B", "C", "")]),
+    Form("parallel", "A -->|x| B\nA -->|x| B", AB, [("A", "B", "x"), ("A", "B", "x")]),
+    Form("loop", "A --> A", AB[:1], [("A", "A", "")]),
+    Form("arrow-on-the-next-line", "A\n  --> B", AB, [("A", "B", "")]),
+    Form("box-on-the-next-line", "A -->\n  B", AB, [("A", "B", "")]),
+    Form("semicolons", "A;B;A-->B;", AB, [("A", "B", "")]),
+    Form("windows-lines", "A\r\nB\r\n", AB, []),
+    Form("comments", "%% A --> X\nA\n  %% more\nB", AB, []),
+    Form("directive", "%%{init: {\n'theme': 'dark'}}%%\nA --> B", AB, [("A", "B", "")]),
+    Form("class-in-the-box", "A:::hot --> B", AB, [("A", "B", "")]),
+    Form("what-is-not-kept", 'A --> B\nlinkStyle 0 stroke:red\nclick A "http://x;y"', AB, [("A", "B", "")]),
+    Form("descriptions", "accDescr: a; b\naccDescr {\n A --> X\n}\nA\nB", AB, []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FORMS, ids=lambda case: case.id)
+def test_every_form_is_read(case: Form) -> None:
+    chart = read_mermaid(f"flowchart TD\n{case.text}\n")
+    assert [(box.id, box.label, box.shape) for box in chart.boxes] == case.boxes
+    assert [(arrow.source, arrow.target, arrow.label) for arrow in chart.arrows] == case.arrows
+
+
+@pytest.mark.parametrize(
+    "first",
+    ["flowchart TD\n", "graph LR\n", "flowchart\n", "graph TB;", "\n\n%% note\n  graph TD\n"],
+)
+def test_every_first_line_is_read(first: str) -> None:
+    assert [box.id for box in read_mermaid(f"{first}A-->B").boxes] == ["A", "B"]
+
+
+def test_the_number_of_trial_is_kept() -> None:
+    chart = read_mermaid('flowchart TD\nA -->|"12 · x"| B\nA -->|"3 ·"| B\nA -->|"12 x"| B')
+    assert [arrow.number for arrow in chart.arrows] == [12, 3, None]
+    assert [arrow.shown for arrow in chart.arrows] == ["12 · x", "3 ·", "12 x"]
+
+
+@pytest.mark.parametrize(
+    ("text", "fill"),
+    [
+        ("style A fill:#FFCDD2,stroke:#333", "#ffcdd2"),
+        ("style A stroke:#333, fill: pink", "pink"),
+        ("style A fill:#abc;", "#abc"),
+        ("style A stroke:#333", None),
+        ('style A fill:url("x")', None),
+        ("classDef hot fill:#c8e6c9\nclass A hot", "#c8e6c9"),
+        ("classDef hot,cold fill:#c8e6c9\nA:::cold", "#c8e6c9"),
+        ("class B hot\nclassDef hot fill:#c8e6c9", None),
+        ("classDef hot fill:red\nclass A hot\nstyle A fill:blue", "blue"),
+    ],
+)
+def test_fills(text: str, fill: str | None) -> None:
+    (box,) = read_mermaid(f"flowchart TD\nA\n{text}\n").boxes
+    assert box.fill == fill
+
+
+def test_a_style_alone_makes_a_box_and_a_class_does_not() -> None:
+    chart = read_mermaid("flowchart TD\nstyle A fill:red\nclass B hot")
+    assert [box.id for box in chart.boxes] == ["A"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["---\ntitle: The chart\n---\nflowchart TD\nA", "flowchart TD\naccTitle: The chart\nA"],
+)
+def test_the_title(text: str) -> None:
+    assert read_mermaid(text).title == "The chart"
+
+
+class Refusal(NamedTuple):
+    id: str
+    text: str
+    at: tuple[int, int]
+    says: str
+
+
+REFUSALS = [
+    Refusal("nothing", "", (1, 1), "no Mermaid flowchart"),
+    Refusal("another-diagram", "sequenceDiagram\nA->>B: x", (1, 1), "no Mermaid flowchart"),
+    Refusal("direction", "flowchart XY\nA", (1, 11), "direction"),
+    Refusal("sign-in-a-label", "flowchart TD\n  A[f(x)]", (2, 6), "`(` stands in a label"),
+    Refusal("quote-in-a-label", 'flowchart TD\nA[say "x"]', (2, 7), '`"` stands in a label'),
+    Refusal("behind-the-quotes", 'flowchart TD\nA["x" y]', (2, 6), "where `]` is meant"),
+    Refusal("open-quote", 'flowchart TD\nA["x', (2, 3), "never closed"),
+    Refusal("open-label", "flowchart TD\nA[x", (2, 4), "the end of the text"),
+    Refusal("wrong-bracket", "flowchart TD\nA([x]", (2, 5), "`]` stands in a label"),
+    Refusal("empty-label", 'flowchart TD\nA[""]', (2, 6), "empty"),
+    Refusal("label-without-a-box", "flowchart TD\n[x]", (2, 1), "where the id of a box is meant"),
+    Refusal("keyword", "flowchart TD\nA --> end", (2, 7), "`end` is a keyword"),
+    Refusal("arrow-to-nothing", "flowchart TD\nA -->", (2, 6), "the end of the text"),
+    Refusal("no-head", "flowchart TD\nA --- B", (2, 3), "`---` is not an arrow"),
+    Refusal("two-heads", "flowchart TD\nA <--> B", (2, 3), "`<-->` is not an arrow"),
+    Refusal("circle-head", "flowchart TD\nA --o B", (2, 3), "`--o` is not an arrow"),
+    Refusal("invisible", "flowchart TD\nA ~~~ B", (2, 3), "`~~~` is not an arrow"),
+    Refusal("text-without-an-end", "flowchart TD\nA -- x\nB", (2, 6), "never ends"),
+    Refusal("text-without-a-head", "flowchart TD\nA -- y --- B", (2, 8), "end with an arrow"),
+    Refusal("text-that-loses-its-end", "flowchart TD\nA -- No--> B", (2, 8), "takes the `o`"),
+    Refusal("text-in-a-dotted-arrow", "flowchart TD\nA -. v1.2 .-> B", (2, 6), "cannot read"),
+    Refusal("two-statements", "flowchart TD\nA B", (2, 3), "where the statement should end"),
+    Refusal("comment-behind", "flowchart TD\nA --> B %% x", (2, 9), "where the statement should end"),
+    Refusal("subgraph", "flowchart TD\nsubgraph x\nA\nend", (2, 1), "`subgraph` is not read"),
+    Refusal("cylinder", "flowchart TD\nA[(db)]", (2, 2), "`[(` is not read"),
+    Refusal("new-shapes", "flowchart TD\nA@{shape: x}", (2, 2), "`@{` is not read"),
+    Refusal("style-of-nothing", "flowchart TD\nstyle", (2, 6), "a name and what is said of it"),
+    Refusal("class-without-a-name", "flowchart TD\nA:::", (2, 5), "the name of a class"),
+    Refusal("open-directive", "%%{init: {}\nflowchart TD", (1, 1), "never closed"),
+    Refusal("open-description", "flowchart TD\naccDescr {\nA", (2, 11), "never closed"),
+    Refusal("too-large", "x" * 1_000_001, (1, 1), "larger than 1 MB"),
+    Refusal(
+        "too-many-arrows",
+        f"flowchart TD\nA{' & A' * 200} --> B{' & B' * 200}",
+        (2, 1608),
+        "more than 20,000 arrows",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSALS, ids=lambda case: case.id)
+def test_what_cannot_be_read_is_refused_at_its_place(case: Refusal) -> None:
+    with pytest.raises(SpecError) as refused:
+        read_mermaid(case.text)
+    (found,) = refused.value.findings
+    assert case.says in found.message
+    assert (found.place.line, found.place.column) == case.at
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "%%{\n" * 250_000,
+        "flowchart TD\nA -. " + "." * 900_000,
+        "flowchart TD\nA -- " + "-" * 900_000,
+        "flowchart TD\nA" + " -- t --> B" * 80_000,
+        "flowchart TD\n" + "accDescr {\n" * 80_000,
+        "flowchart TD\nA" + " & A" * 200_000 + " --> B",
+        "flowchart TD\nA" + " " * 900_000 + "B",
+        'flowchart TD\nA["' + "<br " * 200_000 + '"',
+        "---\n" + "a\n" * 400_000,
+    ],
+    ids=[
+        "directives", "dots", "dashes", "links", "descriptions", "and", "spaces", "breaks", "front",
+    ],
+)  # fmt: skip
+@pytest.mark.timeout(20)
+def test_hostile_texts_take_no_more_than_their_length(text: str) -> None:
+    with pytest.raises(SpecError) as refused:
+        read_mermaid(text)
+    assert len(str(refused.value)) < 1_000
