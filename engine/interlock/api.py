@@ -63,7 +63,8 @@ Own = Iterable[Any]
 
 
 @cache
-def _lifecycle() -> MachineSpec:
+def lifecycle() -> MachineSpec:
+    """The machine of the status region, from `machines/lifecycle.yaml`."""
     path = catalog.shipped()["lifecycle"]
     loaded = load_text(catalog.read_text(path), path.name, builtin())
     if loaded.spec is None or not loaded.ok:
@@ -89,7 +90,7 @@ def find_faults(
     loaded = load_text(text, name, registry, define=define)
     if loaded.spec is None:
         return None, loaded.findings
-    chart = Chart(loaded.spec, _lifecycle())
+    chart = Chart(loaded.spec, lifecycle())
     findings = [*loaded.findings, *check_chart(chart, loaded.tainted)]
     findings = sorted(
         {f for f in findings if not _ignored(loaded.spec, f)},
@@ -197,7 +198,7 @@ class Machine:
         adds. `region` is ``state`` or ``status``. Labels show the limits of `facts`.
         """
         if region == "status":
-            lifecycle = Chart(_lifecycle())
+            lifecycle = Chart(lifecycle())
             live = region_graph(lifecycle, self.chart.status, lifecycle.position("").facts)
             return Picture(flowchart(live, rules="none"))
         return Picture(flowchart(graph(self.chart, facts=facts, engine=all), rules=rules, all=all))
@@ -329,7 +330,7 @@ def _from_canonical(text: str, registry: Registry) -> Machine:
     loaded = load_text(text, "<canonical>", registry)
     if loaded.spec is None:
         raise SpecError(loaded.findings)
-    return Machine(Chart(loaded.spec, _lifecycle()))
+    return Machine(Chart(loaded.spec, lifecycle()))
 
 
 def _sandbox() -> Sandbox:

@@ -342,6 +342,8 @@ READ = [
     Read("vars.n >= 8", [told("vars.n >= 8", False, -4, 8, 12, 0.0)]),
     Read("run.steps >= limits.off", [told("run.steps >= limits.off", False, 40, None)]),
     Read("run.steps < limits.off", [told("run.steps < limits.off", True, 40, None)]),
+    # a limit that is off decides before the other side is looked at
+    Read("1 / (vars.n + 4) >= limits.off", [told("1 / (vars.n + 4) >= limits.off", False)]),
     Read("usage.cost > 1.0", [told("usage.cost > 1.0", False, None, 1.0)]),
     Read("run.steps == 40", [told("run.steps == 40", True, 40, 40)]),
     Read("limits.steps > 5", [told("limits.steps > 5", True, 50, 5)]),

@@ -108,9 +108,8 @@ class LiteLLM:
                 break
         # Where one of them may work later, so may the same call.
         first = next((f for f in failures if f.category is _T), failures[-1])
-        text = "; ".join(failure.message for failure in failures)
         more = {"status": first.status, "retry_after": first.retry_after, "partial": first.partial}
-        raise _failure(first.kind, text, **more)
+        raise _failure(first.kind, "; ".join(f.message for f in failures), **more)
 
 
 @functools.cache
@@ -132,9 +131,9 @@ def _litellm() -> Any:
     litellm.suppress_debug_info = True
     # In place of HF_HUB_OFFLINE, which would bind the whole process: no tokenizer is fetched.
     litellm.disable_hf_tokenizer_download = True
-    for logger in loggers:  # without the three handlers that write to stderr
+    for logger in loggers:  # without its handlers, nor Python's last resort, to stderr
         own = [h for h in logger.handlers if not type(h).__module__.startswith("litellm")]
-        logger.handlers[:] = own
+        logger.handlers[:] = [*own, logging.NullHandler()]
     return litellm
 
 
@@ -318,7 +317,7 @@ class _Heard:
 
     def reply(self, request: ModelRequest, target: _Target, cost: float | None) -> ModelReply:
         calls = tuple(
-            ToolCall(c["id"] or f"call_{request.index}_{n}", c["name"], c["arguments"] or "{}")
+            ToolCall(c["id"] or f"call_{request.number}_{n}", c["name"], c["arguments"] or "{}")
             for n, c in enumerate(self._calls)
         )
         finish = self._finish or "stop"
@@ -427,11 +426,11 @@ _LOOKS_SECRET = re.compile(r"\b(?:sk|pk)-[\w\-]{8,}|(?i:bearer) [\w.\-]{8,}")
 
 def _without_keys(text: str, target: _Target) -> str:
     """The text, cut, with everything replaced that is or looks like a key."""
-    secrets = {value for name, value in os.environ.items() if _NAMES_SECRET.search(name)}
-    secrets |= {str(target.where.get("api_key")), *map(str, target.headers.values())}
-    for secret in sorted(secrets - {_NO_KEY}, key=len, reverse=True):
-        if len(secret) >= 6:  # shorter ones are words of the text
-            text = text.replace(secret, "***")
+    secrets = [value for name, value in os.environ.items() if _NAMES_SECRET.search(name)]
+    secrets += [str(target.where.get("api_key")), *map(str, target.headers.values())]
+    for secret in sorted(secrets, key=len, reverse=True):
+        # Shorter ones are words of the text.
+        text = text.replace(secret, "***") if len(secret) >= 6 else text
     return _LOOKS_SECRET.sub("***", text)[:1000]
 
 

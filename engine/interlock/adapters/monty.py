@@ -30,7 +30,7 @@ from anyio.lowlevel import RunVar
 
 from interlock.adapters.monty_values import Printed, as_json
 from interlock.core.errors import SetupError
-from interlock.core.units import say_elapsed
+from interlock.core.units import say_duration
 from interlock.run.ports import SandboxResult
 
 if TYPE_CHECKING:
@@ -42,21 +42,23 @@ SETTLE = 10.0
 """Seconds more for a worker to start, to load a checkpoint, to write one and to end."""
 CODE = 1_000_000
 """Characters of code that are run."""
-CHECKPOINT = 8_000_000
+CHECKPOINT = 4_000_000
 """Bytes that a session's variables may take between turns. Every turn writes them down."""
 
 LOST = "The variables of earlier turns are gone: their checkpoint could not be read.\n"
 AS_BEFORE = "The variables are as they were before this code."
 INSTALL = 'pip install "interlock[sandbox]"'
 
-_SEAL = b"interlock.monty.1\n"
-_POLICY: OSPolicy = {
+POLICY: OSPolicy = {
     "datetime": "system",
     "timezone": "utc",
     "sleep": "zero",  # a sleep would be outside Monty's own time limit
     "process_time": "zero",
     "random_start": "system",
 }
+"""What the code learns of the time and of chance."""
+
+_SEAL = b"interlock.monty.1\n"
 _slots: RunVar[anyio.CapacityLimiter] = RunVar("interlock.monty.slots")
 
 
@@ -79,9 +81,9 @@ class MontySandbox:
         except (ImportError, FileNotFoundError) as error:
             raise SetupError(f"the sandbox is not installed: {error}", hint=INSTALL) from error
         self._timeout = timeout
-        self._limits: ResourceLimits = {
-            # A checkpoint carries its limits, and the tighter of both hold: these must not vary
-            # by turn. The wall clock of a turn is kept outside.
+        # A checkpoint carries its limits, and the tighter of both hold: so these do not vary by
+        # turn, and the wall clock of a turn is kept outside.
+        self.limits: ResourceLimits = {
             "max_feed_duration_secs": LONGEST,
             "max_turn_duration_secs": LONGEST,
             "max_memory": memory,
@@ -90,6 +92,7 @@ class MontySandbox:
             "max_suspensions": 1_000,
             "max_total_sleep_secs": 1.0,
         }
+        """Every limit that Monty knows: each is off unless it is set."""
 
     async def run(
         self, code: str, *, session: bytes | None, timeout: float | None
@@ -113,10 +116,10 @@ class MontySandbox:
         payload = None if session is None else unsealed(session)
         async with _started(_pool()) as pool:
             if payload is not None:
-                async with pool.checkout(limits=self._limits, os_policy=_POLICY) as worker:
+                async with pool.checkout(limits=self.limits, os_policy=POLICY) as worker:
                     if await _loads(worker, payload):
                         return await _feed(worker, code, seconds)
-            async with pool.checkout(limits=self._limits, os_policy=_POLICY) as worker:
+            async with pool.checkout(limits=self.limits, os_policy=POLICY) as worker:
                 done = await _feed(worker, code, seconds)
         if session is None:
             return done
@@ -175,26 +178,29 @@ async def _feed(worker: AsyncMontySession, code: str, seconds: float) -> Sandbox
     """Run the code and write down its variables."""
     from pydantic_monty import MontyError  # noqa: PLC0415
 
-    printed, value, error, cut = Printed(), None, "", False
-    with anyio.move_on_after(seconds) as clock:
+    printed, value, faults, cut = Printed(), None, list[str](), True
+    with anyio.move_on_after(seconds):
         try:
             value = as_json(await worker.feed_run(code, print_callback=printed.write))
+            cut = False
         except MontyError as raised:
-            error, cut = _told(raised), _is_cut(raised)
-    if clock.cancelled_caught:
-        error, cut = f"TimeoutError: the code was stopped after {say_elapsed(seconds)}", True
+            faults, cut = [_told(raised)], _is_cut(raised)
+    if cut and not faults:
+        faults = [f"TimeoutError: the code was stopped after {say_duration(seconds)}"]
     checkpoint = None if cut else await _checkpoint(worker)
-    if checkpoint is None and not cut:
-        cut = True
-        error += f"MemoryError: its variables take more than {CHECKPOINT:,} bytes to keep"
-    if cut:
-        error = f"{error}\n{AS_BEFORE}"
+    if not cut and checkpoint is None:
+        faults.append(f"MemoryError: its variables take more than {CHECKPOINT:,} bytes to keep")
+    if checkpoint is None:
+        faults.append(AS_BEFORE)
     stdout, stderr = printed.text("stdout"), printed.text("stderr")
-    return SandboxResult(not error, value, stdout, stderr, error, checkpoint)
+    return SandboxResult(not faults, value, stdout, stderr, "\n".join(faults), checkpoint)
 
 
 def _is_cut(raised: MontyError) -> bool:
-    """Whether the session may not be used any more."""
+    """Whether Monty stopped in the middle of something: the session may not be used any more.
+
+    Code that raises such an error itself is taken for it.
+    """
     from pydantic_monty import MontyCrashedError  # noqa: PLC0415
 
     limits = (MemoryError, TimeoutError)

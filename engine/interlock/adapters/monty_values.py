@@ -15,7 +15,7 @@ import decimal
 import math
 from collections.abc import Iterable
 from pathlib import PurePath
-from typing import Any
+from typing import Any, cast
 
 PRINTED = 65_536
 """Bytes of stdout, and of stderr, that are kept."""
@@ -77,17 +77,18 @@ class _Copier:
         self._room -= 1 + (len(value) if isinstance(value, str) else 0)
         if self._room < 0 or depth > DEEPEST:
             raise _TooMuch
-        kind: type[Any] = type(value)
-        if issubclass(kind, (list, tuple)):
-            return [self.copy(v, depth + 1) for v in value]
-        if issubclass(kind, dict):
-            return {self._key(k): self.copy(v, depth + 1) for k, v in value.items()}
-        whole = isinstance(value, int) and value.bit_length() <= 1_024
-        if value is None or whole or isinstance(value, str):
+        if isinstance(value, (list, tuple)):
+            return [self.copy(v, depth + 1) for v in cast("Iterable[Any]", value)]
+        if isinstance(value, dict):
+            items = cast("dict[Any, Any]", value).items()
+            return {self._key(k): self.copy(v, depth + 1) for k, v in items}
+        if value is None or isinstance(value, (bool, str)):
+            return value
+        if isinstance(value, int) and value.bit_length() <= 1_024:
             return value
         if isinstance(value, float) and math.isfinite(value):
             return value
-        raise TypeError(kind.__name__)
+        raise TypeError(type(value).__name__)
 
     def _key(self, key: object) -> str:
         if not isinstance(key, str):
@@ -122,16 +123,14 @@ class _Writer:
 
     def write(self, value: Any, depth: int) -> None:
         """Add the text of a value."""
-        kind: type[Any] = type(value)
-        brackets = next((b for t, b in _BRACKETS.items() if issubclass(kind, t)), None)
         if depth > DEEPEST:
             self._put("…")
-        elif issubclass(kind, dict):
-            self._items("{", value.items(), "}", depth)
-        elif brackets is not None:
+        elif isinstance(value, dict):
+            self._items("{", cast("dict[Any, Any]", value).items(), "}", depth)
+        elif brackets := next((b for t, b in _BRACKETS.items() if isinstance(value, t)), None):
             self._items(brackets[0], ((v,) for v in value), brackets[1], depth)
-        elif issubclass(kind, BaseException):
-            self._items(f"{kind.__name__}(", ((v,) for v in value.args), ")", depth)
+        elif isinstance(value, BaseException):
+            self._items(f"{type(value).__name__}(", ((v,) for v in value.args), ")", depth)
         elif isinstance(getattr(value, "attributes", None), dict):  # an object of its own class
             self._items(f"<{value.name} object ", value.attributes.items(), ">", depth)
         else:

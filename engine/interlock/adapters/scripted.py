@@ -7,7 +7,7 @@
       - {text: "5", finish_reason: stop, delay: 30s}
 
 The n-th model call of a run gets the n-th reply. Calls are counted by what the run has
-recorded (`ModelRequest.index`), not by what this object has seen: a resumed run goes on with
+recorded (`ModelRequest.number`), not by what this object has seen: a resumed run goes on with
 the reply after its recorded calls, and a failed call that was recorded counts as one.
 
 Belongs here: the form of a reply, its reading, and the model that gives it. Never: litellm,
@@ -114,11 +114,11 @@ class Scripted:
         return settings.get("context_window")
 
     async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
-        """Give the reply of number `request.index`; with `on_text` word by word.
+        """Give the reply of number `request.number`; with `on_text` word by word.
 
         Raises `ModelError` where the script says so and `ScriptError` when it has too few.
         """
-        reply = self._reply(request.index)
+        reply = self._reply(request.number)
         if reply.delay:
             await (self._clock.sleep if self._clock else anyio.sleep)(reply.delay)
         if on_text is not None:
@@ -134,7 +134,7 @@ class Scripted:
             )
         return ModelReply(
             reply.text,
-            reply.calls(request.index),
+            reply.calls(request.number),
             reply.finish_reason,
             reply.prompt_tokens,
             reply.completion_tokens,

@@ -14,6 +14,7 @@ from interlock.checker.guards import check_guards
 from interlock.checker.loops import check_loops
 from interlock.checker.structure import check_structure
 from interlock.checker.subject import Subject
+from interlock.checker.trust import reaches_out
 from interlock.core.errors import Finding
 from interlock.machine.build import Chart
 
@@ -28,4 +29,6 @@ def check(chart: Chart, tainted: Collection[str] = ()) -> tuple[Finding, ...]:
     check_structure(subject)
     check_loops(subject)
     check_guards(subject)
+    for at, what in reaches_out(chart.spec):
+        subject.say("IL324", at, f"the file {what}", hint="run it with `--trust` when it is yours")
     return tuple(subject.findings)

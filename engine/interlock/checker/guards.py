@@ -38,13 +38,13 @@ def _texts(t: GuardedTransition) -> frozenset[str]:
 
 def _shadowed(subject: Subject, state: StateSpec) -> None:
     """An edge behind one that holds whenever it does."""
-    for event in subject.chart.step.events.values():
-        if event.name == "check":
+    for trigger, event in subject.chart.step.triggers.items():
+        if trigger == "check":
             continue
         earlier: list[frozenset[str]] = []
-        for t in event.transitions.get(state.name, []):
-            edge: Edge | None = t.edge  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType, reportUnknownMemberType]
-            texts = _texts(t)  # pyright: ignore[reportArgumentType]
+        for t in event.at(state.name):
+            edge = t.edge
+            texts = _texts(t)
             always = [set(e) - {"True"} for e in earlier]
             if edge is not None and any(a <= texts for a in always):
                 subject.say(

@@ -11,7 +11,7 @@ from interlock.core.codes import finding
 from interlock.core.errors import NOWHERE, Finding, Place
 from interlock.language.spec import RETURN, StateSpec
 from interlock.machine.build import Chart
-from interlock.machine.regions import GuardedTransition, transitions
+from interlock.machine.regions import GuardedTransition
 
 OUTSIDE = ("user_requested", "stop_requested", "error", "guard_error")
 """Reasons that can be raised at any moment without the file's doing."""
@@ -25,8 +25,8 @@ class Subject:
         self.spec = chart.spec
         self.tainted = tainted
         self.findings: list[Finding] = []
-        self.moves = [t for t in transitions(chart.step) if t.trigger_is_own]
-        self.rules = [t for t in transitions(chart.step, "check") if t.kind == "rule" and t.dest]
+        self.moves = [t for t in chart.step.transitions() if t.is_edge]
+        self.rules = [t for t in chart.step.transitions("check") if t.kind == "rule" and t.dest]
         self.own = self._graph(self.moves)
         """States and the file's own edges."""
         self.ways = self._graph([*self.moves, *self.rules])

@@ -27,7 +27,7 @@ from interlock.core.facts import (
     ToolCall,
     UsageFacts,
 )
-from interlock.core.outcome import Outcome
+from interlock.core.outcome import NOTHING_SPENT, Outcome
 from interlock.core.tokens import estimate_messages
 
 
@@ -57,7 +57,7 @@ def fold(
         _, _, _, progress, _, queue, _, memory, _, vars_, _ = assign(facts, changed)
     if outcome.queue is not None:
         queue, moved = _queued(queue, outcome.queue), True
-    if outcome.reply is not None or outcome.spent or messages != usage.messages or outcome.rewrite:
+    if outcome.reply is not None or outcome.spent is not NOTHING_SPENT or messages != usage.messages or outcome.rewrite:
         usage = _used(usage, outcome, messages)
     failed = not outcome.ok
     if failed or outcome.tool_errors or outcome.forgiven or (work and errors.consecutive):

@@ -162,7 +162,8 @@ def _type_of(fact: str, roots: Mapping[str, Type], offset: int) -> Type:
         found = (found.of or ANY) if found.kind in ("map", "any") else found.field(name)
     if found is None:
         message = f"unknown fact `{seen}`"
-        raise LabelFault("IL103", message, nearest(seen, known), offset, len(seen))
+        hint = nearest(seen, known) or f"`{seen.rpartition('.')[0]}` has no fields"
+        raise LabelFault("IL103", message, hint, offset, len(seen))
     return found
 
 

@@ -39,8 +39,8 @@ _REFUSED = {
     "Call": "a call", "CallBlock": "`{% call %}`", "Dict": "a map in braces",
     "Extends": "`{% extends %}`", "FilterBlock": "`{% filter %}`",
     "FromImport": "`{% from %}`", "Import": "`{% import %}`", "Include": "`{% include %}`",
-    "Macro": "`{% macro %}`", "Mod": "`%`", "Mul": "`*`", "Pow": "`**`", "Slice": "a slice",
-    "With": "`{% with %}`",
+    "Macro": "`{% macro %}`", "Mod": "`%`", "Mul": "`*`", "Pow": "`**`",
+    "Scope": "`{% autoescape %}`", "Slice": "a slice", "With": "`{% with %}`",
 }  # fmt: skip
 _HINT = "compute it in an action, save it into a variable and read that"
 _NAMES = {"str": "a text", "int": "a number", "float": "a number", "enum": "a text"}
@@ -261,7 +261,7 @@ class Checker:
             case Type():
                 return spec.gives
             case "same":
-                return base
+                return base if all(self._value(a).kind == base.kind for a in node.args[:1]) else ANY
             case "pairs":
                 return list_of(base.of or ANY)
             case "element":
@@ -311,6 +311,8 @@ class Checker:
 
     def _span(self, node: Any) -> tuple[int, int]:
         """Offset and width of a chain of names, of an operator, or of a node's first word."""
+        while node.lineno is None:
+            node = next(node.iter_child_nodes())
         start = end = node.lineno
         kind = _kind(node)
         if kind in ("Getattr", "Getitem"):

@@ -22,7 +22,7 @@ from interlock.core.position import Position
 from interlock.core.types import BOOL, DURATION
 from interlock.language.expression import Expression, Scope, fuse, parse
 from interlock.language.spec import HIGHEST, RETURN, Assign, MachineSpec, StateSpec
-from interlock.machine.regions import GuardedTransition, LeanEvent, Node, Region, transitions
+from interlock.machine.regions import GuardedTransition, LeanEvent, Node, Region
 from interlock.machine.ways import (
     ENGINE_ENDS,
     Way,
@@ -79,13 +79,13 @@ class Chart:
         }
         self.joins = {n: join_of(spec, s) for n, s in states.items() if s.all}
         self.diverting = frozenset(
-            t.source for t in transitions(self.step, "advance") if t.kind in ("failed", "error")
+            t.source for t in self.step.transitions("advance") if t.kind in ("failed", "error")
         )
         """The states whose failures take another way than their successes."""
-        self.bound = len(self.step.states) + 1
+        self.bound = len(self.step.nodes) + 1
         """More moves than this without an action is an error that the checker rules out."""
         self.by_origin: dict[str, GuardedTransition] = {}
-        for t in transitions(self.step):
+        for t in self.step.transitions():
             self.by_origin.setdefault(t.origin, t)
         self._rules = {n: self._covering(n) for n in states}
         self.before: dict[str, tuple[int, ...]] = {}
@@ -93,6 +93,7 @@ class Chart:
             for name in rule.before:
                 self.before[name] = (*self.before.get(name, ()), number)
         self.warns = _warns(spec)
+        self.rule_warns = tuple((n, r.id) for n, r in enumerate(spec.rules) if r.id in self.warns)
         self.time_left = _time_left(spec)
         """What each time limit leaves, in seconds: it also bounds a long action."""
 
@@ -155,7 +156,7 @@ class Chart:
 
     def event(self, name: str) -> LeanEvent | None:
         """A trigger of the step machine, or None."""
-        return self.step.events.get(name)  # pyright: ignore[reportReturnType]
+        return self.step.triggers.get(name)
 
     def events_at(self, state: str) -> tuple[str, ...]:
         """The events that a wait takes, in the file's order."""
@@ -166,7 +167,7 @@ class Chart:
         """Where a new run is, before `start`."""
         spec = self.spec
         facts = Facts(
-            run=RunFacts(id=run_id, machine=spec.name, visits=dict.fromkeys(self.step.states, 0)),
+            run=RunFacts(id=run_id, machine=spec.name, visits=dict.fromkeys(self.step.nodes, 0)),
             usage=UsageFacts(
                 calls=dict.fromkeys(spec.tools or spec.registry.tools, 0),
                 context_window=int(spec.model.get("context_window") or 0),
@@ -259,8 +260,9 @@ def join_of(spec: MachineSpec, fork: StateSpec) -> str | None:
 
 
 def _must_pass(spec: MachineSpec, start: str) -> set[str]:
-    """The states that every way from `start` passes, up to where a branch ends: an action, a
-    wait, or a stop (which leaves the branch and does not count).
+    """The states that every way from `start` passes, up to where a branch ends.
+
+    A branch ends at an action or a wait; a stop leaves it and does not count.
     """
     order: list[str] = []
     seen = {start}
@@ -278,7 +280,8 @@ def _must_pass(spec: MachineSpec, start: str) -> set[str]:
     must: dict[str, set[str]] = {}
     for name in order:  # children first: branches have no loops, which the checker sees to
         onward = [must[t] for t in _onward(spec, name) if t in must]
-        must[name] = {name} | (set.intersection(*onward) if onward else set())
+        shared = onward[0].intersection(*onward[1:]) if onward else set[str]()
+        must[name] = {name} | shared
     return must[start]
 
 

@@ -29,6 +29,9 @@ from interlock.machine.moving import decide, settle
 from interlock.machine.saving import saved_values
 from interlock.machine.walk import Walk
 
+QUESTION = "ask_user"
+"""Under this name `ask_user` keeps its question until the wait that follows is over."""
+
 Oracle = Callable[[str, tuple[Any, ...]], bool]
 
 
@@ -58,12 +61,14 @@ def _start(walk: Walk, input: Input) -> None:
     facts = walk.facts
     messages = NO_MESSAGES.add(data.get("messages", ()))
     queue = tuple(Task(**t) for t in data.get("tasks", ()))
+    primary = any(t.kind == "primary" for t in queue)
     run = facts.run._replace(
         task=data.get("task", ""), agent=data.get("agent", ""), session=data.get("session", ""),
         started_at=at, depth=data.get("depth", 0),
     )  # fmt: skip
     usage = facts.usage._replace(
-        messages=len(messages), context_tokens=estimate_messages(messages), prunable=len(messages) > 2,
+        messages=len(messages), context_tokens=estimate_messages(messages),
+        prunable=len(messages) > 2,
         context_window=data.get("context_window") or facts.usage.context_window,
     )  # fmt: skip
     walk.facts = facts._replace(
@@ -71,7 +76,7 @@ def _start(walk: Walk, input: Input) -> None:
         limits={**facts.limits, **data.get("limits", EMPTY)},
         vars={**facts.vars, **data.get("vars", EMPTY)},
         memory={**facts.memory, **data.get("memory", EMPTY)},
-        queue=facts.queue._replace(size=len(queue), primary_done=not any(t.kind == "primary" for t in queue)),
+        queue=facts.queue._replace(size=len(queue), primary_done=not primary),
         marks=facts.marks._replace(now=at, progress_at=at, has_queue=bool(queue)),
     )  # fmt: skip
     walk.messages, walk.queue = messages, queue
@@ -91,18 +96,7 @@ def _step(walk: Walk, input: Input) -> None:
     saved: Mapping[str, Any] = EMPTY
     if state.save and outcome.ok:
         outcome, saved = saved_values(chart.spec, state, outcome, walk.facts)
-    if outcome.rewrite is not None:
-        walk.messages = NO_MESSAGES.add(outcome.rewrite)
-    if outcome.messages:
-        walk.messages = walk.messages.add(outcome.messages)
-    if outcome.prompt is not None:
-        walk.prompt = outcome.prompt
-    elif outcome.reply is not None:
-        walk.prompt = None
-    if outcome.queue is not None:
-        walk.queue = outcome.queue
-    if outcome.kept:
-        walk.kept = {**walk.kept, **outcome.kept}
+    _take_in(walk, outcome)
     if action.work and walk.raising.continued:
         walk.suppress()
     walk.skip = ""
@@ -116,6 +110,22 @@ def _step(walk: Walk, input: Input) -> None:
         walk.go_on(outcome.continued)
     walk.warnings += outcome.warnings
     _after_action(walk, state.name, outcome)
+
+
+def _take_in(walk: Walk, outcome: Outcome) -> None:
+    """What an outcome changes beside the facts: conversation, prompt, queue, kept data."""
+    if outcome.rewrite is not None:
+        walk.messages = NO_MESSAGES.add(outcome.rewrite)
+    if outcome.messages:
+        walk.messages = walk.messages.add(outcome.messages)
+    if outcome.prompt is not None:
+        walk.prompt = outcome.prompt
+    elif outcome.reply is not None:
+        walk.prompt = None
+    if outcome.queue is not None:
+        walk.queue = outcome.queue
+    if outcome.kept:
+        walk.kept = {**walk.kept, **outcome.kept}
 
 
 def _after_action(walk: Walk, name: str, outcome: Outcome) -> None:
@@ -146,8 +156,9 @@ def _answer(walk: Walk, input: Input) -> None:
         raise StatusError(f"`{position.state}` waits for nothing")
     if input.event not in walk.chart.events_at(position.state):
         raise StatusError(f"`{position.state}` does not take `{input.event}`")
-    walk.facts = tick(walk.facts, input.at)
-    walk.facts = walk.facts._replace(last=walk.facts.last._replace(answer=dict(input.data)))
+    facts = tick(walk.facts, input.at)
+    walk.facts = facts._replace(last=facts.last._replace(answer=dict(input.data)))
+    walk.kept = {n: v for n, v in walk.kept.items() if n != QUESTION}
     walk.resume()
     decide(walk, input.event)
 
@@ -156,6 +167,7 @@ def _expired(walk: Walk, input: Input) -> None:
     if walk.position.state not in walk.chart.waiting:
         raise StatusError(f"`{walk.position.state}` does not wait")
     walk.facts = tick(walk.facts, input.at)
+    walk.kept = {n: v for n, v in walk.kept.items() if n != QUESTION}
     walk.resume()
     decide(walk, "expired")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
+from interlock.core.plain import plain
 from interlock.language.expression import Expression
 from interlock.machine.build import Chart
 from interlock.machine.decision import Decision, Look
@@ -58,7 +59,7 @@ class Explanation(NamedTuple):
         d = self.decision
         return {
             "kind": self.kind, "state": self.state, "event": d.input.event or None,
-            "looked_at": [{**r._asdict(), "atoms": [a._asdict() for a in r.atoms]} for r in self.rows],
+            "looked_at": plain(self.rows),
             "taken": list(d.taken), "path": list(d.path), "signals": d.signals.to_list(),
             "winner": d.winner or None, "warnings": list(d.warnings), "next": d.next,
             "status": d.status,
@@ -87,7 +88,7 @@ def _rules(chart: Chart, look: Look, decision: Decision) -> Iterator[Row]:
 
 def _edges(chart: Chart, look: Look) -> Iterator[Row]:
     event = chart.event(look.trigger)
-    found: list[GuardedTransition] = event.transitions.get(look.state, []) if event else []  # pyright: ignore[reportAssignmentType]
+    found = event.at(look.state) if event else ()
     over = False
     for t in found:
         if over:

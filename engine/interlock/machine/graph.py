@@ -19,7 +19,7 @@ from interlock.core.units import say_duration
 from interlock.language.expression import Expression, GuardFailed
 from interlock.language.spec import StateSpec
 from interlock.machine.build import Chart
-from interlock.machine.regions import GuardedTransition, LeanEvent, Node, Region, transitions
+from interlock.machine.regions import GuardedTransition, Region
 
 StateGraph = nx.MultiDiGraph
 
@@ -35,12 +35,13 @@ def graph(chart: Chart, *, facts: Facts | None = None, engine: bool = False) -> 
 
 def region_graph(chart: Chart, region: Region, facts: Facts, *, engine: bool = False) -> Any:
     """A live machine as a graph."""
-    out: Any = nx.MultiDiGraph(
+    made: Any = nx.MultiDiGraph
+    out = made(
         name=chart.spec.name, title=chart.spec.title or chart.spec.name,
         rules=list(_rules(region)) + (list(_ways_out(region)) if engine else []),
     )  # fmt: skip
-    for order, (name, node) in enumerate(region.states.items()):
-        spec = node.spec if isinstance(node, Node) else None
+    for order, (name, node) in enumerate(region.nodes.items()):
+        spec = node.spec
         out.add_node(name, order=order, **_node(chart, name, spec, facts))
     for order, (t, number) in enumerate(_drawn(region)):
         key = t.origin if t.kind != "return" else f"{t.origin}→{t.dest}"
@@ -53,11 +54,10 @@ def region_graph(chart: Chart, region: Region, facts: Facts, *, engine: bool = F
 
 def _drawn(region: Region) -> Iterator[tuple[GuardedTransition, int | None]]:
     """Everything but `check`, in the order of the states, with its number of trial."""
-    events: dict[str, LeanEvent] = region.events  # pyright: ignore[reportAssignmentType]
-    for name, node in region.states.items():
-        spec = getattr(node, "spec", None)
-        for trigger, event in events.items():
-            found: list[GuardedTransition] = event.transitions.get(name, [])  # pyright: ignore[reportAssignmentType]
+    for name, node in region.nodes.items():
+        spec = node.spec
+        for trigger, event in region.triggers.items():
+            found = event.at(name)
             if trigger == "check" or not found:
                 continue
             tried = [t for t in found if t.kind == "advance"]
@@ -69,7 +69,7 @@ def _drawn(region: Region) -> Iterator[tuple[GuardedTransition, int | None]]:
 
 def _rules(region: Region) -> Iterator[dict[str, Any]]:
     seen: set[str] = set()
-    found = [t for t in transitions(region, "check") if t.rule is not None]
+    found = [t for t in region.transitions("check") if t.rule is not None]
     for t in sorted(found, key=lambda t: int(t.origin.partition(".")[2])):
         rule = t.rule
         if rule is None or t.origin in seen:
@@ -85,7 +85,7 @@ def _rules(region: Region) -> Iterator[dict[str, Any]]:
 def _ways_out(region: Region) -> Iterator[dict[str, Any]]:
     """Where raised signals lead: a cancel, a signal of a tool, an unhandled failure."""
     reasons: dict[str, set[str]] = {}
-    for t in transitions(region, "check"):
+    for t in region.transitions("check"):
         if t.kind == "raised" and t.dest is not None:
             names = t.guards[0].__name__.removeprefix("raised: ").split(", ")
             reasons.setdefault(t.dest, set()).update(names)
@@ -160,9 +160,8 @@ def _label(chart: Chart, t: GuardedTransition, facts: Facts) -> str:
 
 def _after(spec: StateSpec, facts: Facts) -> str:
     within = spec.within
-    if isinstance(within, Expression):
-        try:
-            within = within.value(facts)
-        except GuardFailed:  # known only when the state is entered
-            return f"after {within.text}" if isinstance(within, Expression) else "expired"
-    return "expired" if within is None else f"after {say_duration(within)}"
+    try:
+        seconds = within.value(facts) if isinstance(within, Expression) else within
+    except GuardFailed as unknown:  # known only when the state is entered
+        return f"after {unknown.text}"
+    return "expired" if seconds is None else f"after {say_duration(seconds)}"

@@ -44,8 +44,9 @@ def look(walk: Walk, trigger: str | None, *, general: bool) -> bool:
         near = _before(walk, trigger)
         numbers += near
         holding += [n for n, v in zip(near, _one_by_one(walk, near), strict=True) if v]
-    if chart.warns:
-        warn(walk, (chart.spec.rules[n].id for n in numbers))
+    for number, id in chart.rule_warns:
+        if number in numbers and id not in walk.warned:
+            warn(walk, id)
     if walk.unhandled and not any(_deals_with_it(walk, n) for n in holding):
         error = walk.facts.last.error
         walk.signal(
@@ -161,21 +162,17 @@ def _signal_of(walk: Walk, number: int) -> StopSignal:
     return StopSignal(spec.reason(rule.stop or rule.signal), message, context, rule.id)
 
 
-def warn(walk: Walk, ids: Iterable[str]) -> None:
-    """One warning for each budget whose share has been passed."""
-    chart = walk.chart
-    for id in ids:
-        due = chart.warns.get(id)
-        if due is None or id in walk.warned:
-            continue
-        try:
-            holds = due.guard.fn(walk.facts, walk.oracle)
-        except FAILURES:  # the guard itself says so where it decides
-            continue
-        if holds:
-            walk.warned |= {id}
-            type = type_at(chart.spec.roots, due.fact)
-            value, bound = fact_value(walk.facts, due.fact), fact_value(walk.facts, due.bound)
-            at = f" at {say_value(value, type)}" if value is not None else ""
-            of = f" ({say_value(bound, type)})" if bound is not None else ""
-            walk.warnings += (f"{due.fact} is{at}, near its bound {due.bound}{of}",)
+def warn(walk: Walk, id: str) -> None:
+    """A warning, once, when the share of a rule's or decision's budget has been passed."""
+    due = walk.chart.warns[id]
+    try:
+        holds = id not in walk.warned and due.guard.fn(walk.facts, walk.oracle)
+    except FAILURES:  # the guard itself says so where it decides
+        return
+    if holds:
+        walk.warned |= {id}
+        type = type_at(walk.chart.spec.roots, due.fact)
+        value, bound = fact_value(walk.facts, due.fact), fact_value(walk.facts, due.bound)
+        at = f" at {say_value(value, type)}" if value is not None else ""
+        of = f" ({say_value(bound, type)})" if bound is not None else ""
+        walk.warnings += (f"{due.fact} is{at}, near its bound {due.bound}{of}",)

@@ -10,7 +10,7 @@ Source: design "language", sections 2 (`all`, epilogue), 4 (order, detours), 5 (
 from __future__ import annotations
 
 from interlock.core.reasons import StopSignal
-from interlock.language.expression import Expression
+from interlock.language.expression import Expression, GuardFailed
 from interlock.language.spec import HIGHEST
 from interlock.machine.decision import Look
 from interlock.machine.looking import look, warn
@@ -62,7 +62,7 @@ def _move(walk: Walk, trigger: str) -> None:
         _fork(walk, state)
         return
     if state in chart.warns:
-        warn(walk, (state,))
+        warn(walk, state)
     walk.aim()
     taken = _choose_or_leave(walk, trigger)
     if taken is None or taken.dest is None:
@@ -89,11 +89,8 @@ def _choose_or_leave(walk: Walk, trigger: str) -> GuardedTransition | None:
     try:
         taken = event.choose(cursor) if event is not None else None
     except FAILURES as error:
-        guards = (
-            [g.__name__ for t in event.transitions.get(state, ()) for g in t.guards]
-            if event
-            else []
-        )  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType, reportUnknownMemberType]
+        found = event.at(state) if event is not None else ()
+        guards = [g.__name__ for t in found for g in t.guards]
         walk.guard_error("` or `".join(guards), error, state)
     else:
         if taken is None:
@@ -101,9 +98,8 @@ def _choose_or_leave(walk: Walk, trigger: str) -> GuardedTransition | None:
             walk.signal(StopSignal(walk.chart.spec.reason("guard_error"), message, {}, state))
     if walk.looks is not None:
         origin = taken.origin if taken else ""
-        walk.looks.append(
-            Look("edges", state, trigger, walk.before_move, (), origin, "", walk.oracle)
-        )
+        look_at = Look("edges", state, trigger, walk.before_move, (), origin, "", walk.oracle)
+        walk.looks.append(look_at)
     if taken is None:
         walk.leave("guard_error")
     return taken
@@ -113,8 +109,7 @@ def _return(walk: Walk, taken: GuardedTransition) -> None:
     """Go on with the edge that a detour interrupted."""
     cursor = walk.cursor
     walk.taken.append(taken.origin)
-    *rest, last = walk.returns
-    walk.returns = tuple(rest)
+    last, walk.returns = walk.returns[-1], walk.returns[:-1]
     cursor.failed = cursor.retrying = False
     pending, _, attempt = last.partition(":")[2].partition("#")
     if pending.endswith(".all") and cursor.state in walk.chart.joins:
@@ -162,7 +157,7 @@ def _branch(walk: Walk, join: str | None, stops: list[str]) -> bool:
             stops.append(taken.dest)
             return True
         if taken.dest in chart.warns:
-            warn(walk, (taken.dest,))
+            warn(walk, taken.dest)
         walk.count(taken.dest)
     walk.leave("error")
     return False
@@ -202,15 +197,16 @@ def _rest(walk: Walk) -> None:
 def _wait(walk: Walk) -> None:
     state = walk.cursor.state
     within = walk.chart.spec.states[state].within
-    if isinstance(within, Expression):
-        try:
-            within = within.value(walk.facts, walk.oracle)
-        except FAILURES as error:
-            walk.guard_error(within.text if isinstance(within, Expression) else "", error, state)
-            walk.leave("guard_error")
-            _onward(walk)
-            return
-    walk.wake_at = None if within is None else walk.input.at + within
+    try:
+        seconds = (
+            within.value(walk.facts, walk.oracle) if isinstance(within, Expression) else within
+        )
+    except GuardFailed as error:
+        walk.guard_error(error.text, error, state)
+        walk.leave("guard_error")
+        _onward(walk)
+        return
+    walk.wake_at = None if seconds is None else walk.input.at + seconds
     walk.pause()
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from transitions import Machine as StockMachine
 from transitions.core import Condition, Event, State, Transition
@@ -75,17 +75,9 @@ class Cursor:
         self.failed = False
 
 
-class Guard(Protocol):
+class Guard:
     """What stands in a transition's conditions. Called with `EventData` by the stock path."""
 
-    __name__: str
-
-    def holds(self, cursor: Cursor) -> bool:
-        """Whether the transition may be taken."""
-        ...
-
-
-class _Guard:
     __slots__ = ("__name__",)
 
     def __init__(self, name: str) -> None:
@@ -95,13 +87,14 @@ class _Guard:
         return self.holds(event_data.model)
 
     def holds(self, cursor: Cursor) -> bool:
-        raise NotImplementedError
+        """Whether the transition may be taken."""
+        raise TypeError(f"{type(self).__name__} decides nothing")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.__name__}>"
 
 
-class Holds(_Guard):
+class Holds(Guard):
     """An expression of the file is true."""
 
     __slots__ = ("expression", "fn")
@@ -115,7 +108,7 @@ class Holds(_Guard):
         return self.fn(cursor.facts, cursor.oracle)
 
 
-class Is(_Guard):
+class Is(Guard):
     """An expression of the file has a value."""
 
     __slots__ = ("expression", "fn", "value")
@@ -130,7 +123,7 @@ class Is(_Guard):
         return self.fn(cursor.facts, cursor.oracle) == self.value
 
 
-class RuleHolds(_Guard):
+class RuleHolds(Guard):
     """A rule held when all rules were looked at, before `check` was fired."""
 
     __slots__ = ("expression", "number")
@@ -144,7 +137,7 @@ class RuleHolds(_Guard):
         return cursor.verdicts[self.number]
 
 
-class Raised(_Guard):
+class Raised(Guard):
     """One of these reasons is the highest that was raised other than by a rule."""
 
     __slots__ = ("reasons",)
@@ -157,7 +150,7 @@ class Raised(_Guard):
         return cursor.raised in self.reasons
 
 
-class InBranch(_Guard):
+class InBranch(Guard):
     """This branch of a fork is being walked."""
 
     __slots__ = ("number",)
@@ -170,7 +163,7 @@ class InBranch(_Guard):
         return cursor.branch == self.number
 
 
-class Returning(_Guard):
+class Returning(Guard):
     """The interrupted edge leads there."""
 
     __slots__ = ("target",)
@@ -183,7 +176,7 @@ class Returning(_Guard):
         return cursor.returning == self.target
 
 
-class Retrying(_Guard):
+class Retrying(Guard):
     """The action failed with a category that is retried, and an attempt is left."""
 
     __slots__ = ()
@@ -192,7 +185,7 @@ class Retrying(_Guard):
         return cursor.retrying
 
 
-class Failed(_Guard):
+class Failed(Guard):
     """The action failed."""
 
     __slots__ = ()
@@ -205,12 +198,12 @@ class GuardCondition(Condition):
     """A condition that only takes guards: a string would be imported and called."""
 
     def __init__(self, func: Any, target: bool = True) -> None:
-        if not isinstance(func, _Guard):
+        if not isinstance(func, Guard):
             raise TypeError(f"only a guard may stand in a condition, not {func!r}")
         super().__init__(func, target)
 
     def check(self, event_data: Any) -> bool:
-        return bool(cast(_Guard, self.func)(event_data))
+        return bool(cast(Any, self).func(event_data))
 
 
 class GuardedTransition(Transition):
@@ -221,12 +214,14 @@ class GuardedTransition(Transition):
     """
 
     condition_cls = GuardCondition
+    source: str
+    dest: str | None
 
     def __init__(
         self, source: str, dest: str | None, *args: Any, origin: str = "", kind: str = "advance",
         edge: Edge | None = None, rule: Rule | None = None, by: str = "file", **more: Any,
     ) -> None:  # fmt: skip
-        super().__init__(source, dest, *args, **more)
+        super().__init__(source, cast(Any, dest), *args, **more)
         self.origin = origin
         self.kind = kind
         self.edge = edge
@@ -234,21 +229,41 @@ class GuardedTransition(Transition):
         self.by = by
         self.set = edge.set if edge is not None else ()
         self.stop = edge.stop if edge is not None else ""
-        self.guards: tuple[_Guard, ...] = tuple(cast(Any, c).func for c in self.conditions)
+        stock = cast(Any, self)
+        self.guards: tuple[Guard, ...] = tuple(c.func for c in stock.conditions)
         self.holds = tuple(g.holds for g in self.guards)
-        self.trigger_is_own = kind not in ("rule", "raised")
-        if self.prepare or self.before or self.after:
+        if stock.prepare or stock.before or stock.after:
             raise TypeError("callbacks are no part of a machine: effects happen in actions")
+
+    @property
+    def is_edge(self) -> bool:
+        """Whether it is a way of the state's own, not one that a rule or signal opens."""
+        return self.kind not in ("rule", "raised")
 
 
 class LeanEvent(Event):
     """Fires on a cursor: the first transition whose guards all hold, in order."""
 
+    def __init__(self, name: str, machine: Any) -> None:
+        super().__init__(name, machine)
+        self.trigger_name = name
+        self._attribute: str = machine.attribute
+        self._found = cast("dict[str, list[GuardedTransition]]", cast(Any, self).transitions)
+
+    def at(self, state: str) -> Sequence[GuardedTransition]:
+        """What a state may do at this event, in order."""
+        # .get: subscripting this defaultdict would add the key and hide a later error
+        return self._found.get(state, ())
+
+    @property
+    def all(self) -> Iterator[GuardedTransition]:
+        """Every transition of this event, state by state."""
+        for found in list(self._found.values()):
+            yield from found
+
     def choose(self, cursor: Cursor) -> GuardedTransition | None:
         """The transition that would be taken; nothing moves."""
-        machine = cast(Region, self.machine)
-        # .get: subscripting this defaultdict would add the key and hide a later error
-        for transition in self.transitions.get(getattr(cursor, machine.attribute), ()):
+        for transition in self._found.get(getattr(cursor, self._attribute), ()):
             for holds in transition.holds:
                 if not holds(cursor):
                     break
@@ -260,7 +275,7 @@ class LeanEvent(Event):
         """Take the first transition that may be taken; None when there is none."""
         transition = self.choose(cursor)
         if transition is not None and transition.dest is not None:
-            setattr(cursor, cast(Region, self.machine).attribute, transition.dest)
+            setattr(cursor, self._attribute, transition.dest)
         return transition
 
 
@@ -285,20 +300,21 @@ class Region(StockMachine):
             model=None, states=list(states), initial=initial, auto_transitions=False,
             send_event=True, queued=False, model_attribute=attribute, ignore_invalid_triggers=True,
         )  # fmt: skip
+        self.nodes = cast("dict[str, Node]", cast(Any, self).states)
+        self.triggers = cast("dict[str, LeanEvent]", cast(Any, self).events)
 
     def add(self, trigger: str, source: str, dest: str | None, **more: Any) -> None:
         """One transition. States are checked here: the library does so only when it fires."""
         for name in (source, dest):
-            if name is not None and name not in self.states:
+            if name is not None and name not in self.nodes:
                 raise ValueError(f"no state `{name}` in this machine")
-        if trigger not in self.events:
-            self.events[trigger] = self.event_cls(trigger, self)
-        self.events[trigger].add_transition(self.transition_cls(source, dest, **more))
+        if trigger not in self.triggers:
+            self.triggers[trigger] = LeanEvent(trigger, self)
+        made = GuardedTransition(source, dest, **more)
+        cast(Any, self.triggers[trigger]).add_transition(made)
 
-
-def transitions(region: Region, trigger: str | None = None) -> Iterator[GuardedTransition]:
-    """The live transitions, in the order in which each state tries them."""
-    for name, event in region.events.items():
-        if trigger is None or name == trigger:
-            for found in list(event.transitions.values()):
-                yield from found  # pyright: ignore[reportReturnType]
+    def transitions(self, trigger: str | None = None) -> Iterator[GuardedTransition]:
+        """The live transitions, in the order in which each state tries them."""
+        for name, event in self.triggers.items():
+            if trigger is None or name == trigger:
+                yield from event.all

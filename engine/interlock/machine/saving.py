@@ -1,13 +1,13 @@
 """`save` and `set`: values that go into variables.
 
 Imported by: machine.evolve, machine.walk
-Source: design "language", section 2 (`set`, `save`) and section 8 ("a missing path fails the action").
+Source: design "language", sections 2 (`set`, `save`) and 8 ("a missing path fails the action").
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 from interlock.core.errors import Category
 from interlock.core.facts import Facts
@@ -59,13 +59,14 @@ def saved_values(
 
 def _part(value: Any, path: tuple[str | int, ...]) -> Any:
     for part in path:
-        if (isinstance(value, Mapping) and part in value) or (
-            isinstance(value, (list, tuple)) and isinstance(part, int) and part < len(value)
-        ):
-            value = value[part]  # pyright: ignore[reportUnknownVariableType]
+        if isinstance(value, (list, tuple)):
+            items = cast(Sequence[Any], value)
+            value = items[part] if isinstance(part, int) and part < len(items) else _ABSENT
+        elif isinstance(value, Mapping):
+            value = cast(Mapping[str | int, Any], value).get(part, _ABSENT)
         else:
             return _ABSENT
-    return value  # pyright: ignore[reportUnknownVariableType]
+    return value
 
 
 def _cannot(outcome: Outcome, message: str) -> Outcome:

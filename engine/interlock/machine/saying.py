@@ -6,9 +6,10 @@ Imported by: machine.looking, machine.explain
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from interlock.core.facts import Facts
+from interlock.core.plain import plain
 from interlock.core.types import Type
 from interlock.core.units import say_duration, say_elapsed, say_fraction, say_number
 from interlock.language.expression import Expression
@@ -26,7 +27,7 @@ def say_value(value: Any, type: Type | None = None) -> str:
     if kind == "fraction" and isinstance(value, (int, float)):
         return say_fraction(round(value, 4))
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        text = repr(list(value) if isinstance(value, tuple) else value)  # pyright: ignore[reportUnknownArgumentType]
+        text = repr(plain(value))
         return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
     return say_number(value)
 
@@ -52,7 +53,8 @@ def say_guard(guard: Expression, facts: Facts, oracle: Any, roots: Mapping[str, 
             isinstance(reading.left, (int, float)) and reading.right is not None
         ):
             parts.append(
-                f"{reading.text} ({say_value(reading.left, type)} against {say_value(reading.right, type)})"
+                f"{reading.text} ({say_value(reading.left, type)}"
+                f" against {say_value(reading.right, type)})"
             )
         else:
             parts.append(reading.text)
@@ -63,7 +65,8 @@ def fact_value(facts: Facts, name: str) -> Any:
     """The value of a dotted fact, as plain data."""
     value: Any = facts
     for part in name.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else getattr(value, part, None)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    if isinstance(value, tuple):
-        return value._asdict() if hasattr(value, "_asdict") else list(value)  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue, reportUnknownVariableType, reportUnknownArgumentType]
-    return value  # pyright: ignore[reportUnknownVariableType]
+        if isinstance(value, Mapping):
+            value = cast(Mapping[str, Any], value).get(part)
+        else:
+            value = getattr(value, part, None)
+    return plain(value)

@@ -21,7 +21,7 @@ from interlock.language.spec import HIGHEST, Assign
 from interlock.machine.build import Chart
 from interlock.machine.decision import Decision, Look
 from interlock.machine.raising import Raising
-from interlock.machine.regions import Answers, Cursor, GuardedTransition, LeanEvent
+from interlock.machine.regions import Answers, Cursor, GuardedTransition
 from interlock.machine.saving import set_values
 from interlock.machine.ways import END_ERROR
 
@@ -30,7 +30,7 @@ FAILURES = (*GUARD_ERRORS, GuardFailed)
 
 
 class Walk:
-    """See the module. Slots mirror `Position`; `taken`, `path` and `warnings` become the decision."""
+    """See the module. Its slots mirror `Position`; what is left over becomes the decision."""
 
     __slots__ = (
         "attempt", "before_move", "blocked_on", "chart", "cursor", "entered_at", "input", "kept",
@@ -49,7 +49,8 @@ class Walk:
         (
             state, status, self.paused_from, facts, signals, soft, suppressed, self.stopping,
             self.returns, self.skip, self.attempt, self.entered_at, self.wake_at, self.blocked_on,
-            self.waited, self.pause_asked, self.warned, self.messages, self.prompt, self.queue, self.kept,
+            self.waited, self.pause_asked, self.warned, self.messages, self.prompt, self.queue,
+            self.kept,
         ) = position  # fmt: skip
         self.cursor = Cursor(state, status, facts, self.oracle)
         self.raising = Raising(signals, soft, suppressed, facts.signals.continued)
@@ -76,7 +77,7 @@ class Walk:
     def fire(self, trigger: str) -> None:
         """A trigger of the status region. `StatusError` when the table does not have it."""
         cursor = self.cursor
-        event: LeanEvent | None = self.chart.status.events.get(trigger)  # pyright: ignore[reportAssignmentType]
+        event = self.chart.status.triggers.get(trigger)
         before = cursor.status
         if event is None or event.trigger(cursor) is None:
             raise StatusError(f"cannot {trigger}: the run is {before}")
@@ -224,8 +225,8 @@ class Walk:
         position = Position(
             cursor.state, cursor.status, self.paused_from, cursor.facts, raising.pending,
             raising.soft, raising.suppressed, self.stopping, self.returns, self.skip, self.attempt,
-            self.entered_at, self.wake_at, self.blocked_on, self.waited, self.pause_asked, self.warned,
-            self.messages, self.prompt, self.queue, self.kept,
+            self.entered_at, self.wake_at, self.blocked_on, self.waited, self.pause_asked,
+            self.warned, self.messages, self.prompt, self.queue, self.kept,
         )  # fmt: skip
         decision = Decision(
             self.position.state, self.input, tuple(self.taken), tuple(self.path),

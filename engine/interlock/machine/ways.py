@@ -153,7 +153,7 @@ def _checks(spec: MachineSpec) -> Iterator[Way]:
 def _covered(spec: MachineSpec, rule: Rule, live: list[str]) -> list[str]:
     if rule.before:
         sources = {e.source for e in spec.edges() if e.target in rule.before} | set(rule.before)
-        sources |= {n for n, e in returning_states(spec)}
+        sources |= {n for n, _ in returning_states(spec)}
         return [n for n in live if n in sources]
     return [n for n in live if not rule.at or n in rule.at]
 

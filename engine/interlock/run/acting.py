@@ -141,7 +141,8 @@ def _deadline(session: Session, state: StateSpec, started: float) -> float | Non
     facts = session.position.facts
     left = [x for e in session.chart.time_left if (x := _seconds(e, facts)) is not None and x > 0]
     if state.within is not None:
-        within = state.within if isinstance(state.within, float) else _seconds(state.within, facts)
+        own = state.within
+        within = _seconds(own, facts) if isinstance(own, Expression) else own
         if within is not None:
             left.append(within)
     return started + min(left) if left else None

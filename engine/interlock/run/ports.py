@@ -59,8 +59,8 @@ class ModelRequest(NamedTuple):
     """JSON Schema that the reply's text must satisfy."""
     key: str = ""
     """Idempotency key of this call."""
-    index: int = 0
-    """How many model calls of this run were recorded before this one."""
+    number: int = 0
+    """How many model calls of this run were recorded before this one, failed ones too."""
 
 
 class ModelReply(NamedTuple):

@@ -184,7 +184,7 @@ class Redactor:
     ) -> None:
         words = tuple(name.lower() for name in names)
         self._is_secret = _secret_names(words)
-        self._probes = tuple(_probe(word) for word in words)
+        self._probes = tuple(_probe(word, alone=self._is_secret(word)) for word in words)
         known = os.environ if environ is None else environ
         found = {value: name for name, value in known.items() if self._is_secret(name)}
         found.update(_by_value(values))
@@ -307,10 +307,14 @@ def _finder(values: Iterable[str]) -> re.Pattern[str] | None:
     return re.compile("|".join([_MARKED.pattern, *parts])) if parts else None
 
 
-def _probe(word: str) -> Callable[[str], object]:
-    """Finds, in JSON text in lower case, entries whose name may be secret by `word`."""
-    bare = re.escape(word)
-    return re.compile(rf'{bare}(?<!"{bare})[^"\\]{{0,128}}\\*"\s*:\s*[\\"\[{{]').search
+def _probe(word: str, *, alone: bool) -> Callable[[str], object]:
+    """Finds, in JSON text in lower case, entries whose name may be secret by `word`.
+
+    `alone` says whether the word on its own is such a name. Where it is not (``key``, which
+    every intent has) the probe passes over it.
+    """
+    name = re.escape(word) if alone else rf'{re.escape(word)}(?<!"{re.escape(word)})'
+    return re.compile(rf'{name}[^"\\]{{0,128}}\\*"\s*:\s*[\\"\[{{]').search
 
 
 def _secret_names(words: Iterable[str]) -> Callable[[str], bool]:

@@ -51,7 +51,10 @@ class Result:
         """`natural`, `human`, `limit`, `error`, or `waiting` while the run has not ended."""
         if self.reason is None:
             return "waiting"
-        return "error" if self.status == "error" else self.reason.kind
+        if self.status == "error":
+            return "error"
+        kind = self.reason.kind
+        return "limit" if kind == "error" else kind  # the file's own word was `completed`
 
     @property
     def success(self) -> bool:

@@ -10,7 +10,7 @@ Source: OpenAI API reference, "Create chat completion"; design "traps", litellm.
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import json
 import math
 import re
@@ -19,7 +19,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self, cast
@@ -45,23 +45,18 @@ class Refusal(NamedTuple):
         return {"error": fault}
 
 
-_WINDOW = "This model's maximum context length is 8192 tokens, your messages resulted in 9000."
-_QUOTA = "You exceeded your current quota, please check your plan and billing details."
-_SAFETY = "Your request was rejected as a result of our safety system."
-_REFUSALS: Mapping[str, Refusal] = MappingProxyType(
-    {
-        "rate_limit": Refusal(429, "Rate limit reached.", "rate_limit_exceeded", "requests", 7),
-        "quota": Refusal(429, _QUOTA, "insufficient_quota", "insufficient_quota"),
-        "unauthorized": Refusal(401, "Incorrect API key provided: {key}.", "invalid_api_key"),
-        "forbidden": Refusal(403, "You are not allowed to use this model.", "permission_denied"),
-        "not_found": Refusal(404, "The model `{model}` does not exist.", "model_not_found"),
-        "bad_request": Refusal(400, "Invalid value for 'messages[0].content'.", "invalid_value"),
-        "context_too_long": Refusal(400, _WINDOW, "context_length_exceeded"),
-        "content_refused": Refusal(400, _SAFETY, "content_policy_violation"),
-        "server_error": Refusal(500, "The server had an error.", None, "server_error"),
-        "unavailable": Refusal(503, "The engine is currently overloaded.", None, "server_error"),
-    }
-)
+_REFUSALS: Mapping[str, Refusal] = {
+    "rate_limit": Refusal(429, "Rate limit reached.", "rate_limit_exceeded", "requests", 7),
+    "quota": Refusal(429, "You exceeded your current quota.", "insufficient_quota"),
+    "unauthorized": Refusal(401, "Incorrect API key provided: {key}.", "invalid_api_key"),
+    "forbidden": Refusal(403, "You are not allowed to use this model.", "permission_denied"),
+    "not_found": Refusal(404, "The model `{model}` does not exist.", "model_not_found"),
+    "bad_request": Refusal(400, "Invalid value for 'messages[0].content'.", "invalid_value"),
+    "context_too_long": Refusal(400, "The messages are too long.", "context_length_exceeded"),
+    "content_refused": Refusal(400, "Rejected by our safety system.", "content_policy_violation"),
+    "server_error": Refusal(500, "The server had an error.", None, "server_error"),
+    "unavailable": Refusal(503, "The engine is currently overloaded.", None, "server_error"),
+}
 FAULTS: Mapping[str, str] = MappingProxyType(
     {name: f"{refusal.status}: {refusal.message}" for name, refusal in _REFUSALS.items()}
     | {
@@ -82,14 +77,9 @@ FAULTS: Mapping[str, str] = MappingProxyType(
 )
 """What can go wrong, by name: ``{"fault": name}`` in a script, or the model ``fault-<name>``."""
 
-_OF_CATEGORY = MappingProxyType(
-    {"TRANSIENT": "unavailable", "RECOVERABLE": "context_too_long", "CRITICAL": "bad_request"}
-)
 _CUTS = frozenset({"cut_stream", "torn_stream", "cut_tool_arguments"})
-_PAGE = "<!doctype html><html><body><h1>Sign in to this network</h1></body></html>"
+_PAUSE = 0.05  # seconds before each word of a `slow` answer
 _SECRET = frozenset({"authorization", "api-key", "x-api-key"})
-_PAUSE = 0.05
-"""Seconds before each word of a `slow` answer."""
 
 
 class LoopbackRequest(NamedTuple):
@@ -97,72 +87,33 @@ class LoopbackRequest(NamedTuple):
 
     path: str
     headers: Mapping[str, str]
-    """By lower-case name; those that hold a key hold ``***`` in its place."""
+    """By lower-case name; ``***`` in place of a key."""
     body: Mapping[str, Any]
     """The JSON object that was sent; empty when it was none."""
 
 
-# What providers refuse.
-
-
-class _Rule(NamedTuple):
-    """What must hold of every value at a path such as ``tools[].function.name``."""
-
-    path: str
-    ok: Callable[[Any], object]
-    expected: str
-    needed: bool = True
-    code: str = "invalid_value"
-
-
 _ROLES = ("system", "developer", "user", "assistant", "tool")
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_name(value: Any) -> bool:
-    return isinstance(value, str) and _NAME.fullmatch(value) is not None
-
-
-def _is_filled(value: Any) -> bool:
-    return isinstance(value, list) and len(cast(list[Any], value)) > 0
-
-
-def _is_content(value: Any) -> bool:
-    return _is_text(value) or _is_filled(value)
-
-
-def _within(path: str, low: float, high: float) -> _Rule:
-    def ok(value: Any) -> bool:
-        return isinstance(value, (int, float)) and low <= value <= high
-
-    return _Rule(path, ok, f"a number from {low} to {high}", False, "number_out_of_range")
-
-
-_LIST = "an array with at least 1 item"
-_WORD = "a name that matches '^[a-zA-Z0-9_-]+$' and has at most 64 characters"
-_RULES = (
-    _Rule("model", _is_text, "a model; you must provide a model parameter"),
-    _Rule("messages", _is_filled, _LIST, code="empty_array"),
-    _Rule("messages[].role", _ROLES.__contains__, f"one of {', '.join(_ROLES)}"),
-    _Rule("messages[].content", _is_content, "a text", needed=False),
-    _Rule("messages[].tool_calls", _is_filled, _LIST, needed=False, code="empty_array"),
-    _Rule("messages[].tool_calls[].id", _is_text, "an id"),
-    _Rule("messages[].tool_calls[].type", "function".__eq__, "'function'"),
-    _Rule("messages[].tool_calls[].function.name", _is_name, _WORD),
-    _Rule("messages[].tool_calls[].function.arguments", _is_text, "JSON as a string"),
-    _Rule("tools", _is_filled, _LIST, needed=False, code="empty_array"),
-    _Rule("tools[].type", "function".__eq__, "'function'"),
-    _Rule("tools[].function.name", _is_name, _WORD),
-    _Rule("tools[].function.parameters.type", "object".__eq__, "a JSON Schema of type 'object'"),
-    _within("temperature", 0, 2),
-    _within("top_p", 0, 1),
-    _within("n", 1, 128),
-    _within("max_tokens", 1, 2**31),
+_RULES: tuple[tuple[str, Any], ...] = (
+    ("model", str),
+    ("messages", list),
+    ("messages[].role", _ROLES),
+    ("messages[].tool_calls?", list),
+    ("messages[].tool_calls[].id", str),
+    ("messages[].tool_calls[].type", ("function",)),
+    ("messages[].tool_calls[].function.name", _NAME),
+    ("messages[].tool_calls[].function.arguments", str),
+    ("tools?", list),
+    ("tools[].type", ("function",)),
+    ("tools[].function.name", _NAME),
+    ("tools[].function.parameters.type", ("object",)),
+    ("temperature?", range(3)),
+    ("top_p?", range(2)),
+    ("n?", range(1, 129)),
+    ("max_tokens?", range(1, 2**31)),
 )
+"""What stands at a path: a value of a type, one of some words, text of a pattern, or a number
+from the first to the last of a range. With a question mark: or nothing. No list is empty."""
 
 
 def refuse(body: Mapping[str, Any], models: Collection[str]) -> Refusal | None:
@@ -171,30 +122,43 @@ def refuse(body: Mapping[str, Any], models: Collection[str]) -> Refusal | None:
     >>> refuse({"model": "m", "messages": []}, ["m"]).code
     'empty_array'
     """
-    for rule in _RULES:
-        for at, value in _values(body, rule.path):
-            if rule.needed if value is None else not rule.ok(value):
-                return Refusal(400, f"Invalid '{at}': expected {rule.expected}.", rule.code)
-    model: str = body["model"]
-    if model not in models and model.removeprefix("fault-") not in FAULTS:
+    for path, wanted in _RULES:
+        for at, value in _values(body, path.removesuffix("?")):
+            if not _fits(value, wanted) and not (value is None and path.endswith("?")):
+                code = "empty_array" if value == [] else "invalid_value"
+                return Refusal(400, f"Invalid '{at}': expected {wanted}.", code)
+    if body["model"] not in models and body["model"].removeprefix("fault-") not in FAULTS:
         return _REFUSALS["not_found"]
-    said = _unanswered(body["messages"]) or _unfit(body)
+    if body.get("stream_options") is not None and not body.get("stream"):
+        return Refusal(400, "'stream_options' is only allowed when 'stream' is enabled.")
+    if body.get("tool_choice") is not None and body.get("tools") is None:
+        return Refusal(400, "'tool_choice' is only allowed when 'tools' are specified.")
+    said = _unanswered(body["messages"])
     return Refusal(400, said) if said else None
 
 
-def _values(data: Any, path: str, at: str = "") -> Iterator[tuple[str, Any]]:
+def _fits(value: Any, wanted: Any) -> bool:
+    if isinstance(wanted, range):
+        return isinstance(value, (int, float)) and wanted[0] <= value <= wanted[-1]
+    if isinstance(wanted, tuple):
+        return value in wanted
+    if wanted is _NAME:
+        return isinstance(value, str) and _NAME.fullmatch(value) is not None
+    return isinstance(value, wanted) and value != []
+
+
+def _values(body: Any, path: str) -> list[tuple[str, Any]]:
     """Every value at a path, with its place; None where it is missing."""
-    if not path:
-        yield at, data
-        return
-    name, _, rest = path.partition(".")
-    key = name.removesuffix("[]")
-    inner: Any = cast(dict[str, Any], data).get(key) if isinstance(data, dict) else None
-    if key == name:
-        yield from _values(inner, rest, f"{at}.{key}".lstrip("."))
-    else:
-        for n, item in enumerate(inner or ()):
-            yield from _values(item, rest, f"{at}.{key}[{n}]".lstrip("."))
+    found: list[tuple[str, Any]] = [("", body)]
+    for part in path.split("."):
+        key = part.removesuffix("[]")
+        found = [
+            (f"{at}.{key}", cast(Any, d).get(key) if isinstance(d, dict) else None)
+            for at, d in found
+        ]
+        if key != part:
+            found = [(f"{at}[{n}]", d) for at, ds in found for n, d in enumerate(ds or ())]
+    return [(at.lstrip("."), data) for at, data in found]
 
 
 def _unanswered(messages: Sequence[Mapping[str, Any]]) -> str:
@@ -203,17 +167,20 @@ def _unanswered(messages: Sequence[Mapping[str, Any]]) -> str:
     waiting: list[str] = []
     for message in messages:
         if message["role"] == "tool":
+            called = message.get("tool_call_id")
             if not asked:
                 return f"Invalid parameter: {_UNASKED}"
-            if (called := message.get("tool_call_id")) not in waiting:
+            if called not in waiting:
                 return f"Invalid parameter: 'tool_call_id' '{called}' not found in 'tool_calls'."
-            waiting.remove(cast(str, called))
+            waiting.remove(called)
         elif waiting:
             break
         else:
             calls = message.get("tool_calls") if message["role"] == "assistant" else None
             asked = [call["id"] for call in calls or ()]
             waiting = list(asked)
+        if not asked and not isinstance(message.get("content"), (str, list)):
+            return "Invalid value for 'content': expected a string or an array."
     return _UNANSWERED + ", ".join(waiting) if waiting else ""
 
 
@@ -222,27 +189,9 @@ _UNANSWERED = (
     "An assistant message with 'tool_calls' must be followed by tool messages responding to "
     "each 'tool_call_id'. The following tool_call_ids did not have response messages: "
 )
-
-
-def _unfit(body: Mapping[str, Any]) -> str:
-    """What does not go together, though each part by itself is well."""
-    for message in body["messages"]:
-        asks = message["role"] == "assistant" and message.get("tool_calls")
-        if message.get("content") is None and not asks:
-            return "Invalid value for 'content': expected a string, got null."
-    if body.get("stream_options") is not None and not body.get("stream"):
-        return "'stream_options' is only allowed when 'stream' is enabled."
-    if body.get("tool_choice") is not None and body.get("tools") is None:
-        return "'tool_choice' is only allowed when 'tools' are specified."
-    return ""
-
-
-# What providers answer.
-
+_CALL = ScriptedCall("get_weather", '{"city": "Paris"}')
 _SAMPLE = ScriptedReply("The quick brown fox jumps over the lazy dog.", (), "stop", 12, 9)
-_SAMPLE_CALL = ScriptedReply(
-    "", (ScriptedCall("get_weather", '{"city": "Paris"}'),), "tool_calls", 12, 9
-)
+_SAMPLES = {"cut_tool_arguments": ScriptedReply("", (_CALL,), "tool_calls", 12, 9)}
 
 
 class _Turn(NamedTuple):
@@ -252,13 +201,13 @@ class _Turn(NamedTuple):
 
 
 def _turn(fault: str, reply: ScriptedReply | None = None) -> _Turn:
-    if reply is None:
-        reply = _SAMPLE_CALL if fault == "cut_tool_arguments" else _SAMPLE
+    reply = reply or _SAMPLES.get(fault, _SAMPLE)
     if fault in ("length", "content_filter"):
         return _Turn(reply._replace(finish_reason=fault))
     if (error := reply.error) is None:
         return _Turn(reply, fault, _REFUSALS.get(fault))
-    name = error.kind if error.kind in _REFUSALS else _OF_CATEGORY[error.category]
+    usual = {"TRANSIENT": "unavailable", "RECOVERABLE": "context_too_long"}
+    name = error.kind if error.kind in _REFUSALS else usual.get(error.category, "bad_request")
     said = _REFUSALS[name]._replace(message=error.message, retry_after=error.retry_after)
     return _Turn(reply, name, said)
 
@@ -283,13 +232,11 @@ class _Answer(NamedTuple):
     number: int
     asked: Mapping[str, Any]
 
-    def head(self, kind: str) -> dict[str, Any]:
-        name, made = f"chatcmpl-{self.number}", int(time.time())
-        return {"id": name, "object": kind, "created": made, "model": self.asked["model"]}
-
-    def choices(self, reason: str | None, **said: Any) -> dict[str, Any]:
-        count = range(self.asked.get("n") or 1)
-        return {"choices": [{"index": n, "finish_reason": reason, **said} for n in count]}
+    def body(self, kind: str, reason: str | None, **said: Any) -> dict[str, Any]:
+        count = self.asked.get("n") or 1
+        choices = [{"index": n, "finish_reason": reason, **said} for n in range(count)]
+        head = {"id": f"chatcmpl-{self.number}", "object": kind, "created": int(time.time())}
+        return {**head, "model": self.asked["model"], "choices": choices}
 
     def usage(self) -> dict[str, Any]:
         prompt, completion = self.turn.reply.prompt_tokens, self.turn.reply.completion_tokens
@@ -304,48 +251,49 @@ class _Answer(NamedTuple):
             for id_, name, arguments in self.turn.reply.calls(self.number)
         ]
 
-    def whole(self) -> dict[str, Any]:
-        """The body of an answer that is not streamed."""
+    def whole(self) -> str:
+        """What is sent when no stream was asked for."""
         if self.turn.fault == "stream_error":
-            return _REFUSALS["server_error"].body()
+            return json.dumps(_REFUSALS["server_error"].body())
         reply, calls = self.turn.reply, self.calls()
         message = {"role": "assistant", "content": reply.text or None}
         message |= {"tool_calls": calls} if calls else {}
-        answer = {**self.head("chat.completion"), **self.usage()}
-        answer |= self.choices(reply.finish_reason, message=message)
-        return {**answer, "choices": []} if self.turn.fault == "empty_stream" else answer
+        body = self.body("chat.completion", reply.finish_reason, message=message) | self.usage()
+        return json.dumps(body | {"choices": []} if self.turn.fault == "empty_stream" else body)
 
     def deltas(self) -> Iterator[dict[str, Any]]:
         """What each event of a stream adds; arguments come in pieces of six characters."""
+        yield {"role": "assistant", "content": ""}
         for piece in pieces(self.turn.reply.text):
             yield {"content": piece}
         for n, call in enumerate(self.calls()):
             arguments = call["function"]["arguments"]
             call["function"]["arguments"] = ""
             yield {"tool_calls": [{"index": n, **call}]}
-            for start in range(0, len(arguments), 6):
-                part = arguments[start : start + 6]
+            for part in re.findall(r"(?s).{1,6}", arguments):
                 yield {"tool_calls": [{"index": n, "function": {"arguments": part}}]}
 
     def lines(self) -> Iterator[str]:
         """The data of each event of a stream."""
-        head, (reply, fault, _) = self.head("chat.completion.chunk"), self.turn
-        first = {"role": "assistant", "content": ""}
-        events = [{**head, **self.choices(None, delta=d)} for d in (first, *self.deltas())]
-        broken = fault in _CUTS or fault in ("stream_error", "malformed_json")
-        if fault != "empty_stream":
-            yield from map(json.dumps, events[:-1] if broken else events)
-        if fault == "malformed_json":
-            yield json.dumps(events[-1])[:40]
-        if fault == "stream_error":
-            yield json.dumps(_REFUSALS["server_error"].body())
-        if fault != "empty_stream" and not broken:
-            yield json.dumps({**head, **self.choices(reply.finish_reason, delta={})})
-            options: Mapping[str, Any] = self.asked.get("stream_options") or {}
-            if options.get("include_usage") and self.usage():
-                yield json.dumps({**head, "choices": [], **self.usage()})
-        if not broken:
-            yield "[DONE]"
+        fault, reply = self.turn.fault, self.turn.reply
+        event = functools.partial(self.body, "chat.completion.chunk")
+        words = [json.dumps(event(None, delta=delta)) for delta in self.deltas()]
+        usage = (
+            self.usage() if (self.asked.get("stream_options") or {}).get("include_usage") else {}
+        )
+        match fault:
+            case "cut_stream" | "torn_stream" | "cut_tool_arguments":
+                yield from words[:-1]
+            case "malformed_json":
+                yield from (*words[:-1], words[-1][:40])
+            case "stream_error":
+                yield from (*words[:-1], json.dumps(_REFUSALS["server_error"].body()))
+            case "empty_stream":
+                yield "[DONE]"
+            case _:
+                end = [event(reply.finish_reason, delta={})]
+                end += [event(None) | {"choices": []} | usage] if usage else []
+                yield from (*words, *map(json.dumps, end), "[DONE]")
 
 
 class LoopbackServer:
@@ -385,7 +333,7 @@ class LoopbackServer:
         return f"http://127.0.0.1:{self._http.server_address[1]}/v1"
 
     def __enter__(self) -> Self:
-        self._http = _Http(self)
+        self._http = _Http(("127.0.0.1", 0), functools.partial(_Handler, self))
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
         self._thread.start()
         return self
@@ -393,7 +341,6 @@ class LoopbackServer:
     def __exit__(self, *_: object) -> None:
         self.stopping.set()
         self._http.shutdown()
-        self._http.hang_up()
         self._http.server_close()
         self._thread.join()
 
@@ -401,7 +348,7 @@ class LoopbackServer:
         """Note a request down, and say what it is answered."""
         with self._lock:
             self.requests.append(request)
-            wrong = self._key is not None and key != self._key
+            wrong = self._key not in (None, key)
             refusal = _REFUSALS["unauthorized"] if wrong else refuse(request.body, self.models)
             turn = _Turn(_SAMPLE, refusal=refusal) if refusal else self._next(request.body["model"])
             return _Answer(turn, len(self.requests) - 1, request.body)
@@ -414,7 +361,7 @@ class LoopbackServer:
     def _next(self, model: str) -> _Turn:
         if self._turns is None or model not in self.models:
             return _turn("" if model in self.models else model.removeprefix("fault-"))
-        spent = Refusal(400, "The script has no reply left for this request.", "script_exhausted")
+        spent = Refusal(400, "The script has no reply left.", "script_exhausted")
         return next(self._turns, _Turn(_SAMPLE, refusal=spent))
 
 
@@ -422,101 +369,73 @@ class _Http(ThreadingHTTPServer):
     request_queue_size = 128
     daemon_threads = False
 
-    def __init__(self, owner: LoopbackServer) -> None:
-        self.owner = owner
-        self.connections: set[socket.socket] = set()
-        super().__init__(("127.0.0.1", 0), _Handler)
-
-    def hang_up(self) -> None:
-        """Close what clients keep open, so that no thread waits for their next request."""
-        for connection in list(self.connections):
-            with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
-
     def handle_error(self, request: Any, client_address: Any) -> None:
-        if not isinstance(sys.exception(), ConnectionError):
+        if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
 
-class _LeftError(Exception):
-    """The client closed the connection, or the server is to stop."""
-
-
 class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+    """HTTP 1.0: one request for each connection; the end of a stream is its end."""
+
+    timeout = 10  # seconds for a client to send its request
     disable_nagle_algorithm = True
-    server: _Http  # pyright: ignore[reportIncompatibleVariableOverride]
 
-    def setup(self) -> None:
-        super().setup()
-        self.server.connections.add(self.connection)
-
-    def finish(self) -> None:
-        self.server.connections.discard(self.connection)
-        super().finish()
+    def __init__(self, owner: LoopbackServer, *args: Any) -> None:
+        self.owner = owner
+        super().__init__(*args)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Silent: what arrived is in `requests`."""
 
     def do_GET(self) -> None:
-        models = [{"id": m, "object": "model"} for m in self.server.owner.models]
+        models = [{"id": m, "object": "model"} for m in self.owner.models]
         if self.path == "/v1/models":
             self._send(200, json.dumps({"object": "list", "data": models}))
         else:
-            self._refuse(Refusal(404, f"Unknown request URL: GET {self.path}."))
+            self._send(404, json.dumps(Refusal(404, "Unknown request URL.").body()))
 
     def do_POST(self) -> None:
         key = self.headers.get("authorization", "").removeprefix("Bearer ")
         headers = {name.lower(): value for name, value in self.headers.items()}
-        headers |= {name: "***" for name in _SECRET & headers.keys()}
+        headers |= dict.fromkeys(_SECRET & headers.keys(), "***")
         request = LoopbackRequest(self.path, headers, self._body())
-        if self.path != "/v1/chat/completions":
-            self._refuse(Refusal(404, f"Unknown request URL: POST {self.path}."))
-            return
         try:
-            self._play(self.server.owner.take(request, key), key)
-        except (_LeftError, ConnectionError):
-            self.server.owner.left()
-            self.close_connection = True
+            self._play(self.owner.take(request, key), key)
+        except OSError:
+            self.owner.left()
 
     def _play(self, answer: _Answer, key: str) -> None:
-        reply, fault, refusal = answer.turn
+        (reply, fault, refusal), asked = answer.turn, answer.asked
         self._wait(math.inf if fault == "timeout" else reply.delay)
         if refusal is not None:
-            model = str(answer.asked.get("model"))
-            text = refusal.message.replace("{key}", key).replace("{model}", model)
-            self._refuse(refusal._replace(message=text))
-        elif fault == "disconnect":
-            self._tear()
+            text = refusal.message.replace("{key}", key).replace("{model}", str(asked.get("model")))
+            wait = (
+                {} if refusal.retry_after is None else {"retry-after": f"{refusal.retry_after:g}"}
+            )
+            self._send(refusal.status, json.dumps(refusal._replace(message=text).body()), **wait)
         elif fault == "html":
-            self._send(200, _PAGE, kind="text/html")
-        elif answer.asked.get("stream") and fault != "not_streamed":
+            self._send(
+                200, "<html>Sign in to this network.</html>", **{"content-type": "text/html"}
+            )
+        elif fault == "disconnect":
+            self.connection.shutdown(socket.SHUT_RDWR)
+        elif asked.get("stream") and fault != "not_streamed":
             self._stream(answer)
         else:
-            self._whole(answer)
-
-    def _whole(self, answer: _Answer) -> None:
-        fault, text = answer.turn.fault, json.dumps(answer.whole())
-        self._wait(_PAUSE * len(pieces(answer.turn.reply.text)) if fault == "slow" else 0)
-        if fault in _CUTS:
-            self._send(200, text[: len(text) // 2], length=len(text))
-            self._tear()
-        else:
-            self._send(200, text[: len(text) // 2] if fault == "malformed_json" else text)
+            self._wait(_PAUSE * len(pieces(reply.text)) if fault == "slow" else 0)
+            text, half = answer.whole(), fault in _CUTS or fault == "malformed_json"
+            length = {"content-length": str(len(text))} if fault in _CUTS else {}
+            self._send(200, text[: len(text) // 2] if half else text, **length)
 
     def _stream(self, answer: _Answer) -> None:
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
-        self.send_header("transfer-encoding", "chunked")
+        if answer.turn.fault == "torn_stream":
+            self.send_header("content-length", str(10**6))
         self.end_headers()
         for line in answer.lines():
             self._wait(_PAUSE if answer.turn.fault == "slow" else 0)
-            data = f"data: {line}\n\n".encode()
-            self.wfile.write(b"%x\r\n%b\r\n" % (len(data), data))
-        if answer.turn.fault == "torn_stream":
-            self._tear()
-        else:
-            self.wfile.write(b"0\r\n\r\n")
+            self.wfile.write(f"data: {line}\n\n".encode())
 
     def _body(self) -> dict[str, Any]:
         try:
@@ -525,38 +444,19 @@ class _Handler(BaseHTTPRequestHandler):
             return {}
         return cast(dict[str, Any], data) if isinstance(data, dict) else {}
 
-    def _refuse(self, refusal: Refusal) -> None:
-        self._send(refusal.status, json.dumps(refusal.body()), retry_after=refusal.retry_after)
-
-    def _send(
-        self,
-        status: int,
-        text: str,
-        *,
-        kind: str = "application/json",
-        length: int | None = None,
-        retry_after: float | None = None,
-    ) -> None:
+    def _send(self, status: int, text: str, **headers: str) -> None:
         data = text.encode()
+        usual = {"content-type": "application/json", "content-length": str(len(data))}
         self.send_response(status)
-        self.send_header("content-type", kind)
-        self.send_header("content-length", str(length or len(data)))
-        if retry_after is not None:
-            self.send_header("retry-after", f"{retry_after:g}")
+        for name, value in (usual | headers).items():
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(data)
-
-    def _tear(self) -> None:
-        """Close the connection in the middle of an answer."""
-        self.close_connection = True
-        self.connection.shutdown(socket.SHUT_RDWR)
 
     def _wait(self, seconds: float) -> None:
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
-            if self.server.owner.stopping.wait(min(left, 0.02)) or self._client_left():
-                raise _LeftError
-
-    def _client_left(self) -> bool:
-        readable, _, _ = select.select([self.connection], [], [], 0)
-        return bool(readable) and not self.connection.recv(1, socket.MSG_PEEK)
+            readable, _, _ = select.select([self.connection], [], [], 0)
+            gone = readable and not self.connection.recv(1, socket.MSG_PEEK)
+            if gone or self.owner.stopping.wait(min(left, 0.02)):
+                raise ConnectionAbortedError

@@ -135,7 +135,8 @@ class _Matching:
             if self.found[u] is not None or v in self.back or score != -self._sharing(u, v):
                 continue
             cost = node_changes(self.a.nodes[u], self.b.nodes[v])
-            if cost < 2 * GONE + self._shared_edges(u, v):
+            shared = self._shared_edges(u, v)
+            if cost < 2 * GONE or (shared and cost <= 2 * GONE + shared):
                 self._take(u, v)
                 self._look_around(u)
 
@@ -173,14 +174,14 @@ class _Search:
         self.twins = twins(b)
         self.found: dict[int, int | None] = {}
         self.back: dict[int, int] = {}
-        self.tries = 0
+        self.tries = _TRIES
 
     def within(self, allowed: int) -> list[int | None] | None:
         """An alignment of at most this cost; None when none is found before the tries are used."""
         exact = allowed == 0
         if not self.order or (exact and Counter(self.kinds[0]) != Counter(self.kinds[1])):
             return None
-        self.found, self.back, self.tries = {}, {}, _TRIES
+        self.found, self.back = {}, {}
         left = [allowed]
         ways = [self._ways(allowed, exact=exact)]
         while ways:
@@ -234,8 +235,10 @@ class _Search:
             yield cost, None
 
     def _likes(self, u: int, left: int, *, exact: bool) -> Iterable[int]:
-        """The nodes that `u` may be, as far as its edges tell: with more of them than may differ,
-        one leads to what a neighbour became."""
+        """The nodes that `u` may be, as far as its edges tell.
+
+        Where it has more of them than may differ, one leads to what its neighbour became.
+        """
         near: dict[int, None] = {}
         telling = 0
         for ahead in (True, False):

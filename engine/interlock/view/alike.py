@@ -14,6 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import lru_cache
+from itertools import product
 from typing import Any, NamedTuple
 
 Pair = tuple[int, int]
@@ -78,22 +79,27 @@ def edge_changes(a: Labels, b: Labels) -> int:
     """How many edges are new, gone or renamed, when the rest stays."""
     if a == b:
         return 0
-    ours, theirs = Counter(a), Counter(b)
-    return max((ours - theirs).total(), (theirs - ours).total())
+    ours, theirs = _unlike(a, b)
+    return max(ours.total(), theirs.total())
 
 
 def least_cost(a: Graph, b: Graph) -> int:
     """A cost that no alignment can go below."""
-
-    def unlike(ours: Iterable[str], theirs: Iterable[str]) -> int:
-        left, right = Counter(ours), Counter(theirs)
-        return max((left - right).total(), (right - left).total())
-
-    edges = (label for said in a.edges.values() for label in said)
-    others = (label for said in b.edges.values() for label in said)
-    return unlike(edges, others) + GONE * unlike(
-        (node.label for node in a.nodes), (node.label for node in b.nodes)
+    ours, theirs = _unlike(
+        (label for said in a.edges.values() for label in said),
+        (label for said in b.edges.values() for label in said),
     )
+    edges = max(ours.total(), theirs.total())
+    ours, theirs = _unlike((node.label for node in a.nodes), (node.label for node in b.nodes))
+    gone, new = ours.total(), theirs.total()
+    if gone * new <= 100 and all(_renaming(*pair) > RENAMED for pair in product(ours, theirs)):
+        return edges + GONE * (gone + new)
+    return edges + RENAMED * max(gone, new)
+
+
+def _unlike(a: Iterable[str], b: Iterable[str]) -> tuple[Counter[str], Counter[str]]:
+    ours, theirs = Counter(a), Counter(b)
+    return ours - theirs, theirs - ours
 
 
 def cost_of(a: Graph, b: Graph, found: Sequence[int | None]) -> int:

@@ -197,7 +197,7 @@ def _box_style(box: Box) -> dict[str, str]:
 
 def _arrow_style(arrow: Arrow) -> dict[str, str]:
     style = {"style": "dashed"} if arrow.kind in ("rule", "return") else {}
-    if arrow.shown.strip():
+    if one_line(arrow.shown):
         tip = _tooltip(arrow.shown)
         style |= {"label": _label(arrow.shown), "tooltip": tip, "labeltooltip": tip}
     return style

@@ -71,7 +71,8 @@ class Arrow:
     @property
     def shown(self) -> str:
         """The label as it is drawn, its number in front: `2 · tool calls`."""
-        return self.label if self.number is None else f"{self.number} · {self.label}".rstrip()
+        number = "" if self.number is None else f"{self.number} ·"
+        return f"{number} {self.label}" if number and self.label else number or self.label
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,7 +128,7 @@ def _link(arrow: Arrow, ids: Mapping[str, str]) -> str:
 
 
 def _link_label(arrow: Arrow) -> str:
-    label = escape(arrow.label) if arrow.label.strip() else ""
+    label = escape(arrow.label) if one_line(arrow.label) else ""
     if arrow.number is not None:
         return f"{arrow.number} · {label}".rstrip()
     if NUMBERED.match(label):

@@ -138,7 +138,9 @@ def _round(ctx: Context, node: ast.Call, word: str) -> Node:
         raise ctx.fault("IL104", f"`round` takes a number, not {args[0].type}", node)
     if len(args) == 2:
         places = args[1]
-        if not isinstance(places, Const) or type(places.value) is not int or places.value > 15:
+        value = places.value if isinstance(places, Const) else None
+        # a power of ten is computed from it: unbounded it would hang
+        if type(value) is not int or not 0 <= value <= 15:
             raise ctx.fault("IL104", "`round` takes 0 to 15 places, written out", node.args[1])
     kind = "int" if len(args) == 1 or args[0].type.kind == "int" else "float"
     return Call(Type(kind, nonneg=args[0].type.nonneg), ctx.source.slice(node), word, args)

@@ -103,9 +103,14 @@ def _links(node: Compare, way: int, decides: bool) -> Iterator[Atom]:
     left = node.first
     for link in node.links:
         alone = len(node.links) == 1
-        text = node.text if alone else f"{left.text} {link.op} {link.right.text}"
+        text = node.text if alone else f"{_side(left)} {link.op} {_side(link.right)}"
         yield Atom(text, left, link, way, decides)
         left = link.right
+
+
+def _side(node: Node) -> str:
+    loose = isinstance(node, Choice | Logic | Not | Compare)
+    return f"({node.text})" if loose else node.text
 
 
 def _fixed(node: Node) -> bool:
@@ -168,6 +173,7 @@ class Probe:
         self._sides = _sides(atom)
         sides = [atom.left] if atom.link is None else [atom.left, atom.link.right]
         self._fetch = operands(sides)
+        self._maybe = operands([side for side in sides if side.type.nullable])
 
     def read(self, facts: Any, oracle: Oracle) -> Reading:
         """The atom with its values; what evaluating it raises is told in the reading."""
@@ -179,6 +185,8 @@ class Probe:
             left, right = values
             holds = self._verdict(link, left, right)
         except GUARD_ERRORS as error:
+            if link is not None and link.absent is not None and None in self._maybe(facts, oracle):
+                return Reading(text, link.absent)
             return Reading(text, None, error=f"{type(error).__name__}: {error}")
         if holds is None:
             empty = self._atom.left if left is None else link.right

@@ -92,8 +92,10 @@ def read(text: str) -> tuple[ast.expr, Source]:
         return ast.parse(body, mode="eval").body, source
     except SyntaxError as error:
         raise _explain(error, source) from None
-    except (ValueError, RecursionError, MemoryError) as error:
+    except ValueError as error:
         raise source.at("IL101", f"cannot be read: {error}", 0, len(body)) from None
+    except (RecursionError, MemoryError):
+        raise source.at("IL107", "nested too deeply", 0, len(body)) from None
 
 
 _ONE_LINE = dict.fromkeys(map(ord, "\n\r\t"), " ")
@@ -237,7 +239,7 @@ _SLIPS = (
     _slip(r"\b(?:contains|matches)\b", "there is no such operator", 'write `"word" in last.text`'),
     _slip(r";", "an expression is one line of one value", ""),
 )  # fmt: skip
-_WORDS = re.compile(r"[A-Za-z][\w,.!'-]*(?: [A-Za-z][\w,.!'-]*)+[.!]?")
+_WORDS = re.compile(r"[A-Za-z][\w'-]*(?:[,.!]? [A-Za-z][\w'-]*)+[.!]?")
 
 
 def _explain(error: SyntaxError, source: Source) -> ExpressionFault:

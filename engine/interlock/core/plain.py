@@ -1,0 +1,22 @@
+"""Any value of a run as plain JSON data.
+
+Imported by: whatever writes facts, outcomes or results for people or files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+
+def plain(value: object) -> Any:
+    """Mappings become dicts, named tuples dicts by field, other sequences lists."""
+    if isinstance(value, (str, int, float, bool)) or value is None:
+        return value
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in cast(Mapping[object, object], value).items()}
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):  # pyright: ignore[reportUnknownArgumentType]
+        return plain(cast(Any, value)._asdict())
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain(v) for v in cast(Iterable[object], value)]
+    return value

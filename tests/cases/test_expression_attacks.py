@@ -1,0 +1,288 @@
+"""Attacks on the guard language: each is refused when it is read, quickly, and nothing runs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from typing import NamedTuple
+
+import pytest
+
+from interlock.core.facts import Facts
+from interlock.core.types import BOOL, INT, STR, list_of, struct
+from interlock.language.expression import (
+    GUARD_ERRORS,
+    ExpressionFault,
+    GuardFailed,
+    Scope,
+    no_oracle,
+    parse,
+)
+
+VARS = struct(
+    {"text": STR, "n": INT, "words": list_of(STR), "numbers": list_of(INT), "_secret": STR},
+    keyed=True,
+)
+RUN = struct({"steps": INT, "task": STR})
+SCOPE = Scope({"run": RUN, "vars": VARS}, defines={"_hidden": "True", "shown": "vars.n > 1"})
+
+
+class Attack(NamedTuple):
+    """A text that tries something, and the code with which it is refused."""
+
+    id: str
+    text: str
+    code: str
+
+
+ATTACKS = [
+    # to reach Python
+    Attack("import", "__import__('os').system('true')", "IL102"),
+    Attack("import-statement", "import os", "IL113"),
+    Attack("builtins", "__builtins__['eval']('1')", "IL102"),
+    Attack("eval", "eval('1')", "IL108"),
+    Attack("exec", "exec('x = 1')", "IL108"),
+    Attack("compile", "compile('1', '', 'eval')", "IL108"),
+    Attack("open", "open('/etc/passwd').read() == ''", "IL108"),
+    Attack("getattr", "getattr(run, 'steps') > 1", "IL108"),
+    Attack("globals", "globals()", "IL108"),
+    Attack("type", "type(vars.text) == 1", "IL108"),
+    Attack("print", "print('x')", "IL108"),
+    Attack("class-of-a-tuple", "().__class__.__bases__[0].__subclasses__()", "IL102"),
+    Attack("class-of-a-list", "[].__class__ is None", "IL102"),
+    Attack("class-of-text", "''.__class__.__mro__[1].__subclasses__()", "IL102"),
+    Attack("class-of-a-fact", "vars.text.__class__ is None", "IL102"),
+    Attack("dict-of-a-section", "run.__dict__ == {}", "IL102"),
+    Attack("class-by-index", "run['__class__'] is None", "IL103"),
+    Attack("class-of-a-variable-section", "vars['__class__'] is None", "IL103"),
+    Attack("private-method", "run._replace(steps=0)", "IL102"),
+    Attack("fields-of-a-section", "run._asdict() == {}", "IL102"),
+    Attack("private-variable", "vars._secret == ''", "IL102"),
+    Attack("private-definition", "_hidden", "IL102"),
+    Attack("private-loop-variable", "any(_x == '' for _x in vars.words)", "IL102"),
+    Attack("fullwidth-underscores", "vars.text.\uff3f\uff3fclass\uff3f\uff3f is None", "IL101"),
+    Attack("fullwidth-name", "\uff52un.steps > 1", "IL101"),
+    Attack("own-helper", "_few(vars.words) == []", "IL102"),
+    Attack("own-argument", "f.run.steps > 1", "IL103"),
+    Attack("own-oracle", "ask('x', [])", "IL108"),
+    Attack("own-local", "v_x > 1", "IL103"),
+    Attack("self-of-a-function", "len.__self__ is None", "IL102"),
+    Attack("function-as-value", "any == all", "IL103"),
+    Attack("method-as-value", "vars.text.lower == 'x'", "IL103"),
+    Attack("method-of-a-number", "run.steps.bit_length() > 1", "IL108"),
+    Attack("format", "vars.text.format(run) == ''", "IL108"),
+    Attack("format-map", "'{0.__class__}'.format_map(vars) == ''", "IL108"),
+    Attack("join", "''.join(vars.words) == ''", "IL108"),
+    Attack("encode", "vars.text.encode() == ''", "IL108"),
+    Attack("replace", "vars.text.replace('', 'aaaaaaaa') == ''", "IL108"),
+    Attack("ljust", "vars.text.ljust(999999999) == ''", "IL108"),
+    Attack("called-result", "len(vars.text)(1)", "IL102"),
+    Attack("called-element", "vars.words[0]()", "IL102"),
+    Attack("decorated-lambda", "(lambda: True)()", "IL102"),
+    Attack("recursion", "(lambda f: f(f))(lambda f: f(f))", "IL102"),
+    Attack("walrus", "(x := vars.n) > 1", "IL102"),
+    Attack("walrus-over-a-fact", "any((vars := 1) for x in vars.words)", "IL102"),
+    Attack("await", "await run.task", "IL102"),
+    Attack("yield", "(yield run.task)", "IL102"),
+    Attack("async-loop", "any(x async for x in vars.words)", "IL102"),
+    Attack("starred", "max(*vars.numbers) > 1", "IL102"),
+    Attack("spread-map", "{**vars} == {}", "IL102"),
+    Attack("keywords", "max(vars.numbers, key=len) > 1", "IL102"),
+    Attack("f-string", "f'{run.task.__class__}' == ''", "IL102"),
+    Attack("f-string-call", "f'{print(1)}' == ''", "IL102"),
+    Attack("bytes", "b'x' == b'x'", "IL102"),
+    Attack("ellipsis", "... == ...", "IL102"),
+    Attack("statement", "True; import os", "IL101"),
+    Attack("second-line", "True\nimport os", "IL113"),
+    Attack("comment-cuts-the-rest", "vars.n > 1 # \n and False", "IL101"),
+    Attack("continuation", "vars.n > 1 \\\n and False", "IL101"),
+    Attack("closing-bracket", "True) or (open('x')", "IL101"),
+    Attack("null-byte", "True\x00 or False", "IL101"),
+    Attack("escape-of-a-name", "'\\N{BULLET}' == vars.text", "IL101"),
+    Attack("delete-character", "True\x7f", "IL101"),
+    Attack("half-a-pair", "'\ud800' == vars.text", "IL101"),
+    Attack("half-a-pair-escaped", "'\\ud800' == vars.text", "IL101"),
+    Attack("target-is-a-field", "any(True for run.steps in vars.words)", "IL102"),
+    Attack("target-unpacks", "any(True for a, b in vars.words)", "IL102"),
+    Attack("shadow-a-fact", "any(True for run in vars.words)", "IL102"),
+    # to make it long or large
+    Attack("power", "9 ** 9 ** 9 ** 9 > 1", "IL102"),
+    Attack("shift", "1 << 999999999999 > 1", "IL102"),
+    Attack("text-times", "'a' * 999999999 == ''", "IL102"),
+    Attack("list-times", "[0] * 999999999 == []", "IL102"),
+    Attack("text-plus", "vars.text + vars.text == ''", "IL102"),
+    Attack("percent-width", "'%999999999d' % vars.n == ''", "IL102"),
+    Attack("large-number", "9" * 1_900 + " > 1", "IL107"),
+    Attack("hexadecimal", "0x" + "f" * 1_900 + " > 1", "IL101"),
+    Attack("huge-float", "1e999 > vars.n", "IL107"),
+    Attack("complex", "1j == 1j", "IL102"),
+    Attack("round-huge", "round(vars.n, 999999999) > 1", "IL104"),
+    Attack("round-tiny", "round(vars.n, -999999999) > 1", "IL104"),
+    Attack("long", "vars.n > 1 or " * 1_000 + "True", "IL107"),
+    Attack("wide", "len([" + "1," * 900 + "]) > 1", "IL107"),
+    Attack("brackets", "(" * 900 + "1" + ")" * 900, "IL107"),
+    Attack("open-brackets", "[" * 1_900, "IL107"),
+    Attack("mixed-brackets", "([{" * 600, "IL107"),
+    Attack("calls", "len(" * 190 + "'a'" + ")" * 190, "IL107"),
+    Attack("nots", "not " * 490 + "True", "IL107"),
+    Attack("minuses", "-" * 1_900 + "1", "IL107"),
+    Attack("fields", "vars" + ".n" * 900, "IL107"),
+    Attack("lambdas", "lambda:" * 280 + "1", "IL102"),
+    Attack("choices", "1 if True else " * 120 + "1", "IL107"),
+    Attack("nested-loops", "any(any(a == b for a in vars.words) for b in vars.words)", "IL102"),
+    Attack("double-loop", "any(a == b for a in vars.words for b in vars.words)", "IL102"),
+    Attack("loop-over-a-loop", "sum(x for x in [y for y in vars.numbers]) > 1", "IL102"),
+    Attack("loop-over-text", "any(x == 'a' for x in vars.text)", "IL104"),
+    Attack("duration-of-a-fact", "duration(vars.text) > duration('1s')", "IL209"),
+    Attack("long-duration", "duration('9999999999999999999999d') > duration('1s')", "IL209"),
+    Attack("slice", "vars.words[::-1] == []", "IL102"),
+    Attack("computed-index", "vars.words[vars.n] == ''", "IL102"),
+    Attack("huge-index", "vars.words[99999999999999999999] == ''", "IL102"),
+]
+
+FAST = 0.5
+"""Seconds within which any text is judged: a thousand times what a guard takes."""
+
+
+@pytest.mark.parametrize("case", ATTACKS, ids=lambda case: case.id)
+def test_it_is_refused_when_it_is_read(case: Attack) -> None:
+    started = time.process_time()
+    with pytest.raises(ExpressionFault) as fault:
+        parse(case.text, SCOPE, want=BOOL)
+    assert fault.value.code == case.code, fault.value
+    assert time.process_time() - started < FAST
+
+
+WATCH = """
+import json, sys
+from tests.cases.test_expression_attacks import ATTACKS, SCOPE, BOOL, ExpressionFault, parse
+parse("vars.n > 1 and any(w == 'a' for w in vars.words)", SCOPE, want=BOOL)
+seen = []
+sys.addaudithook(lambda event, args: seen.append(event) if watching else None)
+watching = True
+for attack in ATTACKS:
+    try:
+        parse(attack.text, SCOPE, want=BOOL)
+    except ExpressionFault:
+        pass
+watching = False
+print(json.dumps(sorted(set(seen))))
+"""
+
+
+def test_python_sees_nothing_but_reading_while_attacks_are_refused() -> None:
+    """Python reports imports, files, processes and code that is run to its audit hooks."""
+    done = subprocess.run(
+        [sys.executable, "-c", WATCH], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    # `ast.parse` is reported as `compile`; running what is compiled would be `exec`
+    assert json.loads(done.stdout) == ["compile"]
+
+
+def test_definitions_in_a_circle_end() -> None:
+    circle = {f"d{n}": f"d{(n + 1) % 50}" for n in range(50)}
+    with pytest.raises(ExpressionFault) as fault:
+        parse("d0", Scope({}, defines=circle))
+    assert fault.value.code in {"IL107", "IL112"}
+
+
+def test_a_billion_laughs_end() -> None:
+    laughs = {f"d{n}": " and ".join([f"d{n + 1}"] * 60) for n in range(30)} | {"d30": "True"}
+    started = time.process_time()
+    with pytest.raises(ExpressionFault) as fault:
+        parse("d0", Scope({}, defines=laughs))
+    assert fault.value.code == "IL107"
+    assert time.process_time() - started < FAST
+
+
+def test_a_loop_is_not_hidden_in_a_definition() -> None:
+    scope = Scope({"vars": VARS}, defines={"inner": "any(x == 'a' for x in vars.words)"})
+    with pytest.raises(ExpressionFault) as fault:
+        parse("any(inner for y in vars.words)", scope)
+    assert fault.value.code == "IL102"
+
+
+def test_functions_cannot_be_replaced() -> None:
+    text = "any(len(len) > 1 for len in vars.words) and any(ask == f for ask in vars.words)"
+    scope = Scope({"vars": VARS}, defines={"f": "'aa'", "any": "False", "_few": "1"})
+    expression = parse(text, scope, want=BOOL)
+    assert expression.fn(Facts(vars={"words": ["aa"]}), no_oracle) is True
+
+
+class Growth(NamedTuple):
+    """A value that is stored at each step, and would grow without end."""
+
+    id: str
+    text: str
+
+
+GROWTH = [
+    Growth("square", "vars.n * vars.n"),
+    Growth("double", "vars.n + vars.n"),
+    Growth("product", "*".join(["vars.n"] * 39)),
+    Growth("sum", "sum(vars.n * x for x in [vars.n, vars.n])"),
+    Growth("minus", "-(vars.n * vars.n)"),
+    Growth("choice", "vars.n * vars.n if True else 0"),
+    Growth("absolute", "abs(vars.n * vars.n)"),
+    Growth("extreme", "max(vars.n * vars.n, 1)"),
+]
+
+
+@pytest.mark.parametrize("case", GROWTH, ids=lambda case: case.id)
+def test_numbers_do_not_grow_from_step_to_step(case: Growth) -> None:
+    number = parse(case.text, SCOPE)
+    listed = parse(f"[{case.text}]", SCOPE)
+    mapped = parse(f"{{'k': {case.text}}}", SCOPE)
+    value = 3
+    with pytest.raises(GuardFailed):  # noqa: PT012
+        for _ in range(100):
+            facts = Facts(vars={"n": value})
+            value = abs(number.value(facts))
+            assert value < 2**63
+    for expression in (number, listed, mapped):
+        with pytest.raises(GUARD_ERRORS):
+            expression.fn(Facts(vars={"n": 2**62}), no_oracle)
+
+
+def test_a_guard_may_count_beyond_what_is_stored() -> None:
+    guard = parse("vars.n * vars.n > 5", SCOPE, want=BOOL)
+    assert guard.fn(Facts(vars={"n": 2**62}), no_oracle) is True
+
+
+def test_long_lists_are_refused_where_they_are_gone_through() -> None:
+    long = Facts(vars={"words": ["a"] * 10_001, "numbers": [1] * 10_001})
+    for text in (
+        "any(w == 'b' for w in vars.words)",
+        "all(w == 'a' for w in vars.words)",
+        "count(w for w in vars.words) > 1",
+        "sum(n for n in vars.numbers) > 1",
+        "'b' in vars.words",
+        "max(vars.numbers) > 1",
+    ):
+        with pytest.raises(ValueError, match="10,001 elements"):
+            parse(text, SCOPE).fn(long, no_oracle)
+    assert parse("len(vars.words) > 10000", SCOPE).fn(long, no_oracle) is True
+
+
+def test_a_deep_caller_gets_a_fault_and_no_crash() -> None:
+    """Whatever is left of the stack, a text is taken or refused."""
+
+    def parse_at(depth: int) -> str:
+        if depth:
+            return parse_at(depth - 1)
+        try:
+            parse("not (" * 18 + "vars.n > 1" + ")" * 18, SCOPE)
+        except ExpressionFault as fault:
+            return fault.code
+        return "taken"
+
+    codes = set[str]()
+    for depth in range(sys.getrecursionlimit() - 300, sys.getrecursionlimit() - 20, 10):
+        try:
+            codes.add(parse_at(depth))
+        except RecursionError:
+            break  # the test's own calls have used the stack up
+    assert codes == {"taken", "IL107"}

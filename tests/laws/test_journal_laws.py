@@ -1,0 +1,379 @@
+"""Laws of journals: what holds for every sequence of calls and for every text."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from interlock.adapters.sqlite import SqliteJournal
+from interlock.core.errors import InterlockError
+from interlock.core.facts import Failure, Task, ToolCall
+from interlock.core.outcome import Outcome, Reply, Spent
+from interlock.core.reasons import REASONS, StopSignal, StopSignals
+from interlock.core.records import KINDS, Input, Record, to_json
+from interlock.run.journal import (
+    Event,
+    Journal,
+    Letter,
+    MemoryJournal,
+    RunRow,
+    Snapshot,
+    Update,
+    digest,
+)
+from interlock.run.payload import LARGE, pack, unpack
+from interlock.run.redact import PATTERNS, STRUCTURE, Redactor
+from interlock.run.sync import by_hand
+
+# -- what may stand in a record ------------------------------------------------------------------
+
+TEXTS = st.text(st.characters(codec=None), max_size=12)
+"""Any text at all: NUL and lone surrogates too."""
+HUGE = st.builds(
+    lambda text, n: text * n, st.text(min_size=1, max_size=3), st.integers(LARGE, LARGE + 2)
+)
+STRANGE_KEYS = st.sampled_from(["$blob", "$$blob", "blob", "$", "$blob\0", "$blob$", '$blob"'])
+FLOATS = st.floats(allow_nan=False)
+LEAVES = st.none() | st.booleans() | st.integers() | FLOATS | TEXTS | STRANGE_KEYS | HUGE
+JSON = st.recursive(
+    LEAVES,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(TEXTS | STRANGE_KEYS, inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+MAPPINGS = st.dictionaries(TEXTS | STRANGE_KEYS, JSON, max_size=3)
+WORDS = st.sampled_from(["think", "act", "done"])
+SIGNALS = st.builds(StopSignal, st.sampled_from(list(REASONS.values())), TEXTS, MAPPINGS, TEXTS)
+CALLS = st.builds(ToolCall, TEXTS, TEXTS, TEXTS)
+MESSAGES = st.lists(MAPPINGS, max_size=2).map(tuple)
+OUTCOMES = st.builds(
+    Outcome,
+    ok=st.booleans(),
+    error=st.none() | st.builds(Failure, TEXTS, TEXTS, TEXTS, TEXTS),
+    result=JSON,
+    reply=st.none() | st.builds(Reply, TEXTS | HUGE, TEXTS, st.lists(CALLS, max_size=2).map(tuple)),
+    messages=MESSAGES,
+    rewrite=st.none() | MESSAGES,
+    spent=st.builds(Spent, st.integers(0, 9), cost=st.none() | FLOATS),
+    changes=MAPPINGS,
+    queue=st.none() | st.lists(st.builds(Task, TEXTS, TEXTS), max_size=2).map(tuple),
+    kept=MAPPINGS,
+    signals=st.lists(SIGNALS, max_size=2).map(tuple),
+)
+INPUTS = st.builds(
+    Input, st.sampled_from(KINDS), TEXTS, st.none() | OUTCOMES, FLOATS, FLOATS, MAPPINGS,
+    st.lists(st.booleans(), max_size=2).map(tuple),
+)  # fmt: skip
+RECORDS = st.builds(
+    Record, st.just(0), WORDS, INPUTS, st.lists(TEXTS, max_size=2).map(tuple),
+    st.lists(SIGNALS, max_size=2).map(StopSignals), WORDS, WORDS, st.none() | FLOATS,
+    st.lists(TEXTS, max_size=2).map(tuple),
+)  # fmt: skip
+
+
+@contextmanager
+def file_journal(redactor: Redactor | None = None) -> Iterator[SqliteJournal]:
+    with tempfile.TemporaryDirectory() as folder:
+        journal = SqliteJournal(Path(folder) / "journal.db", redactor=redactor)
+        yield journal
+        by_hand(journal.close())
+
+
+@given(records=st.lists(RECORDS, min_size=1, max_size=3), data=MAPPINGS)
+def test_what_was_appended_is_read_back(records: list[Record], data: Mapping[str, Any]) -> None:
+    events = [
+        Event(n, "record", record.input.at, record._replace(seq=n), {}, 1)
+        for n, record in enumerate(records)
+    ]
+    events.append(Event(len(events), "result", 1.5, None, data, 1))
+    with file_journal() as journal:
+        by_hand(journal.create(RunRow("r")))
+        by_hand(journal.acquire("r"))
+        by_hand(journal.append("r", 0, 1, events))
+        by_hand(journal.put_snapshot("r", Snapshot(1, 1, data)))
+        by_hand(journal.send("r", Letter("m", 0.1, data)))
+        assert by_hand(journal.events("r")) == events
+        assert by_hand(journal.snapshot("r")) == Snapshot(1, 1, data)
+        assert by_hand(journal.letters("r")) == [Letter("m", 0.1, data)]
+
+
+@given(text=TEXTS | HUGE)
+def test_a_text_that_was_put_is_read_back(text: str) -> None:
+    with file_journal() as journal:
+        assert by_hand(journal.blob(by_hand(journal.put_blob(text)))) == text
+
+
+# -- one behaviour -------------------------------------------------------------------------------
+
+IDS = st.sampled_from(["a", "ab", "a%", "a_", "A", "é", "b"])
+PREFIXES = st.sampled_from(["", "a", "a%", "_", "A", "é", "z"])
+SHORT = st.sampled_from(["", "x", "y"])
+ROWS = st.builds(
+    RunRow,
+    IDS,
+    SHORT,
+    status=SHORT,
+    agent=SHORT,
+    session=SHORT,
+    created=st.integers(0, 2).map(float),
+)
+TEXT = st.sampled_from(["hello", "x" * (LARGE + 1), "é" * (LARGE + 1)])
+
+
+class OneBehaviour(RuleBasedStateMachine):
+    """Every journal answers every sequence of calls as the one in memory does."""
+
+    @initialize()
+    def open(self) -> None:
+        self.folder = tempfile.TemporaryDirectory()
+        self.runner = asyncio.Runner()
+        by_itself = SqliteJournal(Path(self.folder.name) / "one.db", redactor=None)
+        shared = SqliteJournal(Path(self.folder.name) / "two.db", redactor=None)
+        self.files = [by_itself, shared]
+        self.desks: list[tuple[Journal, Callable[[Coroutine[Any, Any, Any]], Any]]] = [
+            (MemoryJournal(), by_hand),
+            (by_itself, by_hand),
+            (shared.grouped, self.runner.run),
+        ]
+        self.last: dict[str, tuple[int, int, list[Event]]] = {}
+
+    def teardown(self) -> None:
+        for journal in self.files:
+            by_hand(journal.close())
+        self.runner.close()
+        self.folder.cleanup()
+
+    def call(self, method: str, *args: Any, **more: Any) -> Any:
+        """The same call of every journal; they must agree."""
+        answers: list[Any] = []
+        for journal, run in self.desks:
+            try:
+                answers.append(run(getattr(journal, method)(*args, **more)))
+            except InterlockError as error:
+                answers.append((type(error), str(error)))
+        assert answers[1:] == answers[:1] * (len(answers) - 1), method
+        return answers[0]
+
+    @rule(row=ROWS)
+    def create(self, row: RunRow) -> None:
+        self.call("create", row)
+
+    @rule(run_id=IDS)
+    def acquire(self, run_id: str) -> None:
+        self.call("acquire", run_id)
+
+    @rule(
+        run_id=IDS,
+        texts=st.lists(TEXT, max_size=2),
+        off=st.sampled_from([0, 0, 0, 0, 1, -1]),
+        behind=st.sampled_from([0, 0, 0, 0, 1]),
+        consumed=st.lists(SHORT, max_size=2),
+        durable=st.booleans(),
+    )
+    def append(  # noqa: PLR0917
+        self,
+        run_id: str,
+        texts: list[str],
+        off: int,
+        behind: int,
+        consumed: list[str],
+        durable: bool,
+    ) -> None:
+        row = self.call("row", run_id)
+        head, epoch = (row.head + off, row.epoch - behind) if row else (0, 0)
+        seen = self.call("events", run_id) if row else []
+        number = sum(event.record is not None for event in seen)
+        events: list[Event] = []
+        for text in texts:
+            at = float(head + len(events))
+            events.append(Event(head + len(events), "intent", at, None, {"key": text}))
+            record = Record(number, "s", Input("step", data={"$blob": text}, at=at), status="x")
+            events.append(Event(head + len(events), "record", at, record))
+            number += 1
+        update = Update("running", "s", "", number, None) if texts else None
+        self.last[run_id] = (head, epoch, events)
+        more = {"update": update, "consumed": consumed, "durable": durable}
+        self.call("append", run_id, head, epoch, events, **more)
+
+    @rule(run_id=IDS)
+    def append_again(self, run_id: str) -> None:
+        if run_id in self.last:
+            self.call("append", run_id, *self.last[run_id])
+
+    @rule(run_id=IDS, letter=st.builds(Letter, SHORT, st.just(1.0), st.just({"kind": "pause"})))
+    def send(self, run_id: str, letter: Letter) -> None:
+        self.call("send", run_id, letter)
+
+    @rule(text=SHORT)
+    def put_blob(self, text: str) -> None:
+        self.call("blob", self.call("put_blob", text))
+
+    @rule(run_id=IDS, n=st.integers(0, 3))
+    def put_snapshot(self, run_id: str, n: int) -> None:
+        self.call("put_snapshot", run_id, Snapshot(n, n, {"n": n}))
+
+    @rule(run_id=IDS, at=st.integers(0, 4), row=ROWS)
+    def fork(self, run_id: str, at: int, row: RunRow) -> None:
+        self.call("fork", run_id, at, row)
+
+    @rule(run_ids=st.lists(IDS, max_size=2))
+    def remove(self, run_ids: list[str]) -> None:
+        self.call("remove", run_ids)
+
+    @rule(
+        wanted=st.fixed_dictionaries(
+            {},
+            optional={
+                **dict.fromkeys(("machine", "status", "agent", "session"), SHORT),
+                "prefix": PREFIXES,
+                "limit": st.integers(0, 3),
+            },
+        )
+    )
+    def rows(self, wanted: dict[str, Any]) -> None:
+        self.call("rows", **wanted)
+
+    @invariant()
+    def everything_is_the_same(self) -> None:
+        for row in self.call("rows"):
+            events = self.call("events", row.run_id)
+            assert row.head == len(events)
+            self.call("events", row.run_id, row.head // 2)
+            self.call("letters", row.run_id)
+            self.call("snapshot", row.run_id)
+            self.call("blob", digest("x"))
+
+
+TestOneBehaviour = OneBehaviour.TestCase
+TestOneBehaviour.settings = settings(max_examples=40, stateful_step_count=30)
+
+
+# -- payloads ------------------------------------------------------------------------------------
+
+
+@given(data=MAPPINGS)
+def test_what_was_packed_is_unpacked(data: dict[str, Any]) -> None:
+    packed = pack(to_json(data))
+    assert unpack(packed.text, packed.blobs.__getitem__) == data
+    assert all(digest(text) == key and len(text) > LARGE for key, text in packed.blobs.items())
+
+
+@given(data=MAPPINGS)
+def test_nothing_large_stays_in_an_event(data: dict[str, Any]) -> None:
+    """Nor does a reference come out that was not put there."""
+    blobs: list[str] = []
+
+    def longest(value: Any) -> int:
+        if isinstance(value, dict):
+            if set(value) == {"$blob"}:  # pyright: ignore[reportUnknownArgumentType]
+                blobs.append(value["$blob"])
+            return max(map(longest, value.values()), default=0)  # pyright: ignore[reportUnknownArgumentType]
+        if isinstance(value, list):
+            return max(map(longest, value), default=0)  # pyright: ignore[reportUnknownArgumentType]
+        return len(value) if isinstance(value, str) else 0
+
+    packed = pack(to_json(data))
+    assert longest(json.loads(packed.text)) <= LARGE
+    assert set(blobs) == set(packed.blobs)
+
+
+# -- secrets -------------------------------------------------------------------------------------
+
+SECRETS = st.text(st.characters(exclude_characters="«»:redacted"), min_size=8, max_size=20)
+AROUND = st.text(st.sampled_from('01 \n"\\{}[]«»'), max_size=4)
+HIDING_PLACES: list[Callable[[str], dict[str, Any]]] = [
+    lambda text: {"data": {"vars": {"x": [text]}}},
+    lambda text: {"outcome": {"result": text}},
+    lambda text: {"outcome": {"messages": [{"role": "tool", "content": text}]}},
+    lambda text: {"outcome": {"reply": {"tool_calls": [{"arguments": to_json({"q": [text]})}]}}},
+    lambda text: {"outcome": {"result": json.dumps([{"q": json.dumps({"p": text})}])}},
+    lambda text: {"signals": [{"message": text, "context": {"vars.x": text}}]},
+]
+
+
+def strings(value: Any) -> Iterator[str]:
+    """Every string in JSON data, those in JSON inside strings too."""
+    if isinstance(value, str):
+        yield value
+        if value[:1] in ("{", "["):
+            try:
+                yield from strings(json.loads(value))
+            except ValueError:
+                return
+    elif isinstance(value, dict):
+        for inner in value.values():  # pyright: ignore[reportUnknownVariableType]
+            yield from strings(inner)
+    elif isinstance(value, list):
+        for inner in value:  # pyright: ignore[reportUnknownVariableType]
+            yield from strings(inner)
+
+
+@given(secret=SECRETS, before=AROUND, after=AROUND, place=st.sampled_from(HIDING_PLACES))
+def test_a_known_secret_survives_nowhere(
+    secret: str, before: str, after: str, place: Callable[[str], dict[str, Any]]
+) -> None:
+    redactor = Redactor([secret], environ={})
+    cleaned = redactor.json(to_json(place(f"{before}{secret}{after}")))
+    assert not any(secret in text for text in strings(json.loads(cleaned)))
+    assert redactor.json(cleaned) == cleaned
+    assert secret not in redactor.text(f"{before}{secret}{after}")
+
+
+@given(data=MAPPINGS, secret=SECRETS)
+def test_what_holds_no_secret_is_left(data: dict[str, Any], secret: str) -> None:
+    text = to_json({"outcome": {"result": data}})
+    if not any(secret in found for found in strings(json.loads(text))):
+        assert json.loads(Redactor([secret], environ={}).json(text)) == json.loads(text)
+
+
+PIECES = st.sampled_from(
+    ["sk-", "sk-ant-", "AKIA", "ghp_", "github_pat_", "xoxb-", "AIza", "eyJ", "Bearer ", "://", ":", "@",
+     "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----", "a1B2c3D4e5F6g7H8i9J0k", ".", "/",
+     '"', "\\", "\n", "{", "}", "[", '"api_key":', '{"token":"', "correct-horse", "«redacted:x»"]
+)  # fmt: skip
+PATCHWORK = st.lists(PIECES, max_size=10).map("".join)
+
+
+@given(text=PATCHWORK, inner=PATCHWORK)
+def test_json_stays_json_of_the_same_shape_and_twice_is_once(text: str, inner: str) -> None:
+    redactor = Redactor(["correct-horse"], environ={})
+    data = {"outcome": {"result": [text, 1, {"a": text}], "reply": {"text": to_json({"b": inner})}}}
+    cleaned = redactor.json(to_json(data))
+    after = json.loads(cleaned)
+    assert after["outcome"]["result"][1] == 1
+    assert list(after["outcome"]["result"][2]) == ["a"]
+    assert list(json.loads(after["outcome"]["reply"]["text"])) == ["b"]
+    assert redactor.json(cleaned) == cleaned
+
+
+@pytest.mark.parametrize("number", range(len(PATTERNS)))
+@given(data=st.data())
+def test_every_pattern_is_looked_for(number: int, data: st.DataObject) -> None:
+    """The cheap look at a text, before the patterns, misses nothing that they would find."""
+    regex = PATTERNS[number].regex
+    match = data.draw(st.from_regex(regex, fullmatch=True))
+    text = f" {match} "
+    found = regex.search(text)
+    if found is not None:
+        assert found.group() not in Redactor(environ={}).text(text)
+
+
+@given(word=SECRETS)
+def test_words_that_a_replay_needs_are_left(word: str) -> None:
+    def fill(tree: Mapping[str, Any]) -> Any:
+        return {name: fill(inner) for name, inner in tree.items()} if tree else [word, word]
+
+    document = to_json({**fill(STRUCTURE), "text": word})
+    cleaned = json.loads(Redactor({"NAME": word}, environ={}).json(document))
+    assert cleaned == {**json.loads(document), "text": "«redacted:NAME»"}

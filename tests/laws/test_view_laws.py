@@ -1,0 +1,325 @@
+"""What holds for every chart: written text is read back, and comparing is exact."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Hashable
+from dataclasses import replace
+from typing import Any, get_args
+from xml.etree import ElementTree as ET
+
+import networkx as nx
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from interlock.core.errors import SpecError
+from interlock.view.compare import Difference, differences
+from interlock.view.dot import render, to_dot
+from interlock.view.flowchart import Arrow, Box, Flowchart, Role, Shape, one_line, printable
+from interlock.view.mermaid import KEYWORDS, safe_ids, to_mermaid
+from interlock.view.read_mermaid import read_mermaid
+from interlock.view.text import to_text
+
+HOSTILE = [
+    *('"', '""', "`x`", "#quot;", "#35;", "&lt;", "&#60;", "<b>x</b>", "<br/>", "<script>", "\\n"),
+    *("%%{init: {}}%%", "%% x", "$$x$$", "fa:fa-bell", "direction TB", "style x:#fff;", "a;b"),
+    *("end", "subgraph", "-->", "-- x -->", "|", "[x]", "{x}", "(x)", "((x))", "@{shape: x}"),
+    *(
+        "2 · x",
+        "2 ·",
+        "12",
+        "ﬂ°°35¶ß",
+        "\x00",
+        "\x1f",
+        "\x1b[2J",
+        "\ud800",
+        "\u202ex",
+        "\u2028",
+        "\r\n",
+    ),
+    *("", "   ", "\n\n", "\t", "'", "=<x>=", "\\", 'ends with \\"', "🎉", "a\xa0b", "accTitle: x"),
+]
+labels = st.one_of(
+    st.text(max_size=12),
+    st.lists(st.sampled_from([*HOSTILE, "x", " ", "\n", ":", "#"]), max_size=5).map("".join),
+)
+few_labels = st.sampled_from(["x", "y"])
+ids = st.one_of(
+    st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True),
+    st.sampled_from([*sorted(KEYWORDS), "end_1", "a-b", "a_b", "", "é", "v", "direction"]),
+    st.text(max_size=6),
+)
+shapes: st.SearchStrategy[Shape] = st.sampled_from(get_args(Shape))
+roles: st.SearchStrategy[Role] = st.sampled_from(get_args(Role))
+fills = st.one_of(st.none(), st.sampled_from(["#e1f5ff", "#ABC", "red", "url(x)", "#12345"]))
+
+
+@st.composite
+def charts(draw: st.DrawFn) -> Flowchart:
+    """Any chart at all."""
+    names = draw(st.lists(ids, unique=True, max_size=7))
+    boxes = [
+        Box(name, draw(labels), draw(shapes), draw(roles), draw(fills), draw(st.booleans()))
+        for name in names
+    ]
+    kinds = st.sampled_from(["advance", "rule", "return", "retry"])
+    numbers = st.one_of(st.none(), st.integers(1, 99))
+    arrows = [
+        Arrow(source, target, draw(labels), kind=draw(kinds), number=draw(numbers))
+        for source, target in draw(_pairs(names))
+    ]
+    return Flowchart(draw(labels), tuple(boxes), tuple(arrows))
+
+
+def _pairs(names: list[str]) -> st.SearchStrategy[list[tuple[str, str]]]:
+    if not names:
+        return st.just([])
+    name = st.sampled_from(names)
+    return st.lists(st.tuples(name, name), max_size=10)
+
+
+@st.composite
+def alike_charts(draw: st.DrawFn) -> Flowchart:
+    """Small charts in which many boxes and arrows say the same: the hard ones to compare."""
+    names = [f"s{n}" for n in range(draw(st.integers(1, 7)))]
+    two_shapes: st.SearchStrategy[Shape] = st.sampled_from(["rect", "diamond"])
+    boxes = tuple(Box(name, draw(few_labels), draw(two_shapes)) for name in names)
+    arrows = tuple(Arrow(*pair, draw(few_labels)) for pair in draw(_pairs(names)))
+    return Flowchart("", boxes, arrows)
+
+
+@st.composite
+def distinct_charts(draw: st.DrawFn) -> Flowchart:
+    """Charts in which every box has a label of its own."""
+    names = [f"s{n}" for n in range(draw(st.integers(1, 9)))]
+    boxes = tuple(Box(name, f"{name} {name[::-1]} {n**5}") for n, name in enumerate(names))
+    arrows = tuple(Arrow(*pair, draw(few_labels)) for pair in draw(_pairs(names)))
+    return Flowchart("", boxes, arrows)
+
+
+@st.composite
+def shuffled(draw: st.DrawFn, chart: Flowchart) -> Flowchart:
+    """The same chart under other ids and in another order."""
+    places = draw(st.permutations(range(len(chart.boxes))))
+    names = {box.id: f"t{place}" for box, place in zip(chart.boxes, places, strict=True)}
+    boxes = tuple(replace(box, id=names[box.id]) for box in chart.boxes)
+    arrows = tuple(replace(a, source=names[a.source], target=names[a.target]) for a in chart.arrows)
+    order = draw(st.permutations(boxes)), draw(st.permutations(arrows))
+    return replace(chart, boxes=tuple(order[0]), arrows=tuple(order[1]))
+
+
+# ------------------------------------------------------------------------------- texts of a chart
+
+
+@given(charts())
+def test_mermaid_is_read_back_as_the_same_chart(chart: Flowchart) -> None:
+    back = read_mermaid(to_mermaid(chart))
+    assert differences(_with_colours_only(chart), back) == ()
+    assert one_line(back.title) == one_line(chart.title)
+    assert [one_line(a.label) for a in back.arrows] == [one_line(a.label) for a in chart.arrows]
+    assert [a.number for a in back.arrows] == [a.number for a in chart.arrows]
+    assert [one_line(b.label) for b in back.boxes] == [one_line(b.label) for b in chart.boxes]
+
+
+def _with_colours_only(chart: Flowchart) -> Flowchart:
+    """Without the fills that are no colours, which no format writes."""
+    colours = {None, "#e1f5ff", "#ABC", "red"}
+    boxes = (replace(b, fill=b.fill if b.fill in colours else None) for b in chart.boxes)
+    return replace(chart, boxes=tuple(boxes))
+
+
+@given(charts())
+def test_mermaid_text_that_was_read_is_written_the_same_again(chart: Flowchart) -> None:
+    text = to_mermaid(read_mermaid(to_mermaid(chart)))
+    assert to_mermaid(read_mermaid(text)) == text
+
+
+QUOTED = re.compile(r'^    \w+(?: -\.?->)?[\[({>|]*"([^"]*)"[\])}|]*(?: \w+)?$')
+
+
+@given(charts())
+def test_nothing_in_a_label_means_anything_to_mermaid(chart: Flowchart) -> None:
+    written = [QUOTED.match(line) for line in to_mermaid(chart).split("\n") if '"' in line]
+    for line in written:
+        assert line is not None
+        rest = re.sub(r"#\w+;|<br/>", "", line[1])
+        assert not re.search(r'["#&<`\\]|%%|\$\$|:fa-|direction\s+(?:TB|BT|RL|LR|TD)', rest)
+        assert not re.search(r"style.*:\S*#.*;|classDef.*:\S*#.*;", line[1])
+        assert line[1].strip()
+
+
+@given(st.lists(ids, max_size=12))
+def test_ids_are_words_that_mermaid_knows_no_other_meaning_of(names: list[str]) -> None:
+    given_ids = safe_ids(names)
+    assert set(given_ids) == set(names)
+    assert len(set(given_ids.values())) == len(set(names))
+    for name in given_ids.values():
+        assert re.fullmatch(r"\w+", name, re.ASCII)
+        assert name not in KEYWORDS
+
+
+@given(st.text())
+def test_printable_text_stays_as_it_is(text: str) -> None:
+    clean = printable(text)
+    assert printable(clean) == clean
+    assert one_line(one_line(text)) == one_line(text)
+    clean.encode()
+    assert all(sign == "\n" or sign >= " " for sign in clean)
+
+
+@given(charts())
+def test_the_outline_names_every_state_and_holds_no_control(chart: Flowchart) -> None:
+    text = to_text(chart)
+    assert all(sign == "\n" or sign >= " " for sign in text)
+    ways = sum(line.startswith("    ") and "→" in line for line in text.split("\n"))
+    assert ways >= len(chart.arrows)
+
+
+@given(charts())
+def test_dot_never_holds_html(chart: Flowchart) -> None:
+    assert not re.search(r"[\w\"]\s*=\s*<", re.sub(r'"(?:[^"\\]|\\.)*"', '""', to_dot(chart)))
+
+
+@pytest.mark.system("dot", install="apt-get install graphviz")
+@settings(max_examples=15)
+@given(charts())
+def test_dot_draws_what_the_chart_says(chart: Flowchart) -> None:
+    svg = ET.fromstring(render(to_dot(chart), "svg", engine="dot"))  # noqa: S314 - our own
+    space = "{http://www.w3.org/2000/svg}"
+    names = safe_ids(box.id for box in chart.boxes)
+    groups = {group.get("id", ""): group for group in svg.iter(f"{space}g")}
+    for box in chart.boxes:
+        texts = groups[f"node-{names[box.id]}"].iter(f"{space}text")
+        shown = " ".join(text.text or "" for text in texts)
+        assert one_line(shown) == one_line(box.label)
+    edges = [name for name in groups if name.startswith("edge-")]
+    assert len(edges) == len(chart.arrows)
+
+
+# --------------------------------------------------------------------------------------- reading
+
+pieces = st.sampled_from(
+    [
+        *("A", "B", "end", "style", "class", "accDescr", "%%", "%%{", "---", "flowchart TD", "\n"),
+        *(" ", ";", "-->", "--", "-.", "==", "-.->", "|", '"', "[", "]", "(", ")", "{", "}", "&"),
+        *(":::", ">", "#35;", "<br/>", "`", "A[x]", "\\", "x", "é", "\x00", "A --> B"),
+    ]
+)
+
+
+@given(st.one_of(st.text(), st.lists(pieces, max_size=25).map("".join)))
+def test_a_text_is_read_or_refused_at_a_place_that_it_has(text: str) -> None:
+    for given_text in (text, f"flowchart TD\n{text}"):
+        try:
+            chart = read_mermaid(given_text)
+        except SpecError as refused:
+            (found,) = refused.findings
+            lines = given_text.split("\n")
+            place = found.place
+            inside = (
+                1 <= place.line <= len(lines)
+                and 1 <= place.column <= len(lines[place.line - 1]) + 1
+            )
+            if not inside:
+                raise
+        else:
+            known = {box.id for box in chart.boxes}
+            assert {end for a in chart.arrows for end in (a.source, a.target)} <= known
+
+
+# ------------------------------------------------------------------------------------- comparing
+
+
+def _as_graph(chart: Flowchart) -> Any:
+    """The chart with its parallel arrows as one edge, for networkx to compare."""
+    graph: Any = nx.DiGraph()  # pyright: ignore[reportUnknownVariableType]
+    for box in chart.boxes:
+        graph.add_node(box.id, like=(one_line(box.label), box.shape))
+    between = Counter((arrow.source, arrow.target, arrow.label) for arrow in chart.arrows)
+    for (source, target, label), count in between.items():
+        said: frozenset[Hashable] = graph.get_edge_data(source, target, {"like": frozenset()})[
+            "like"
+        ]
+        graph.add_edge(source, target, like=said | {(label, count)})
+    return graph
+
+
+def _same(a: Flowchart, b: Flowchart) -> bool:
+    def like(one: Any, other: Any) -> bool:
+        return one["like"] == other["like"]
+
+    return nx.is_isomorphic(_as_graph(a), _as_graph(b), node_match=like, edge_match=like)
+
+
+@given(st.data(), st.one_of(charts(), alike_charts(), distinct_charts()))
+def test_other_ids_and_another_order_are_no_difference(
+    data: st.DataObject, chart: Flowchart
+) -> None:
+    assert differences(chart, data.draw(shuffled(chart))) == ()
+
+
+@given(st.data(), alike_charts())
+def test_no_difference_is_found_exactly_when_the_charts_are_isomorphic(
+    data: st.DataObject, chart: Flowchart
+) -> None:
+    other = data.draw(shuffled(chart))
+    if other.arrows:
+        name = st.sampled_from([box.id for box in other.boxes])
+        arrow = Arrow(data.draw(name), data.draw(name), data.draw(few_labels))
+        other = replace(other, arrows=(arrow, *other.arrows[1:]))
+    assert (differences(chart, other) == ()) == _same(chart, other)
+
+
+@given(alike_charts(), alike_charts())
+def test_what_is_added_one_way_is_removed_the_other_way(a: Flowchart, b: Flowchart) -> None:
+    def counted(found: tuple[Difference, ...]) -> int:
+        grown = {"added": 1, "removed": -1}
+        return sum(grown.get(d.change, 0) for d in found if d.what == "edge")
+
+    assert counted(differences(a, b)) == len(b.arrows) - len(a.arrows)
+    assert counted(differences(b, a)) == len(a.arrows) - len(b.arrows)
+
+
+@given(st.data(), distinct_charts())
+def test_one_arrow_more_or_less_is_exactly_that(data: st.DataObject, chart: Flowchart) -> None:
+    less = data.draw(shuffled(chart))
+    name = st.sampled_from([box.id for box in less.boxes])
+    arrow = Arrow(data.draw(name), data.draw(name), data.draw(few_labels))
+    more = replace(less, arrows=(*less.arrows, arrow))
+    words = f"edge {arrow.source} → {arrow.target}"
+    assert [str(d) for d in differences(chart, more)] == [f"{words} added"]
+    assert [str(d) for d in differences(more, less)] == [f"{words} removed"]
+
+
+@given(st.data(), distinct_charts())
+def test_an_arrow_that_leads_elsewhere_is_exactly_that(
+    data: st.DataObject, chart: Flowchart
+) -> None:
+    assume(chart.arrows)
+    other = data.draw(shuffled(chart))
+    at = data.draw(st.integers(0, len(other.arrows) - 1))
+    before = other.arrows[at]
+    after = replace(before, target=data.draw(st.sampled_from([box.id for box in other.boxes])))
+    assume(after != before)
+    arrows = (*other.arrows[:at], after, *other.arrows[at + 1 :])
+    assert sorted(str(d) for d in differences(chart, replace(other, arrows=arrows))) == sorted(
+        [
+            f"edge {before.source} → {before.target} removed",
+            f"edge {after.source} → {after.target} added",
+        ]
+    )
+
+
+@given(st.data(), alike_charts())
+def test_where_all_looks_alike_no_more_is_said_than_was_changed(
+    data: st.DataObject, chart: Flowchart
+) -> None:
+    other = data.draw(shuffled(chart))
+    name = st.sampled_from([box.id for box in other.boxes])
+    arrow = Arrow(data.draw(name), data.draw(name), data.draw(few_labels))
+    assert len(differences(chart, replace(other, arrows=(*other.arrows, arrow)))) == 1
+    if other.arrows:
+        moved = replace(other, arrows=(*other.arrows[1:], arrow))
+        assert len(differences(chart, moved)) <= 2

@@ -1,0 +1,386 @@
+"""The journal's port: one suite for every journal, in memory and in a file."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import pytest
+
+from interlock.adapters.sqlite import SqliteJournal
+from interlock.core.errors import Fenced, RunError, UnknownRunError
+from interlock.core.outcome import Outcome, Reply
+from interlock.core.reasons import REASONS, StopSignal, StopSignals
+from interlock.core.records import Input, Record
+from interlock.run.journal import (
+    Event,
+    Journal,
+    Letter,
+    MemoryJournal,
+    RunRow,
+    Snapshot,
+    Update,
+    digest,
+)
+from interlock.run.sync import by_hand
+
+T = TypeVar("T")
+
+
+class Desk:
+    """A journal, and a way to call it that fits."""
+
+    def __init__(self, journal: Journal, call: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
+        self.journal = journal
+        self._call = call
+
+    def __call__(self, call: Coroutine[Any, Any, T]) -> T:
+        return self._call(call)
+
+    def begin(self, run_id: str = "r", **columns: Any) -> int:
+        """A run that this process drives; gives its epoch."""
+        self(self.journal.create(RunRow(run_id, **columns)))
+        return self(self.journal.acquire(run_id)).epoch
+
+    def write(self, run_id: str, head: int, events: Sequence[Event], **more: Any) -> int:
+        """Append in the run's present epoch."""
+        row = self(self.journal.row(run_id))
+        assert row is not None
+        return self(self.journal.append(run_id, head, row.epoch, events, **more))
+
+    def all(self, run_id: str = "r") -> tuple[Any, ...]:
+        """Everything that can be seen of a run."""
+        journal = self.journal
+        return (
+            self(journal.row(run_id)), self(journal.events(run_id)),
+            self(journal.letters(run_id)), self(journal.snapshot(run_id)),
+        )  # fmt: skip
+
+
+@pytest.fixture(params=["memory", "sqlite", "sqlite-grouped"])
+def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
+    if request.param == "memory":
+        yield Desk(MemoryJournal(), by_hand)
+        return
+    journal = SqliteJournal(tmp_path / "journal.db")
+    if request.param == "sqlite":
+        yield Desk(journal, by_hand)
+    else:
+        with asyncio.Runner() as runner:
+            yield Desk(journal.grouped, runner.run)
+    by_hand(journal.close())
+
+
+def record(seq: int, **outcome: Any) -> Record:
+    given = Input("step", "", Outcome(**outcome), 10.5 + seq, 11.25 + seq)
+    return Record(seq, "think", given, ("think.next.0",), next="act", status="running")
+
+
+def step(seq: int, number: int | None = None, **outcome: Any) -> Event:
+    """A `record` event: number `seq` in the log, record `number` of the run."""
+    found = record(seq if number is None else number, **outcome)
+    return Event(seq, "record", 11.25 + seq, found)
+
+
+def intent(seq: int) -> Event:
+    return Event(seq, "intent", 10.0 + seq, None, {"key": f"r/{seq}", "state": "think"})
+
+
+def written(events: Sequence[Event], epoch: int) -> list[Event]:
+    return [event._replace(epoch=epoch) for event in events]
+
+
+def test_a_journal_says_what_it_is(desk: Desk) -> None:
+    assert desk.journal.suspends is (type(desk.journal).__name__ == "GroupedJournal")
+    assert desk.journal.name
+
+
+def test_a_new_run_has_a_row_and_nothing_else(desk: Desk) -> None:
+    row = RunRow(
+        "r", "agent", "f" * 64, status="idle", agent="a", session="s", parent="p", created=3.5
+    )
+    desk(desk.journal.create(row))
+    assert desk.all() == (row, [], [], None)
+
+
+def test_an_id_is_taken_once(desk: Desk) -> None:
+    desk.begin(machine="first")
+    with pytest.raises(RunError, match="there is a run `r` already"):
+        desk(desk.journal.create(RunRow("r", machine="second")))
+    assert desk.all()[0].machine == "first"
+
+
+UNKNOWN: dict[str, Callable[[Journal], Coroutine[Any, Any, Any]]] = {
+    "acquire": lambda j: j.acquire("no"),
+    "append": lambda j: j.append("no", 0, 0, [step(0)]),
+    "append-nothing": lambda j: j.append("no", 0, 0, []),
+    "events": lambda j: j.events("no"),
+    "send": lambda j: j.send("no", Letter("m", 1.0, {})),
+    "letters": lambda j: j.letters("no"),
+    "put-snapshot": lambda j: j.put_snapshot("no", Snapshot(1, 1, {})),
+    "snapshot": lambda j: j.snapshot("no"),
+    "fork": lambda j: j.fork("no", 0, RunRow("new")),
+}
+
+
+@pytest.mark.parametrize("call", UNKNOWN.values(), ids=UNKNOWN)
+def test_an_unknown_run_is_named(
+    desk: Desk, call: Callable[[Journal], Coroutine[Any, Any, Any]]
+) -> None:
+    desk.begin("another")
+    with pytest.raises(UnknownRunError, match="no run `no`"):
+        desk(call(desk.journal))
+    assert desk(desk.journal.row("no")) is None
+    assert desk(desk.journal.row("new")) is None
+
+
+def test_each_acquiring_raises_the_epoch(desk: Desk) -> None:
+    assert desk.begin() == 1
+    row = desk(desk.journal.acquire("r"))
+    assert row.epoch == 2
+    assert row == desk(desk.journal.row("r"))
+
+
+def test_events_are_read_back_as_they_were_appended(desk: Desk) -> None:
+    epoch = desk.begin()
+    signal = StopSignal(REASONS["steps_limit"], "50 of 50", {"run.steps": 50}, "rules.0")
+    full = Record(
+        1, "act", Input("stop", "steps_limit", None, 4.0, 4.0, {"source": "x"}, (True, False)),
+        ("a", "b"), StopSignals((signal,)), "done", "completed", 99.5, ("careful",),
+    )  # fmt: skip
+    events = [
+        step(0, reply=Reply("hi"), messages=({"role": "assistant", "content": "hi"},)),
+        intent(1),
+        Event(2, "result", 12.0, None, {"key": "r/1", "reply": [1, None, {"x": 2.5}]}),
+        Event(3, "in_doubt", 12.5, None, {"key": "r/1"}),
+        Event(4, "record", 13.0, full),
+    ]
+    assert desk(desk.journal.append("r", 0, epoch, events[:1])) == 1
+    assert desk(desk.journal.append("r", 1, epoch, events[1:])) == 5
+    assert desk(desk.journal.events("r")) == written(events, epoch)
+    assert desk(desk.journal.events("r", 3)) == written(events[3:], epoch)
+    assert desk(desk.journal.events("r", 5)) == []
+    assert desk.all()[0].head == 5
+
+
+def test_an_append_brings_the_row_up_to_date(desk: Desk) -> None:
+    desk.begin(machine="agent", created=1.0, agent="a")
+    desk.write("r", 0, [step(0)], update=Update("paused", "ask", "", 7, 99.5))
+    after = RunRow(
+        "r", "agent", epoch=1, head=1, status="paused", state="ask", steps=7, wake_at=99.5,
+        agent="a", created=1.0, updated=11.25,
+    )  # fmt: skip
+    assert desk.all()[0] == after
+    desk.write("r", 1, [intent(1)])
+    assert desk.all()[0] == after._replace(head=2)
+    desk.write("r", 2, [], update=Update("error", "end", "error", 8))
+    assert desk.all()[0] == after._replace(
+        head=2, status="error", state="end", reason="error", steps=8, wake_at=None
+    )
+
+
+class Refusal(NamedTuple):
+    id: str
+    head: int
+    epoch: int
+    events: Sequence[Event]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Refusal("head-behind", 1, 2, [step(1, messages=({"role": "user"},))]),
+        Refusal("head-ahead", 3, 2, [step(3)]),
+        Refusal("epoch-behind", 2, 1, [step(2)]),
+        Refusal("epoch-ahead", 2, 3, [step(2)]),
+        Refusal("same-events-of-a-past-epoch", 0, 1, [step(0)]),
+        Refusal("same-events-and-one-more", 1, 2, [step(1), step(2)]),
+        Refusal("same-events-not-the-last", 0, 2, [step(0)]),
+        Refusal("nothing-at-a-wrong-head", 1, 2, []),
+    ],
+    ids=lambda case: case.id,
+)
+def test_a_driver_that_was_overtaken_writes_nothing(desk: Desk, case: Refusal) -> None:
+    desk.begin()
+    desk.write("r", 0, [step(0)])
+    desk(desk.journal.acquire("r"))
+    desk.write("r", 1, [step(1)])
+    desk(desk.journal.send("r", Letter("m", 1.0, {})))
+    before = desk.all()
+    with pytest.raises(Fenced, match="driven by another process") as refused:
+        desk(
+            desk.journal.append(
+                "r", case.head, case.epoch, case.events, update=Update("error", "x"), consumed=["m"]
+            )
+        )
+    assert f"event {case.head} in epoch {case.epoch}" in refused.value.hint
+    assert "2 in epoch 2" in refused.value.hint
+    assert desk.all() == before
+
+
+def test_a_commit_whose_answer_was_lost_counts_as_done(desk: Desk) -> None:
+    epoch = desk.begin()
+    desk.write("r", 0, [step(0)])
+    last = [intent(1), step(2, 1, reply=Reply("paid for"))]
+    update = Update("running", "act", "", 1)
+    assert desk(desk.journal.append("r", 1, epoch, last, update=update)) == 3
+    before = desk.all()
+    assert desk(desk.journal.append("r", 1, epoch, last, update=update)) == 3
+    assert desk.all() == before
+    other = [intent(1), step(2, 1, reply=Reply("something else"))]
+    with pytest.raises(Fenced):
+        desk(desk.journal.append("r", 1, epoch, other, update=update))
+    assert desk.all() == before
+
+
+def test_letters_come_in_order_and_once(desk: Desk) -> None:
+    desk.begin()
+    first, second = Letter("b", 9.0, {"kind": "answer", "data": {"n": 1}}), Letter("a", 8.0, {})
+    assert desk(desk.journal.send("r", first)) is True
+    assert desk(desk.journal.send("r", second)) is True
+    assert desk(desk.journal.send("r", Letter("b", 10.0, {"other": 1}))) is False
+    assert desk(desk.journal.letters("r")) == [first, second]
+
+
+def test_a_consumed_letter_is_gone_and_its_id_stays_taken(desk: Desk) -> None:
+    desk.begin()
+    desk.begin("other")
+    for run_id in ("r", "other"):
+        desk(desk.journal.send(run_id, Letter("a", 1.0, {})))
+        desk(desk.journal.send(run_id, Letter("b", 1.0, {})))
+    desk.write("r", 0, [step(0)], consumed=["a", "never sent"])
+    assert [letter.msg_id for letter in desk(desk.journal.letters("r"))] == ["b"]
+    assert [letter.msg_id for letter in desk(desk.journal.letters("other"))] == ["a", "b"]
+    assert desk(desk.journal.send("r", Letter("a", 2.0, {}))) is False
+
+
+class Listing(NamedTuple):
+    id: str
+    wanted: dict[str, Any]
+    found: str
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Listing("all-newest-first", {}, "ab a% B_c a_b abc"),
+        Listing("limit", {"limit": 2}, "ab a%"),
+        Listing("none", {"limit": 0}, ""),
+        Listing("machine", {"machine": "m2"}, "B_c"),
+        Listing("status", {"status": "running"}, "a_b"),
+        Listing("agent", {"agent": "x"}, "ab abc"),
+        Listing("session", {"session": "s", "limit": 1}, "a%"),
+        Listing("empty-is-a-value", {"agent": ""}, "a% B_c a_b"),
+        Listing("several", {"agent": "x", "session": "s"}, "abc"),
+        Listing("prefix", {"prefix": "ab"}, "ab abc"),
+        Listing("prefix-percent-is-a-character", {"prefix": "a%"}, "a%"),
+        Listing("prefix-underscore-is-a-character", {"prefix": "a_"}, "a_b"),
+        Listing("prefix-case", {"prefix": "b"}, ""),
+        Listing("prefix-empty", {"prefix": "", "limit": 1}, "ab"),
+        Listing("prefix-and-more", {"prefix": "a", "session": "s"}, "a% abc"),
+        Listing("prefix-last-character", {"prefix": "\U0010ffff"}, ""),
+    ],
+    ids=lambda case: case.id,
+)
+def test_runs_are_listed(desk: Desk, case: Listing) -> None:
+    desk(desk.journal.create(RunRow("abc", "m1", agent="x", session="s", created=1.0)))
+    desk(desk.journal.create(RunRow("a_b", "m1", status="running", created=2.0)))
+    desk(desk.journal.create(RunRow("B_c", "m2", created=5.0)))
+    desk(desk.journal.create(RunRow("a%", "m1", session="s", created=5.0)))
+    desk(desk.journal.create(RunRow("ab", "m1", agent="x", created=5.0)))
+    found = desk(desk.journal.rows(**case.wanted))
+    assert [row.run_id for row in found] == case.found.split()
+
+
+def test_a_text_is_kept_by_its_hash(desk: Desk) -> None:
+    text = "machine: agent\n" * 100
+    key = desk(desk.journal.put_blob(text))
+    assert key == digest(text)
+    assert desk(desk.journal.put_blob(text)) == key
+    assert desk(desk.journal.blob(key)) == text
+    assert desk(desk.journal.blob(digest("another"))) is None
+
+
+def test_the_newest_snapshot_stands(desk: Desk) -> None:
+    desk.begin()
+    desk(desk.journal.put_snapshot("r", Snapshot(1, 1, {"position": {"state": "a"}})))
+    last = Snapshot(5, 4, {"position": {"state": "b", "x": [1, None, "ü"]}})
+    desk(desk.journal.put_snapshot("r", last))
+    assert desk(desk.journal.snapshot("r")) == last
+
+
+class Fork(NamedTuple):
+    id: str
+    at: int
+    kept: int
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Fork("before-the-first", 0, 0),
+        Fork("the-intent-of-the-next-stays-behind", 1, 1),
+        Fork("own-intents-come-along", 2, 4),
+        Fork("all", 3, 5),
+        Fork("beyond", 9, 5),
+    ],
+    ids=lambda case: case.id,
+)
+def test_a_fork_has_the_events_below_a_record(desk: Desk, case: Fork) -> None:
+    desk.begin()
+    events = [step(0), intent(1), intent(2), step(3, 1), step(4, 2), intent(5)]
+    desk.write("r", 0, events)
+    before = desk.all()
+    new = RunRow("new", "agent", agent="x", created=8.0)
+    assert desk(desk.journal.fork("r", case.at, new)) == case.kept
+    row = new._replace(parent="r", fork_seq=case.at, head=case.kept)
+    assert desk.all("new") == (row, written(events[: case.kept], 0), [], None)
+    epoch = desk(desk.journal.acquire("new")).epoch
+    assert desk(desk.journal.append("new", case.kept, epoch, [intent(case.kept)])) == case.kept + 1
+    assert desk.all() == before
+
+
+def test_a_fork_needs_an_id_of_its_own(desk: Desk) -> None:
+    desk.begin()
+    desk.begin("new")
+    desk.write("r", 0, [step(0)])
+    before = desk.all("new")
+    with pytest.raises(RunError, match="there is a run `new` already"):
+        desk(desk.journal.fork("r", 1, RunRow("new")))
+    assert desk.all("new") == before
+
+
+def test_removed_runs_are_gone_and_others_stay(desk: Desk) -> None:
+    text = "x" * 40_000
+    spec = desk(desk.journal.put_blob(text))
+    for run_id in ("r", "other", "third"):
+        desk.begin(run_id)
+        desk.write(run_id, 0, [step(0, result=text)])
+        desk(desk.journal.send(run_id, Letter("a", 1.0, {})))
+    desk(desk.journal.fork("r", 1, RunRow("fork")))
+    before = desk.all("other"), desk.all("fork")
+    assert desk(desk.journal.remove(["r", "no such run", "third", "r"])) == 2
+    assert desk(desk.journal.row("r")) is None
+    with pytest.raises(UnknownRunError):
+        desk(desk.journal.events("r"))
+    assert (desk.all("other"), desk.all("fork")) == before
+    assert desk(desk.journal.blob(spec)) == text
+    # the id is free again, and nothing of the old run comes back with it
+    desk.begin("r")
+    assert desk.all()[1:] == ([], [], None)
+    assert desk(desk.journal.send("r", Letter("a", 1.0, {}))) is True
+
+
+def test_what_nobody_holds_any_more_is_forgotten_but_for_what_was_put(desk: Desk) -> None:
+    text = "y" * 40_000
+    desk.begin()
+    desk.write("r", 0, [step(0, result=text)])
+    desk(desk.journal.remove(["r"]))
+    assert desk(desk.journal.blob(digest(text))) is None
+    desk(desk.journal.put_blob(text))
+    desk.begin()
+    desk.write("r", 0, [step(0, result=text)])
+    desk(desk.journal.remove(["r"]))
+    assert desk(desk.journal.blob(digest(text))) == text

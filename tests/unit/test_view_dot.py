@@ -1,0 +1,215 @@
+"""The Graphviz text of a chart, and what the engines make of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from interlock.core.errors import RunError, SetupError
+from interlock.view.dot import PAINTS, Engine, render, to_dot
+from interlock.view.flowchart import Arrow, Box, Flowchart, Role
+from interlock.view.read_mermaid import read_mermaid
+
+SOURCES = Path(__file__).parents[1] / "cases" / "sources"
+SVG = "{http://www.w3.org/2000/svg}"
+TIP = "{http://www.w3.org/1999/xlink}title"
+
+ENGINES = [
+    pytest.param(
+        "dot", marks=pytest.mark.system("dot", install="apt-get install graphviz"), id="dot"
+    ),
+    pytest.param(
+        "pygraphviz",
+        marks=pytest.mark.extra(  # noqa: S610 - no Django
+            "pygraphviz", install='pip install "interlock[diagrams]"'
+        ),
+        id="pygraphviz",
+    ),
+]
+
+HOSTILE = [
+    "<b>bold</b>",
+    "<<b>x</b>>",
+    "<",
+    'say "x"',
+    "back\\slash",
+    "ends with \\",
+    "\\N \\G \\L \\T \\E",
+    "a\\nb\\lc\\rd",
+    "&lt;b&gt; &amp;lt; &#60; &",
+    '"]; evil [label="',
+    "// comment /* x */ # y",
+    "{a|b|<p>c}",
+    "é 🎉 ≥",
+    "%3Cscript%3E",
+]
+
+
+def drawn(chart: Flowchart, engine: Engine) -> ET.Element:
+    return ET.fromstring(render(to_dot(chart), "svg", engine=engine))  # noqa: S314 - ours
+
+
+def group(svg: ET.Element, name: str) -> ET.Element:
+    (found,) = (element for element in svg.iter() if element.get("id") == name)
+    return found
+
+
+def words(element: ET.Element) -> str:
+    return "\n".join(text.text or "" for text in element.iter(f"{SVG}text"))
+
+
+def tips(element: ET.Element) -> set[str]:
+    return {link.attrib[TIP] for link in element.iter(f"{SVG}a")}
+
+
+def test_the_look_is_the_one_that_was_agreed() -> None:
+    text = to_dot(Flowchart(boxes=(Box("a", "A"), Box("b", "B", "diamond", "decision"))))
+    for attribute in (
+        "rankdir=TB newrank=true nodesep=.28 ranksep=.42 pad=.35 splines=spline remincross=true "
+        "outputorder=edgesfirst labelloc=t labeljust=l shape=box "
+        'style="rounded,filled" fontname="Inter,Helvetica,Arial,sans-serif" fontsize=11 '
+        'penwidth=1.2 margin="0.16,0.09" fontsize=9 arrowsize=.65 color="#64748b" '
+        "shape=diamond width=1.6 height=1.0"
+    ).split():
+        assert attribute in text
+
+
+@pytest.mark.parametrize(
+    ("role", "fill", "border"),
+    [
+        ("completed", "#c8e6c9", "#16a34a"),
+        ("stop", "#ffcdd2", "#dc2626"),
+        ("start", "#e1f5ff", "#0284c7"),
+        ("end", "#e1f5ff", "#0284c7"),
+        ("hub", "#fff9c4", "#ca8a04"),
+        ("decision", "#f5f3ff", "#8b5cf6"),
+        ("action", "#f8fafc", "#94a3b8"),
+    ],
+)
+def test_a_role_has_its_colours(role: Role, fill: str, border: str) -> None:
+    assert PAINTS[role] == (fill, border)
+    text = to_dot(Flowchart(boxes=(Box("a", "A", role=role),)))
+    assert f'fillcolor="{fill}"' in text
+    assert f' color="{border}"' in text
+
+
+def test_a_colour_of_the_document_goes_before_that_of_the_role() -> None:
+    text = to_dot(Flowchart(boxes=(Box("a", "A", fill="#ABCDEF"), Box("b", "B", fill="x;y"))))
+    assert 'fillcolor="#abcdef"' in text
+    assert 'fillcolor="#f8fafc"' in text
+    assert "x;y" not in text
+
+
+def test_labels_are_never_html() -> None:
+    chart = Flowchart(
+        title="<b>t</b>",
+        boxes=tuple(Box(f"n{at}", label) for at, label in enumerate(HOSTILE)),
+        arrows=tuple(Arrow("n0", "n1", label) for label in HOSTILE),
+    )
+    assert "=<" not in to_dot(chart)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_labels_are_drawn_as_they_are_written(engine: Engine) -> None:
+    chart = Flowchart(
+        title="<i>title</i> \\N",
+        boxes=tuple(Box(f"n{at}", label) for at, label in enumerate(HOSTILE)),
+        arrows=tuple(Arrow(f"n{at}", f"n{at}", label) for at, label in enumerate(HOSTILE)),
+    )
+    svg = drawn(chart, engine)
+    for at, label in enumerate(HOSTILE):
+        assert words(group(svg, f"node-n{at}")) == label
+        assert tips(group(svg, f"node-n{at}")) == {label}
+        assert words(group(svg, f"edge-n{at}-n{at}-0")) == label
+        assert tips(group(svg, f"edge-n{at}-n{at}-0")) == {label}
+    assert "<i>title</i> \\N" in words(group(svg, "chart"))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_document_is_drawn_whole_with_stable_ids(engine: Engine) -> None:
+    text = (SOURCES / "seed001_repaired.mmd").read_text(encoding="utf-8")
+    chart = read_mermaid(text)
+    svg = drawn(chart, engine)
+    for box in chart.boxes:
+        assert words(group(svg, f"node-{box.id}")).split() == box.label.split()
+    assert words(group(svg, "edge-CheckTerm-StopSuccess-0")) == "Status == Finished"
+    assert words(group(svg, "edge-CheckTerm-StopSuccess-1")) == "[FINALIZE] in PLAN"
+    assert len([g for g in svg.iter(f"{SVG}g") if g.get("class") == "edge"]) == len(chart.arrows)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_start_and_end_are_bold_where_browsers_look_for_it(engine: Engine) -> None:
+    chart = Flowchart(boxes=(Box("a", "A", "pill", "start"), Box("b", "B")))
+    svg = drawn(chart, engine)
+    fonts = [
+        (text.get("font-family"), text.get("font-weight"))
+        for name in "ab"
+        for text in group(svg, f"node-{name}").iter(f"{SVG}text")
+    ]
+    family = "Inter,Helvetica,Arial,sans-serif"
+    assert fonts == [(family, "bold"), (family, None)]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_png(engine: Engine) -> None:
+    image = render(to_dot(Flowchart(boxes=(Box("a", "A"),))), "png", engine=engine)
+    assert image.startswith(b"\x89PNG\r\n\x1a\n")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_layout_that_takes_too_long_is_ended(engine: Engine) -> None:
+    with pytest.raises(RunError, match=r"not lay the chart out within 0\.001 s"):
+        render(to_dot(Flowchart(boxes=(Box("a", "A"),))), "svg", engine=engine, timeout=0.001)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_engine_that_fails_says_why(engine: Engine) -> None:
+    with pytest.raises(SetupError, match="drew nothing: "):
+        render("/etc/hostname", "svg", engine=engine)
+
+
+def test_without_graphviz_the_error_names_the_line_that_installs_it() -> None:
+    with pytest.raises(SetupError, match="there is no Graphviz: SVG cannot be drawn") as missing:
+        render("digraph {}", "svg", engine="mermaid")
+    assert missing.value.hint == 'pip install "interlock[diagrams]"'
+
+
+@pytest.mark.system("dot", install="apt-get install graphviz")
+def test_an_engine_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(SetupError, match="dot is not installed: PNG cannot be drawn"):
+        render("digraph {}", "png", engine="dot")
+
+
+def test_ids_take_a_prefix_and_nothing_that_a_page_could_stumble_over() -> None:
+    chart = Flowchart(boxes=(Box('a"b', "A"), Box("a'b", "B")), arrows=(Arrow('a"b', "a'b"),))
+    text = to_dot(chart, prefix='p">1-')
+    for name in ("p__1-node-a_b", "p__1-node-a_b_1", "p__1-edge-a_b-a_b_1-0", "p__1-chart"):
+        assert f'id="{name}"' in text
+
+
+def test_what_is_drawn_with_dashes_and_dots() -> None:
+    chart = Flowchart(
+        boxes=(Box("a", "A", entry=True), Box("rules-1", "after every step", role="rules")),
+        arrows=(Arrow("rules-1", "a", kind="rule"), Arrow("a", "rules-1", kind="return")),
+    )
+    text = to_dot(chart)
+    assert text.count("style=dashed") == 2
+    assert 'style="rounded,filled,dashed"' in text
+    assert '"a-entry" -> a' in text
+    assert "shape=point" in text
+
+
+def test_nothing_of_graphviz_is_imported_before_something_is_drawn() -> None:
+    script = (
+        "import sys, interlock.view.picture, interlock.view.compare, interlock.view.from_graph\n"
+        "print([m for m in ('graphviz', 'pygraphviz', 'networkx') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,144 @@
+"""A picture in a notebook and in files."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import pytest
+
+from interlock.core.errors import RunError, SetupError
+from interlock.view.flowchart import Arrow, Box, Flowchart
+from interlock.view.picture import Picture
+
+CHART = Flowchart("A <title>", (Box("a", "A"), Box("b", "B")), (Arrow("a", "b", "x"),))
+PYGRAPHVIZ = pytest.mark.extra(  # noqa: S610 - no Django
+    "pygraphviz", install='pip install "interlock[diagrams]"'
+)
+
+
+def picture(chart: Flowchart = CHART) -> Picture:
+    return Picture(chart, engine="pygraphviz")
+
+
+def test_the_formats_that_need_no_engine() -> None:
+    shown = Picture(CHART, engine="mermaid")
+    assert shown.mermaid().startswith("flowchart TD\n")
+    assert shown.dot().startswith("digraph {")
+    assert shown.text().startswith("A <title>\n\n[a] A\n")
+    assert repr(shown) == "<Picture 'A <title>': 2 boxes, 1 arrows>"
+
+
+@PYGRAPHVIZ
+def test_svg_is_an_element_for_a_page() -> None:
+    svg = picture().svg()
+    assert svg.startswith("<svg ")
+    assert svg.rstrip().endswith("</svg>")
+    assert "<!DOCTYPE" not in svg
+
+
+@PYGRAPHVIZ
+def test_a_notebook_gets_svg_and_png_and_text() -> None:
+    bundle = picture()._repr_mimebundle_()  # pyright: ignore[reportPrivateUsage] - IPython's name
+    assert set(bundle) == {"image/svg+xml", "image/png", "text/plain"}
+    assert base64.b64decode(bundle["image/png"]).startswith(b"\x89PNG")
+
+
+@PYGRAPHVIZ
+def test_a_large_chart_has_no_png_in_the_notebook() -> None:
+    large = Flowchart(boxes=tuple(Box(f"s{n}", "x") for n in range(61)))
+    bundle = picture(large)._repr_mimebundle_()  # pyright: ignore[reportPrivateUsage]
+    assert set(bundle) == {"image/svg+xml", "text/plain"}
+
+
+def test_without_graphviz_a_notebook_gets_mermaid() -> None:
+    shown = Picture(CHART, engine="mermaid")
+    bundle = shown._repr_mimebundle_()  # pyright: ignore[reportPrivateUsage]
+    assert set(bundle) == {"text/vnd.mermaid", "text/plain"}
+    assert shown.engine == "mermaid"
+    with pytest.raises(SetupError, match="there is no Graphviz"):
+        shown.svg()
+
+
+@pytest.mark.system("dot", install="apt-get install graphviz")
+def test_dot_goes_before_all_other_engines() -> None:
+    assert Picture(CHART).engine == "dot"
+
+
+@PYGRAPHVIZ
+def test_without_dot_pygraphviz_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    shown = Picture(CHART)
+    assert shown.engine == "pygraphviz"
+    assert shown.svg().startswith("<svg ")
+
+
+def test_pictures_of_different_charts_can_share_a_page() -> None:
+    first, again = Picture(CHART), Picture(CHART)
+    other = Picture(Flowchart("Another", CHART.boxes, CHART.arrows))
+    assert first.prefix == again.prefix != other.prefix
+    assert Picture(CHART, prefix="run7-").prefix == "run7-"
+    assert 'id="run7-node-a"' in Picture(CHART, prefix="run7-").dot()
+
+
+@pytest.mark.parametrize(
+    ("name", "start"),
+    [
+        ("x.mmd", b"flowchart TD\n"),
+        ("x.mermaid", b"flowchart TD\n"),
+        ("x.dot", b"digraph {"),
+        ("x.gv", b"digraph {"),
+        ("x.txt", b"A <title>\n"),
+        pytest.param("x.svg", b"<svg ", marks=PYGRAPHVIZ),
+        pytest.param("X.PNG", b"\x89PNG", marks=PYGRAPHVIZ),
+    ],
+)
+def test_the_suffix_says_the_format(tmp_path: Path, name: str, start: bytes) -> None:
+    path = picture().save(tmp_path / name)
+    assert path == tmp_path / name
+    assert path.read_bytes().startswith(start)
+    assert [found.name for found in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("name", ["x.pdf", "x", "x.svg.gz"])
+def test_an_unknown_suffix_is_refused_with_those_that_are_known(tmp_path: Path, name: str) -> None:
+    with pytest.raises(RunError, match="does not say which format") as refused:
+        picture().save(str(tmp_path / name))
+    assert ".svg .png .mmd" in refused.value.hint
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_be_drawn_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "x.svg"
+    path.write_text("before")
+    with pytest.raises(SetupError):
+        Picture(CHART, engine="mermaid").save(path)
+    assert path.read_text() == "before"
+
+
+def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
+    path = tmp_path / "x.mmd"
+    path.write_text("before" * 1_000)
+    assert picture().save(path).read_text() == picture().mermaid()
+    assert [found.name for found in tmp_path.iterdir()] == ["x.mmd"]
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"nowhere.*cannot be written: No such file"):
+        picture().save(tmp_path / "nowhere" / "x.mmd")
+
+
+def test_a_folder_in_the_place_of_the_file_stays(tmp_path: Path) -> None:
+    (tmp_path / "x.mmd").mkdir()
+    with pytest.raises(RunError, match="cannot be written"):
+        picture().save(tmp_path / "x.mmd")
+    assert [found.name for found in tmp_path.iterdir()] == ["x.mmd"]
+
+
+def test_a_link_to_a_file_stays_a_link(tmp_path: Path) -> None:
+    target = tmp_path / "target.mmd"
+    link = tmp_path / "link.mmd"
+    link.symlink_to(target)
+    picture().save(link)
+    assert link.is_symlink()
+    assert target.read_text().startswith("flowchart TD")
