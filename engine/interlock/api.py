@@ -41,7 +41,7 @@ from interlock.language.dump import canonical, hash_of
 from interlock.language.load import load as load_text
 from interlock.language.parts import coerce
 from interlock.language.spec import MachineSpec
-from interlock.machine.build import Chart, status_region
+from interlock.machine.build import Chart
 from interlock.machine.explain import Explanation
 from interlock.machine.graph import graph, region_graph
 from interlock.run.context import Ports
@@ -661,5 +661,5 @@ def check_answer(session: Session, event: str, data: Mapping[str, Any]) -> None:
 
 __all__ = [
     "ActionSpec", "GuardSpec", "Machine", "Outcome", "Own", "Run", "ToolSpec", "check", "draw",
-    "find_faults", "limit_value", "load", "new_run_id", "status_region", "suspends", "var_value",
+    "find_faults", "limit_value", "load", "new_run_id", "suspends", "var_value",
 ]  # fmt: skip

@@ -190,11 +190,12 @@ def test_definitions_in_a_circle_end() -> None:
 
 
 def test_a_billion_laughs_end() -> None:
-    laughs = {f"d{n}": " and ".join([f"d{n + 1}"] * 60) for n in range(30)} | {"d30": "True"}
+    laughs = {f"d{n}": " and ".join([f"d{n + 1}"] * 60) for n in range(4)} | {"d4": "True"}
     started = time.process_time()
     with pytest.raises(ExpressionFault) as fault:
         parse("d0", Scope({}, defines=laughs))
     assert fault.value.code == "IL107"
+    assert "written out" in fault.value.message
     assert time.process_time() - started < FAST
 
 

@@ -233,9 +233,9 @@ def test_the_host_s_memory_stays_small() -> None:
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
     codes = json.dumps([attack.code for attack in (*MEMORY, *FLOOD)])
-    done = subprocess.run(
-        [sys.executable, "-c", program], input=codes, capture_output=True, text=True, check=True
-    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, input=codes, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2_000:]
     assert int(done.stdout) < 400_000  # kB
 
 

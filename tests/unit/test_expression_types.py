@@ -181,6 +181,7 @@ VALUES = [
     Value("count(n > 1 for n in vars.numbers if n < 3)", "int", 1),
     Value("sum(n for n in vars.numbers)", "int", 6),
     Value("sum(n * 0.5 for n in vars.numbers)", "float", 3.0),
+    Value("sum(n * 0.5 for n in vars.numbers if n > 9)", "float", 0.0),
     Value("sum(s for s in vars.spans)", "duration", 3.0),
     Value("sum([n for n in vars.numbers if n > 1])", "int", 5),
     Value("any(x == run.steps for x in [1, 7])", "bool", True),

@@ -577,9 +577,7 @@ def test_fallbacks(case: Fall, server: LoopbackServer) -> None:
 @needs_litellm
 def test_a_failure_says_what_the_provider_said(server: LoopbackServer) -> None:
     error = fail(at(server, "fault-quota"))
-    assert error.message == (
-        "openai/fault-quota: You exceeded your current quota, please check your plan and billing details."
-    )
+    assert error.message == "openai/fault-quota: You exceeded your current quota."
     assert (error.status, error.hint) == (429, KINDS["quota"].cure)
 
 

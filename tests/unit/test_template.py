@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 import time
+import tracemalloc
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -92,6 +93,7 @@ class Shown(NamedTuple):
         Shown("{% for c in last.tool_calls if c.name != 'add' %}{{ c.name }}{% endfor %}", "sub", "last.tool_calls"),
         Shown("{% for e in vars.nothing | default([]) %}x{% else %}none{% endfor %}", "none", "vars.nothing"),
         Shown("{% for e in vars.list %}{{ loop.first }}{{ loop.length }}{{ loop.index0 }} {% endfor %}", "True20 False21 ", "vars.list"),
+        Shown(2 * "{% for e in vars.list %}{{ e }}{% endfor %}", "abab", "vars.list"),
         Shown("{{ 7 - 2 }} {{ 7 / 2 }} {{ 7 // 2 }} {{ -run.steps + 1 }}", "5 3.5 3 -2", "run.steps"),
         Shown("{{ vars.plan ~ ': ' ~ run.steps }}", "Plan é: 3", "vars.plan run.steps"),
         Shown("a {# a note #}b", "a b"),
@@ -245,6 +247,7 @@ class Refused(NamedTuple):
         Refused("{% for e in vars.list %}{{ loop.indx }}{% endfor %}", "loop.indx", "indx", "`index`", "IL103"),
         Refused("{% for c in last.tool_calls %}{{ c.nam }}{% endfor %}", "c.nam", "nam", "`name`", "IL103"),
         Refused("{% for e in vars.list %}{% endfor %}{{ e }}", "e", "`e`", "", "IL103"),
+        Refused("{% for e in vars.list %}{% endfor %}{{ loop }}", "loop", "`loop`", "", "IL103"),
         Refused("{{ self }}", "self", "`self`", "", "IL103"),
         Refused("{% if x %}{{ 'usage.tokenz' }}{% endif %}", "x", "`x`", "", "IL103"),
         Refused("{{ run.steps", "steps", "end of template", "`}}`"),
@@ -252,6 +255,7 @@ class Refused(NamedTuple):
         Refused("{% foo %}", "foo", "unknown tag", "{% if %}"),
         Refused("{{ }}", "}}", "expression"),
         Refused("{{ 'a }}", "'", "unexpected char", "{% raw %}"),
+        Refused("{{ 1 }}\n\n{{ '\\x' }}", "'\\x'", "escape"),
         Refused("{{ a b }}", "b", "expected"),
         Refused("{{ " + "9" * 5_000 + " }}", "{{", "too many digits"),
         Refused("{{ " + "(" * 5_000 + "1" + ")" * 5_000 + " }}", "{{", "too deeply"),
@@ -326,6 +330,8 @@ def test_what_cannot_be_filled_in_says_why(case: Failed) -> None:
         "{% if 'b' in vars.big %}{% endif %}",
         "{{ vars.big | upper | length }}",
         "{{ vars.n + 1 }}" * 700,
+        "{% if vars.n == 2 %}{% endif %}" * 400,
+        "{% if vars.n %}{% endif %}" * 700,
     ],
     ids=lambda body: body[:40],
 )
@@ -337,6 +343,33 @@ def test_a_loop_that_does_too_much_is_stopped(body: str) -> None:
     with pytest.raises(ValueError, match=r"too much|1,000,000"):
         template.render(names)
     assert time.process_time() - begun < 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{ vars.list | join(vars.big) }}",
+        "{{ vars.lines | indent(100) }}",
+        "{{ vars.big | replace('a', vars.big) }}",
+        "{{ vars.twenty | tojson }}",
+        "{{ vars.twenty }}",
+        "{{ vars.big | replace('', vars.big) }}",
+    ],
+)
+def test_what_would_grow_is_refused_before_it_does(text: str) -> None:
+    big = "a" * 400_000
+    names = {
+        "vars": {"list": ["x"] * 100, "big": big, "lines": "x\n" * 400_000, "twenty": [big] * 50}
+    }
+    roots = {"vars": struct({"list": ANY, "big": STR, "lines": STR, "twenty": ANY}, keyed=True)}
+    template = parse(text, roots)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=r"too much|1,000,000"):
+            template.render(names)
+        assert tracemalloc.get_traced_memory()[1] < 30_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_loop_has_a_bound() -> None:

@@ -70,10 +70,10 @@ def test_keys_are_always_strings() -> None:
 
 
 def test_aliases_repeat_a_part() -> None:
-    document = read("a: &part {x: [1, 2]}\nb: *part\nc: [*part, &word yes, *word]\n")
+    document = read("a: &part {x: [1, 2]}\nb: *part\nc: [*part, &word yes, *word]\n&key d: *key\n")
     assert document.findings == ()
     part = {"x": [1, 2]}
-    assert document.data == {"a": part, "b": part, "c": [part, "yes", "yes"]}
+    assert document.data == {"a": part, "b": part, "c": [part, "yes", "yes"], "d": "d"}
     assert document.at(("b",)) == Place("<text>", 2, 4, 5, "b: *part")
     assert document.at(("b", "x", 0)) == document.at(("a", "x", 0))
 
@@ -129,6 +129,7 @@ class Spot(NamedTuple):
         Spot("empty-item", ("list", 1), (14, 2, 1), (14, 2, 1)),
         Spot("no-such-key", ("states", "wait", "no", "x"), (5, 5, 2), (4, 3, 4)),
         Spot("no-such-item", ("list", 7), (13, 1, 1), (12, 1, 4)),
+        Spot("no-item-before-the-first", ("list", -1), (13, 1, 1), (12, 1, 4)),
         Spot("below-a-scalar", ("list", 0, "x"), (13, 3, 1), (13, 3, 1)),
         Spot("a-word-in-a-list", ("list", "x"), (13, 1, 1), (12, 1, 4)),
         Spot("a-number-in-a-mapping", ("states", 0), (2, 3, 7), (1, 1, 6)),
@@ -146,6 +147,20 @@ def test_every_part_has_its_place(case: Spot) -> None:
 
     assert seen(document.at(case.path)) == case.at
     assert seen(document.key(case.path)) == case.key
+
+
+def test_what_goes_over_several_lines_is_marked_on_its_first() -> None:
+    document = read("a: {b: 1,\n  c: 2}\nd: one\n  two\n")
+    assert document.at(("a",)) == Place("<text>", 1, 4, 6, "a: {b: 1,")
+    assert document.at(("d",)) == Place("<text>", 3, 4, 3, "d: one")
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r", "\x85", "\u2028", "\u2029"], ids=repr)
+def test_lines_end_where_the_parser_ends_them(end: str) -> None:
+    document = read(f"a: 1{end}b: [x]{end}c: |{end}  one{end}  two{end}")
+    assert document.data == {"a": 1, "b": ["x"], "c": read(f"|{end}  one{end}  two{end}").data}
+    assert document.at(("b", 0)) == Place("<text>", 2, 5, 1, "b: [x]")
+    assert document.part(("c",), document.raw(("c",)).index("two"), 3).line == 5
 
 
 def test_text_that_cannot_be_read_has_only_its_file_as_place() -> None:
@@ -185,6 +200,7 @@ class Part(NamedTuple):
         Part("plain-of-several-lines", "a: one\n  two\n\n  three four", "four", "four", 4),
         Part("double-of-several-lines", 'a: "one\n  two\n\n  three four"', "three", "three", 4),
         Part("double-with-escaped-end", 'a: "one\\\n  \\ two"', "two", "two", 2),
+        Part("double-with-space-before-the-escaped-end", 'a: "one \\\n  two"', "two", "two", 2),
         Part("single-of-several-lines", "a: 'one\n  it''s two'", "two", "two", 2),
         Part("literal", "a: |\n  one\n  two three\n", "three", "three", 3),
         Part("literal-kept-spaces", "a: |\n  one\n    two\n", "two", "two", 3),
@@ -272,6 +288,7 @@ FAULTS = [
     Fault(
         "flow-brace", "- {label: a {limits.x}, to: y}", "IL007", (1, 11), "`{`", '"a {limits.x}"'
     ),
+    Fault("flow-key-in-quotes", '- {label: "x a: b" c, to: x}', "IL007", (1, 11), "`label`"),
     Fault("flow-last", "- {to: z, when: x in [1]}", "IL007", (1, 17), "`[`", '`when: "x in [1]"`'),
     Fault(
         "flow-comma", "- {label: Yes, Fix, to: y}", "IL007", (1, 16), "`Fix`", '`label: "Yes, Fix"`'
@@ -475,6 +492,16 @@ def _bomb(levels: int) -> str:
         Bound(
             "depth-by-alias-reached", f"a: &a {_nested(40)}\nb: {'[' * 19}*a{']' * 19}", read=True
         ),
+        Bound(
+            "depth-by-nested-names",
+            f"a: &a [&b {_nested(40)}]\nb: {'[' * 20}*a{']' * 20}",
+            read=False,
+        ),
+        Bound(
+            "depth-beside-a-name",
+            f"a: {_nested(50)}\nb: &b [x]\nc: {'[' * 20}*b{']' * 20}",
+            read=True,
+        ),
         Bound("nodes-reached", "[" + "x," * (MAX_NODES - 1) + "]", read=True),
         Bound("nodes-passed", "[" + "x," * MAX_NODES + "]", read=False),
         Bound("alias-bomb", _bomb(9), read=False),
@@ -524,6 +551,13 @@ def test_a_part_of_a_long_block_takes_no_quadratic_time() -> None:
     begun = time.process_time()
     assert document.part(("a",), 399_997, 1).line == 100_001
     assert time.process_time() - begun < 3
+
+
+def test_reading_ends_after_a_hundred_mistakes() -> None:
+    document = read("a:\n" + "  b: 1\n" * 102)
+    assert [f.code for f in document.findings] == ["IL002"] * 100 + ["IL005"]
+    assert document.data is None
+    assert read("a:\n" + "  b: 1\n" * 100).data == {"a": {"b": 1}}
 
 
 def test_nothing_is_constructed_or_called() -> None:

@@ -42,7 +42,7 @@ class ScriptedCall(NamedTuple):
     """JSON text. A mapping in the script is written out; a text is taken as it stands, so that
     arguments which are no JSON can be scripted too."""
     id: str = ""
-    """Empty: `call_<index>_<n>`, with n counted from 0."""
+    """Empty: `call_<number of the model call>_<n>`, both counted from 0."""
 
 
 class ScriptedError(NamedTuple):
@@ -72,10 +72,10 @@ class ScriptedReply(NamedTuple):
     """Seconds on the run's clock before the first word."""
     error: ScriptedError | None = None
 
-    def calls(self, index: int) -> tuple[ToolCall, ...]:
+    def calls(self, number: int) -> tuple[ToolCall, ...]:
         """The tool calls with their ids, for the model call of that number."""
         return tuple(
-            ToolCall(call.id or f"call_{index}_{n}", call.name, call.arguments)
+            ToolCall(call.id or f"call_{number}_{n}", call.name, call.arguments)
             for n, call in enumerate(self.tool_calls)
         )
 
@@ -146,12 +146,12 @@ class Scripted:
         """How many replies a run that made `used` model calls never asked for."""
         return max(0, len(self.replies) - used)
 
-    def _reply(self, index: int) -> ScriptedReply:
-        if index < len(self.replies):
-            return self.replies[index]
+    def _reply(self, number: int) -> ScriptedReply:
+        if number < len(self.replies):
+            return self.replies[number]
         raise ScriptError(
             f"the script has too few replies: it holds {len(self.replies)}, "
-            f"and model call {index + 1} was asked for",
+            f"and model call {number + 1} was asked for",
             hint="add a reply for each model call, failed calls included, or stop the run earlier",
         )
 

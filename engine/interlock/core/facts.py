@@ -42,7 +42,17 @@ class AgentStatus(enum.StrEnum):
     ERROR = "error"
 
 
-EMPTY: Mapping[str, Any] = MappingProxyType({})
+class _Nothing(dict[str, Any]):
+    """An empty mapping that stays empty: shared by everything that has nothing to say."""
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        raise TypeError("this mapping is shared and stays empty")
+
+    def __reduce__(self) -> str:
+        return "EMPTY"
+
+
+EMPTY: Mapping[str, Any] = _Nothing()
 
 
 class Failure(NamedTuple):

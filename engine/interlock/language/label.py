@@ -10,7 +10,7 @@ or `.1%`. `{{` and `}}` are braces. A written `\n` breaks the line whatever quot
 Belongs here: the wording of labels. Never: where a label is drawn; whether it says what its
 guard does (the checker, IL317).
 
-Imported by:  language.load, view
+Imported by:  language, checker, view
 Source:       design "language", section 2, `label`; the wordings are those of 003
 """
 

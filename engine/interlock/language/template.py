@@ -12,7 +12,7 @@ run. What it may say is decided in `template_check`, its filters are in `templat
 Jinja2 is imported when the first template with a tag is parsed: a text without one never needs it.
 
 Imports:      language.template_check, language.template_filters
-Imported by:  language.load, actions
+Imported by:  language, run, checker
 Source:       design "language", section 1 (`instructions`) and 8; "architecture", section 5
 """
 
@@ -253,7 +253,7 @@ def _numbering() -> type[Any]:
                 for number, token in enumerate(stream):
                     yield token._replace(lineno=number)
             except TemplateSyntaxError as error:
-                error.lineno = number + 1
+                error.lineno = number + 2  # the stream reads one ahead
                 raise
 
     return Numbering

@@ -93,9 +93,14 @@ def _plain(value: Any, room: Meter) -> Any:
         return {str(k): _plain(v, room) for k, v in cast("Mapping[Any, Any]", value).items()}
     if isinstance(value, (list, tuple)):
         items = [_plain(item, room) for item in cast("Sequence[Any]", value)]
-        fields = getattr(cast("object", value), "_fields", None)
-        return items if fields is None else dict(zip(fields, items, strict=True))
+        fields = _fields(cast("object", value))
+        return dict(zip(fields, items, strict=True)) if fields else items
     raise TypeError(f"a {type(value).__name__} cannot be written as text")
+
+
+def _fields(value: object) -> tuple[str, ...]:
+    """The fields of a record (a `NamedTuple`), all of them public; empty for anything else."""
+    return getattr(value, "_fields", ()) if isinstance(value, tuple) else ()  # pyright: ignore[reportUnknownArgumentType]
 
 
 MISSING: Any = object()
@@ -107,8 +112,7 @@ def look_up(value: Any, key: str | int) -> Any:
     if isinstance(value, Mapping):
         return cast("Mapping[Any, Any]", value).get(key, MISSING)
     if isinstance(key, str):
-        fields: tuple[str, ...] = getattr(value, "_fields", ())
-        return getattr(value, key) if key in fields and not key.startswith("_") else MISSING
+        return getattr(value, key) if key in _fields(value) else MISSING
     if isinstance(value, (list, tuple)):
         items = cast("Sequence[Any]", value)
         return items[key] if -len(items) <= key < len(items) else MISSING

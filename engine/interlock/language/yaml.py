@@ -18,7 +18,7 @@ refused too, though YAML allows it: nearly always a comma has cut a text there.
 Belongs here: text to plain data and findings. Never: what a key means.
 
 Imports:      language.yaml_document (places), yaml_scalar (values), yaml_fault (messages)
-Imported by:  language.load, testing.scenarios
+Imported by:  language, testing, cli
 Source:       design "language", sections 2 and 9; YAML 1.2.2, section 10.3 "Core Schema"
 """
 
@@ -56,6 +56,8 @@ MAX_NODES = 50_000
 """Mappings, lists and scalars without keys; an alias counts as all that it stands for."""
 MAX_DEPTH = 60
 """Mappings and lists inside each other."""
+MAX_FINDINGS = 100
+"""Mistakes after which nobody reads on."""
 
 _LOADER: type[Any] = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 """libyaml where PyYAML was built with it: the same events, ten times faster."""
@@ -384,10 +386,12 @@ class _Reader:
         *,
         related: tuple[str, Place] | None = None,
     ) -> None:
-        """A finding with which reading goes on."""
+        """A finding with which reading goes on, until there are too many."""
         at = dotted(tuple(self._path))
         place = self._span(event)
         self.findings.append(finding(code, message, place, hint=hint, at=at, related=related))
+        if len(self.findings) >= MAX_FINDINGS:
+            self._break("IL005", f"over {MAX_FINDINGS} mistakes: reading ends here", place)
 
     def _break(self, code: str, message: str, place: Place, *, hint: str = "") -> NoReturn:
         self.broken = True

@@ -22,6 +22,8 @@ Style = Literal["", "'", '"', "|", ">"]
 BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 """What the parser takes for the end of a line: the list of YAML 1.1, as libyaml reads."""
 
+_BREAKS = "\n\u2028\u2029"
+"""What is left of line ends in a value; the others become `\\n`."""
 _ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)|[^\\]", re.DOTALL)
 _ESCAPED = {
     "0": "\0", "a": "\a", "b": "\b", "t": "\t", "\t": "\t", "n": "\n", "v": "\v", "f": "\f",
@@ -122,7 +124,7 @@ def _align(lines: list[_Line], value: str) -> list[int] | None:
         elif not number:
             glued = line.glued
     rest = value[len(found) :]
-    if rest.strip("\n "):
+    if rest.strip(_BREAKS + " "):
         return None
     return found + [end] * (len(rest) + 1)
 
@@ -130,7 +132,7 @@ def _align(lines: list[_Line], value: str) -> list[int] | None:
 def _joint(value: str, at: int, glued: bool) -> int:
     """How many characters folding put between two lines: line breaks, one space or nothing."""
     breaks = at
-    while value[breaks : breaks + 1] == "\n":
+    while breaks < len(value) and value[breaks] in _BREAKS:
         breaks += 1
     if breaks > at:
         return breaks - at

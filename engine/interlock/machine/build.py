@@ -59,12 +59,17 @@ class Warn(NamedTuple):
 class Chart:
     """The compiled machine. `step` and `status` are live; everything else is read only."""
 
+    region: type[Region] = Region
+    """What the live machines are made of; the differential test makes them of both kinds."""
+
     def __init__(self, spec: MachineSpec, lifecycle: MachineSpec | None = None) -> None:
         self.spec = spec
         self.name = spec.name
         self.handled = handled_states(spec)
-        self.step = _region("state", spec, ways(spec, self.handled))
-        self.status = status_region(lifecycle) if lifecycle is not None else self.step
+        self.step = _region(self.region, "state", spec, ways(spec, self.handled))
+        self.status = self.step
+        if lifecycle is not None:
+            self.status = _region(self.region, "status", lifecycle, ways(lifecycle, frozenset()))
         states = spec.states
         self.resting = frozenset(n for n, s in states.items() if s.rests) | set(ENGINE_ENDS)
         self.acting = frozenset(n for n, s in states.items() if s.action is not None)
@@ -186,16 +191,13 @@ class Chart:
         return tuple(Task(**t) for t in tasks) if isinstance(tasks, tuple) else ()
 
 
-def status_region(spec: MachineSpec) -> Region:
-    """The live machine of the status region, from its own file."""
-    return _region("status", spec, ways(spec, frozenset()))
-
-
-def _region(attribute: str, spec: MachineSpec, table: list[Way]) -> Region:
+def _region(
+    make: type[Region], attribute: str, spec: MachineSpec, table: list[Way]
+) -> Region:
     nodes = [Node(n, spec=s, final=s.job == "end") for n, s in spec.states.items()]
     if attribute == "state":
         nodes += [Node(n, final=True) for n in ENGINE_ENDS]
-    region = Region(attribute, nodes, spec.start)
+    region = make(attribute, nodes, spec.start)
     for way in table:
         if way.dest is not None and way.dest in ENGINE_ENDS and attribute != "state":
             continue
@@ -350,5 +352,4 @@ __all__ = [
     "Warn",
     "handled_states",
     "join_of",
-    "status_region",
 ]

@@ -309,7 +309,7 @@ class Region(StockMachine):
             if name is not None and name not in self.nodes:
                 raise ValueError(f"no state `{name}` in this machine")
         if trigger not in self.triggers:
-            self.triggers[trigger] = LeanEvent(trigger, self)
+            self.triggers[trigger] = cast(Any, self.event_cls)(trigger, self)
         made = GuardedTransition(source, dest, **more)
         cast(Any, self.triggers[trigger]).add_transition(made)
 

@@ -1,8 +1,8 @@
 """A model provider on this machine: real HTTP, the OpenAI chat format, scripted answers.
 
-It refuses what providers refuse (`refuse`), so that a conversation that a provider would answer
-with 400 fails in a test too, and it breaks in the ways in which providers break (`FAULTS`). It
-listens on 127.0.0.1 only and never calls anything.
+It refuses what providers refuse (`refuse`), so that what a provider would answer with 400 fails
+in a test too, and it breaks in the ways in which providers break (`FAULTS`). It listens on
+127.0.0.1 only and never calls anything.
 
 Belongs here: the wire format as a provider sees it. Never: litellm, or anything of a run.
 Source: OpenAI API reference, "Create chat completion"; design "traps", litellm.
@@ -10,6 +10,7 @@ Source: OpenAI API reference, "Create chat completion"; design "traps", litellm.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import math
@@ -79,17 +80,14 @@ FAULTS: Mapping[str, str] = MappingProxyType(
 
 _CUTS = frozenset({"cut_stream", "torn_stream", "cut_tool_arguments"})
 _PAUSE = 0.05  # seconds before each word of a `slow` answer
-_SECRET = frozenset({"authorization", "api-key", "x-api-key"})
 
 
 class LoopbackRequest(NamedTuple):
     """One request as it arrived."""
 
     path: str
-    headers: Mapping[str, str]
-    """By lower-case name; ``***`` in place of a key."""
-    body: Mapping[str, Any]
-    """The JSON object that was sent; empty when it was none."""
+    headers: Mapping[str, str]  # by lower-case name, with `***` in place of a key
+    body: Mapping[str, Any]  # empty when it was no JSON object
 
 
 _ROLES = ("system", "developer", "user", "assistant", "tool")
@@ -126,15 +124,14 @@ def refuse(body: Mapping[str, Any], models: Collection[str]) -> Refusal | None:
         for at, value in _values(body, path.removesuffix("?")):
             if not _fits(value, wanted) and not (value is None and path.endswith("?")):
                 code = "empty_array" if value == [] else "invalid_value"
-                return Refusal(400, f"Invalid '{at}': expected {wanted}.", code)
+                return Refusal(400, f"Invalid value for '{at}'.", code)
     if body["model"] not in models and body["model"].removeprefix("fault-") not in FAULTS:
         return _REFUSALS["not_found"]
     if body.get("stream_options") is not None and not body.get("stream"):
         return Refusal(400, "'stream_options' is only allowed when 'stream' is enabled.")
     if body.get("tool_choice") is not None and body.get("tools") is None:
         return Refusal(400, "'tool_choice' is only allowed when 'tools' are specified.")
-    said = _unanswered(body["messages"])
-    return Refusal(400, said) if said else None
+    return Refusal(400, said) if (said := _unanswered(body["messages"])) else None
 
 
 def _fits(value: Any, wanted: Any) -> bool:
@@ -147,17 +144,18 @@ def _fits(value: Any, wanted: Any) -> bool:
     return isinstance(value, wanted) and value != []
 
 
+def _fields(data: Any) -> dict[str, Any]:
+    return cast(dict[str, Any], data) if isinstance(data, dict) else {}
+
+
 def _values(body: Any, path: str) -> list[tuple[str, Any]]:
     """Every value at a path, with its place; None where it is missing."""
     found: list[tuple[str, Any]] = [("", body)]
     for part in path.split("."):
         key = part.removesuffix("[]")
-        found = [
-            (f"{at}.{key}", cast(Any, d).get(key) if isinstance(d, dict) else None)
-            for at, d in found
-        ]
+        found = [(f"{at}.{key}", _fields(data).get(key)) for at, data in found]
         if key != part:
-            found = [(f"{at}[{n}]", d) for at, ds in found for n, d in enumerate(ds or ())]
+            found = [(f"{at}[{n}]", item) for at, d in found for n, item in enumerate(d or ())]
     return [(at.lstrip("."), data) for at, data in found]
 
 
@@ -221,8 +219,7 @@ def _read_script(replies: Sequence[Mapping[str, Any] | str]) -> list[_Turn]:
             problems.append(f"replies.{n}: unknown fault `{fault}`: {nearest(fault, FAULTS)}")
     if problems:
         raise ScriptError("the script cannot be read:\n  " + "\n  ".join(problems))
-    rows = zip(faults, read, given, strict=True)
-    return [_turn(fault, reply if plain else None) for fault, reply, plain in rows]
+    return [_turn(f, r if g else None) for f, r, g in zip(faults, read, given, strict=True)]
 
 
 class _Answer(NamedTuple):
@@ -240,7 +237,9 @@ class _Answer(NamedTuple):
 
     def usage(self) -> dict[str, Any]:
         prompt, completion = self.turn.reply.prompt_tokens, self.turn.reply.completion_tokens
-        if prompt is None or completion is None:
+        options = _fields(self.asked.get("stream_options"))
+        wanted = options.get("include_usage") or not self.asked.get("stream")
+        if prompt is None or completion is None or not wanted:
             return {}
         sums = {"completion_tokens": completion, "total_tokens": prompt + completion}
         return {"usage": {"prompt_tokens": prompt, **sums}}
@@ -267,21 +266,16 @@ class _Answer(NamedTuple):
         for piece in pieces(self.turn.reply.text):
             yield {"content": piece}
         for n, call in enumerate(self.calls()):
-            arguments = call["function"]["arguments"]
-            call["function"]["arguments"] = ""
+            arguments, call["function"]["arguments"] = call["function"]["arguments"], ""
             yield {"tool_calls": [{"index": n, **call}]}
             for part in re.findall(r"(?s).{1,6}", arguments):
                 yield {"tool_calls": [{"index": n, "function": {"arguments": part}}]}
 
     def lines(self) -> Iterator[str]:
         """The data of each event of a stream."""
-        fault, reply = self.turn.fault, self.turn.reply
         event = functools.partial(self.body, "chat.completion.chunk")
         words = [json.dumps(event(None, delta=delta)) for delta in self.deltas()]
-        usage = (
-            self.usage() if (self.asked.get("stream_options") or {}).get("include_usage") else {}
-        )
-        match fault:
+        match self.turn.fault:
             case "cut_stream" | "torn_stream" | "cut_tool_arguments":
                 yield from words[:-1]
             case "malformed_json":
@@ -291,8 +285,8 @@ class _Answer(NamedTuple):
             case "empty_stream":
                 yield "[DONE]"
             case _:
-                end = [event(reply.finish_reason, delta={})]
-                end += [event(None) | {"choices": []} | usage] if usage else []
+                end = [event(self.turn.reply.finish_reason, delta={})]
+                end += [event(None) | {"choices": []} | used] if (used := self.usage()) else []
                 yield from (*words, *map(json.dumps, end), "[DONE]")
 
 
@@ -318,8 +312,7 @@ class LoopbackServer:
         key: str | None = None,
     ) -> None:
         self.models = tuple(models)
-        self.requests: list[LoopbackRequest] = []
-        """What was asked, in order of arrival."""
+        self.requests: list[LoopbackRequest] = []  # what was asked, in order of arrival
         self.dropped = 0
         """How many answers were broken off because the client closed the connection."""
         self.stopping = threading.Event()
@@ -354,7 +347,7 @@ class LoopbackServer:
             return _Answer(turn, len(self.requests) - 1, request.body)
 
     def left(self) -> None:
-        """Note down that a client left before its answer was complete."""
+        """A client closed the connection before its answer was complete."""
         with self._lock:
             self.dropped += not self.stopping.is_set()
 
@@ -377,7 +370,7 @@ class _Http(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     """HTTP 1.0: one request for each connection; the end of a stream is its end."""
 
-    timeout = 10  # seconds for a client to send its request
+    timeout = 5  # seconds for a client to send its request
     disable_nagle_algorithm = True
 
     def __init__(self, owner: LoopbackServer, *args: Any) -> None:
@@ -397,7 +390,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         key = self.headers.get("authorization", "").removeprefix("Bearer ")
         headers = {name.lower(): value for name, value in self.headers.items()}
-        headers |= dict.fromkeys(_SECRET & headers.keys(), "***")
+        headers |= dict.fromkeys({"authorization", "api-key", "x-api-key"} & headers.keys(), "***")
         request = LoopbackRequest(self.path, headers, self._body())
         try:
             self._play(self.owner.take(request, key), key)
@@ -409,14 +402,11 @@ class _Handler(BaseHTTPRequestHandler):
         self._wait(math.inf if fault == "timeout" else reply.delay)
         if refusal is not None:
             text = refusal.message.replace("{key}", key).replace("{model}", str(asked.get("model")))
-            wait = (
-                {} if refusal.retry_after is None else {"retry-after": f"{refusal.retry_after:g}"}
-            )
+            after = refusal.retry_after
+            wait = {} if after is None else {"retry-after": f"{after:g}"}
             self._send(refusal.status, json.dumps(refusal._replace(message=text).body()), **wait)
         elif fault == "html":
-            self._send(
-                200, "<html>Sign in to this network.</html>", **{"content-type": "text/html"}
-            )
+            self._send(200, "<html>Sign in first.</html>", **{"content-type": "text/html"})
         elif fault == "disconnect":
             self.connection.shutdown(socket.SHUT_RDWR)
         elif asked.get("stream") and fault != "not_streamed":
@@ -438,11 +428,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(f"data: {line}\n\n".encode())
 
     def _body(self) -> dict[str, Any]:
-        try:
-            data = json.loads(self.rfile.read(int(self.headers.get("content-length", 0))))
-        except (ValueError, RecursionError):
-            return {}
-        return cast(dict[str, Any], data) if isinstance(data, dict) else {}
+        with contextlib.suppress(ValueError, RecursionError):
+            return _fields(json.loads(self.rfile.read(int(self.headers["content-length"] or 0))))
+        return {}
 
     def _send(self, status: int, text: str, **headers: str) -> None:
         data = text.encode()

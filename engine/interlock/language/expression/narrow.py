@@ -41,7 +41,7 @@ def implied(node: Node, *, holds: bool) -> Known:
             return implied(part, holds=not holds)
         case Logic(op=op, parts=parts):
             decided = (op == "and") == holds
-            return _of_all(parts, holds) if decided else _of_first(parts, holds)
+            return _of_all(parts, holds) if decided else _of_one(parts, holds)
         case Choice(test=test, then=then, other=other):
             taken = implied(test, holds=True) | implied(then, holds=holds)
             return taken & (implied(test, holds=False) | implied(other, holds=holds))
@@ -55,14 +55,10 @@ def _of_all(parts: Sequence[Node], holds: bool) -> Known:
     return frozenset[str]().union(*(implied(part, holds=holds) for part in parts))
 
 
-def _of_first(parts: Sequence[Node], holds: bool) -> Known:
-    """One part decides, and those before it said the opposite; which one is not known."""
-    before, found = NOTHING, None
-    for part in parts:
-        here = before | implied(part, holds=holds)
-        found = here if found is None else found & here
-        before |= implied(part, holds=not holds)
-    return found or NOTHING
+def _of_one(parts: Sequence[Node], holds: bool) -> Known:
+    """One part decides; which one is not known."""
+    first, *rest = (implied(part, holds=holds) for part in parts)
+    return first.intersection(*rest)
 
 
 def _of_chain(first: Node, links: Sequence[Link], holds: bool) -> Known:

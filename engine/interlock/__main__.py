@@ -1,0 +1,5 @@
+"""`python -m interlock`: the command line."""
+
+from interlock.cli import main
+
+main()

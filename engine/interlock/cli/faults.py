@@ -1,0 +1,133 @@
+"""How an error is said, and the exit code that it gives.
+
+    0 natural end   1 error, or a check that failed   2 the command line is wrong
+    3 stopped by a limit   4 waits for a person   5 stopped by a person   130 Ctrl-C
+
+Imported by: app, and commands that leave with the code of a run
+Source: design "language", section 11; core.codes (IL6xx)
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, NamedTuple
+
+from interlock.cli import out
+from interlock.core.errors import (
+    AnswerError,
+    Fenced,
+    Finding,
+    InterlockError,
+    JournalError,
+    LimitError,
+    MachineChangedError,
+    ModelError,
+    RunError,
+    ScriptError,
+    SetupError,
+    SpecError,
+    StatusError,
+    UnknownRunError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from interlock.run.result import Result
+
+OK, ERROR, USAGE, LIMIT, WAITING, HUMAN, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
+PIPE = 141
+"""What a shell shows for a program whose reader has gone (128 + SIGPIPE)."""
+
+BY_KIND = {"natural": OK, "error": ERROR, "limit": LIMIT, "waiting": WAITING, "human": HUMAN}
+
+
+class UntrustedError(RunError):
+    """The file names a host or path of its own, and nobody said that it may."""
+
+
+class MisuseError(SetupError):
+    """The command line names something that is not there."""
+
+
+class Kind(NamedTuple):
+    """What stands in front of an error, and the exit code."""
+
+    code: str
+    exit: int = ERROR
+
+
+_KINDS: tuple[tuple[type[InterlockError], Kind], ...] = (
+    (UntrustedError, Kind("IL324", USAGE)),
+    (MisuseError, Kind("IL607", USAGE)),
+    (StatusError, Kind("IL601")),
+    (AnswerError, Kind("IL602", USAGE)),
+    (LimitError, Kind("IL603", USAGE)),
+    (UnknownRunError, Kind("IL604", USAGE)),
+    (MachineChangedError, Kind("IL605")),
+    (ScriptError, Kind("IL606")),
+    (SetupError, Kind("IL607")),
+    (Fenced, Kind("IL609")),
+    (JournalError, Kind("IL608")),
+    (ModelError, Kind("IL610")),
+)
+
+
+def kind_of(error: InterlockError) -> Kind:
+    """The code of an error's class; of the first that fits, since classes are nested."""
+    return next((kind for cls, kind in _KINDS if isinstance(error, cls)), Kind(""))
+
+
+def say_error(error: InterlockError) -> int:
+    """Say what is wrong on stderr, with its cure; gives the exit code."""
+    if isinstance(error, SpecError):
+        for line in report(error.findings, err=True):
+            out.say(line)
+        return ERROR
+    kind = kind_of(error)
+    word = out.style("error", "red", bold=True, stream=sys.stderr)
+    out.say(f"{word}{f'[{kind.code}]' if kind.code else ''}: {out.plain(error.message)}")
+    if error.hint:
+        out.say(f" = help: {out.plain(error.hint)}")
+    return kind.exit
+
+
+def say_fault(error: Exception) -> int:
+    """An error that is interlock's own. Its traceback is shown to whoever asks for it."""
+    if os.environ.get("INTERLOCK_TRACEBACK"):
+        raise error
+    out.say(f"error: {type(error).__name__}: {out.plain(str(error))}")
+    out.say(" = help: this is a fault in interlock; INTERLOCK_TRACEBACK=1 shows where")
+    return ERROR
+
+
+def report(findings: Iterable[Finding], *, err: bool = False, file: str = "") -> list[str]:
+    """The findings as compilers show them, and a last line that counts them."""
+    found = tuple(findings)
+    stream = sys.stderr if err else sys.stdout
+    lines: list[str] = []
+    for finding in found:
+        first, _, rest = out.plain(finding.render()).partition("\n")
+        colour = "red" if finding.is_error else "yellow"
+        lines += [out.style(first, colour, bold=True, stream=stream), *([rest] if rest else []), ""]
+    file = file or next((f.place.file for f in found if f.place.file), "")
+    return [*lines, count(found) + (f" in {out.plain(file)}" if file else "")] if found else []
+
+
+def count(findings: Iterable[Finding]) -> str:
+    """How many there are: ``2 errors, 1 warning``."""
+    errors, warnings = 0, 0
+    for finding in findings:
+        errors, warnings = errors + finding.is_error, warnings + (not finding.is_error)
+    parts = [
+        f"{number} {word}{'' if number == 1 else 's'}"
+        for number, word in ((errors, "error"), (warnings, "warning"))
+        if number
+    ]
+    return ", ".join(parts) or "nothing found"
+
+
+def exit_code(result: Result) -> int:
+    """The exit code of a run, by its kind."""
+    return BY_KIND[result.kind]

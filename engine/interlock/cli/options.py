@@ -1,0 +1,148 @@
+"""Arguments and options that several commands share, and the record that holds them.
+
+Belongs here: their names, help texts and reading. Never: what is done with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import click
+
+from interlock.cli import completion
+
+F = TypeVar("F", bound=Callable[..., Any])
+Decorator = Callable[[F], F]
+
+
+class Pair(click.ParamType):
+    """``NAME=VALUE``, as text on both sides."""
+
+    name = "name=value"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        return "NAME=VALUE"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value  # pyright: ignore[reportUnknownVariableType]
+        name, sign, text = str(value).partition("=")
+        if not sign or not name.strip():
+            self.fail(f"`{value}` is not NAME=VALUE", param, ctx)
+        return name.strip(), text.strip()
+
+
+PAIR = Pair()
+
+
+@dataclass(frozen=True)
+class How:
+    """What the command line said about loading, running and printing."""
+
+    format: str = "text"
+    tools: tuple[str, ...] = ()
+    define: tuple[tuple[str, str], ...] = ()
+    trust: bool = False
+    script: str | None = None
+    model: str | None = None
+    api_base: str | None = None
+    clock: str = "system"
+    journal: str | None = None
+    in_memory: bool = False
+    no_input: bool = False
+    verbose: bool = False
+    limit: tuple[tuple[str, str], ...] = ()
+    var: tuple[tuple[str, str], ...] = ()
+    run_id: str | None = None
+    agent: str | None = None
+    session: str | None = None
+    more: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Options of one command alone."""
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> How:
+        """From a command's keyword arguments."""
+        known = {n: v for n, v in given.items() if n in cls.__dataclass_fields__}
+        return cls(**known, more={n: v for n, v in given.items() if n not in known})
+
+    @property
+    def is_json(self) -> bool:
+        """Whether results are printed for programs."""
+        return self.format != "text"
+
+
+def together(*decorators: Decorator[Any]) -> Decorator[Any]:
+    """Several decorators as one, in the order in which help shows them."""
+
+    def decorate(function: Any) -> Any:
+        for decorator in reversed(decorators):
+            function = decorator(function)
+        return function
+
+    return decorate
+
+
+def format_option(*words: str) -> Decorator[Any]:
+    """`--format` with these words, the first by default."""
+    choice = click.Choice(words or ("text", "json"))
+    return click.option(
+        "--format", type=choice, default=choice.choices[0], help="How results are printed."
+    )
+
+
+machine_argument = click.argument("machine", shell_complete=completion.machines)
+run_argument = click.argument("run", shell_complete=completion.runs)
+tools_option = click.option(
+    "--tools", multiple=True, metavar="MODULE|FILE|MODULE:NAME",
+    help="Tools, actions and guards of your own. May be given again.",
+)  # fmt: skip
+define_option = click.option(
+    "--define", type=PAIR, multiple=True, metavar="NAME=EXPR",
+    shell_complete=completion.pairs("define"), help="Replace a named expression of the file.",
+)  # fmt: skip
+trust_option = click.option(
+    "--trust", is_flag=True, help="Let the file name hosts, and paths outside its folder."
+)
+journal_option = click.option(
+    "--journal", type=click.Path(dir_okay=False), metavar="PATH", envvar="INTERLOCK_JOURNAL",
+    help="The journal's file. Default: .interlock/journal.db in the nearest folder that has one,"
+    " else here.",
+)  # fmt: skip
+memory_option = click.option(
+    "--in-memory", is_flag=True, help="Keep no journal: the run is gone when the command ends."
+)
+model_options = together(
+    click.option(
+        "--script", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
+        help="Scripted replies in place of a model.",
+    ),
+    click.option("--model", metavar="NAME", help="Another model than the file's: provider/name."),
+    click.option("--api-base", metavar="URL", help="The server that speaks for the model."),
+    click.option(
+        "--clock", type=click.Choice(["system", "simulated"]), default="system",
+        help="`simulated`: waits pass at once.",
+    ),
+)  # fmt: skip
+value_options = together(
+    click.option(
+        "--limit", type=PAIR, multiple=True, shell_complete=completion.pairs("limits"),
+        help="Another value for a limit: steps=20, time=5m, tokens=off.",
+    ),
+    click.option(
+        "--var", type=PAIR, multiple=True, shell_complete=completion.pairs("vars"),
+        help="The first value of a variable.",
+    ),
+)  # fmt: skip
+name_options = together(
+    click.option("--run-id", metavar="ID", help="The run's id. Default: a random one."),
+    click.option("--agent", metavar="ID", help="The agent that this run belongs to."),
+    click.option("--session", metavar="ID", help="The session that this run belongs to."),
+)
+watch_options = together(
+    click.option("--no-input", is_flag=True, help="Never ask: a run that waits exits with 4."),
+    click.option("-v", "--verbose", is_flag=True, help="A line on stderr for each record."),
+)

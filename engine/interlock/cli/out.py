@@ -1,0 +1,110 @@
+"""What is printed, and where: results on stdout, everything else on stderr.
+
+Belongs here: streams, colours, JSON, and what a terminal may be sent. Texts come from models,
+files and journals, so whatever is shown on a terminal passes `plain`: no escape sequence of
+theirs reaches it.
+
+Imported by: every command
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+import json
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+import click
+
+WIDEST = 100
+"""Columns that a table takes at most."""
+
+_SIGNS = {
+    "→": "->", "←": "<-", "≤": "<=", "≥": ">=", "≠": "!=", "·": "-", "•": "*", "…": "...",
+    "–": "-", "—": "-", "‘": "'", "’": "'", "“": '"', "”": '"', "«": "<<", "»": ">>",
+    "█": "#", "░": ".", "▌": ">", "▶": ">", "✓": "+", "✗": "x", "│": "|", "─": "-", "µ": "u",
+    "×": "x", "−": "-",
+}  # fmt: skip
+"""How signs are written where the terminal has only ASCII."""
+
+
+def fit_streams() -> None:
+    """Let both streams take any text: what they cannot encode is written in another way."""
+    codecs.register_error("interlock", _stand_in)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="interlock")
+
+
+def _stand_in(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    text = error.object[error.start : error.end]
+    return "".join(_SIGNS.get(sign, "?") for sign in text), error.end
+
+
+def speaks_unicode(stream: TextIO) -> bool:
+    """Whether the stream can show signs beyond ASCII."""
+    try:
+        "█→✓".encode(getattr(stream, "encoding", None) or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+def is_terminal(stream: TextIO) -> bool:
+    """Whether a person looks at the stream, on a terminal that can move its cursor."""
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def coloured(stream: TextIO) -> bool:
+    """Whether the stream takes colours. Source: no-color.org."""
+    return is_terminal(stream) and not os.environ.get("NO_COLOR")
+
+
+def style(text: str, colour: str = "", *, bold: bool = False, stream: TextIO | None = None) -> str:
+    """The text in a colour, where the stream (default: stdout) takes colours."""
+    if not text or not coloured(stream or sys.stdout):
+        return text
+    dim = colour == "dim"
+    return click.style(text, fg=None if dim or not colour else colour, bold=bold, dim=dim or None)
+
+
+def plain(text: str) -> str:
+    """The text without anything that a terminal would obey. Newlines and tabs stay."""
+    from interlock.view.flowchart import printable
+
+    return "\t".join(printable(part) for part in text.split("\t"))
+
+
+def width() -> int:
+    """Columns for tables: the terminal's, at most `WIDEST`."""
+    return max(40, min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns))
+
+
+def result(text: str = "") -> None:
+    """A line of the result, on stdout. A reader that has gone raises `BrokenPipeError`."""
+    sys.stdout.write(text + "\n")
+
+
+def say(text: str = "", colour: str = "") -> None:
+    """A line for the person at the terminal, on stderr. That nobody reads it stops nothing."""
+    try:
+        sys.stderr.write(style(text, colour, stream=sys.stderr) + "\n")
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        return
+
+
+def as_json(data: Any, *, indent: int | None = 2) -> str:
+    """Data as JSON, in ASCII where stdout has nothing else."""
+    ascii_only = not speaks_unicode(sys.stdout)
+    return json.dumps(data, ensure_ascii=ascii_only, indent=indent, default=_plain_data)
+
+
+def _plain_data(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else str(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]

@@ -1,0 +1,105 @@
+"""Script files: scripted replies, and what comes from outside at which step.
+
+    replies: [{text: Hello.}, {error: {category: TRANSIENT, message: busy}}]
+    events: [{after: 4, send: fix, data: {note: use 3}}]
+
+A list alone is the replies. Source: design "language", section 10.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from pydantic import ValidationError
+
+from interlock import catalog
+from interlock.adapters.scripted import Scripted
+from interlock.core.codes import finding
+from interlock.core.errors import Finding, ScriptError, SpecError, nearest
+from interlock.language.yaml import Document, read
+from interlock.testing.scenario_file import EVENT_KINDS, EventShape, OutsideEvent
+
+if TYPE_CHECKING:
+    from interlock.api import Run
+    from interlock.run.ports import Clock
+
+_EVENT = "write {after: STEP} with one of `send: EVENT`, `cancel: REASON`, `pause: true`, `resume: true`"
+
+
+@dataclass
+class Script:
+    """A script file, read."""
+
+    file: str
+    replies: list[Any] = field(default_factory=list[Any])
+    events: list[OutsideEvent] = field(default_factory=list[OutsideEvent])
+    """Those that are still to come."""
+
+    def model(self, clock: Clock) -> Scripted:
+        """The scripted model. `ScriptError` when a reply cannot be read."""
+        try:
+            return Scripted(self.replies, clock=clock)
+        except ScriptError as error:
+            raise ScriptError(f"{self.file}: {error.message}", hint=error.hint) from None
+
+    def check_used(self, run: Run) -> None:
+        """`ScriptError` when an ended run never asked for some of the replies."""
+        left = len(self.replies) - run.facts.usage.llm_calls - run.session.tally.failed_calls
+        if run.ended and left > 0:
+            were = "reply was" if left == 1 else "replies were"
+            raise ScriptError(
+                f"{self.file}: {left} {were} never asked for",
+                hint="remove what is left over, or see why the run ended earlier: `interlock why`",
+            )
+
+
+def read_script(path: str) -> Script:
+    """Read a script file. `SpecError` with the places of all that is wrong in it."""
+    document = read(catalog.read_text(Path(path)), path)
+    problems = list(document.findings)
+    data: Any = document.data
+    made = Script(path)
+    if isinstance(data, list):
+        made.replies = cast("list[Any]", data)
+    elif isinstance(data, dict):
+        given = cast("dict[str, Any]", data)
+        problems += _unknown(document, given)
+        made.replies = given.get("replies") or []
+        made.events = _events(document, given.get("events") or [], problems)
+    elif not problems:
+        problems.append(finding("IL203", "a script is a mapping with `replies`", document.at(())))
+    if problems:
+        raise SpecError(problems)
+    return made
+
+
+def _unknown(document: Document, given: Mapping[str, Any]) -> list[Finding]:
+    known = ("replies", "events")
+    return [
+        finding(
+            "IL201", f"a script has no `{n}`", document.key((n,)), hint=nearest(n, known), at=n
+        )
+        for n in given
+        if n not in known
+    ]
+
+
+def _events(document: Document, given: Any, problems: list[Finding]) -> list[OutsideEvent]:
+    out: list[OutsideEvent] = []
+    items = cast("list[Any]", given) if isinstance(given, list) else [given]
+    for number, item in enumerate(items):
+        try:
+            event = EventShape.model_validate(item)
+        except ValidationError:
+            event = None
+        kinds = [k for k in EVENT_KINDS if event is not None and getattr(event, k) is not None]
+        if event is None or len(kinds) != 1:
+            place = document.at(("events", number))
+            problems.append(finding("IL203", "an event cannot be read", place, hint=_EVENT))
+        else:
+            word, data = event.send or event.cancel or "", event.data or {}
+            out.append(OutsideEvent(number, event.after, kinds[0], word, data))
+    return out

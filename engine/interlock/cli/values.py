@@ -1,0 +1,62 @@
+"""Values from a command line, read by the type that is declared for them.
+
+Imported by: starting, letters, ask, step
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from interlock.core.errors import AnswerError, nearest
+from interlock.core.types import Type, accepts
+from interlock.language.parts import coerce
+
+Pairs = Iterable[tuple[str, str]]
+
+
+def read_value(type: Type, text: str) -> Any:
+    """The value that a text stands for where this type is declared.
+
+    For `str` the text itself; else JSON, or a quantity as files write it (``30m``, ``95%``).
+    The text is given back when it is neither: whoever checks the value says so.
+    """
+    if type.kind in ("str", "enum"):
+        return None if type.nullable and text == "null" else text
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = text
+    if accepts(type, value) and not (type.kind == "any" and value is None):
+        return value
+    fits, made = coerce(type, text)
+    return made if fits else value
+
+
+def values_of(types: Mapping[str, Type], pairs: Pairs) -> dict[str, Any]:
+    """Names with their values. A name that has no type keeps its text, for the checker to name."""
+    return {
+        name: read_value(types[name], text) if name in types else text for name, text in pairs
+    }
+
+
+def answer_data(
+    event: str, types: Mapping[str, Type], pairs: Pairs, data: str | None
+) -> dict[str, Any]:
+    """The data of an answer: JSON, or fields by name. `AnswerError` for what is neither."""
+    given: dict[str, Any] = {}
+    if data is not None:
+        try:
+            read: Any = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            hint = """write a JSON object: '{"note": "use 3"}'"""
+            raise AnswerError(f"--data is no JSON: {error}", hint=hint) from None
+        if not isinstance(read, dict):
+            raise AnswerError("--data is no JSON object", hint="""write '{"note": "use 3"}'""")
+        given |= read
+    for name, text in pairs:
+        if types and name not in types:
+            raise AnswerError(f"`{event}` has no field `{name}`", hint=nearest(name, types))
+        given[name] = read_value(types[name], text) if name in types else text
+    return given

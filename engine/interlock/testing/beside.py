@@ -1,0 +1,72 @@
+"""Two lists of lines side by side: what was expected, what came, and where they part.
+
+    expected         got
+    user_message     user_message
+    llm_inference    llm_inference
+  ≠ tool_call        done
+  ≠ llm_inference
+
+Bounded: of long lists the neighbourhood of the first differences is shown, and of long lines the
+part where they differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+from itertools import zip_longest
+from os.path import commonprefix
+
+WIDEST = 44
+"""Characters of a column."""
+_LONGEST = 400
+"""Lines of each side that are compared, from the first difference on."""
+_AROUND = 3
+"""Equal lines that are shown before and behind a difference."""
+
+Row = tuple[str, str, str]
+"""A mark, the expected line, the line that came."""
+
+
+def beside(expected: Sequence[str], got: Sequence[str]) -> list[str]:
+    """The lines of a table of both, with `≠` where they differ."""
+    rows: list[Row] = [(" ", "expected", "got"), *_rows(expected, got)]
+    width = max(len(row[1]) for row in rows)
+    return [f"{mark} {left:{width}}   {right}".rstrip() for mark, left, right in rows]
+
+
+def _rows(expected: Sequence[str], got: Sequence[str]) -> Iterator[Row]:
+    same = len(commonprefix([list(expected), list(got)]))
+    start = max(0, same - _AROUND)
+    if start:
+        yield _skipped(start)
+    left, right = expected[start : start + _LONGEST], got[start : start + _LONGEST]
+    groups = SequenceMatcher(None, left, right, autojunk=False).get_grouped_opcodes(_AROUND)
+    before = 0
+    for group in groups:
+        if between := group[0][1] - before:
+            yield _skipped(between)
+        before = group[-1][2]
+        for kind, a, b, c, d in group:
+            for pair in zip_longest(left[a:b], right[c:d], fillvalue=""):
+                yield (" " if kind == "equal" else "≠", *_cut(*pair))
+    if rest := max(len(expected), len(got)) - start - max(len(left), len(right)):
+        yield _skipped(rest)
+
+
+def _skipped(count: int) -> Row:
+    text = f"… {count} more"
+    return (" ", text, text)
+
+
+def _cut(left: str, right: str) -> tuple[str, str]:
+    """Both lines, from shortly before they part when they are long."""
+    start = 0
+    if max(len(left), len(right)) > WIDEST:
+        start = max(0, len(commonprefix([left, right])) - WIDEST // 2)
+    return _part(left, start), _part(right, start)
+
+
+def _part(line: str, start: int) -> str:
+    text = "…" + line[start + 1 :] if start and len(line) > start else line
+    return text if len(text) <= WIDEST else text[: WIDEST - 1] + "…"

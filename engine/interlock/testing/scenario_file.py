@@ -1,0 +1,227 @@
+"""The form of a scenario file: text to a `Scenario`, or everything that is wrong with it.
+
+    machine: ../adder.yaml            # beside this file, or the name of a shipped machine
+    task: Add 2 and 3.
+    replies: [...]                    # one for each model call, in order
+    events: [...]                     # from outside, by the step after which they come
+    tools: {add: [5, {error: no}]}    # what the tools give, call by call, instead of their code
+    limits: {steps: 10}
+    vars: {approach: sums}
+    clock: simulated
+    expect: {reason, kind, path, facts, output}
+
+Belongs here: keys, kinds of value, places. Never: a machine, a run. Whether a fact, a state or a
+limit is one of the machine's is said by `scenario_check`.
+
+Imports:      language.yaml (places), adapters.scripted (the form of a reply)
+Imported by:  testing.scenarios
+Source:       design "language", section 10
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import BaseModel, Field, JsonValue, Strict, ValidationError
+
+from interlock.adapters.scripted import parse_replies
+from interlock.core.codes import finding
+from interlock.core.errors import Finding, Place, SpecError, nearest
+from interlock.core.facts import EMPTY
+from interlock.language.file import Shape, Text
+from interlock.language.yaml import Document, read
+from interlock.language.yaml import Path as At
+
+EventKind = Literal["send", "cancel", "pause", "resume"]
+EVENT_KINDS: tuple[EventKind, ...] = ("send", "cancel", "pause", "resume")
+
+
+class EventShape(Shape):
+    """Something from outside; it has one of `send`, `cancel`, `pause`, `resume`."""
+
+    after: Annotated[int, Strict(), Field(ge=0)]
+    send: Text | None = None
+    data: dict[str, JsonValue] | None = None
+    cancel: Text | None = None
+    pause: Literal[True] | None = None
+    resume: Literal[True] | None = None
+
+
+class ExpectShape(Shape):
+    """What the run must come to. What is left out is not looked at."""
+
+    reason: Text | None = None
+    kind: Literal["natural", "human", "limit", "error", "waiting"] | None = None
+    path: list[Text] | None = None
+    facts: dict[str, JsonValue] | None = None
+    output: JsonValue = None
+
+
+class ScenarioShape(Shape):
+    """A scenario file."""
+
+    machine: Text
+    task: Text = ""
+    replies: JsonValue = None
+    events: list[EventShape] = []
+    tools: dict[str, list[JsonValue]] = {}
+    clock: Literal["simulated"] = "simulated"
+    limits: dict[str, JsonValue] = {}
+    vars: dict[str, JsonValue] = {}
+    expect: ExpectShape
+
+
+class OutsideEvent(NamedTuple):
+    """An answer, a cancel, a pause or a resume, and the step after which it comes."""
+
+    number: int
+    """Its place in the list, from 0."""
+    after: int
+    """Finished steps: 0 is before the first action."""
+    kind: EventKind
+    word: str = ""
+    """The event that is sent, or the reason of a cancel."""
+    data: Mapping[str, Any] = EMPTY
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.word}".strip()
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One scenario, read. It is checked against its machine when it is run."""
+
+    name: str
+    machine: str
+    """As the file says it."""
+    document: Document = field(repr=False, compare=False)
+    folder: Path | None = None
+    """Where relative paths start."""
+    task: str = ""
+    replies: tuple[Any, ...] = ()
+    events: tuple[OutsideEvent, ...] = ()
+    tools: Mapping[str, tuple[Any, ...]] = field(default_factory=dict[str, tuple[Any, ...]])
+    limits: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    vars: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    expect: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Only what the file says: `reason: null` is an expectation, its absence is none."""
+
+    def place(self, *path: str | int) -> Place:
+        """Where a part of it stands; for what was given in Python, only the name."""
+        return self.document.at(path)
+
+
+def read_scenario(text: str, *, file: str, name: str, folder: Path | None) -> Scenario:
+    """The scenario that a text says. Raises `SpecError` with every finding."""
+    return scenario_of(read(text, file), name=name, folder=folder)
+
+
+def scenario_of(document: Document, *, name: str, folder: Path | None) -> Scenario:
+    """The scenario that a document says. Raises `SpecError` with every finding."""
+    shape, findings = _shape(document)
+    findings += document.findings
+    if isinstance(document.data, dict):
+        findings += _of_replies(document)
+    if shape is not None:
+        findings += [f for n, e in enumerate(shape.events) if (f := _of_event(document, n, e))]
+        if not shape.expect.model_fields_set:
+            hint = "one of `reason`, `kind`, `path`, `facts`, `output`"
+            at = document.key(("expect",))
+            findings.append(finding("IL202", "`expect` expects nothing", at, hint=hint))
+    if shape is None or findings:
+        raise SpecError(sorted(findings, key=lambda f: (f.place.line, f.place.column, f.code)))
+    expected = shape.expect.model_fields_set
+    return Scenario(
+        name, shape.machine, document, folder, shape.task,
+        tuple(shape.replies) if isinstance(shape.replies, list) else (),
+        tuple(_event(n, e) for n, e in enumerate(shape.events)),
+        {n: tuple(r) for n, r in shape.tools.items()}, shape.limits, shape.vars,
+        {n: getattr(shape.expect, n) for n in ExpectShape.model_fields if n in expected},
+    )  # fmt: skip
+
+
+def _shape(document: Document) -> tuple[ScenarioShape | None, list[Finding]]:
+    if not isinstance(document.data, dict):
+        if document.findings:
+            return None, []
+        hint = "it begins with `machine: NAME` and ends with `expect:`"
+        return None, [finding("IL203", "a scenario is a mapping", document.at(()), hint=hint)]
+    try:
+        return ScenarioShape.model_validate(document.data), []
+    except ValidationError as error:
+        # hide_input_in_errors does not reach `errors()`: ask for no input at all
+        faults = error.errors(include_url=False, include_input=False)
+        return None, [_fault(document, f["type"], f["loc"], f["msg"], f.get("ctx")) for f in faults]
+
+
+_KINDS = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "greater_than_equal": "a number of steps, 0 or more",
+}
+
+
+def _fault(document: Document, kind: str, path: At, message: str, context: Any) -> Finding:
+    """What pydantic objects to, as a finding."""
+    name, where = str(path[-1]), ".".join(map(str, path))
+    if kind == "extra_forbidden":
+        known = _model(path).model_fields
+        said, hint = f"unknown key `{name}`", nearest(name, known)
+        return finding("IL201", said, document.key(path), hint=hint, at=where)
+    if kind == "missing":
+        holder = ".".join(map(str, path[:-1])) or "the scenario"
+        return finding("IL202", f"{holder} lacks the key `{name}`", document.key(path), at=where)
+    if kind == "literal_error":
+        words = re.findall(r"'([^']*)'", str((context or {}).get("expected", ""))) or ["true"]
+        said = f"`{where}` is {' or '.join(f'`{w}`' for w in words)}"
+        return finding("IL208", said, document.at(path), at=where)
+    wanted = _KINDS.get(kind)
+    said = f"`{where}` takes {wanted}" if wanted else f"`{where}`: {message[:1].lower()}{message[1:]}"
+    return finding("IL203", said, document.at(path), at=where)
+
+
+def _model(path: At) -> type[BaseModel]:
+    """The mapping that holds the key at the end of a path."""
+    return {"events": EventShape, "expect": ExpectShape}.get(
+        str(path[0]) if len(path) > 1 else "", ScenarioShape
+    )
+
+
+_REPLY = re.compile(r"(replies(?:\.\w+)*): (.*)", re.DOTALL)
+
+
+def _of_replies(document: Document) -> list[Finding]:
+    """What is wrong with the replies, with the place of each fault."""
+    out: list[Finding] = []
+    for problem in parse_replies(document.data.get("replies", []))[1]:
+        match = _REPLY.match(problem)
+        assert match is not None, problem  # every problem of a script says first where it is
+        path: At = tuple(int(p) if p.isdecimal() else p for p in match[1].split("."))
+        out.append(finding("IL606", match[2], document.at(path), at=match[1]))
+    return out
+
+
+def _of_event(document: Document, number: int, event: EventShape) -> Finding | None:
+    path: At = ("events", number)
+    kinds = [k for k in EVENT_KINDS if getattr(event, k) is not None]
+    if len(kinds) != 1:
+        said = "an event has one of `send`, `cancel`, `pause`, `resume`"
+        hint = "`{after: 4, send: fix, data: {...}}`, `{after: 2, cancel: user_requested}`"
+        return finding("IL207", said, document.at(path), hint=hint, at=f"events.{number}")
+    if event.data is not None and event.send is None:
+        said = f"`data` goes with `send`, not with `{kinds[0]}`"
+        return finding("IL207", said, document.key((*path, "data")), at=f"events.{number}.data")
+    return None
+
+
+def _event(number: int, event: EventShape) -> OutsideEvent:
+    kind = next(k for k in EVENT_KINDS if getattr(event, k) is not None)
+    word = event.send or event.cancel or ""
+    return OutsideEvent(number, event.after, kind, word, event.data or EMPTY)

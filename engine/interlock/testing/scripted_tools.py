@@ -1,0 +1,66 @@
+"""Tools that give what a scenario says, call by call, instead of running their code.
+
+A result is any data; `{error: text}` is a failure that the model is told, and
+`{stop: message}`, with a `reason` or without, asks the run to stop.
+
+A tool that is known keeps its description, its arguments and their checks, its effect: only its
+code is not run. One that is not known takes any arguments.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+from interlock.core.errors import ScriptError
+from interlock.core.outcome import ToolResult
+from interlock.core.specs import ToolSpec
+from interlock.run.acting import AgentStop
+
+
+class ScriptedTool:
+    """The results of one tool, given in order, and how many were asked for."""
+
+    def __init__(self, name: str, results: tuple[Any, ...]) -> None:
+        self.name = name
+        self.results = results
+        self.asked = 0
+
+    def spec(self, known: ToolSpec | None) -> ToolSpec:
+        """The tool as a machine may name it."""
+        if known is None:
+            known = ToolSpec(self.name, "", {"type": "object"}, _any_arguments, self._give)
+        return replace(known, call=self._give, blocking=False, wants_context=False)
+
+    async def _give(self, **arguments: Any) -> Any:
+        """The next result. `ScriptError` when there is none left."""
+        self.asked += 1
+        if self.asked > len(self.results):
+            given = json.dumps(arguments, ensure_ascii=False, default=str)
+            raise ScriptError(
+                f"tool `{self.name}` has {len(self.results)} scripted results,"
+                f" and call {self.asked} was made, with {given[:200]}"
+            )
+        return _given(self.results[self.asked - 1])
+
+
+def _given(result: Any) -> Any:
+    if isinstance(result, Mapping):
+        told = cast(Mapping[str, Any], result)
+        if told.keys() == {"error"}:
+            return ToolResult(f"error: {told['error']}", ok=False)
+        if "stop" in told and told.keys() <= {"stop", "reason"}:
+            raise AgentStop(str(told["stop"]), reason=str(told.get("reason", "stop_requested")))
+    return result
+
+
+def _any_arguments(text: str) -> dict[str, Any]:
+    try:
+        read = json.loads(text or "{}")
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"the arguments are no JSON: {error}") from None
+    if not isinstance(read, dict):
+        raise ValueError("the arguments are no JSON object")
+    return cast(dict[str, Any], read)

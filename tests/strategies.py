@@ -1,0 +1,189 @@
+"""Small valid machines, and what may happen to a run of one.
+
+A machine is drawn as plain data, so that a failing example can be read and pasted. It may loop,
+fork, wait, retry, make detours and raise errors in its guards; it never has two states that
+only pass in a circle.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from interlock.core.facts import ToolCall
+from interlock.core.outcome import Blocked, Outcome, Reply, Spent
+from interlock.core.reasons import REASONS, StopSignal
+
+Data = dict[str, Any]
+
+_GUARDS = (
+    "run.steps >= {n}", "run.visits.{s} >= {n}", "usage.total_tokens >= limits.tokens",
+    "errors.consecutive >= {n}", "errors.total >= {n}", "last.ok", "not last.ok", "vars.n > {n}",
+    "vars.flag", "not vars.flag and run.steps < {n}", "progress.stalled_steps >= {n}",
+    "signals.count > 0", "run.elapsed >= limits.time", "errors.rate > 50 / 100",
+    "usage.cost >= limits.cost", "10 / vars.n > 2", 'vars.word == "b" or vars.n == {n}',
+    "run.steps >= limits.off", "count(c.name == 'x' for c in last.tool_calls) >= {n}",
+)  # fmt: skip
+_REASONS = sorted(REASONS)
+_SETS: tuple[Data, ...] = (
+    {"vars.n": "vars.n + 1"}, {"vars.n": "0"}, {"vars.flag": True}, {"vars.flag": "not vars.flag"},
+    {"vars.word": '"b"'}, {"vars.list": {"append": "vars.word"}}, {"vars.n": "vars.n + 1", "vars.flag": False},
+)  # fmt: skip
+
+
+@st.composite
+def guards(draw: st.DrawFn, states: list[str]) -> str:
+    """A guard over the facts of such a machine."""
+    text = draw(st.sampled_from(_GUARDS))
+    return text.format(n=draw(st.integers(0, 4)), s=draw(st.sampled_from(states)))
+
+
+@st.composite
+def edges(draw: st.DrawFn, targets: list[str], states: list[str], *, guarded: bool) -> Any:
+    """One edge, short or long."""
+    to = draw(st.sampled_from(targets))
+    if not guarded and draw(st.booleans()):
+        return to
+    edge: Data = {"to": to}
+    if guarded:
+        edge["when"] = draw(guards(states))
+    if draw(st.integers(0, 4)) == 0:
+        edge["set"] = draw(st.sampled_from(_SETS))
+    if draw(st.integers(0, 7)) == 0:
+        edge["label"] = draw(st.sampled_from(["why", "limit {limits.tokens:,}", "a\\nb"]))
+    return edge
+
+
+@st.composite
+def nexts(draw: st.DrawFn, targets: list[str], states: list[str]) -> Any:
+    """A `next`: guarded edges, then a plain one."""
+    count = draw(st.integers(0, 2))
+    if count == 0:
+        return draw(edges(targets, states, guarded=False))
+    found = [draw(edges(targets, states, guarded=True)) for _ in range(count)]
+    return [*found, draw(edges(targets, states, guarded=False))]
+
+
+@st.composite
+def states(draw: st.DrawFn, name: str, names: list[str], acting: list[str]) -> Data:
+    """One state. Passing and deciding ones lead to acting states or ends only."""
+    ends = ["done", "stopped"]
+    onward = [*acting, *ends]
+    out: Data = {}
+    if name in acting:
+        out["do"] = draw(st.sampled_from(["act", "keep"]))
+        out["next"] = draw(nexts([*names, *ends], names))
+        if draw(st.integers(0, 3)) == 0:
+            out["failed"] = draw(st.sampled_from(["next", *onward]))
+        if draw(st.integers(0, 3)) == 0:
+            out["retry"] = {"times": draw(st.integers(1, 3)), "base": draw(st.sampled_from(["0s", "2s"]))}
+    else:
+        job = draw(st.sampled_from(["pass", "decide", "cases", "wait", "next"]))
+        if job == "pass":
+            out["next"] = draw(edges(onward, names, guarded=False))
+        elif job == "decide":
+            out |= {"ask": "Q?", "when": draw(guards(names))}
+            out |= {k: draw(edges(onward, names, guarded=False)) for k in ("then", "else")}
+        elif job == "cases":
+            out |= {"ask": "Which?", "of": '"a" if vars.flag else "b"'}
+            out["cases"] = {k: draw(edges(onward, names, guarded=False)) for k in ("a", "b")}
+        elif job == "wait":
+            out["on"] = {e: draw(edges(onward, names, guarded=False)) for e in ("yes", "no")}
+            if draw(st.booleans()):
+                out |= {"within": "30s", "expired": draw(st.sampled_from(onward))}
+        else:
+            out |= {"ask": "Next?", "next": draw(nexts(onward, names))}
+    if draw(st.integers(0, 3)) == 0:
+        out["set"] = draw(st.sampled_from(_SETS))
+    if draw(st.integers(0, 5)) == 0:
+        out["status"] = draw(st.sampled_from(["running", "debugging"]))
+    if draw(st.integers(0, 3)) == 0:
+        out["label"] = draw(st.sampled_from(["A box", "two\nlines", "≥ {limits.time}"]))
+    return out
+
+
+@st.composite
+def rules(draw: st.DrawFn, names: list[str], acting: list[str], kinds: list[str]) -> Data:
+    """One rule."""
+    rule: Data = {"when": draw(guards(names))}
+    kind = draw(st.sampled_from(kinds))
+    if kind == "detour":
+        rule["to"] = "detour"
+        cover = draw(st.sampled_from(["", "at", "before"]))
+        if cover:
+            rule[cover] = [draw(st.sampled_from(acting))]
+        return rule
+    rule[kind] = draw(st.sampled_from(_REASONS))
+    if kind == "stop" and draw(st.integers(0, 2)) == 0:
+        rule["to"] = "ended"
+    if kind == "stop" and draw(st.integers(0, 3)) == 0:
+        rule["at"] = [draw(st.sampled_from(names))]
+    return rule
+
+
+@st.composite
+def machines(draw: st.DrawFn) -> Data:
+    """A whole machine as plain data."""
+    names = [f"s{n}" for n in range(draw(st.integers(1, 5)))]
+    acting = [n for n in names if draw(st.booleans())] or [names[0]]
+    body = {n: draw(states(n, names, acting)) for n in names}
+    if draw(st.integers(0, 2)) == 0:
+        body["fork"] = {"all": ["left", "right"]}
+        join = draw(st.sampled_from(acting))
+        for side in ("left", "right"):
+            stop = draw(st.sampled_from(["stopped", "done", join]))
+            body[side] = {"ask": "Q?", "when": draw(guards(names)), "then": stop, "else": join}
+        body[draw(st.sampled_from(acting))]["next"] = "fork"
+    body["done"] = {"stop": "completed"}
+    body["stopped"] = {"stop": draw(st.sampled_from(_REASONS)), "next": "ended"}
+    body["ended"] = {"end": draw(st.sampled_from(["by_reason", "completed", "error"]))}
+    detours = draw(st.booleans())
+    kinds = ["stop", "stop", "signal", *(["detour"] if detours else [])]
+    if detours:
+        body["detour"] = {"do": draw(st.sampled_from(["act", "keep"])), "next": "return"}
+    out: Data = {
+        "interlock": 1, "machine": "generated",
+        "limits": {"tokens": 100, "time": "40s", "cost": 0.5, "off": {"type": "int", "value": None}},
+        "vars": {"n": 1, "flag": False, "word": "a", "list": {"type": "list[str]", "value": []}},
+        "rules": [draw(rules(names, acting, kinds)) for _ in range(draw(st.integers(0, 4)))],
+        "states": body,
+    }  # fmt: skip
+    if detours:
+        out["rules"].append({"when": draw(guards(names)), "to": "detour"})
+    if draw(st.integers(0, 3)) == 0:
+        out["on_stop"] = "report"
+        body["report"] = {"do": "keep", "next": "ended"}
+    if draw(st.integers(0, 3)) == 0:
+        out["on_error"] = draw(st.sampled_from(acting))
+    return out
+
+
+_CALL = ToolCall("c", "x", "{}")
+outcomes = st.sampled_from(
+    [
+        Outcome(), Outcome(), Outcome(result={"a": 1}),
+        Outcome.failed("TRANSIENT", "again"), Outcome.failed("RECOVERABLE", "help"),
+        Outcome.failed("CRITICAL", "no", timed_out=True),
+        Outcome(reply=Reply("hi"), spent=Spent(1, 20, 10, 0.2), messages=({"role": "assistant", "content": "hi"},)),
+        Outcome(reply=Reply("", "tool_calls", (_CALL,)), spent=Spent(1, 30, 5)),
+        Outcome(signals=(StopSignal(REASONS["custom"], "from a tool"),)),
+        Outcome(signals=(StopSignal(REASONS["stop_requested"]),)),
+        Outcome(continued=2), Outcome(forgiven=True), Outcome(tool_errors=("x: bad",)),
+        Outcome(changes={"vars.n": 0}), Outcome(changes={"vars.n": 3}, progressed=True), Outcome(rewrite=()),
+    ]
+)  # fmt: skip
+"""What an action may return."""
+
+happenings = st.lists(
+    st.one_of(
+        outcomes,
+        st.just(Blocked(None, "child")),
+        st.sampled_from(["pause", "resume", "cancel", "edit"]),
+    ),
+    max_size=30,
+)
+"""What may happen to a run, one after the other."""
+
+ticks = st.sampled_from([0.0, 0.5, 7.0, 35.0, -20.0])
+"""How a clock may move between two happenings."""
