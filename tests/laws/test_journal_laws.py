@@ -136,14 +136,9 @@ def test_a_text_that_was_put_is_read_back(text: str) -> None:
 IDS = st.sampled_from(["a", "ab", "a%", "a_", "A", "é", "b"])
 PREFIXES = st.sampled_from(["", "a", "a%", "_", "A", "é", "z"])
 SHORT = st.sampled_from(["", "x", "y"])
-ROWS = st.builds(
-    RunRow,
-    IDS,
-    SHORT,
-    status=SHORT,
-    agent=SHORT,
-    session=SHORT,
-    created=st.integers(0, 2).map(float),
+CREATED = st.integers(0, 2).map(float)
+ROWS = st.tuples(IDS, SHORT, SHORT, SHORT, SHORT, CREATED).map(
+    lambda c: RunRow(c[0], c[1], status=c[2], agent=c[3], session=c[4], created=c[5])
 )
 TEXT = st.builds(repeated, st.sampled_from(["x", "é"]), st.sampled_from([1, LARGE + 1]))
 

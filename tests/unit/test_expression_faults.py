@@ -62,6 +62,7 @@ FAULTS = [
     Fault('vars.text == "«\\d»"', "IL101", r"`\\`"),
     Fault("run.steps >= «1or» last.ok", "IL101", "blank"),
     Fault("run.steps >= «0x»10", "IL101", "decimal"),
+    Fault("run.steps >= «007»", "IL101", "`7`"),
     Fault("run.steps >= 5 and«\x00»", "IL101", "U+0000"),
     Fault("  vars.text ==\n  «Finished»", "IL113", "'\"Finished\"'"),
     # names

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.adapters import scripted
+from interlock.adapters.clock import SystemClock
 from interlock.adapters.scripted import (
     Scripted,
     ScriptedCall,
@@ -22,7 +23,6 @@ from interlock.adapters.scripted import (
     parse_replies,
     pieces,
 )
-from interlock.adapters.clock import SystemClock
 from interlock.core.errors import Category, ModelError, ScriptError
 from interlock.core.facts import ToolCall
 from interlock.run.ports import Clock, Model, ModelReply, ModelRequest

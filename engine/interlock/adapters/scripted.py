@@ -251,7 +251,8 @@ class _Reader:
         given = cast(Mapping[Any, Any], data)
         for name in given:
             if name not in known:
-                self._say(at, f"unknown field {_shown(name)}: {nearest(_shown(name), known)}")
+                hint = nearest(_shown(name).strip("`"), known)
+                self._say(at, f"unknown field {_shown(name)}: {hint}")
         for name in needed:
             if name not in given:
                 self._say(at, f"`{name}` is missing")

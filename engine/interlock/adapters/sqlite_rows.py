@@ -104,7 +104,7 @@ _MARKS = ", ".join("?" * len(RunRow._fields))
 
 def create(db: Connection, row: RunRow) -> None:
     """A new run. `RunError` when the id is taken."""
-    sql = f"INSERT OR IGNORE INTO run ({_COLUMNS}) VALUES ({_MARKS})"  # noqa: S608
+    sql = f"INSERT INTO run ({_COLUMNS}) VALUES ({_MARKS}) ON CONFLICT (run_id) DO NOTHING"  # noqa: S608
     if db.execute(sql, row).rowcount == 0:
         raise RunError(f"there is a run `{row.run_id}` already", hint="choose another run id")
 
@@ -237,7 +237,9 @@ def _refuse(db: Connection, given: Append) -> int:
 
 def _keep_payloads(db: Connection, run_id: str, seq: int, blobs: Mapping[str, str]) -> None:
     for key, text in blobs.items():
-        db.execute("INSERT OR IGNORE INTO blob VALUES (?, ?, 0)", (key, _stored(text)))
+        db.execute(
+            "INSERT INTO blob VALUES (?, ?, 0) ON CONFLICT (hash) DO NOTHING", (key, _stored(text))
+        )
         db.execute("INSERT INTO event_blob VALUES (?, ?, ?)", (run_id, seq, key))
 
 
@@ -292,8 +294,8 @@ def fork(db: Connection, run_id: str, record_seq: int, new: RunRow) -> int:
 def send(db: Connection, run_id: str, letter: Letter, data: str) -> bool:
     """Put a letter into the inbox. False when that id is there already."""
     sent = db.execute(
-        "INSERT OR IGNORE INTO inbox (run_id, msg_id, at, data) "
-        "SELECT run_id, ?, ?, ? FROM run WHERE run_id = ?",
+        "INSERT INTO inbox (run_id, msg_id, at, data) SELECT run_id, ?, ?, ? FROM run "
+        "WHERE run_id = ? ON CONFLICT (run_id, msg_id) DO NOTHING",
         (letter.msg_id, letter.at, _stored(data), run_id),
     )
     if sent.rowcount == 0:

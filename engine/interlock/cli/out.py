@@ -15,10 +15,11 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Mapping
 from typing import Any, TextIO
 
 import click
+
+from interlock.core.plain import plain as as_data
 
 WIDEST = 100
 """Columns that a table takes at most."""
@@ -103,8 +104,4 @@ def say(text: str = "", colour: str = "") -> None:
 def as_json(data: Any, *, indent: int | None = 2) -> str:
     """Data as JSON, in ASCII where stdout has nothing else."""
     ascii_only = not speaks_unicode(sys.stdout)
-    return json.dumps(data, ensure_ascii=ascii_only, indent=indent, default=_plain_data)
-
-
-def _plain_data(value: Any) -> Any:
-    return dict(value) if isinstance(value, Mapping) else str(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    return json.dumps(as_data(data), ensure_ascii=ascii_only, indent=indent, default=str)

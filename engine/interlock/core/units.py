@@ -8,6 +8,7 @@ Source: design "language", sections 1 and 2; the wordings of labels are those of
 
 from __future__ import annotations
 
+import math
 import re
 
 _UNITS = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
@@ -39,7 +40,7 @@ def parse_number(text: str) -> int | None:
 
 
 def write_duration(seconds: float) -> str:
-    """The shortest exact text that `parse_duration` reads back, as files write it: ``1h30m``."""
+    """The shortest text that `parse_duration` reads back, to the millisecond: ``1h30m``."""
     if seconds == 0:
         return "0s"
     millis = round(seconds * 1000)
@@ -53,6 +54,8 @@ def write_duration(seconds: float) -> str:
 
 def say_duration(seconds: float) -> str:
     """A duration as labels say it: ``24 hours``, ``30 min``, ``60 s``, ``250 ms``."""
+    if seconds == math.inf:
+        return "for ever"
     if seconds >= 3 * 86_400 and seconds % 86_400 == 0:
         return f"{seconds / 86_400:.0f} days"
     if seconds >= 3_600 and seconds % 3_600 == 0:
@@ -67,9 +70,11 @@ def say_duration(seconds: float) -> str:
 
 def say_elapsed(seconds: float) -> str:
     """A measured time, short: ``3 h 12 min``, ``4 min 10 s``, ``12.3 s``, ``80 ms``."""
-    if seconds < 1:
+    if seconds == math.inf:
+        return "for ever"
+    if round(seconds * 1000) < 1000:
         return f"{seconds * 1000:.0f} ms"
-    if seconds < 60:
+    if round(seconds, 1) < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     if minutes < 60:
@@ -85,6 +90,8 @@ def say_fraction(value: float) -> str:
 
 def say_number(value: float) -> str:
     """A number with thousands separated: ``1,000,000``, ``0.25``."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
     if isinstance(value, int) or value == int(value):
         return f"{int(value):,}"
     return f"{value:,.6g}"

@@ -92,6 +92,7 @@ async def _call(action: ActionSpec, context: Context, args: dict[str, Any]) -> O
             f"{action.name} took too long: stopped{limit}",
             kind="timeout",
             timed_out=late,
+            unanswered=1 if "model" in action.uses else 0,
         )
     except ModelError as error:
         return Outcome.failed(error.category, error.message, kind=error.kind, unanswered=1)
@@ -99,11 +100,29 @@ async def _call(action: ActionSpec, context: Context, args: dict[str, Any]) -> O
         return Outcome(signals=(stop_signal(context, stop, context.state.name),))
     except RunError:
         raise
+    except BaseExceptionGroup as group:
+        return _of_group(group)
     except Exception as error:  # noqa: BLE001  an action may raise anything; it goes on the record
-        return Outcome.failed(Category.CRITICAL, f"{type(error).__name__}: {error}", kind="raised")
+        return _raised(error)
     if isinstance(done, (Outcome, Blocked)):
         return done
     return Outcome(result=done)
+
+
+def _of_group(group: BaseExceptionGroup[Any]) -> Outcome:
+    """Of several failures at once, what blames the caller or the journal comes out alone."""
+    blame: BaseException | None = group.subgroup(
+        lambda e: isinstance(e, RunError) or not isinstance(e, Exception)
+    )
+    while isinstance(blame, BaseExceptionGroup):
+        blame = blame.exceptions[0]  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    if blame is not None:
+        raise blame
+    return _raised(group)
+
+
+def _raised(error: BaseException) -> Outcome:
+    return Outcome.failed(Category.CRITICAL, f"{type(error).__name__}: {error}", kind="raised")
 
 
 def stop_signal(context: Context, stop: AgentStop, source: str) -> StopSignal:

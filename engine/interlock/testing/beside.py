@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import zip_longest
-from os.path import commonprefix
 
 WIDEST = 44
 """Characters of a column."""
@@ -36,7 +35,7 @@ def beside(expected: Sequence[str], got: Sequence[str]) -> list[str]:
 
 
 def _rows(expected: Sequence[str], got: Sequence[str]) -> Iterator[Row]:
-    same = len(commonprefix([list(expected), list(got)]))
+    same = _common(expected, got)
     start = max(0, same - _AROUND)
     if start:
         yield _skipped(start)
@@ -54,6 +53,12 @@ def _rows(expected: Sequence[str], got: Sequence[str]) -> Iterator[Row]:
         yield _skipped(rest)
 
 
+def _common(left: Sequence[str], right: Sequence[str]) -> int:
+    """How many items both begin with."""
+    pairs = enumerate(zip(left, right, strict=False))
+    return next((n for n, (a, b) in pairs if a != b), min(len(left), len(right)))
+
+
 def _skipped(count: int) -> Row:
     text = f"… {count} more"
     return (" ", text, text)
@@ -63,7 +68,7 @@ def _cut(left: str, right: str) -> tuple[str, str]:
     """Both lines, from shortly before they part when they are long."""
     start = 0
     if max(len(left), len(right)) > WIDEST:
-        start = max(0, len(commonprefix([left, right])) - WIDEST // 2)
+        start = max(0, _common(left, right) - WIDEST // 2)
     return _part(left, start), _part(right, start)
 
 

@@ -21,15 +21,14 @@ from typing import Any, NamedTuple, cast
 from interlock.core.codes import finding
 from interlock.core.errors import Finding, Place, nearest
 from interlock.core.plain import plain
-from interlock.core.types import BOOL, Type
+from interlock.core.types import ANY, BOOL, Type
 from interlock.language.expression import Expression, ExpressionFault, GuardFailed, Scope, parse
 from interlock.language.parts import coerce
 from interlock.language.reader import NULLABLE
 from interlock.language.spec import MachineSpec
-from interlock.machine.saying import say_value
 from interlock.machine.ways import ENGINE_ENDS
 from interlock.run.result import Result
-from interlock.testing.beside import beside
+from interlock.testing.beside import WIDEST, beside
 from interlock.testing.scenario_file import Scenario
 
 _COMPARISON = re.compile(r"(?:>=|<=|==|!=|>|<|is (?:not )?None$|(?:not )?in \[)")
@@ -66,7 +65,7 @@ class FactCheck(NamedTuple):
         try:
             got = as_data(self.fact.value(result.facts), self.fact.type)
         except GuardFailed as error:
-            return Difference(self.name, self.place, [self._wanted()], [str(error.cause)])
+            return Difference(self.name, self.place, self._wanted(), [str(error.cause)])
         if self.guard is None:
             met = same(self.value, got)
         else:
@@ -76,12 +75,12 @@ class FactCheck(NamedTuple):
                 met = False
         if met:
             return None
-        return Difference(self.name, self.place, [self._wanted()], [_shown(got, self.fact.type)])
+        return Difference(self.name, self.place, self._wanted(), _shown(got, self.fact.type))
 
-    def _wanted(self) -> str:
+    def _wanted(self) -> list[str]:
         if self.guard is None:
             return _shown(self.value, self.fact.type)
-        return self.guard.text.removeprefix(self.name).strip()
+        return [self.guard.text.removeprefix(self.name).strip()]
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,7 @@ class Expectation:
         reason = None if result.reason is None else str(result.reason)
         for name, got in (("reason", reason), ("kind", result.kind)):
             if name in wanted and wanted[name] != got:
-                yield self._difference(name, [str(wanted[name])], [str(got)])
+                yield self._difference(name, [wanted[name] or "none"], [got or "none"])
         if "path" in wanted and tuple(wanted["path"]) != result.path:
             yield self._difference("path", wanted["path"], result.path)
         for check in self.facts:
@@ -128,7 +127,8 @@ def expectation(scenario: Scenario, spec: MachineSpec) -> tuple[Expectation, lis
             said = f"machine `{spec.name}` has no state `{name}`"
             findings.append(finding("IL301", said, document.at(path), hint=hint, at="expect.path"))
     checks: list[FactCheck] = []
-    for name, value in (wanted.get("facts") or {}).items():
+    facts: Mapping[str, Any] = wanted.get("facts") or {}
+    for name, value in facts.items():
         found = _fact(scenario, spec, name, value)
         if isinstance(found, FactCheck):
             checks.append(found)
@@ -154,7 +154,7 @@ def _fact(scenario: Scenario, spec: MachineSpec, name: str, value: Any) -> FactC
         return _fault(scenario, name, fault)
     fits, made = (True, value) if fact.type.kind == "any" else coerce(fact.type, value)
     if not fits:
-        said = f"`{name}` is {fact.type}: `{_one_line(value)}` is none"
+        said = f"`{name}` is {fact.type}: `{_shown(value, ANY)[0]}` is none"
         hint = 'a comparison is written `">= 3"`, a duration `30s`, a share `95%`'
         return finding("IL104", said, place, hint=hint, at=".".join(path))
     return FactCheck(name, place, fact, None, plain(made))
@@ -200,12 +200,13 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _shown(value: Any, type: Type) -> str:
-    return _one_line(value) if isinstance(value, (str, list, dict)) else say_value(value, type)
-
-
-def _one_line(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)
+def _shown(value: Any, type: Type) -> list[str]:
+    """A fact's value: as exact as it is compared, durations and shares with their unit."""
+    if isinstance(value, float) and type.kind in ("duration", "fraction"):
+        exact = f"{value:.12g} s" if type.kind == "duration" else f"{value * 100:.12g}%"
+        return [exact]
+    line = json.dumps(value, ensure_ascii=False, default=str)
+    return [line] if isinstance(value, str) or len(line) <= WIDEST else _lines(value)
 
 
 def _lines(value: Any) -> list[str]:

@@ -21,10 +21,10 @@ Source:       design "language", section 10
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, cast
 
 from pydantic import BaseModel, Field, JsonValue, Strict, ValidationError
 
@@ -66,12 +66,12 @@ class ScenarioShape(Shape):
 
     machine: Text
     task: Text = ""
-    replies: JsonValue = None
-    events: list[EventShape] = []
-    tools: dict[str, list[JsonValue]] = {}
+    replies: list[JsonValue] | None = None
+    events: list[EventShape] | None = None
+    tools: dict[str, list[JsonValue]] | None = None
     clock: Literal["simulated"] = "simulated"
-    limits: dict[str, JsonValue] = {}
-    vars: dict[str, JsonValue] = {}
+    limits: dict[str, JsonValue] | None = None
+    vars: dict[str, JsonValue] | None = None
     expect: ExpectShape
 
 
@@ -127,7 +127,8 @@ def scenario_of(document: Document, *, name: str, folder: Path | None) -> Scenar
     if isinstance(document.data, dict):
         findings += _of_replies(document)
     if shape is not None:
-        findings += [f for n, e in enumerate(shape.events) if (f := _of_event(document, n, e))]
+        for number, event in enumerate(shape.events or ()):
+            findings += _of_event(document, number, event)
         if not shape.expect.model_fields_set:
             hint = "one of `reason`, `kind`, `path`, `facts`, `output`"
             at = document.key(("expect",))
@@ -137,9 +138,8 @@ def scenario_of(document: Document, *, name: str, folder: Path | None) -> Scenar
     expected = shape.expect.model_fields_set
     return Scenario(
         name, shape.machine, document, folder, shape.task,
-        tuple(shape.replies) if isinstance(shape.replies, list) else (),
-        tuple(_event(n, e) for n, e in enumerate(shape.events)),
-        {n: tuple(r) for n, r in shape.tools.items()}, shape.limits, shape.vars,
+        tuple(shape.replies or ()), tuple(_event(n, e) for n, e in enumerate(shape.events or ())),
+        {n: tuple(r) for n, r in (shape.tools or {}).items()}, shape.limits or {}, shape.vars or {},
         {n: getattr(shape.expect, n) for n in ExpectShape.model_fields if n in expected},
     )  # fmt: skip
 
@@ -183,7 +183,9 @@ def _fault(document: Document, kind: str, path: At, message: str, context: Any) 
         said = f"`{where}` is {' or '.join(f'`{w}`' for w in words)}"
         return finding("IL208", said, document.at(path), at=where)
     wanted = _KINDS.get(kind)
-    said = f"`{where}` takes {wanted}" if wanted else f"`{where}`: {message[:1].lower()}{message[1:]}"
+    said = (
+        f"`{where}` takes {wanted}" if wanted else f"`{where}`: {message[:1].lower()}{message[1:]}"
+    )
     return finding("IL203", said, document.at(path), at=where)
 
 
@@ -197,31 +199,32 @@ def _model(path: At) -> type[BaseModel]:
 _REPLY = re.compile(r"(replies(?:\.\w+)*): (.*)", re.DOTALL)
 
 
-def _of_replies(document: Document) -> list[Finding]:
+def _of_replies(document: Document) -> Iterator[Finding]:
     """What is wrong with the replies, with the place of each fault."""
-    out: list[Finding] = []
-    for problem in parse_replies(document.data.get("replies", []))[1]:
+    replies = cast(dict[str, Any], document.data).get("replies")
+    for problem in parse_replies(replies)[1] if isinstance(replies, list) else ():
         match = _REPLY.match(problem)
         assert match is not None, problem  # every problem of a script says first where it is
         path: At = tuple(int(p) if p.isdecimal() else p for p in match[1].split("."))
-        out.append(finding("IL606", match[2], document.at(path), at=match[1]))
-    return out
+        yield finding("IL606", match[2], document.at(path), at=match[1])
 
 
-def _of_event(document: Document, number: int, event: EventShape) -> Finding | None:
+def _of_event(document: Document, number: int, event: EventShape) -> Iterator[Finding]:
     path: At = ("events", number)
-    kinds = [k for k in EVENT_KINDS if getattr(event, k) is not None]
+    kinds = _kinds(event)
     if len(kinds) != 1:
         said = "an event has one of `send`, `cancel`, `pause`, `resume`"
         hint = "`{after: 4, send: fix, data: {...}}`, `{after: 2, cancel: user_requested}`"
-        return finding("IL207", said, document.at(path), hint=hint, at=f"events.{number}")
-    if event.data is not None and event.send is None:
+        yield finding("IL207", said, document.at(path), hint=hint, at=f"events.{number}")
+    elif event.data is not None and event.send is None:
         said = f"`data` goes with `send`, not with `{kinds[0]}`"
-        return finding("IL207", said, document.key((*path, "data")), at=f"events.{number}.data")
-    return None
+        yield finding("IL207", said, document.key((*path, "data")), at=f"events.{number}.data")
+
+
+def _kinds(event: EventShape) -> list[EventKind]:
+    return [k for k in EVENT_KINDS if getattr(event, k) is not None]
 
 
 def _event(number: int, event: EventShape) -> OutsideEvent:
-    kind = next(k for k in EVENT_KINDS if getattr(event, k) is not None)
     word = event.send or event.cancel or ""
-    return OutsideEvent(number, event.after, kind, word, event.data or EMPTY)
+    return OutsideEvent(number, event.after, _kinds(event)[0], word, event.data or EMPTY)

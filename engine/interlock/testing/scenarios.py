@@ -35,7 +35,12 @@ from interlock.testing.expecting import Expectation
 from interlock.testing.outside import play
 from interlock.testing.report import ScenarioFailed, ScenarioReport
 from interlock.testing.scenario_check import checked
-from interlock.testing.scenario_file import Scenario, read_scenario, scenario_of
+from interlock.testing.scenario_file import (
+    OutsideEvent,
+    Scenario,
+    read_scenario,
+    scenario_of,
+)
 from interlock.testing.scripted_tools import ScriptedTool
 
 SUFFIX = ".scenario.yaml"
@@ -185,19 +190,22 @@ def _drive(stage: _Stage, run: Run) -> Iterator[str]:
     try:
         for event in play(run, made.events):
             place = made.place("events", event.number)
-            yield f"`{event}` never came  ({place})\n  {_why_not(run, event.after)}"
+            yield f"`{event}` never came  ({place})\n  {_why_not(run, event)}"
     except RunError as error:
+        spent = [t.name for t in stage.tools if t.asked > len(t.results)]
         key = "replies" if isinstance(error, ScriptError) else "events"
-        step = run.facts.run.steps + 1
-        yield f"step {step} at `{run.state}`  ({made.place(key)})\n  {error}"
+        place = made.place("tools", *spent[:1]) if spent else made.place(key)
+        yield f"step {run.facts.run.steps + 1} at `{run.state}`  ({place})\n  {error}"
 
 
-def _why_not(run: Run, after: int) -> str:
+def _why_not(run: Run, event: OutsideEvent) -> str:
     steps = run.facts.run.steps
     stands = f"the run {'ended' if run.ended else 'rests'} at `{run.state}` after {steps} steps"
-    if steps < after:
-        return f"{stands}; it was to come after {after}"
-    return f"{stands}, and was never at a wait then" if run.ended else stands
+    if event.kind == "resume":
+        return f"{stands}, and was not paused"
+    if steps < event.after:
+        return f"{stands}; it was to come after {event.after}"
+    return f"{stands}, and did not wait then"
 
 
 def _left_over(stage: _Stage, run: Run) -> Iterator[str]:

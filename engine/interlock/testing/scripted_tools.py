@@ -47,11 +47,11 @@ class ScriptedTool:
 
 
 def _given(result: Any) -> Any:
-    if isinstance(result, Mapping):
-        told = cast(Mapping[str, Any], result)
-        if told.keys() == {"error"}:
+    told = cast(Mapping[str, Any], result) if isinstance(result, Mapping) else {}
+    if told:
+        if set(told) == {"error"}:
             return ToolResult(f"error: {told['error']}", ok=False)
-        if "stop" in told and told.keys() <= {"stop", "reason"}:
+        if "stop" in told and set(told) <= {"stop", "reason"}:
             raise AgentStop(str(told["stop"]), reason=str(told.get("reason", "stop_requested")))
     return result
 
@@ -62,5 +62,5 @@ def _any_arguments(text: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ValueError(f"the arguments are no JSON: {error}") from None
     if not isinstance(read, dict):
-        raise ValueError("the arguments are no JSON object")
+        raise ValueError("the arguments are no JSON object")  # noqa: TRY004  goes to the model
     return cast(dict[str, Any], read)

@@ -228,6 +228,11 @@ _SLIPS = (
         "an expression is not a template",
         "write the name of the fact alone",
     ),
+    _slip(
+        r"(?<![\w.])0[\d_]*[1-9]\d*",
+        "a number does not begin with 0",
+        lambda m: f"write `{int(m[0].replace('_', ''))}`",
+    ),
     _slip(r"\?", "`? :` is not an operator here", "write `x if condition else y`"),
     _slip(
         rf"\.({_KEYWORDS})(?!\w)",
@@ -256,4 +261,4 @@ def _explain(error: SyntaxError, source: Source) -> ExpressionFault:
     start = min(max(0, (error.offset or 1) - 1), len(body) - 1)
     end = (error.end_offset or 0) - 1 if error.end_lineno == error.lineno else 0
     message = (error.msg or "invalid syntax").removesuffix(". Perhaps you forgot a comma?")
-    return source.at("IL101", f"cannot be read: {message}", start, end - start)
+    return source.at("IL101", f"cannot be read: {message}", start, min(end, len(body)) - start)

@@ -1,0 +1,129 @@
+"""The live view: where a run is, what it has used, what was decided, what the model says.
+
+Drawn by rich on stderr, in place; it goes when the run rests. Only door to rich.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.live import Live as RichLive
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from interlock.cli import out, words
+from interlock.core.units import say_elapsed
+from interlock.run.events import Delta, Event, Recorded, Started
+
+if TYPE_CHECKING:
+    from interlock.api import Run
+
+TAIL = 600
+"""Characters of the streamed text that are kept."""
+LINES = 4
+"""Lines of it that are shown."""
+BARS = 6
+"""Budgets that are shown: the fullest."""
+
+
+class Live:
+    """The view of one run. It paints itself eight times a second, in a thread of rich's."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._chart = run.machine.chart
+        self._console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+        self._live: RichLive | None = None
+        self._doing = ""
+        self._last = ""
+        self._text = ""
+        self._since = time.monotonic()
+        self.notice = "Ctrl-C stops before the next action"
+
+    def open(self) -> None:
+        """Show the view."""
+        self._since = time.monotonic()
+        self._live = RichLive(
+            self, console=self._console, refresh_per_second=8, transient=True,
+            vertical_overflow="crop",
+        )  # fmt: skip
+        self._live.start()
+
+    def close(self) -> None:
+        """Take the view away."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def see(self, event: Event) -> None:
+        """Take in what has happened."""
+        match event:
+            case Started():
+                self._doing = f"step {event.step}: {event.action}"
+                self._text = ""
+            case Delta():
+                self._text = (self._text + event.text)[-TAIL:]
+            case Recorded():
+                record = event.record
+                path = " → ".join([record.state, *event.decision.path])
+                why = words.because(self._chart, record)
+                self._last = f"{path}  because {why}" if why else path
+                self._doing = ""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        run, facts = self._run, self._run.facts
+        elapsed = say_elapsed(facts.run.elapsed + self._since_record())
+        title = Text(f" {run.machine.name} · {run.id} ", style="bold")
+        parts = [self._where(), self._bars(facts)]
+        if self._last:
+            parts.append(Text(f"last   {out.plain(self._last)}", style="dim"))
+        if lines := self._said(options.max_width - 4):
+            parts.append(Text("\n".join(lines), style="italic"))
+        yield Panel(
+            Group(*parts), title=title, title_align="left", width=min(out.WIDEST, options.max_width),
+            subtitle=Text(f" {self.notice} ", style="dim"), subtitle_align="left",
+            border_style=_BORDER.get(run.status, "cyan"),
+        )  # fmt: skip
+        del elapsed
+
+    def _since_record(self) -> float:
+        marks = self._run.facts.marks
+        now = self._run.session.ports.clock.now()
+        return max(0.0, now - marks.now) if marks.now and self._run.status != "idle" else 0.0
+
+    def _where(self) -> Table:
+        grid = Table.grid(expand=True)
+        grid.add_column(ratio=1, no_wrap=True)
+        grid.add_column(justify="right", no_wrap=True)
+        run = self._run
+        elapsed = say_elapsed(run.facts.run.elapsed + self._since_record())
+        left = Text.assemble((run.state, "bold"), "  ", (run.status, "dim"), "  ", self._doing)
+        grid.add_row(left, Text(elapsed))
+        return grid
+
+    def _bars(self, facts: object) -> Table:
+        grid = Table.grid(padding=(0, 2))
+        grid.add_column(no_wrap=True)
+        grid.add_column(no_wrap=True)
+        grid.add_column(no_wrap=True)
+        found = words.budgets(self._chart, self._run.facts)
+        fullest = sorted(found, key=lambda b: b.share, reverse=True)[:BARS]
+        for budget in (b for b in found if b in fullest):
+            grid.add_row(budget.fact, Text(_drawn(budget.bar, self._console), style=budget.colour), budget.said)
+        return grid
+
+    def _said(self, width: int) -> list[str]:
+        lines: list[str] = []
+        for line in out.plain(self._text).rstrip().split("\n"):
+            lines += [line[n : n + width] for n in range(0, len(line), width)] or [""]
+        return [line for line in lines if line.strip()][-LINES:]
+
+
+_BORDER = {"running": "cyan", "debugging": "yellow", "paused": "magenta", "error": "red"}
+
+
+def _drawn(bar: str, console: Console) -> str:
+    return bar if not console.options.ascii_only else bar.replace("█", "#").replace("░", ".")
