@@ -77,7 +77,10 @@ def states(draw: st.DrawFn, name: str, names: list[str], acting: list[str]) -> D
         if draw(st.integers(0, 3)) == 0:
             out["failed"] = draw(st.sampled_from(["next", *onward]))
         if draw(st.integers(0, 3)) == 0:
-            out["retry"] = {"times": draw(st.integers(1, 3)), "base": draw(st.sampled_from(["0s", "2s"]))}
+            out["retry"] = {
+                "times": draw(st.integers(1, 3)),
+                "base": draw(st.sampled_from(["0s", "2s"])),
+            }
     else:
         job = draw(st.sampled_from(["pass", "decide", "cases", "wait", "next"]))
         if job == "pass":

@@ -65,7 +65,7 @@ def drive(chart: Chart, what: list[Any], moves: list[float]) -> Steps:
 def _input(chart: Chart, position: Position, happening: Any, at: float) -> Input | None:
     match happening:
         case "start" | "pause" | "resume":
-            return Input(cast(Any, happening), at=at, started=at)
+            return Input(happening, at=at, started=at)
         case "cancel":
             return Input("stop", "user_requested", at=at, started=at)
         case "edit":
@@ -142,7 +142,9 @@ def test_a_position_is_plain_data(data: Any, what: list[Any], moves: list[float]
     for _, _, after, _ in drive(chart, what, moves)[-3:]:
         written = json.loads(json.dumps(after.to_dict(), default=dict))
         again = Position.from_dict(written, chart.spec.reasons)
-        assert json.dumps(again.to_dict(), default=dict) == json.dumps(after.to_dict(), default=dict)
+        assert json.dumps(again.to_dict(), default=dict) == json.dumps(
+            after.to_dict(), default=dict
+        )
         assert pickle.loads(pickle.dumps(after)) == after  # noqa: S301  our own data
 
 

@@ -323,3 +323,13 @@ def test_where_all_looks_alike_no_more_is_said_than_was_changed(
     if other.arrows:
         moved = replace(other, arrows=(*other.arrows[1:], arrow))
         assert len(differences(chart, moved)) <= 2
+
+
+@given(st.data(), alike_charts())
+def test_where_all_looks_alike_a_new_label_is_exactly_that(
+    data: st.DataObject, chart: Flowchart
+) -> None:
+    other = data.draw(shuffled(chart))
+    renamed = replace(other.boxes[0], label=other.boxes[0].label * 2)
+    (found,) = differences(chart, replace(other, boxes=(renamed, *other.boxes[1:])))
+    assert str(found) == f'label of {renamed.id}: "{renamed.label[0]}" became "{renamed.label}"'

@@ -875,7 +875,10 @@ def test_two_of_a_name_are_both_named() -> None:
 
 def test_pydantic_is_imported_for_tools_only() -> None:
     code = (
-        "import sys\n"
+        "import sys, types, interlock\n"
+        "actions = types.ModuleType('interlock.actions')\n"  # the package itself loads them all
+        "actions.__path__ = [interlock.__path__[0] + '/actions']\n"
+        "sys.modules[actions.__name__] = actions\n"
         "from interlock.actions.declare import action, guard, specs_of, tool\n"
         "def act(ctx, text: str): ...\n"
         "def judge(text: str) -> bool: ...\n"

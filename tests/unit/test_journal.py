@@ -64,7 +64,7 @@ def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
     if request.param == "memory":
         yield Desk(MemoryJournal(), by_hand)
         return
-    journal = SqliteJournal(tmp_path / "journal.db")
+    journal = SqliteJournal(tmp_path / "journal.db", redactor=None)
     if request.param == "sqlite":
         yield Desk(journal, by_hand)
     else:

@@ -86,8 +86,8 @@ def answer(called: str) -> dict[str, Any]:
 
 
 def tool(name: Any = "add", **more: Any) -> dict[str, Any]:
-    function = {"name": name, "parameters": {"type": "object", "properties": {}}, **more}
-    return {"type": "function", "function": function}
+    given: dict[str, Any] = {"name": name, "parameters": {"type": "object"}, **more}
+    return {"type": "function", "function": given}
 
 
 class Refused(NamedTuple):
@@ -498,7 +498,8 @@ def test_requests_are_answered_side_by_side() -> None:
     with LoopbackServer([{"text": text, "delay": 0.2} for text in texts]) as server:
         before = time.monotonic()
         with ThreadPoolExecutor(30) as pool:
-            came = list(pool.map(lambda _: post(server).body, texts))
+            asked = [pool.submit(post, server) for _ in texts]
+            came = [future.result().body for future in asked]
         assert time.monotonic() - before < 0.2 * 15
     assert sorted(c["choices"][0]["message"]["content"] for c in came) == sorted(texts)
     assert len({c["id"] for c in came}) == len(texts)

@@ -216,3 +216,11 @@ def test_charts_in_which_all_boxes_look_alike_are_compared_in_time(boxes: int, s
     assert len({box.id for box in turned.boxes}) == boxes
     assert differences(ring, turned) == ()
     assert len(differences(ring, replace(turned, arrows=turned.arrows[1:]))) == 1
+
+
+def test_boxes_that_nothing_tells_apart_are_not_tried_one_after_the_other() -> None:
+    boxes = tuple(Box(f"s{n}", "x") for n in range(30))
+    arrows = (Arrow("s3", "s5"), Arrow("s8", "s7"), Arrow("s7", "s9"), Arrow("s1", "s1"))
+    before = Flowchart(boxes=boxes, arrows=(*arrows, Arrow("s5", "s4")))
+    after = Flowchart(boxes=boxes[::-1], arrows=(*arrows, Arrow("s5", "s8")))
+    assert len(differences(before, after)) == 2

@@ -142,6 +142,15 @@ def test_a_document_is_drawn_whole_with_stable_ids(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+def test_ids_can_be_found_in_the_text_of_the_svg(engine: Engine) -> None:
+    chart = Flowchart(boxes=(Box("a", ' id="x&#45;y"'),), arrows=(Arrow("a", "a"),))
+    svg = render(to_dot(chart, prefix="p-"), "svg", engine=engine).decode()
+    for name in ("p-node-a", "p-edge-a-a-0", "p-chart"):
+        assert f' id="{name}"' in svg
+    assert words(group(ET.fromstring(svg), "p-node-a")) == ' id="x&#45;y"'  # noqa: S314 - ours
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_start_and_end_are_bold_where_browsers_look_for_it(engine: Engine) -> None:
     chart = Flowchart(boxes=(Box("a", "A", "pill", "start"), Box("b", "B")))
     svg = drawn(chart, engine)

@@ -83,7 +83,7 @@ ACTIONS = (
             ArgSpec("factor", "value", FLOAT, about="Each further wait is so many times longer; default 2."),
             ArgSpec("most", "duration", DURATION, about="The longest wait; default 5m."),
         ),
-        result=struct({"waited": FLOAT}, keyed=True), work=False, effect=Effect.PURE, suspends=False,
+        result=struct({"waited": FLOAT}, keyed=True), work=False, effect=Effect.PURE, suspends=False, may_wait=True,
         changes=frozenset({"errors.consecutive", "errors.retries"}),
         about="Waits base · factor^retries, then clears `errors.consecutive` and adds one to `errors.retries`.",
     ),

@@ -11,18 +11,23 @@ are as they were before it. They are lost only when their checkpoint cannot be r
 code runs with none, and the result says so.
 
 A checkpoint is checked for damage, not for who made it. Whoever can write the journal can forge
-one: that code would still be in the worker, under the tighter of both sets of limits.
+one; its code would still be in the worker, under the tighter of both sets of limits.
 
-Belongs here: the only door to `pydantic_monty`, which needs an asyncio event loop.
+Belongs here: the only door to `pydantic_monty`, which is imported when a sandbox is made.
 Source: 001 "Code Execution"; design "traps", "pydantic-monty".
 """
 
 from __future__ import annotations
 
+import asyncio
+import atexit
 import hashlib
 import os
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+import signal
+import threading
+from collections.abc import AsyncGenerator, Generator
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
 import anyio
@@ -34,10 +39,11 @@ from interlock.core.units import say_duration
 from interlock.run.ports import SandboxResult
 
 if TYPE_CHECKING:
-    from pydantic_monty import AsyncMonty, AsyncMontySession, MontyError, OSPolicy, ResourceLimits
+    from pydantic_monty import Monty, MontyError, MontySession, OSPolicy, ResourceLimits
 
-LONGEST = 600.0
-"""Seconds that a turn may take at most, whatever its caller allows."""
+LONGEST = 300.0
+"""Seconds that a turn may take at most, whatever its caller allows. A worker whose host was
+killed lives on for no longer."""
 SETTLE = 10.0
 """Seconds more for a worker to start, to load a checkpoint, to write one and to end."""
 CODE = 1_000_000
@@ -63,7 +69,7 @@ _slots: RunVar[anyio.CapacityLimiter] = RunVar("interlock.monty.slots")
 
 
 class MontySandbox:
-    """Runs code in Monty.
+    """Runs code in Monty. Needs an asyncio event loop, and none for as long as code runs.
 
     `timeout`, in seconds of wall clock, is for turns whose caller names none; it does not count
     the wait for a free core. `memory` is in bytes, for all variables of a session, and for what
@@ -106,37 +112,11 @@ class MontySandbox:
             error = f"the code is {len(code):,} characters long; at most {CODE:,} are run"
             return SandboxResult(ok=False, error=error)
         seconds = min(self._timeout if timeout is None else timeout, LONGEST)
+        if seconds <= 0:
+            return SandboxResult(ok=False, error=f"TimeoutError: no time is left. {AS_BEFORE}")
+        turn = _Turn(self.limits, code, session, seconds)
         async with _slot():
-            with anyio.move_on_after(seconds + SETTLE):
-                return await self._turn(code, session, seconds)
-        # Neither Monty nor its pool kept its time: as in the fork of a process that used them.
-        return SandboxResult(ok=False, error=f"the sandbox did not answer. {AS_BEFORE}")
-
-    async def _turn(self, code: str, session: bytes | None, seconds: float) -> SandboxResult:
-        payload = None if session is None else unsealed(session)
-        async with _started(_pool()) as pool:
-            if payload is not None:
-                async with pool.checkout(limits=self.limits, os_policy=POLICY) as worker:
-                    if await _loads(worker, payload):
-                        return await _feed(worker, code, seconds)
-            async with pool.checkout(limits=self.limits, os_policy=POLICY) as worker:
-                done = await _feed(worker, code, seconds)
-        if session is None:
-            return done
-        return done._replace(session_lost=True, stderr=LOST + done.stderr)
-
-
-def _pool() -> AsyncMonty:
-    from pydantic_monty import AsyncMonty  # noqa: PLC0415 - an extra, and 50 ms
-
-    return AsyncMonty(
-        min_processes=1,
-        max_processes=2,  # a second one after a checkpoint that could not be read
-        checkout_timeout=SETTLE,
-        request_timeout=LONGEST + SETTLE,
-        feed_duration_limit_grace=1.0,
-        turn_duration_limit_grace=1.0,
-    )
+            return await _answer(turn)
 
 
 @asynccontextmanager
@@ -151,49 +131,150 @@ async def _slot() -> AsyncGenerator[None]:
         yield
 
 
-@asynccontextmanager
-async def _started(pool: AsyncMonty) -> AsyncGenerator[AsyncMonty]:
+async def _answer(turn: _Turn) -> SandboxResult:
+    """What the turn gives. One that is cancelled, or does not answer, is stopped and left."""
+    turn.start()
+    answer = asyncio.wrap_future(turn.answer)
     try:
-        await pool.__aenter__()
-    except (RuntimeError, OSError) as error:
-        raise SetupError(f"the sandbox does not start: {error}", hint=INSTALL) from error
-    try:
-        yield pool
+        await asyncio.wait([answer], timeout=turn.seconds + SETTLE)
     finally:
-        await pool.__aexit__(None, None, None)
+        if not answer.done():
+            turn.stop()
+            with anyio.move_on_after(SETTLE, shield=True):
+                await asyncio.wait([answer])
+    if answer.done():
+        return answer.result()
+    # Nobody kept their time: as in the fork of a process that had used Monty before.
+    return SandboxResult(ok=False, error=f"the sandbox did not answer. {AS_BEFORE}")
 
 
-async def _loads(worker: AsyncMontySession, payload: bytes) -> bool:
+class _Turn:
+    """One turn, in a thread: Monty's own event loop aborts interpreters that end soon after."""
+
+    def __init__(
+        self, limits: ResourceLimits, code: str, session: bytes | None, seconds: float
+    ) -> None:
+        self.answer: Future[SandboxResult] = Future()
+        self.seconds = seconds
+        self._limits = limits
+        self._code = code
+        self._session = session
+        self._lock = threading.Lock()
+        self._worker: int | None = None
+        """The process to end, as long as it is ours."""
+        self._stopped = False
+        self._thread = threading.Thread(target=self._run, name="interlock sandbox", daemon=True)
+
+    def start(self) -> None:
+        """Begin. The answer comes by itself."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the worker in whatever it does, now or as soon as there is one."""
+        with self._lock:
+            self._stopped = True
+            if self._worker is not None:
+                os.kill(self._worker, signal.SIGKILL)
+
+    def _run(self) -> None:
+        try:
+            self.answer.set_result(self._result())
+        except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+            self.answer.set_exception(error)
+
+    def _result(self) -> SandboxResult:
+        payload = None if self._session is None else unsealed(self._session)
+        with _pool() as pool:
+            if payload is not None:
+                with self._worker_of(pool) as worker:
+                    if _loads(worker, payload):
+                        return self._feed(worker)
+            with self._worker_of(pool) as worker:
+                done = self._feed(worker)
+        if self._session is None:
+            return done
+        return done._replace(session_lost=True, stderr=LOST + done.stderr)
+
+    @contextmanager
+    def _worker_of(self, pool: Monty) -> Generator[MontySession]:
+        checkout = pool.checkout(limits=self._limits, os_policy=POLICY)
+        try:
+            worker = checkout.__enter__()
+        except (RuntimeError, OSError) as error:
+            raise SetupError(f"the sandbox does not start: {error}", hint=INSTALL) from error
+        try:
+            yield worker
+        finally:
+            checkout.__exit__(None, None, None)
+
+    @contextmanager
+    def _watched(self, worker: MontySession) -> Generator[None]:
+        """While this lasts, the worker is ended when its time is over, or the process ends."""
+        with self._lock:
+            self._worker = worker.worker_pid
+        if self._stopped:
+            self.stop()
+        timer = threading.Timer(self.seconds, self.stop)
+        timer.daemon = True
+        timer.start()
+        atexit.register(self._leave)
+        try:
+            yield
+        finally:
+            atexit.unregister(self._leave)
+            timer.cancel()
+            with self._lock:
+                self._worker = None
+
+    def _leave(self) -> None:
+        """When the process ends: a thread that came back any later would abort it."""
+        self.stop()
+        self._thread.join(SETTLE)
+
+    def _feed(self, worker: MontySession) -> SandboxResult:
+        """Run the code and write down its variables."""
+        from pydantic_monty import MontyError  # noqa: PLC0415
+
+        printed, value, faults, cut = Printed(), None, list[str](), False
+        with self._watched(worker):
+            try:
+                value = as_json(worker.feed_run(self._code, print_callback=printed.write))
+            except MontyError as raised:
+                faults, cut = [_told(raised)], _is_cut(raised)
+        if self._stopped:
+            after = say_duration(self.seconds)
+            faults, cut = [f"TimeoutError: the code was stopped after {after}"], True
+        checkpoint = None if cut else _checkpoint(worker)
+        if not cut and checkpoint is None:
+            faults.append(f"MemoryError: its variables take over {CHECKPOINT:,} bytes to keep")
+        if checkpoint is None:
+            faults.append(AS_BEFORE)
+        stdout, stderr = printed.text("stdout"), printed.text("stderr")
+        return SandboxResult(not faults, value, stdout, stderr, "\n".join(faults), checkpoint)
+
+
+def _pool() -> Monty:
+    from pydantic_monty import Monty  # noqa: PLC0415 - an extra, and 50 ms
+
+    return Monty(
+        min_processes=0,
+        max_processes=2,  # a second one after a checkpoint that could not be read
+        checkout_timeout=SETTLE,
+        request_timeout=LONGEST + SETTLE,
+        feed_duration_limit_grace=1.0,
+        turn_duration_limit_grace=1.0,
+    )
+
+
+def _loads(worker: MontySession, payload: bytes) -> bool:
     """Whether the checkpoint could be read; else the worker is not to be used."""
     from pydantic_monty import MontyError  # noqa: PLC0415
 
     try:
-        await worker.load_session(payload)
+        worker.load_session(payload)
     except MontyError:
         return False
     return True
-
-
-async def _feed(worker: AsyncMontySession, code: str, seconds: float) -> SandboxResult:
-    """Run the code and write down its variables."""
-    from pydantic_monty import MontyError  # noqa: PLC0415
-
-    printed, value, faults, cut = Printed(), None, list[str](), True
-    with anyio.move_on_after(seconds):
-        try:
-            value = as_json(await worker.feed_run(code, print_callback=printed.write))
-            cut = False
-        except MontyError as raised:
-            faults, cut = [_told(raised)], _is_cut(raised)
-    if cut and not faults:
-        faults = [f"TimeoutError: the code was stopped after {say_duration(seconds)}"]
-    checkpoint = None if cut else await _checkpoint(worker)
-    if not cut and checkpoint is None:
-        faults.append(f"MemoryError: its variables take more than {CHECKPOINT:,} bytes to keep")
-    if checkpoint is None:
-        faults.append(AS_BEFORE)
-    stdout, stderr = printed.text("stdout"), printed.text("stderr")
-    return SandboxResult(not faults, value, stdout, stderr, "\n".join(faults), checkpoint)
 
 
 def _is_cut(raised: MontyError) -> bool:
@@ -217,12 +298,12 @@ def _told(raised: MontyError) -> str:
     return "\n".join(lines if len(lines) <= 40 else [*lines[:10], "  …", *lines[-29:]])
 
 
-async def _checkpoint(worker: AsyncMontySession) -> bytes | None:
+def _checkpoint(worker: MontySession) -> bytes | None:
     """The session's variables, sealed; None when they are too large to keep."""
     from pydantic_monty import MontyError  # noqa: PLC0415
 
     try:
-        payload = await worker.dump()
+        payload = worker.dump()
     except MontyError:
         return None
     return sealed(payload) if len(payload) <= CHECKPOINT else None

@@ -123,6 +123,11 @@ def open_database(
 
 
 def _make_room(path: Path) -> None:
+    """See that there is a folder for the file.
+
+    The file itself is not opened: to close it would take SQLite's locks on it away from every
+    other connection in this process.
+    """
     try:
         if path.is_dir():
             raise JournalError(

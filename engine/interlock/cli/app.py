@@ -36,7 +36,7 @@ SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
         Entry("machines", "machines", "List the machines that come with interlock."),
         Entry("check", "check", "Find every mistake of a machine file, before anything runs."),
         Entry("draw", "draw", "Draw a machine as a flowchart."),
-        Entry("test", "test", "Run scenarios: scripted runs with what is expected of them."),
+        Entry("test", "scenarios", "Run scenarios: scripted runs with what is expected of them."),
     )),
     ("Runs", (
         Entry("run", "run", "Run a machine, once or over a file of tasks."),
@@ -77,6 +77,10 @@ Completion of commands, machines, runs and states, for bash (zsh and fish alike)
 """
 
 
+class ReaderGone(Exception):
+    """Whoever read stdout does so no more, as `head` after its lines."""
+
+
 class App(click.Group):
     """The group of all commands; each is imported when it is asked for."""
 
@@ -103,6 +107,12 @@ class App(click.Group):
             with formatter.section(title):
                 formatter.write_dl([(e.name.ljust(longest), e.about) for e in entries])
 
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:  # click would make an exit code of its own of it
+            raise ReaderGone from error
+
     def main(self, args: Sequence[str] | None = None, *rest: Any, **more: Any) -> Any:
         """Run, say what is wrong, and leave with the exit code that the help names."""
         standalone = more.pop("standalone_mode", True)
@@ -123,7 +133,7 @@ def _guarded(work: Any) -> int:
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
-    except BrokenPipeError:
+    except (ReaderGone, BrokenPipeError):
         _forget_stdout()
         return PIPE
     except InterlockError as error:

@@ -5,7 +5,6 @@ Drawn by rich on stderr, in place; it goes when the run rests. Only door to rich
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from rich.console import Console, ConsoleOptions, Group, RenderResult
@@ -40,12 +39,10 @@ class Live:
         self._doing = ""
         self._last = ""
         self._text = ""
-        self._since = time.monotonic()
-        self.notice = "Ctrl-C stops before the next action"
+        self._notice = "Ctrl-C stops before the next action"
 
     def open(self) -> None:
         """Show the view."""
-        self._since = time.monotonic()
         self._live = RichLive(
             self, console=self._console, refresh_per_second=8, transient=True,
             vertical_overflow="crop",
@@ -57,6 +54,11 @@ class Live:
         if self._live is not None:
             self._live.stop()
             self._live = None
+
+    def notify(self, text: str) -> bool:
+        """Show a note in the frame."""
+        self._notice = text
+        return self._live is not None
 
     def see(self, event: Event) -> None:
         """Take in what has happened."""
@@ -74,20 +76,18 @@ class Live:
                 self._doing = ""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        run, facts = self._run, self._run.facts
-        elapsed = say_elapsed(facts.run.elapsed + self._since_record())
+        run = self._run
         title = Text(f" {run.machine.name} · {run.id} ", style="bold")
-        parts = [self._where(), self._bars(facts)]
+        parts = [self._where(), self._bars()]
         if self._last:
             parts.append(Text(f"last   {out.plain(self._last)}", style="dim"))
         if lines := self._said(options.max_width - 4):
             parts.append(Text("\n".join(lines), style="italic"))
         yield Panel(
             Group(*parts), title=title, title_align="left", width=min(out.WIDEST, options.max_width),
-            subtitle=Text(f" {self.notice} ", style="dim"), subtitle_align="left",
+            subtitle=Text(f" {self._notice} ", style="dim"), subtitle_align="left",
             border_style=_BORDER.get(run.status, "cyan"),
         )  # fmt: skip
-        del elapsed
 
     def _since_record(self) -> float:
         marks = self._run.facts.marks
@@ -104,7 +104,7 @@ class Live:
         grid.add_row(left, Text(elapsed))
         return grid
 
-    def _bars(self, facts: object) -> Table:
+    def _bars(self) -> Table:
         grid = Table.grid(padding=(0, 2))
         grid.add_column(no_wrap=True)
         grid.add_column(no_wrap=True)
@@ -112,7 +112,8 @@ class Live:
         found = words.budgets(self._chart, self._run.facts)
         fullest = sorted(found, key=lambda b: b.share, reverse=True)[:BARS]
         for budget in (b for b in found if b in fullest):
-            grid.add_row(budget.fact, Text(_drawn(budget.bar, self._console), style=budget.colour), budget.said)
+            bar = Text(_drawn(budget.bar, self._console), style=budget.colour)
+            grid.add_row(budget.fact, bar, budget.said)
         return grid
 
     def _said(self, width: int) -> list[str]:

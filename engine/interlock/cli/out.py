@@ -87,9 +87,9 @@ def width() -> int:
     return max(40, min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns))
 
 
-def result(text: str = "") -> None:
+def result(text: str = "", stream: TextIO | None = None) -> None:
     """A line of the result, on stdout. A reader that has gone raises `BrokenPipeError`."""
-    sys.stdout.write(text + "\n")
+    (stream or sys.stdout).write(text + "\n")
 
 
 def say(text: str = "", colour: str = "") -> None:
@@ -97,7 +97,7 @@ def say(text: str = "", colour: str = "") -> None:
     try:
         sys.stderr.write(style(text, colour, stream=sys.stderr) + "\n")
         sys.stderr.flush()
-    except (OSError, ValueError):
+    except (OSError, ValueError, RuntimeError):  # closed, or in the middle of another line
         return
 
 

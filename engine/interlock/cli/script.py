@@ -46,9 +46,9 @@ class Script:
             raise ScriptError(f"{self.file}: {error.message}", hint=error.hint) from None
 
     def check_used(self, run: Run) -> None:
-        """`ScriptError` when an ended run never asked for some of the replies."""
+        """`ScriptError` when a run that was not cut short never asked for some of the replies."""
         left = len(self.replies) - run.facts.usage.llm_calls - run.session.tally.failed_calls
-        if run.ended and left > 0:
+        if run.result.kind in ("natural", "error") and left > 0:
             were = "reply was" if left == 1 else "replies were"
             raise ScriptError(
                 f"{self.file}: {left} {were} never asked for",

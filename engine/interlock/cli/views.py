@@ -15,6 +15,7 @@ from interlock.run.events import Event, Recorded
 if TYPE_CHECKING:
     from interlock.api import Run
     from interlock.cli.options import How
+    from interlock.core.records import Record
 
 
 class View(Protocol):
@@ -32,6 +33,10 @@ class View(Protocol):
         """The run rests: the terminal belongs to others. May be called twice."""
         ...
 
+    def notify(self, text: str) -> bool:
+        """Show a note in the view. False when there is no place for it."""
+        ...
+
 
 class Quiet:
     """Nobody looks on."""
@@ -44,6 +49,10 @@ class Quiet:
 
     def close(self) -> None:
         """Nothing to end."""
+
+    def notify(self, text: str) -> bool:
+        """There is no place for a note."""
+        return False
 
 
 class Lines(Quiet):
@@ -63,10 +72,7 @@ class Lines(Quiet):
             out.say(out.plain(line + (f"  ({why})" if why else "")))
 
 
-def _said(record: Recorded | object) -> str:
-    from interlock.core.records import Record
-
-    assert isinstance(record, Record)
+def _said(record: Record) -> str:
     said = words.outcome_of(record)
     return said if record.kind == "step" else f"{record.kind} {said}".strip()
 
@@ -74,15 +80,29 @@ def _said(record: Recorded | object) -> str:
 class JsonLines(Quiet):
     """Every event as a line of JSON on stdout, for programs."""
 
+    def __init__(self) -> None:
+        self._stream = sys.stdout  # while a run goes on, what tools print goes to stderr
+
     def see(self, event: Event) -> None:
-        out.result(out.as_json(event.to_dict(), indent=None))
-        sys.stdout.flush()
+        out.result(out.as_json(event.to_dict(), indent=None), self._stream)
+        self._stream.flush()
+
+
+class Both(Quiet):
+    """Two views of one run."""
+
+    def __init__(self, *views: View) -> None:
+        self._views = views
+
+    def see(self, event: Event) -> None:
+        for view in self._views:
+            view.see(event)
 
 
 def view_for(run: Run, how: How) -> View:
     """The view that fits the options and the terminal."""
     if how.format == "jsonl":
-        return JsonLines()
+        return Both(JsonLines(), Lines(run)) if how.verbose else JsonLines()
     if how.verbose:
         return Lines(run)
     if out.is_terminal(sys.stderr):

@@ -84,6 +84,8 @@ class Task(NamedTuple):
 
 
 class RunFacts(NamedTuple):
+    """`run`: the run itself, its clock and its counters."""
+
     id: str = ""
     machine: str = ""
     agent: str = ""
@@ -102,6 +104,8 @@ class RunFacts(NamedTuple):
 
 
 class UsageFacts(NamedTuple):
+    """`usage`: calls, tokens, cost, and the size of the conversation."""
+
     llm_calls: int = 0
     tool_calls: int = 0
     calls: Mapping[str, int] = EMPTY
@@ -117,6 +121,8 @@ class UsageFacts(NamedTuple):
 
 
 class ErrorFacts(NamedTuple):
+    """`errors`: what failed, how often, and the newest failure."""
+
     total: int = 0
     consecutive: int = 0
     rate: float = 0.0
@@ -125,6 +131,8 @@ class ErrorFacts(NamedTuple):
 
 
 class ProgressFacts(NamedTuple):
+    """`progress`: whether the run gets anywhere."""
+
     stalled_steps: int = 0
     stalled_for: float = 0.0
     repeats: int = 0
@@ -136,6 +144,8 @@ class ProgressFacts(NamedTuple):
 
 
 class LastFacts(NamedTuple):
+    """`last`: the newest action, model reply and answer."""
+
     state: str = ""
     action: str = ""
     ok: bool = True
@@ -149,6 +159,8 @@ class LastFacts(NamedTuple):
 
 
 class QueueFacts(NamedTuple):
+    """`queue`: the tasks."""
+
     size: int = 0
     done: int = 0
     failed: int = 0
@@ -157,7 +169,9 @@ class QueueFacts(NamedTuple):
 
 
 class SignalFacts(NamedTuple):
-    count: int = 0
+    """`signals`: what asks the run to stop."""
+
+    count: int = 0  # pyright: ignore[reportIncompatibleMethodOverride]  the fact's public name
     top: str | None = None
     reasons: tuple[str, ...] = ()
     status: str = "completed"

@@ -57,7 +57,11 @@ def fold(
         _, _, _, progress, _, queue, _, memory, _, vars_, _ = assign(facts, changed)
     if outcome.queue is not None:
         queue, moved = _queued(queue, outcome.queue), True
-    if outcome.reply is not None or outcome.spent is not NOTHING_SPENT or messages != usage.messages or outcome.rewrite:
+    if (
+        outcome.spent is not NOTHING_SPENT or messages != usage.messages
+        or outcome.rewrite is not None or outcome.context_tokens is not None
+        or outcome.prunable is not None
+    ):  # fmt: skip
         usage = _used(usage, outcome, messages)
     failed = not outcome.ok
     if failed or outcome.tool_errors or outcome.forgiven or (work and errors.consecutive):
@@ -134,7 +138,8 @@ def _used(usage: UsageFacts, outcome: Outcome, messages: int) -> UsageFacts:
     window = usage.context_window
     prunable = outcome.prunable
     if prunable is None:
-        prunable = messages > 2 if outcome.messages or outcome.rewrite else usage.prunable
+        changed = bool(outcome.messages) or outcome.rewrite is not None
+        prunable = messages > 2 if changed else usage.prunable
     prompt = usage.prompt_tokens + spent.prompt_tokens
     completion = usage.completion_tokens + spent.completion_tokens
     return UsageFacts(

@@ -7,10 +7,11 @@ finished: the run pauses and the same action is called again when it is due.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, cast
 
 from interlock.core.facts import EMPTY, Failure, Task, ToolCall
+from interlock.core.plain import plain
 from interlock.core.reasons import REASONS, StopReason, StopSignal
 
 Message = Mapping[str, Any]
@@ -146,20 +147,31 @@ class Blocked(NamedTuple):
 _DEFAULTS = Outcome()
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
+    """As `core.plain`, without what a named tuple leaves empty: records are kept small."""
     if isinstance(value, StopSignal):
         return value.to_dict()
     if isinstance(value, tuple):
-        if hasattr(value, "_fields"):
-            return {
-                n: _plain(v)
-                for n, v in zip(value._fields, value, strict=True)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownArgumentType, reportUnknownMemberType, reportUnknownVariableType]
-                if v is not None and v != () and v is not EMPTY
-            }
-        return [_plain(v) for v in value]  # pyright: ignore[reportUnknownVariableType]
+        given = cast(Any, value)
+        if hasattr(given, "_fields"):
+            said = {n: _plain(v) for n, v in given._asdict().items()}
+            return {n: v for n, v in said.items() if v is not None and v not in ([], {})}
+        return [_plain(v) for v in given]
     if isinstance(value, Mapping):
-        return {k: _plain(v) for k, v in value.items()}  # pyright: ignore[reportUnknownVariableType]
-    return value
+        return {k: _plain(v) for k, v in cast(Mapping[str, object], value).items()}
+    return plain(value)
+
+
+def _failure(data: Mapping[str, Any]) -> Failure:
+    return Failure(**data)
+
+
+def _spent(data: Mapping[str, Any]) -> Spent:
+    return Spent(**data)
+
+
+def _tasks(data: Iterable[Mapping[str, Any]]) -> tuple[Task, ...]:
+    return tuple(Task(**t) for t in data)
 
 
 def _calls(data: Iterable[Mapping[str, Any]]) -> tuple[ToolCall, ...]:
@@ -172,11 +184,11 @@ def _reply(data: Mapping[str, Any]) -> Reply:
     return Reply(**given)
 
 
-_READ: dict[str, Any] = {
-    "error": lambda d: Failure(**d),
+_READ: Mapping[str, Callable[[Any], Any]] = {
+    "error": _failure,
     "reply": _reply,
-    "spent": lambda d: Spent(**d),
-    "queue": lambda d: tuple(Task(**t) for t in d),
+    "spent": _spent,
+    "queue": _tasks,
     "dropped": _calls,
     **dict.fromkeys(("messages", "rewrite", "prompt", "tool_errors", "partial", "warnings"), tuple),
 }

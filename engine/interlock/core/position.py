@@ -7,7 +7,7 @@ knows no machine, so the same position can be asked of two machines.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 from interlock.core.facts import (
     EMPTY,
@@ -25,6 +25,7 @@ from interlock.core.facts import (
     UsageFacts,
 )
 from interlock.core.outcome import Message
+from interlock.core.plain import plain
 from interlock.core.reasons import NO_SIGNALS, REASONS, StopReason, StopSignals
 
 
@@ -80,7 +81,11 @@ class Conversation(Sequence[Message]):
     def __iter__(self) -> Iterator[Message]:
         return iter(self.whole())
 
-    def __getitem__(self, index: Any) -> Any:
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Message, ...]: ...
+    def __getitem__(self, index: int | slice) -> Message | tuple[Message, ...]:
         return self.whole()[index]
 
     def __eq__(self, other: object) -> bool:
@@ -146,7 +151,7 @@ class Position(NamedTuple):
         """Plain data, whole; `messages` too."""
         return {
             **{n: getattr(self, n) for n in _PLAIN},
-            "facts": _facts_out(self.facts),
+            "facts": plain(self.facts),
             "signals": self.signals.to_list(),
             "suppressed": self.suppressed.to_list(),
             "soft": list(self.soft),
@@ -176,25 +181,10 @@ class Position(NamedTuple):
         return cls(**given)
 
 
-_PLAIN = "state status paused_from stopping skip attempt entered_at wake_at blocked_on waited pause_asked".split()
-
-
-def _facts_out(facts: Facts) -> dict[str, Any]:
-    out: dict[str, Any] = {}
-    for name, section in zip(facts._fields, facts, strict=True):
-        fields = section if isinstance(section, Mapping) else section._asdict()
-        out[name] = {k: _field_out(v) for k, v in fields.items()}
-    return out
-
-
-def _field_out(value: Any) -> Any:
-    if isinstance(value, tuple):
-        if hasattr(value, "_asdict"):
-            return _field_out(value._asdict())  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownArgumentType]
-        return [_field_out(v) for v in value]  # pyright: ignore[reportUnknownVariableType]
-    if isinstance(value, Mapping):
-        return {k: _field_out(v) for k, v in value.items()}  # pyright: ignore[reportUnknownVariableType]
-    return value
+_PLAIN = (
+    "state", "status", "paused_from", "stopping", "skip", "attempt", "entered_at", "wake_at",
+    "blocked_on", "waited", "pause_asked",
+)  # fmt: skip
 
 
 def _failure(data: Mapping[str, Any] | None) -> Failure | None:

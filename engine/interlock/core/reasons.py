@@ -46,7 +46,8 @@ class StopReason(str):
         return (StopReason, (str(self), self.priority, self.forced, self.status))
 
     def __repr__(self) -> str:
-        return f"StopReason({str(self)!r}, priority={self.priority}, forced={self.forced}, status={self.status!r})"
+        more = f"priority={self.priority}, forced={self.forced}, status={self.status!r}"
+        return f"StopReason({str(self)!r}, {more})"
 
     @property
     def value(self) -> str:
@@ -55,7 +56,10 @@ class StopReason(str):
 
     @property
     def was_forced(self) -> bool:
-        """Whether a limit, an error or a person cut the run short. Source: 002 `wasForceStopped()`."""
+        """Whether a limit, an error or a person cut the run short.
+
+        Source: 002 `wasForceStopped()`.
+        """
         return self.forced
 
     @property
@@ -212,8 +216,14 @@ class Continuation:
         top = self.signals.highest
         listed = "; ".join(str(s) for s in self.signals)
         if self.requested:
-            return f"The run goes on although {len(self.signals)} signal(s) were raised, because a continuation was requested: {listed}."
-        return f"The run stops: {top} has the highest priority of {len(self.signals)} signal(s): {listed}."
+            return (
+                f"The run goes on although {len(self.signals)} signal(s) were raised, "
+                f"because a continuation was requested: {listed}."
+            )
+        return (
+            f"The run stops: {top} has the highest priority of "
+            f"{len(self.signals)} signal(s): {listed}."
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""

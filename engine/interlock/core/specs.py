@@ -9,7 +9,7 @@ Source: design "language", section 8; 004 "Step Types"; 000 "Adapters".
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -82,6 +82,8 @@ class ActionSpec:
     """Whether it may give the event loop away. False lets a run be driven by hand, faster."""
     uses: frozenset[str] = frozenset()
     """The ports it cannot do without: ``model``, ``sandbox``, ``notifier``."""
+    may_wait: bool = False
+    """It may return `Blocked` with a time, which a driver sleeps out."""
     about: str = ""
     """For `interlock actions`: what it does, first line short."""
 
@@ -141,3 +143,8 @@ class Registry:
     actions: Mapping[str, ActionSpec] = field(default_factory=dict[str, ActionSpec])
     tools: Mapping[str, ToolSpec] = field(default_factory=dict[str, ToolSpec])
     guards: Mapping[str, GuardSpec] = field(default_factory=dict[str, GuardSpec])
+
+
+Own = Iterable[Any]
+"""Tools, actions or guards of an application: decorated functions, their specs, or modules that
+hold them."""

@@ -9,9 +9,9 @@ Source: design "language", sections 1 and 3.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, cast
 
 Kind = Literal[
     "bool",
@@ -116,7 +116,7 @@ _SIMPLE = {t.kind: t for t in (BOOL, INT, FLOAT, STR, DURATION, FRACTION, ANY)}
 
 
 def parse_type(text: str) -> Type | None:
-    """The type that a file writes as ``int``, ``list[str]``, ``map[list[float]]``; None if it is none.
+    """The type that a file writes as ``int``, ``list[str]``, ``map[float]``; None if it is none.
 
     ``list`` and ``map`` alone hold `any`.
     """
@@ -136,21 +136,19 @@ def type_of(value: object) -> Type:
     """The type of a plain value. An empty list or map holds `any`; None is `none`."""
     if value is None:
         return NONE
-    if isinstance(value, bool):
-        return BOOL
-    if isinstance(value, int):
-        return INT
-    if isinstance(value, float):
-        return FLOAT
-    if isinstance(value, str):
-        return STR
+    for kind, type in ((bool, BOOL), (int, INT), (float, FLOAT), (str, STR)):
+        if isinstance(value, kind):
+            return type
     if isinstance(value, (list, tuple)):
-        items = {type_of(v) for v in value}  # pyright: ignore[reportUnknownVariableType]
-        return list_of(items.pop() if len(items) == 1 else ANY)
+        return list_of(_common(cast(Sequence[object], value)))
     if isinstance(value, Mapping):
-        items = {type_of(v) for v in value.values()}  # pyright: ignore[reportUnknownVariableType]
-        return map_of(items.pop() if len(items) == 1 else ANY)
+        return map_of(_common(cast(Mapping[str, object], value).values()))
     return ANY
+
+
+def _common(values: Iterable[object]) -> Type:
+    found = {type_of(v) for v in values}
+    return found.pop() if len(found) == 1 else ANY
 
 
 def accepts(wanted: Type, value: object) -> bool:
@@ -165,23 +163,22 @@ def accepts(wanted: Type, value: object) -> bool:
         case "int":
             return isinstance(value, int) and not isinstance(value, bool)
         case "float" | "duration" | "fraction":
-            return (
-                isinstance(value, (int, float))
-                and not isinstance(value, bool)
-                and not math.isnan(value)
-            )
+            number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            return number and not math.isnan(cast(float, value))
         case "str":
             return isinstance(value, str)
         case "enum":
             return value in wanted.values
         case "list":
             element = wanted.of or ANY
-            return isinstance(value, (list, tuple)) and all(accepts(element, v) for v in value)  # pyright: ignore[reportUnknownVariableType]
+            return isinstance(value, (list, tuple)) and all(
+                accepts(element, v) for v in cast(Sequence[object], value)
+            )
         case "map":
             element = wanted.of or ANY
             return isinstance(value, Mapping) and all(
                 isinstance(k, str) and accepts(element, v)
-                for k, v in value.items()  # pyright: ignore[reportUnknownVariableType]
+                for k, v in cast(Mapping[object, object], value).items()
             )
         case "struct":
             return isinstance(value, Mapping) and all(

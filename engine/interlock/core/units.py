@@ -21,7 +21,7 @@ _NUMBER = re.compile(r"[-+]?\d{1,3}(?:_\d{3})+|[-+]?\d{1,18}", re.ASCII)
 
 
 def parse_duration(text: str) -> float | None:
-    """Seconds of ``1d``, ``24h``, ``30m``, ``1h30m``, ``60s``, ``1.5s``, ``250ms``; None if it is none."""
+    """Seconds of ``1d``, ``24h``, ``1h30m``, ``60s``, ``1.5s``, ``250ms``; None if it is none."""
     match = _DURATION.fullmatch(text)
     if match is None or not text:
         return None
@@ -92,6 +92,6 @@ def say_number(value: float) -> str:
     """A number with thousands separated: ``1,000,000``, ``0.25``."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
-    if isinstance(value, int) or value == int(value):
+    if value == int(value):
         return f"{int(value):,}"
     return f"{value:,.6g}"

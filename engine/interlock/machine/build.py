@@ -191,9 +191,7 @@ class Chart:
         return tuple(Task(**t) for t in tasks) if isinstance(tasks, tuple) else ()
 
 
-def _region(
-    make: type[Region], attribute: str, spec: MachineSpec, table: list[Way]
-) -> Region:
+def _region(make: type[Region], attribute: str, spec: MachineSpec, table: list[Way]) -> Region:
     nodes = [Node(n, spec=s, final=s.job == "end") for n, s in spec.states.items()]
     if attribute == "state":
         nodes += [Node(n, final=True) for n in ENGINE_ENDS]

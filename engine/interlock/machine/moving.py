@@ -109,7 +109,8 @@ def _return(walk: Walk, taken: GuardedTransition) -> None:
     """Go on with the edge that a detour interrupted."""
     cursor = walk.cursor
     walk.taken.append(taken.origin)
-    last, walk.returns = walk.returns[-1], walk.returns[:-1]
+    returns: tuple[str, ...] = walk.returns
+    last, walk.returns = returns[-1], returns[:-1]
     cursor.failed = cursor.retrying = False
     pending, _, attempt = last.partition(":")[2].partition("#")
     if pending.endswith(".all") and cursor.state in walk.chart.joins:

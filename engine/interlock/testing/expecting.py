@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, cast
 from interlock.core.codes import finding
 from interlock.core.errors import Finding, Place, nearest
 from interlock.core.plain import plain
-from interlock.core.types import ANY, BOOL, Type
+from interlock.core.types import ANY, BOOL, Type, accepts
 from interlock.language.expression import Expression, ExpressionFault, GuardFailed, Scope, parse
 from interlock.language.parts import coerce
 from interlock.language.reader import NULLABLE
@@ -152,7 +152,7 @@ def _fact(scenario: Scenario, spec: MachineSpec, name: str, value: Any) -> FactC
             return FactCheck(name, place, fact, parse(f"{name} {value}", scope, want=BOOL))
     except ExpressionFault as fault:
         return _fault(scenario, name, fault)
-    fits, made = (True, value) if fact.type.kind == "any" else coerce(fact.type, value)
+    fits, made = (True, value) if accepts(fact.type, value) else coerce(fact.type, value)
     if not fits:
         said = f"`{name}` is {fact.type}: `{_shown(value, ANY)[0]}` is none"
         hint = 'a comparison is written `">= 3"`, a duration `30s`, a share `95%`'

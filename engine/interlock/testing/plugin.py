@@ -36,14 +36,15 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> ScenarioFi
     """Scenario files are collected; all others are somebody else's."""
     if not file_path.name.endswith(SUFFIX):
         return None
-    return ScenarioFile.from_parent(parent, path=file_path)
+    return ScenarioFile.from_parent(parent, path=file_path)  # pyright: ignore[reportUnknownMemberType]
 
 
 class ScenarioFile(pytest.File):
     """A file with one scenario."""
 
     def collect(self) -> Iterable[pytest.Item]:
-        yield ScenarioItem.from_parent(self, name=self.path.name.removesuffix(SUFFIX))
+        name = self.path.name.removesuffix(SUFFIX)
+        yield ScenarioItem.from_parent(self, name=name)  # pyright: ignore[reportUnknownMemberType]
 
 
 class ScenarioItem(pytest.Item):

@@ -123,9 +123,7 @@ def read_scenario(text: str, *, file: str, name: str, folder: Path | None) -> Sc
 def scenario_of(document: Document, *, name: str, folder: Path | None) -> Scenario:
     """The scenario that a document says. Raises `SpecError` with every finding."""
     shape, findings = _shape(document)
-    findings += document.findings
-    if isinstance(document.data, dict):
-        findings += _of_replies(document)
+    findings += [*document.findings, *_of_replies(document)]
     if shape is not None:
         for number, event in enumerate(shape.events or ()):
             findings += _of_event(document, number, event)
@@ -145,17 +143,20 @@ def scenario_of(document: Document, *, name: str, folder: Path | None) -> Scenar
 
 
 def _shape(document: Document) -> tuple[ScenarioShape | None, list[Finding]]:
-    if not isinstance(document.data, dict):
+    data: object = document.data
+    if not isinstance(data, dict):
         if document.findings:
             return None, []
         hint = "it begins with `machine: NAME` and ends with `expect:`"
         return None, [finding("IL203", "a scenario is a mapping", document.at(()), hint=hint)]
     try:
-        return ScenarioShape.model_validate(document.data), []
+        return ScenarioShape.model_validate(data), []
     except ValidationError as error:
         # hide_input_in_errors does not reach `errors()`: ask for no input at all
         faults = error.errors(include_url=False, include_input=False)
-        return None, [_fault(document, f["type"], f["loc"], f["msg"], f.get("ctx")) for f in faults]
+        return None, [
+            _fault(document, f["type"], f["loc"], f["msg"], f.get("ctx") or {}) for f in faults
+        ]
 
 
 _KINDS = {
@@ -168,7 +169,9 @@ _KINDS = {
 }
 
 
-def _fault(document: Document, kind: str, path: At, message: str, context: Any) -> Finding:
+def _fault(
+    document: Document, kind: str, path: At, message: str, context: Mapping[str, Any]
+) -> Finding:
     """What pydantic objects to, as a finding."""
     name, where = str(path[-1]), ".".join(map(str, path))
     if kind == "extra_forbidden":
@@ -179,7 +182,7 @@ def _fault(document: Document, kind: str, path: At, message: str, context: Any) 
         holder = ".".join(map(str, path[:-1])) or "the scenario"
         return finding("IL202", f"{holder} lacks the key `{name}`", document.key(path), at=where)
     if kind == "literal_error":
-        words = re.findall(r"'([^']*)'", str((context or {}).get("expected", ""))) or ["true"]
+        words = re.findall(r"'([^']*)'", str(context.get("expected", ""))) or ["true"]
         said = f"`{where}` is {' or '.join(f'`{w}`' for w in words)}"
         return finding("IL208", said, document.at(path), at=where)
     wanted = _KINDS.get(kind)
@@ -201,7 +204,8 @@ _REPLY = re.compile(r"(replies(?:\.\w+)*): (.*)", re.DOTALL)
 
 def _of_replies(document: Document) -> Iterator[Finding]:
     """What is wrong with the replies, with the place of each fault."""
-    replies = cast(dict[str, Any], document.data).get("replies")
+    given: object = document.data
+    replies = cast(dict[str, Any], given).get("replies") if isinstance(given, dict) else None
     for problem in parse_replies(replies)[1] if isinstance(replies, list) else ():
         match = _REPLY.match(problem)
         assert match is not None, problem  # every problem of a script says first where it is

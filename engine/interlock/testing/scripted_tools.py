@@ -10,7 +10,6 @@ code is not run. One that is not known takes any arguments.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -47,13 +46,14 @@ class ScriptedTool:
 
 
 def _given(result: Any) -> Any:
-    told = cast(Mapping[str, Any], result) if isinstance(result, Mapping) else {}
-    if told:
-        if set(told) == {"error"}:
-            return ToolResult(f"error: {told['error']}", ok=False)
-        if "stop" in told and set(told) <= {"stop", "reason"}:
-            raise AgentStop(str(told["stop"]), reason=str(told.get("reason", "stop_requested")))
-    return result
+    if not isinstance(result, dict):
+        return result
+    told = cast(dict[str, Any], result)
+    if set(told) == {"error"}:
+        return ToolResult(f"error: {told['error']}", ok=False)
+    if "stop" in told and set(told) <= {"stop", "reason"}:
+        raise AgentStop(str(told["stop"]), reason=str(told.get("reason", "stop_requested")))
+    return told
 
 
 def _any_arguments(text: str) -> dict[str, Any]:

@@ -1,29 +1,29 @@
 """Which box of one chart is which box of another, when neither ids nor labels are identities.
 
-Belongs here: the search for the alignment with the fewest differences. Never: what a difference
-costs (`alike`), words. Two charts that are equal but for ids and order are found equal, up to a
-bound on the work that only adversarial charts reach; past it the alignment is still one to one,
-and may name more differences than there need be.
+Belongs here: the alignment with the fewest differences. Never: what a difference costs (`alike`),
+words. Two charts that are equal but for ids and order are found equal, up to a bound on the work
+that only adversarial charts reach; past it the alignment is still one to one, and may name more
+differences than there need be.
 
 How: nodes whose kind stands once in each chart are matched, from the finest kind to the coarsest;
 the others by what they share with nodes that are matched. Then a search that allows no difference,
 one, two ... tries to do better.
 
-Imports:      view.alike
+Imports:      view.alike, view.align_search
 Imported by:  view.compare
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import product
 from typing import Any
 
+from interlock.view.align_search import Search
 from interlock.view.alike import (
     GONE,
-    RENAMED,
     Graph,
     Kinds,
     Pair,
@@ -34,12 +34,10 @@ from interlock.view.alike import (
     neighbours,
     node_changes,
     refined,
-    twins,
 )
 
 _MOST_PAIRS = 400
 _MOST_LEFT = 40
-_TRIES = 8_000
 _CLOSE = 6
 """Charts that cannot be closer than this are taken as they were first matched."""
 
@@ -50,7 +48,7 @@ def align(a: Graph, b: Graph) -> list[int | None]:
     found = _Matching(a, b, kinds).match()
     least = least_cost(a, b)
     cost = cost_of(a, b, found)
-    search = _Search(a, b, kinds[-1])
+    search = Search(a, b, kinds[-1])
     for allowed in range(least, min(cost, _CLOSE)):
         if better := search.within(allowed):
             return better
@@ -163,126 +161,3 @@ class _Matching:
         for _, u, v in changes:
             if self.found[u] is None and v not in self.back:
                 self._take(u, v)
-
-
-class _Search:
-    """Looks for an alignment that costs no more than is allowed, a node at a time."""
-
-    def __init__(self, a: Graph, b: Graph, kinds: Kinds) -> None:
-        self.a, self.b, self.kinds = a, b, kinds
-        self.order = _outward(a)
-        self.twins = twins(b)
-        self.found: dict[int, int | None] = {}
-        self.back: dict[int, int] = {}
-        self.tries = _TRIES
-
-    def within(self, allowed: int) -> list[int | None] | None:
-        """An alignment of at most this cost; None when none is found before the tries are used."""
-        exact = allowed == 0
-        if not self.order or (exact and Counter(self.kinds[0]) != Counter(self.kinds[1])):
-            return None
-        self.found, self.back = {}, {}
-        left = [allowed]
-        ways = [self._ways(allowed, exact=exact)]
-        while ways:
-            u = self.order[len(ways) - 1]
-            self._forget(u)
-            way = next(ways[-1], None)
-            if way is None:
-                ways.pop()
-                left.pop()
-                continue
-            cost, v = way
-            self._set(u, v)
-            if len(ways) < len(self.order):
-                left.append(left[-1] - cost)
-                ways.append(self._ways(left[-1], exact=exact))
-                continue
-            result = [self.found[node] for node in range(len(ways))]
-            if cost_of(self.a, self.b, result) <= allowed:
-                return result
-        return None
-
-    def _set(self, u: int, v: int | None) -> None:
-        self.found[u] = v
-        if v is not None:
-            self.back[v] = u
-
-    def _forget(self, u: int) -> None:
-        v = self.found.pop(u, None)
-        if v is not None:
-            del self.back[v]
-
-    def _ways(self, left: int, *, exact: bool) -> Iterator[tuple[int, int | None]]:
-        """What the next node may be matched with, the cheapest first, and what each costs."""
-        u = self.order[len(self.found)]
-        node = self.a.nodes[u]
-        too_many = len(self.b.nodes) - len(self.back) - (len(self.order) - len(self.found))
-        ways: dict[int, tuple[int, int]] = {}
-        for v in self._likes(u, left, exact=exact):
-            if v in self.back or self.twins[v] in ways:
-                continue
-            if left < RENAMED and node.label != self.b.nodes[v].label:
-                continue
-            self.tries -= 1
-            if self.tries < 0:
-                return
-            cost = node_changes(node, self.b.nodes[v]) + self._edge_cost(u, v)
-            if cost + GONE * too_many <= left:
-                ways[self.twins[v]] = cost, v
-        yield from sorted(ways.values())
-        if left >= GONE and (cost := GONE + self._edge_cost(u, None)) <= left:
-            yield cost, None
-
-    def _likes(self, u: int, left: int, *, exact: bool) -> Iterable[int]:
-        """The nodes that `u` may be, as far as its edges tell.
-
-        Where it has more of them than may differ, one leads to what its neighbour became.
-        """
-        near: dict[int, None] = {}
-        telling = 0
-        for ahead in (True, False):
-            for neighbour in neighbours(self.a, u, ahead=ahead):
-                if neighbour in self.found and telling <= left:
-                    telling += 1
-                    v = self.found[neighbour]
-                    if v is not None:
-                        near |= dict.fromkeys(neighbours(self.b, v, ahead=not ahead))
-        likes = near if telling > left else range(len(self.b.nodes))
-        if exact:
-            return [v for v in likes if self.kinds[0][u] == self.kinds[1][v]]
-        return likes
-
-    def _edge_cost(self, u: int, v: int | None) -> int:
-        """What the edges to nodes that are set already cost, when `u` is matched with `v`."""
-        self._set(u, v)
-        found, back = self.found, self.back
-        cost = sum(
-            edge_changes(self.a.edges[pair], image(self.b, found[pair[0]], found[pair[1]]))
-            for pair in self.a.pairs_at[u]
-            if pair[0] in found and pair[1] in found
-        )
-        if v is not None:
-            cost += sum(
-                len(self.b.edges[pair])
-                for pair in self.b.pairs_at[v]
-                if pair[0] in back
-                and pair[1] in back
-                and (back[pair[0]], back[pair[1]]) not in self.a.edges
-            )
-        self._forget(u)
-        return cost
-
-
-def _outward(graph: Graph) -> list[int]:
-    """The nodes in an order in which most follow a neighbour, those of rare labels first."""
-    often = Counter(node.label for node in graph.nodes)
-    starts = sorted(range(len(graph.nodes)), key=lambda n: often[graph.nodes[n].label])
-    order: dict[int, None] = {}
-    for start in starts:
-        waiting = deque([start])
-        while waiting:
-            if (node := waiting.popleft()) not in order:
-                order[node] = None
-                waiting += (end for pair in graph.pairs_at[node] for end in pair)
-    return list(order)

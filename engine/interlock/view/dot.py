@@ -246,7 +246,7 @@ def render(
             f"{engine} drew nothing: {said[-1] if said else 'it gave no reason'}",
             hint=f"see whether it is installed whole; or {INSTALL}",
         )
-    return _with_bold(done.stdout) if form == "svg" else done.stdout
+    return _for_pages(done.stdout) if form == "svg" else done.stdout
 
 
 # `string=`: a text that is no graph would otherwise be taken for the name of a file.
@@ -266,8 +266,14 @@ def _command(engine: Engine, form: str) -> list[str]:
     raise SetupError(f"{missing}: {form.upper()} cannot be drawn", hint=INSTALL)
 
 
-def _with_bold(svg: bytes) -> bytes:
-    """Graphviz writes the weight into the name of the font, where no browser finds it."""
-    return svg.replace(
+def _for_pages(svg: bytes) -> bytes:
+    """The SVG with what browsers and scripts look for.
+
+    Graphviz writes the weight of a font into its name, where no browser finds it, and some
+    versions write the hyphens of an id as codes. Neither text can stand in a label: there
+    quotes are written as codes.
+    """
+    svg = svg.replace(
         f'font-family="{_BOLD}"'.encode(), f'font-family="{_FONT}" font-weight="bold"'.encode()
     )
+    return re.sub(rb' id="[^"]*"', lambda found: found.group().replace(b"&#45;", b"-"), svg)

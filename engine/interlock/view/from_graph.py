@@ -151,7 +151,7 @@ class _Panel:
     """The rules that are looked at in the same moments, drawn together."""
 
     id: str
-    """No name of a state: those have no hyphen."""
+    """No name of a state: a file gives none with a hyphen, and the engine none like this."""
     lines: Sequence[RuleLine]
     states: Mapping[str, Box]
     as_chain: bool

@@ -82,7 +82,7 @@ class Scanner:
         self.at = 0
         self._written = text
         if len(text) > _LARGEST:
-            self.fail("the chart is larger than 1 MB", "split it", width=1)
+            self.fail("the chart is larger than 1 MB", "split it")
         self.text = _COMMENT.sub(_spaces, self._without_directives())
 
     def _without_directives(self) -> str:
@@ -103,9 +103,7 @@ class Scanner:
         before = self._written[: self.at]
         start = before.rfind("\n") + 1
         line = self._written[start:].split("\n", 1)[0].rstrip("\r")
-        place = Place(
-            self.file, before.count("\n") + 1, len(before) - start + 1, max(1, width), line
-        )
+        place = Place(self.file, before.count("\n") + 1, len(before) - start + 1, width, line)
         raise SpecError([finding("IL411", message, place, hint=hint)])
 
     @property
@@ -253,25 +251,21 @@ class Scanner:
         return Label(self.text[start:end])
 
     def _bad_label(self, start: int, opening: str, closing: str) -> NoReturn:
-        line = self.text[start:].split("\n", 1)[0]
-        meant = line[: line.rfind(closing)] if closing in line else ""
         if self.text.startswith('"', start):
             self.fail(f"{self._here()} stands where `{closing}` is meant")
-        quoted = f'`{opening}"{meant}"{closing}`' if meant and '"' not in meant else "it"
+        line = self.text[start:].split("\n", 1)[0]
+        meant = line[: line.rfind(closing)] if closing in line else ""
+        cure = "put the label in quotes"
+        if meant and '"' not in meant:
+            cure += f': `{opening}"{meant}"{closing}`'
         self.fail(
             f"{self._here()} stands in a label without quotes, where Mermaid reads it as a sign",
-            f"put the label in quotes: {quoted}" if quoted != "it" else "put the label in quotes",
+            cure,
         )
 
     def _here(self) -> str:
         sign = self.text[self.at : self.at + 1]
-        return (
-            "the end of the text"
-            if not sign
-            else "the end of the line"
-            if sign == "\n"
-            else f"`{sign}`"
-        )
+        return {"": "the end of the text", "\n": "the end of the line"}.get(sign, f"`{sign}`")
 
 
 def _spaces(comment: re.Match[str]) -> str:

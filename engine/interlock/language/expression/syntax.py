@@ -105,7 +105,9 @@ _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 _ESCAPE = re.compile(r"\\(.?)")
 _ESCAPES = frozenset("\\\"'nrtuUx")
 _GLUED = re.compile(
-    r"(?<![\w.])0[xXoObB]|(?<![\w.])\d[\d_]*\.?\d*(?:[eE][+-]?\d+)?(?:and|or|if|else|in|is|not|for)\b"
+    r"(?<![\w.])0[xXoObB]"
+    r"|(?:(?<![\w.])\d[\d_]*+\.?+[\d_]*+|\.\d[\d_]*+)(?:[eE][+-]?[\d_]++)?[jJ]?"
+    r"(?:and|or|if|else|in|is|not|for)"
 )
 _SIGNS = {
     "≥": "`>=`", "≤": "`<=`", "≠": "`!=`", "×": "`*`", "÷": "`/`", "−": "`-`", "–": "`-`",

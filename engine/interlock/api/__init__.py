@@ -1,0 +1,31 @@
+"""The composition root: the public `Machine` and `Run`, and what is wired behind them.
+
+Everything else in the package is a part; here the parts become one thing to use:
+
+    machine = load("agent")
+    run = machine.start("What is 2 + 2?", script=["4"])
+    print(run.run().explain())
+"""
+
+from interlock.api.machine import Machine, check, draw, find_faults, lifecycle, load
+from interlock.api.run import Run, new_run_id
+from interlock.api.values import check_answer, limit_value, var_value
+from interlock.api.wiring import PortOptions, suspends
+from interlock.core.specs import Own
+
+__all__ = [
+    "Machine",
+    "Own",
+    "PortOptions",
+    "Run",
+    "check",
+    "check_answer",
+    "draw",
+    "find_faults",
+    "lifecycle",
+    "limit_value",
+    "load",
+    "new_run_id",
+    "suspends",
+    "var_value",
+]

@@ -1,0 +1,115 @@
+"""Which real components a run uses: made here from what the caller gave, and nowhere else.
+
+Imported by: api.machine, api.run
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypedDict
+
+from interlock.adapters.clock import SystemClock
+from interlock.adapters.litellm import LiteLLM
+from interlock.adapters.monty import MontySandbox
+from interlock.adapters.notify import LogNotifier
+from interlock.adapters.scripted import Scripted
+from interlock.core.errors import SetupError
+from interlock.language.spec import MachineSpec
+from interlock.run.context import Ports
+from interlock.run.ports import Cancel, Clock, Model, Notifier, Sandbox, Tokenizer
+from interlock.run.session import Session
+
+
+class PortOptions(TypedDict, total=False):
+    """The components that a caller may give instead of the usual ones."""
+
+    model: Model | str | None
+    """A litellm model name, or anything that honours the `Model` port."""
+    script: Any
+    """Scripted replies instead of a model: a list as `language` section 10 writes it."""
+    clock: Clock | None
+    cancel: Cancel | None
+    """Looked at before each action; the run stops when it is requested."""
+    sandbox: Sandbox | None
+    notifier: Notifier | None
+    tokenizer: Tokenizer | None
+
+
+def uses_of(spec: MachineSpec) -> frozenset[str]:
+    """The ports that a machine cannot do without."""
+    actions = (s.action for s in spec.states.values())
+    return frozenset(u for a in actions if a is not None for u in a.uses)
+
+
+def make_ports(spec: MachineSpec, folder: Path | None, given: PortOptions) -> Ports:
+    """The components of a run. None of them is asked for anything yet; see `prepare`."""
+    uses = uses_of(spec)
+    clock = given.get("clock") or SystemClock()
+    named = given.get("model")
+    made = Ports(
+        clock,
+        notifier=given.get("notifier") or LogNotifier(),
+        tokenizer=given.get("tokenizer"),
+        settings={"name": named} if isinstance(named, str) else {},
+        folder=folder,
+    )
+    if "model" in uses:
+        made.model = _model(spec, given, clock)
+    if "sandbox" in uses:
+        made.sandbox = given.get("sandbox") or MontySandbox()
+    return made
+
+
+def _model(spec: MachineSpec, given: PortOptions, clock: Clock) -> Model | None:
+    script, model = given.get("script"), given.get("model")
+    if script is not None:
+        return script if isinstance(script, Scripted) else Scripted(script, clock=clock)
+    if model is not None and not isinstance(model, str):
+        return model
+    name = model or spec.model.get("name") or "scripted"
+    return None if name == "scripted" else LiteLLM()
+
+
+def prepare(spec: MachineSpec, ports: Ports) -> None:
+    """`SetupError` now for what would fail at some step: no model, no key, a later action."""
+    for state in spec.states.values():
+        if state.action is not None and state.action.run is None:
+            raise SetupError(
+                f"`{state.name}` does `{state.action.name}`, which this version does not carry out",
+                hint="the file can be checked, drawn and reviewed; it cannot be run yet",
+            )
+    if "model" not in uses_of(spec):
+        return
+    if ports.model is None:
+        named = "is scripted" if spec.model.get("name") == "scripted" else "names no model"
+        raise SetupError(
+            f"machine `{spec.name}` {named}",
+            hint="give `model=` or `script=` (`--model NAME` or `--script FILE`)",
+        )
+    ports.model.prepare({**spec.model, **ports.settings})
+
+
+def window_of(spec: MachineSpec, ports: Ports) -> int | None:
+    """The context window of the run's model, when it is known."""
+    settings: Mapping[str, Any] = {**spec.model, **ports.settings}
+    return ports.model.context_window(settings) if ports.model is not None else None
+
+
+def suspends(session: Session) -> bool:
+    """Whether anything that a run may do gives the event loop away."""
+    ports = session.ports
+    if session.journal.suspends:
+        return True
+    for state in session.chart.spec.states.values():
+        action = state.action
+        if action is None:
+            continue
+        if action.suspends or (action.may_wait and ports.clock.suspends):
+            return True
+        if state.retry is not None and ports.clock.suspends:
+            return True
+        used = [getattr(ports, name) for name in action.uses if name in ("model", "sandbox")]
+        if any(port is not None and port.suspends for port in used):
+            return True
+    return False

@@ -1,0 +1,99 @@
+"""`interlock show`: a run as it was recorded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from interlock.cli import options, out, words
+from interlock.cli.options import How
+from interlock.cli.table import Row, table
+from interlock.core.units import say_elapsed
+
+if TYPE_CHECKING:
+    from interlock.api import Machine
+    from interlock.core.records import Record
+    from interlock.run.journal import RunRow
+    from interlock.run.result import Result
+
+_KIND = {"natural": "green", "error": "red", "limit": "yellow", "waiting": "cyan"}
+
+
+@click.command(epilog="""\b
+Examples:
+  interlock show last
+  interlock show 3kf --format json
+""")
+@options.run_argument
+@options.tools_option
+@options.journal_option
+@options.format_option()
+def show(run: str, **given: Any) -> None:
+    """Show a run: its result, its records, its path.
+
+    RUN is an id, the beginning of one, or `last`. Numbers of records are those that `why --step`
+    and `fork --at` take.
+    """
+    from interlock.cli.stored import find_run, machine_of, open_journal
+
+    how = How.of(given)
+    journal = open_journal(how)
+    row = find_run(journal, run)
+    machine = machine_of(journal, row, how)
+    opened = machine.open(row.run_id, journal=journal)
+    records = opened.records
+    if how.is_json:
+        listed = [{"seq": r.seq, **r.to_dict()} for r in records]
+        out.result(out.as_json({**opened.result.to_dict(), "records": listed}))
+        return
+    for line in [*_head(row, machine, opened.result), "", *_records(machine, records), ""]:
+        out.result(line)
+    path = " → ".join(opened.result.path)
+    out.result(out.plain(f"path  {path}"))
+
+
+def _head(row: RunRow, machine: Machine, result: Result) -> list[str]:
+    from interlock.cli.stored import ago, moment
+
+    title = machine.spec.title
+    reason = result.reason if result.reason is not None else f"waiting at {result.state}"
+    steps = "1 step" if result.steps == 1 else f"{result.steps} steps"
+    lines = [
+        ("run", f"{row.run_id} of {machine.name}" + (f" ({title})" if title else "")),
+        ("task", _short(result.facts.run.task)),
+        ("ended" if result.reason is not None else "now", f"{reason} ({result.kind}), {row.status}"),
+        ("began", f"{moment(row.created)}, last record {ago(row.updated)}"),
+        ("took", f"{say_elapsed(result.elapsed)}, {steps}, {words.tokens_and_cost(result.facts)}"),
+        ("parent", f"{row.parent}, from record {row.fork_seq}" if row.parent else ""),
+        ("agent", row.agent), ("session", row.session), ("waits", result.question or ""),
+        ("output", _short(result.output)),
+    ]  # fmt: skip
+    lines += [("signal", str(s)) for s in result.signals]
+    lines += [("warning", w) for w in result.warnings]
+    lines += [("error", f"{e['message']} (step {e['step']}, {e['state']})") for e in result.errors]
+    colours = {"ended": _KIND.get(result.kind, ""), "error": "red", "warning": "yellow"}
+    shown = [Row((name, text), colours.get(name, "")) for name, text in lines if text]
+    return table(shown)
+
+
+def _short(value: object) -> str:
+    text = value if isinstance(value, str) else "" if value is None else out.as_json(value, indent=None)
+    return text if len(text) <= 400 else text[:399] + "…"
+
+
+def _records(machine: Machine, records: list[Record]) -> list[str]:
+    chart = machine.chart
+    rows = [
+        Row(
+            (
+                str(r.seq), r.kind, "" if r.kind == "start" else r.state, words.action_of(chart, r),
+                words.outcome_of(r), words.duration_of(r), " → ".join(words.path_of(chart, r)),
+                words.because(chart, r),
+            ),
+            "red" if r.outcome is not None and not r.outcome.ok else "",
+        )
+        for r in records
+    ]  # fmt: skip
+    head = ("#", "kind", "at", "did", "came", "took", "then", "because")
+    return table(rows, head, right={0, 5})

@@ -1,0 +1,526 @@
+"""The journal's file: how it is made, what is refused, and what a refusal leaves behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.adapters.sqlite import SqliteJournal, default_journal_path
+from interlock.adapters.sqlite_migrations import MIGRATIONS, Connection, Migration
+from interlock.core.errors import (
+    JournalCorrupt,
+    JournalError,
+    JournalLocked,
+    JournalTooNew,
+    RunError,
+)
+from interlock.core.outcome import Outcome
+from interlock.core.records import Input, Record
+from interlock.run.journal import Event, Letter, RunRow, Snapshot
+from interlock.run.sync import by_hand
+
+
+def step(seq: int, text: str = "hello") -> Event:
+    return Event(
+        seq, "record", 1.0 + seq, Record(seq, "s", Input("step", outcome=Outcome(result=text)))
+    )
+
+
+def fill(path: Path, events: int = 3, text: str = "hello") -> None:
+    """A closed journal with one run."""
+    journal = SqliteJournal(path)
+    by_hand(journal.create(RunRow("r", "agent")))
+    by_hand(journal.append("r", 0, 0, [step(n, text) for n in range(events)]))
+    by_hand(journal.close())
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """Everything in a folder, byte for byte."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+# -- where it stands -----------------------------------------------------------------------------
+
+
+def test_the_journal_of_the_nearest_folder_is_used(tmp_path: Path) -> None:
+    inner = tmp_path / "project" / "deep" / "er"
+    inner.mkdir(parents=True)
+    here = inner / ".interlock" / "journal.db"
+    assert default_journal_path(inner) == here
+    assert not here.parent.exists()
+    (tmp_path / "project" / ".interlock").mkdir()
+    assert default_journal_path(inner) == tmp_path / "project" / ".interlock" / "journal.db"
+    (tmp_path / "project" / "deep" / ".interlock").write_text("a file, no folder")
+    assert default_journal_path(inner) == tmp_path / "project" / ".interlock" / "journal.db"
+
+
+def test_a_relative_start_gives_an_absolute_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert default_journal_path(Path()) == tmp_path / ".interlock" / "journal.db"
+
+
+def test_missing_folders_are_made_and_ours_is_ignored_by_git(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b" / ".interlock" / "journal.db"
+    fill(path)
+    assert (path.parent / ".gitignore").read_text() == "*\n"
+    assert sorted(p.name for p in path.parent.iterdir()) == [".gitignore", "journal.db"]
+    assert list((tmp_path / "a" / "b").iterdir()) == [path.parent]
+
+
+def test_a_gitignore_that_is_there_is_left(tmp_path: Path) -> None:
+    folder = tmp_path / ".interlock"
+    folder.mkdir()
+    (folder / ".gitignore").write_text("nothing")
+    fill(folder / "journal.db")
+    assert (folder / ".gitignore").read_text() == "nothing"
+
+
+# -- what is no journal --------------------------------------------------------------------------
+
+
+def other_application(path: Path) -> None:
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE run (x)")
+        database.execute("CREATE TABLE schema_version (number)")
+    database.close()
+
+
+def shared_by_another_application(path: Path) -> None:
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("CREATE TABLE bookmarks (x)")
+    database.close()
+
+
+def cut_in_half(path: Path) -> None:
+    fill(path)
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def damaged_head(path: Path) -> None:
+    fill(path)
+    content = bytearray(path.read_bytes())
+    content[100:300] = b"\xff" * 200
+    path.write_bytes(content)
+
+
+NO_JOURNALS: dict[str, Callable[[Path], Any]] = {
+    "text": lambda path: path.write_text("not a database, whatever its name says\n" * 100),
+    "a-word": lambda path: path.write_text("hello"),
+    "bytes": lambda path: path.write_bytes(bytes(range(256)) * 64),
+    "head-and-nothing-sensible": lambda path: path.write_bytes(b"SQLite format 3\0" + b"\xee" * 8000),
+    "another-application": other_application,
+    "another-application-wal": shared_by_another_application,
+    "cut-in-half": cut_in_half,
+    "damaged-head": damaged_head,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("make", NO_JOURNALS.values(), ids=NO_JOURNALS)
+def test_what_is_no_journal_is_refused_and_stays_as_it_is(
+    tmp_path: Path, make: Callable[[Path], Any]
+) -> None:
+    path = tmp_path / "journal.db"
+    make(path)
+    before = files(tmp_path)
+    with pytest.raises(JournalCorrupt) as refused:
+        SqliteJournal(path)
+    assert str(path) in refused.value.message
+    assert "left as it is" in refused.value.hint or "left as it was" in refused.value.hint
+    assert files(tmp_path) == before
+
+
+def test_damage_found_later_is_told_and_the_file_stays_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    fill(path, events=60, text="x" * 1000)
+    content = bytearray(path.read_bytes())
+    content[-40_000:] = b"\xff" * 40_000
+    path.write_bytes(content)
+    journal = SqliteJournal(path)
+    with pytest.raises(JournalCorrupt, match="damaged"):
+        by_hand(journal.events("r"))
+    by_hand(journal.close())
+    assert path.read_bytes() == content
+
+
+def test_a_payload_that_is_not_there_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    fill(path, text="x" * 40_000)
+    with sqlite3.connect(path) as database:
+        database.execute("DELETE FROM blob")
+    database.close()
+    journal = SqliteJournal(path)
+    with pytest.raises(JournalCorrupt, match="refers to payload"):
+        by_hand(journal.events("r"))
+    by_hand(journal.close())
+
+
+def test_an_empty_file_becomes_a_journal(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    path.touch()
+    fill(path)
+    assert path.stat().st_size > 0
+
+
+# -- where it cannot stand -----------------------------------------------------------------------
+
+
+def test_a_folder_is_no_journal(tmp_path: Path) -> None:
+    with pytest.raises(JournalError, match="is a folder") as refused:
+        SqliteJournal(tmp_path)
+    assert str(tmp_path / "journal.db") in refused.value.hint
+
+
+def test_a_file_in_the_way_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(JournalError, match="no journal can be made"):
+        SqliteJournal(tmp_path / "file" / "journal.db")
+
+
+def test_a_path_that_no_system_has_is_told() -> None:
+    with pytest.raises(JournalError, match="no journal can be made"):
+        SqliteJournal("a\0b/journal.db")
+
+
+READ_ONLY = """
+import os, sys
+from pathlib import Path
+from interlock.adapters.sqlite import SqliteJournal
+from interlock.core.errors import JournalError
+from interlock.run.journal import RunRow
+from interlock.run.sync import by_hand
+if os.geteuid() == 0:  # root may write anywhere
+    os.seteuid(65534)
+try:
+    by_hand(SqliteJournal(Path(sys.argv[1])).create(RunRow("r")))
+except JournalError as error:
+    print(type(error).__name__, error.message, error.hint)
+"""
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that another user may enter; pytest's own are closed to others."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o555)
+    yield folder
+    folder.chmod(0o755)
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("exists", [False, True], ids=["new", "old"])
+def test_a_folder_that_may_not_be_written_is_told(open_folder: Path, exists: bool) -> None:
+    path = open_folder / "journal.db"
+    if exists:
+        open_folder.chmod(0o755)
+        fill(path)
+        open_folder.chmod(0o555)
+    before = files(open_folder)
+    done = subprocess.run(
+        [sys.executable, "-c", READ_ONLY, path], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith(f"JournalError `{path}` cannot be written")
+    assert "see who owns" in done.stdout
+    assert files(open_folder) == before
+
+
+# -- when it is full, locked, closed -------------------------------------------------------------
+
+
+def test_a_full_disk_leaves_the_journal_as_it_was_and_usable(tmp_path: Path) -> None:
+    """A bound on the pages of the file is met by the same error as the end of the disk."""
+    opened: list[Connection] = []
+    small = Migration(len(MIGRATIONS) + 1, "keeps the connection", opened.append)
+    journal = SqliteJournal(tmp_path / "journal.db", migrations=(*MIGRATIONS, small))
+    by_hand(journal.create(RunRow("r")))
+    by_hand(journal.append("r", 0, 0, [step(0)]))
+    pages = opened[0].execute("PRAGMA page_count").fetchone()[0]
+    opened[0].execute(f"PRAGMA max_page_count = {pages + 1}")
+    with pytest.raises(JournalError, match="the disk is full") as refused:
+        by_hand(journal.append("r", 1, 0, [step(1, "x" * 15_000)], consumed=["m"]))
+    assert "make room" in refused.value.hint
+    assert by_hand(journal.events("r")) == [step(0)]
+    opened[0].execute("PRAGMA max_page_count = 1000000")
+    by_hand(journal.append("r", 1, 0, [step(1, "x" * 15_000)]))
+    assert len(by_hand(journal.events("r"))) == 2
+    by_hand(journal.close())
+
+
+def test_a_file_that_is_held_too_long_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    journal = SqliteJournal(path, wait=0.2)
+    by_hand(journal.create(RunRow("r")))
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    begun = time.monotonic()
+    with pytest.raises(JournalLocked, match=r"for more than 0\.2 s") as refused:
+        by_hand(journal.append("r", 0, 0, [step(0)]))
+    assert time.monotonic() - begun >= 0.2
+    assert "longer `wait`" in refused.value.hint
+    assert by_hand(journal.events("r")) == []  # who reads waits for nobody
+    holder.execute("ROLLBACK")
+    assert by_hand(journal.append("r", 0, 0, [step(0)])) == 1
+    holder.close()
+    by_hand(journal.close())
+
+
+def test_a_new_file_that_is_held_too_long_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(JournalLocked):
+        SqliteJournal(path, wait=0.1)
+    holder.close()
+
+
+def test_a_closed_journal_says_so(tmp_path: Path) -> None:
+    journal = SqliteJournal(tmp_path / "journal.db")
+    by_hand(journal.close())
+    by_hand(journal.close())
+    with pytest.raises(JournalError, match="is closed"):
+        by_hand(journal.rows())
+
+
+FORK = """
+import os, sys
+from interlock.adapters.sqlite import SqliteJournal
+from interlock.core.errors import JournalError
+from interlock.run.sync import by_hand
+journal = SqliteJournal(sys.argv[1])
+if os.fork() == 0:
+    try:
+        by_hand(journal.rows())
+    except JournalError as error:
+        print(error.message, flush=True)
+    os._exit(0)
+os.wait()
+print(by_hand(journal.rows()))
+by_hand(journal.close())
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_process_does_not_share_the_open_file(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORK, tmp_path / "journal.db"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "was opened in another process" in done.stdout
+    assert done.stdout.endswith("[]\n")
+
+
+# -- what cannot be kept -------------------------------------------------------------------------
+
+
+def nested(levels: int) -> Any:
+    value: Any = "x"
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def in_a_circle() -> Any:
+    value: list[Any] = []
+    value.append(value)
+    return value
+
+
+UNFIT: dict[str, Any] = {
+    "set": {1, 2}, "object": object(), "circle": in_a_circle(), "deep": nested(300), "deeper": nested(2000),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("value", UNFIT.values(), ids=UNFIT)
+def test_what_is_no_json_is_refused(tmp_path: Path, value: Any) -> None:
+    journal = SqliteJournal(tmp_path / "journal.db")
+    by_hand(journal.create(RunRow("r")))
+    with pytest.raises(RunError, match="cannot be kept") as refused:
+        by_hand(journal.append("r", 0, 0, [Event(0, "result", 1.0, None, {"x": value})]))
+    assert "JSON" in refused.value.hint
+    assert by_hand(journal.events("r")) == []
+    by_hand(journal.close())
+
+
+def test_what_is_nested_200_levels_deep_is_read_back(tmp_path: Path) -> None:
+    journal = SqliteJournal(tmp_path / "journal.db")
+    by_hand(journal.create(RunRow("r")))
+    data = {"x": nested(200), "y": nested(200)}
+    by_hand(journal.append("r", 0, 0, [Event(0, "result", 1.0, None, data)]))
+    assert by_hand(journal.events("r"))[0].data == data
+    by_hand(journal.close())
+
+
+STRANGE_ROWS = {
+    "lone-surrogate": RunRow("r\ud800"),
+    "endless-number": RunRow("r", steps=2**70),
+    "no-number": RunRow("r", created=float("nan")),
+}
+
+
+@pytest.mark.parametrize("row", STRANGE_ROWS.values(), ids=STRANGE_ROWS)
+def test_a_row_that_no_column_holds_is_refused(tmp_path: Path, row: RunRow) -> None:
+    journal = SqliteJournal(tmp_path / "journal.db")
+    with pytest.raises(RunError):
+        by_hand(journal.create(row))
+    assert by_hand(journal.rows()) == []
+    by_hand(journal.close())
+
+
+# -- older and newer files -----------------------------------------------------------------------
+
+VERSION_1 = """
+CREATE TABLE schema_version (number INTEGER PRIMARY KEY, title TEXT NOT NULL);
+INSERT INTO schema_version VALUES(1,'the first tables');
+CREATE TABLE run (
+    run_id TEXT PRIMARY KEY, machine TEXT NOT NULL, machine_hash TEXT NOT NULL,
+    epoch INTEGER NOT NULL, head INTEGER NOT NULL, status TEXT NOT NULL,
+    state TEXT NOT NULL, reason TEXT NOT NULL, steps INTEGER NOT NULL, wake_at REAL,
+    agent TEXT NOT NULL, session TEXT NOT NULL, parent TEXT NOT NULL,
+    fork_seq INTEGER, created REAL NOT NULL, updated REAL NOT NULL
+);
+INSERT INTO run VALUES('old','agent','abc',2,3,'paused','ask','',1,99.5,'me','','',NULL,1.0,3.0);
+CREATE TABLE event (
+    run_id TEXT NOT NULL, seq INTEGER NOT NULL, epoch INTEGER NOT NULL,
+    type TEXT NOT NULL, record INTEGER, at REAL NOT NULL, data NOT NULL,
+    PRIMARY KEY (run_id, seq)
+);
+INSERT INTO event VALUES('old',0,1,'record',0,1.0,'{"kind":"start","state":"","at":1.0,"data":{"task":"x"},"next":"think","status":"running"}');
+INSERT INTO event VALUES('old',1,2,'intent',NULL,2.0,'{"key":"old/1","state":"think"}');
+INSERT INTO event VALUES('old',2,2,'record',1,3.0,'{"kind":"step","state":"think","at":3.0,"started":2.0,"outcome":{"result":{"$blob":"b1"}},"next":"ask","status":"paused","wake_at":99.5}');
+CREATE TABLE inbox (
+    number INTEGER PRIMARY KEY, run_id TEXT NOT NULL, msg_id TEXT NOT NULL,
+    at REAL NOT NULL, data NOT NULL, seq INTEGER, UNIQUE (run_id, msg_id)
+);
+INSERT INTO inbox VALUES(1,'old','m1',2.5,'{"kind":"pause"}',2);
+INSERT INTO inbox VALUES(2,'old','m2',3.5,'{"kind":"answer"}',NULL);
+CREATE TABLE blob (hash TEXT PRIMARY KEY, data NOT NULL, kept INTEGER NOT NULL);
+INSERT INTO blob VALUES('b1','a large text',0);
+INSERT INTO blob VALUES('abc','the machine',1);
+CREATE TABLE event_blob (
+    run_id TEXT NOT NULL, seq INTEGER NOT NULL, hash TEXT NOT NULL,
+    PRIMARY KEY (run_id, seq, hash)
+) WITHOUT ROWID;
+INSERT INTO event_blob VALUES('old',2,'b1');
+CREATE TABLE snapshot (
+    run_id TEXT PRIMARY KEY, seq INTEGER NOT NULL, record_seq INTEGER NOT NULL,
+    data NOT NULL
+);
+INSERT INTO snapshot VALUES('old',3,2,'{"position":{}}');
+CREATE INDEX run_created ON run (created);
+CREATE INDEX run_agent ON run (agent, created);
+CREATE INDEX run_session ON run (session, created);
+CREATE INDEX inbox_open ON inbox (run_id) WHERE seq IS NULL;
+CREATE INDEX event_blob_hash ON event_blob (hash);
+PRAGMA journal_mode = WAL;
+"""
+"""A file as version 1 left it. Later versions must read it; it is never edited."""
+
+
+def rename_agents(database: Connection) -> None:
+    database.execute("UPDATE run SET agent = 'agent ' || agent")
+
+
+def fail(database: Connection) -> None:
+    database.execute("CREATE TABLE half_done (x)")
+    database.execute("this is no SQL")
+
+
+NEXT = (
+    *MIGRATIONS,
+    Migration(len(MIGRATIONS) + 1, "statements", ["ALTER TABLE run ADD COLUMN note TEXT", "CREATE TABLE more (x)"]),
+    Migration(len(MIGRATIONS) + 2, "a function", rename_agents),
+)  # fmt: skip
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    path = tmp_path / "journal.db"
+    database = sqlite3.connect(path)
+    database.executescript(VERSION_1)
+    database.close()
+    return path
+
+
+def schema(path: Path) -> dict[str, str]:
+    database = sqlite3.connect(path)
+    found = database.execute("SELECT name, sql FROM sqlite_master WHERE sql NOT NULL").fetchall()
+    database.close()
+    return {name: " ".join(sql.split()) for name, sql in found}
+
+
+def test_migrations_are_numbered_without_a_gap() -> None:
+    assert [migration.number for migration in MIGRATIONS] == list(range(1, len(MIGRATIONS) + 1))
+
+
+def test_the_first_migration_still_makes_the_tables_that_it_made(old: Path) -> None:
+    new = old.with_name("new.db")
+    by_hand(SqliteJournal(new, migrations=MIGRATIONS[:1]).close())
+    assert schema(new) == schema(old)
+
+
+@pytest.mark.parametrize("migrations", [MIGRATIONS, NEXT], ids=["today", "later"])
+def test_a_file_of_version_1_is_read(old: Path, migrations: tuple[Migration, ...]) -> None:
+    journal = SqliteJournal(old, migrations=migrations)
+    row = by_hand(journal.row("old"))
+    assert row is not None
+    assert row[:12] == (
+        "old", "agent", "abc", 2, 3, "paused", "ask", "", 1, 99.5,
+        "me" if migrations is MIGRATIONS else "agent me", "",
+    )  # fmt: skip
+    assert by_hand(journal.events("old")) == [
+        Event(0, "record", 1.0, Record(0, "", Input("start", at=1.0, started=1.0, data={"task": "x"}), next="think", status="running"), {}, 1),
+        Event(1, "intent", 2.0, None, {"key": "old/1", "state": "think"}, 2),
+        Event(2, "record", 3.0, Record(1, "think", Input("step", "", Outcome(result="a large text"), 2.0, 3.0), next="ask", status="paused", wake_at=99.5), {}, 2),
+    ]  # fmt: skip
+    assert by_hand(journal.letters("old")) == [Letter("m2", 3.5, {"kind": "answer"})]
+    assert by_hand(journal.snapshot("old")) == Snapshot(3, 2, {"position": {}})
+    assert by_hand(journal.blob("abc")) == "the machine"
+    assert by_hand(journal.append("old", 3, 2, [step(3)])) == 4
+    by_hand(journal.close())
+
+
+def test_migrations_run_once(old: Path) -> None:
+    for _ in range(2):
+        by_hand(SqliteJournal(old, migrations=NEXT).close())
+    database = sqlite3.connect(old)
+    titles = [title for (title,) in database.execute("SELECT title FROM schema_version")]
+    assert titles == [migration.title for migration in NEXT]
+    assert database.execute("SELECT agent, note FROM run").fetchall() == [("agent me", None)]
+    database.close()
+
+
+def test_a_migration_that_fails_leaves_the_file_as_it_was(old: Path) -> None:
+    before = schema(old), old.read_bytes()
+    failing = (*NEXT, Migration(len(NEXT) + 1, "fails", fail))
+    with pytest.raises(JournalError, match="syntax error"):
+        SqliteJournal(old, migrations=failing)
+    assert (schema(old), old.read_bytes()) == before
+
+
+def test_a_newer_file_is_refused_and_stays_as_it_is(old: Path) -> None:
+    by_hand(SqliteJournal(old, migrations=NEXT).close())
+    before = files(old.parent)
+    with pytest.raises(JournalTooNew, match="newer version of interlock") as refused:
+        SqliteJournal(old)
+    assert "update interlock" in refused.value.hint
+    assert files(old.parent) == before
+
+
+def test_importing_the_library_does_not_open_sqlite() -> None:
+    script = "import sys, interlock, interlock.run.journal; print('sqlite3' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "False\n"
