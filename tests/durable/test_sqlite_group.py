@@ -212,6 +212,7 @@ def test_a_closed_journal_says_so(journal: SqliteJournal) -> None:
                 await call
 
     asyncio.run(after_close())
+    assert not [t for t in threading.enumerate() if t.name.startswith("interlock-journal")]
     with pytest.raises(JournalError, match="is closed"):
         by_hand(journal.row("a"))
 

@@ -252,6 +252,9 @@ def test_a_guard_is_true_or_false_or_says_why_not(text: str, facts: Facts) -> No
 
 
 @given(VALUES, all_facts())
+@example("vars.x * vars.x", Facts(vars={"x": 1e300}))
+@example("vars.x * vars.x - vars.x * vars.x", Facts(vars={"x": 1e300}))
+@example("-(vars.x * vars.x)", Facts(vars={"x": 1e300}))
 def test_a_value_is_a_finite_number(text: str, facts: Facts) -> None:
     expression = checked(text, guard=False)
     try:
@@ -290,6 +293,7 @@ MOVING = {
     "limits.steps": st.integers(1, 10),
     "run.visits.plan": COUNTS,
 }
+NEAR_ZERO = st.integers(-3, 3)
 
 
 def put(facts: Facts, path: str, value: Any) -> Facts:
@@ -305,18 +309,59 @@ def put(facts: Facts, path: str, value: Any) -> Facts:
     return facts._replace(**{root: changed})
 
 
+SMALL = st.integers(0, 4)
+COUNTED = ["run.steps", "usage.messages", "vars.n", "limits.steps"]
+
+
+@st.composite
+def small_facts(draw: st.DrawFn) -> Facts:
+    """Facts so close together that a wrong direction shows."""
+    facts = put(draw(all_facts()), "limits.steps", draw(st.integers(1, 4)))
+    for path, values in (("run.steps", SMALL), ("usage.messages", SMALL), ("vars.n", NEAR_ZERO)):
+        facts = put(facts, path, draw(values))
+    return facts
+
+
+def _moving(depth: int) -> st.SearchStrategy[str]:
+    """Arithmetic that is full of a few facts."""
+    leaf = _one([*COUNTED, "2", "-3", "0.5"])
+    if not depth:
+        return leaf
+    inner = _moving(depth - 1)
+    return (
+        _join(inner, _one(["+", "-", "*", "/", "//", "%"]), inner)
+        | st.builds("{}({}, {})".format, _one(["min", "max"]), inner, inner)
+        | st.builds("{}({})".format, _one(["abs", "round", "-"]), inner)
+        | st.builds("({} if {} > {} else {})".format, _one(["1", "-1"]), inner, inner, leaf)
+        | st.builds("sum({} for w in vars.words)".format, _moving(0))
+    )
+
+
+MOVED = _moving(2)
+MOVED_GUARDS = _join(MOVED, ORDERS, _moving(1)) | _join(st.just("not"), MOVED, ORDERS, _moving(0))
+
+
+@given(st.data(), MOVED | MOVED_GUARDS, small_facts(), st.sampled_from(COUNTED))
+def test_direction_holds_where_facts_are_dense(
+    data: st.DataObject, text: str, facts: Facts, path: str
+) -> None:
+    values = st.integers(1, 4) if path == "limits.steps" else SMALL
+    _moves_one_way(text, path, facts, (data.draw(values), data.draw(values)))
+
+
 @given(st.data(), TRUTHS | VALUES, all_facts(), st.sampled_from(sorted(MOVING)))
 def test_what_moves_one_way_never_moves_the_other(
     data: st.DataObject, text: str, facts: Facts, path: str
 ) -> None:
+    _moves_one_way(text, path, facts, (data.draw(MOVING[path]), data.draw(MOVING[path])))
+
+
+def _moves_one_way(text: str, path: str, facts: Facts, values: tuple[Any, Any]) -> None:
     expression = checked(text, guard=False)
     way = expression.direction(path)
     if way == "?":
         return
-    low, high = sorted(
-        (data.draw(MOVING[path]), data.draw(MOVING[path])),
-        key=lambda v: float("-inf") if v is None else v,
-    )
+    low, high = sorted(values, key=lambda v: float("-inf") if v is None else v)
     before = value_of(expression, put(facts, path, low))
     after = value_of(expression, put(facts, path, high))
     if way == "":
@@ -357,7 +402,7 @@ def bounded_guards(draw: st.DrawFn) -> str:
             ]
         )
     )
-    bound = draw(_one(["limits.steps", "limits.tokens * 2", "7", "-7", "vars.n"]))
+    bound = draw(_one(["limits.steps", "limits.tokens * 2", "7", "-7", "vars.n", *GROWING]))
     order = draw(_one([">=", ">", "<", "<="]))
     atom = f"({side} {order} {bound})"
     other = draw(_one(["last.ok", "run.steps > 3", "usage.cost is not None", "vars.n > 2"]))
@@ -375,14 +420,16 @@ def bounded_guards(draw: st.DrawFn) -> str:
     )
 
 
-@given(bounded_guards(), all_facts())
-def test_a_budget_is_spent_at_last(text: str, facts: Facts) -> None:
+@given(bounded_guards(), all_facts(), st.lists(st.integers(1, 3), min_size=4, max_size=4))
+def test_a_budget_is_spent_at_last(text: str, facts: Facts, speeds: list[int]) -> None:
+    """However much faster one counter grows than another."""
     expression = checked(text)
     if expression.kind == "signal":
         return
+    steps, visits, tokens, calls = (speed * SPENT for speed in speeds)
     late = facts._replace(
-        run=facts.run._replace(steps=SPENT, visits={"plan": SPENT}),
-        usage=facts.usage._replace(total_tokens=SPENT, llm_calls=SPENT, cost=1e18),
+        run=facts.run._replace(steps=steps, visits={"plan": visits}),
+        usage=facts.usage._replace(total_tokens=tokens, llm_calls=calls, cost=1e18),
     )
     assert expression.fn(late, no) is True
 
@@ -455,7 +502,33 @@ def test_a_guard_of_one_atom_reads_as_it_judges(text: str, facts: Facts) -> None
         assert value_of(expression, facts) == (NOTHING if holds is None else holds)
 
 
-@given(TRUTHS, all_facts())
+PRESENCE = [
+    "errors.last is None",
+    "errors.last is not None",
+    "usage.cost >= 0",
+    "usage.cost is None",
+    "run.steps >= limits.off",
+    "run.steps < limits.off",
+    "errors.total >= 1",
+    "errors.total == 0",
+    "errors.consecutive < 1",
+    "last.ok",
+    "vars.flag",
+]
+
+
+def _presence(depth: int) -> st.SearchStrategy[str]:
+    if not depth:
+        return _one([f"({word})" for word in PRESENCE])
+    inner = _presence(depth - 1)
+    return (
+        _join(inner, _one(["and", "or"]), inner)
+        | _join(st.just("not"), inner)
+        | _join(inner, st.just("if"), inner, st.just("else"), inner)
+    )
+
+
+@given(_presence(1) | _presence(2) | TRUTHS, all_facts())
 def test_what_is_implied_is_there(text: str, facts: Facts) -> None:
     expression = checked(text)
     value = value_of(expression, facts)

@@ -188,6 +188,7 @@ class Refusal(NamedTuple):
     events: Sequence[Event]
 
 
+@pytest.mark.parametrize("update", [None, Update("error", "x")], ids=["events", "row"])
 @pytest.mark.parametrize(
     "case",
     [
@@ -202,7 +203,9 @@ class Refusal(NamedTuple):
     ],
     ids=lambda case: case.id,
 )
-def test_a_driver_that_was_overtaken_writes_nothing(desk: Desk, case: Refusal) -> None:
+def test_a_driver_that_was_overtaken_writes_nothing(
+    desk: Desk, case: Refusal, update: Update | None
+) -> None:
     desk.begin()
     desk.write("r", 0, [step(0)])
     desk(desk.journal.acquire("r"))
@@ -212,7 +215,7 @@ def test_a_driver_that_was_overtaken_writes_nothing(desk: Desk, case: Refusal) -
     with pytest.raises(Fenced, match="driven by another process") as refused:
         desk(
             desk.journal.append(
-                "r", case.head, case.epoch, case.events, update=Update("error", "x"), consumed=["m"]
+                "r", case.head, case.epoch, case.events, update=update, consumed=["m"]
             )
         )
     assert f"event {case.head} in epoch {case.epoch}" in refused.value.hint
@@ -277,6 +280,7 @@ class Listing(NamedTuple):
         Listing("prefix", {"prefix": "ab"}, "ab abc"),
         Listing("prefix-percent-is-a-character", {"prefix": "a%"}, "a%"),
         Listing("prefix-underscore-is-a-character", {"prefix": "a_"}, "a_b"),
+        Listing("prefix-just-before-another", {"prefix": "aa"}, ""),
         Listing("prefix-case", {"prefix": "b"}, ""),
         Listing("prefix-empty", {"prefix": "", "limit": 1}, "ab"),
         Listing("prefix-and-more", {"prefix": "a", "session": "s"}, "a% abc"),
@@ -354,7 +358,7 @@ def test_a_fork_needs_an_id_of_its_own(desk: Desk) -> None:
 
 def test_removed_runs_are_gone_and_others_stay(desk: Desk) -> None:
     text = "x" * 40_000
-    spec = desk(desk.journal.put_blob(text))
+    spec = desk(desk.journal.put_blob("the machine"))
     for run_id in ("r", "other", "third"):
         desk.begin(run_id)
         desk.write(run_id, 0, [step(0, result=text)])
@@ -366,7 +370,7 @@ def test_removed_runs_are_gone_and_others_stay(desk: Desk) -> None:
     with pytest.raises(UnknownRunError):
         desk(desk.journal.events("r"))
     assert (desk.all("other"), desk.all("fork")) == before
-    assert desk(desk.journal.blob(spec)) == text
+    assert desk(desk.journal.blob(spec)) == "the machine"
     # the id is free again, and nothing of the old run comes back with it
     desk.begin("r")
     assert desk.all()[1:] == ([], [], None)

@@ -638,6 +638,13 @@ def test_no_key_is_shown_or_logged(
 
 
 @needs_litellm
+def test_no_key_of_a_header_of_the_file_is_shown(server: LoopbackServer) -> None:
+    headers = {"Authorization": "Bearer Zq9-header-secret"}
+    error = fail(at(server, "fault-unauthorized", extra={"extra_headers": headers}))
+    assert error.message == "openai/fault-unauthorized: Incorrect API key provided: ***."
+
+
+@needs_litellm
 @given(key=st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=6, max_size=60))
 @settings(max_examples=25)
 def test_no_key_gets_into_a_failure(key: str) -> None:

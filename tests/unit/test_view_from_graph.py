@@ -111,21 +111,35 @@ def test_all_shows_what_the_engine_made() -> None:
     assert chart.boxes[-1].origin == "engine"
 
 
+def stops_at(state: str) -> list[dict[str, Any]]:
+    return [{**stop, "to": state} for stop in stops()]
+
+
 def test_rules_of_one_moment_are_one_box_with_an_arrow_each() -> None:
-    chart = flowchart(agent(*stops()))
+    chart = flowchart(agent(*stops_at("done")))
     box = chart.boxes[-1]
     assert (box.label, box.role, box.origin) == ("after every step", "rules", "rule")
     assert ends(chart)[len(FILE_ARROWS) :] == [
-        (box.id, "stopped", "run.steps >= limits.steps\nstop: steps_limit"),
-        (box.id, "stopped", "usage.total_tokens >= limits.tokens\nstop: token_limit"),
+        (box.id, "done", "run.steps >= limits.steps\nstop: steps_limit"),
+        (box.id, "done", "usage.total_tokens >= limits.tokens\nstop: token_limit"),
     ]
     assert [arrow.id for arrow in chart.arrows[-2:]] == ["rules.0", "rules.1"]
 
 
-def test_an_end_of_the_engine_is_drawn_only_where_a_rule_that_is_drawn_leads_to_it() -> None:
-    assert "stopped" in names(flowchart(agent(*stops())))
-    assert "stopped" not in names(flowchart(agent(detour())))
-    assert "broken" not in names(flowchart(agent(*stops())))
+def test_a_rule_that_ends_at_the_engines_own_end_is_a_line_in_the_box() -> None:
+    chart = flowchart(agent(*stops()))
+    assert "stopped" not in names(chart)
+    assert chart.boxes[-1].label.split("\n") == [
+        "after every step",
+        "run.steps >= limits.steps → stop: steps_limit",
+        "usage.total_tokens >= limits.tokens → stop: token_limit",
+    ]
+
+
+def test_a_chain_shows_the_ends_of_the_engine_that_it_leads_to() -> None:
+    assert "stopped" in names(flowchart(agent(*stops()), rules="chain"))
+    assert "stopped" not in names(flowchart(agent(detour()), rules="chain"))
+    assert "broken" not in names(flowchart(agent(*stops()), rules="chain"))
 
 
 def test_a_detour_has_its_moment_and_its_way_back() -> None:
@@ -152,7 +166,7 @@ def test_a_rule_that_only_raises_its_signal_is_named_in_the_box() -> None:
     raised = rule(0, "progress.cycles >= 5", kind="signal", reason="diminishing_returns")
     chart = flowchart(agent(raised))
     assert chart.boxes[-1].label == (
-        "after every step\nsignal: diminishing_returns\nwhen progress.cycles >= 5"
+        "after every step\nprogress.cycles >= 5 → signal: diminishing_returns"
     )
     assert ends(chart) == FILE_ARROWS
 
@@ -192,7 +206,7 @@ def test_boxes_of_rules_are_never_taken_for_states() -> None:
 
 def test_long_guards_are_broken_into_lines() -> None:
     text = " and ".join(f"limits.number_{n} >= run.steps" for n in range(5))
-    chart = flowchart(agent(rule(0, text, to="stopped")))
+    chart = flowchart(agent(rule(0, text, to="done")))
     lines = chart.arrows[-1].label.split("\n")
     assert len(lines) > 3
     assert max(map(len, lines)) <= 44

@@ -143,7 +143,7 @@ def _unwrap(annotation: Any) -> tuple[Any, tuple[Any, ...], bool]:
             marks += more
         elif members := _members(annotation):
             nullable = nullable or types.NoneType in members
-            rest = [a for a in members if a not in (types.NoneType, Blocked)]
+            rest = [a for a in members if a is not types.NoneType]
             if len(rest) != 1:
                 return annotation, tuple(marks), nullable
             annotation = rest[0]

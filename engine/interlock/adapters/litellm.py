@@ -154,14 +154,13 @@ class _Target(NamedTuple):
     name: str
     where: Mapping[str, Any]  # `api_base` and `api_key`, as far as they are given
     timeout: float
-    headers: Mapping[str, str]  # what `extra` sends along: it may hold keys
+    headers: Any  # what `extra` sends along: it may hold keys
 
 
 def _targets(litellm: Any, settings: Mapping[str, Any]) -> list[_Target]:
     extra: Mapping[str, Any] = settings.get("extra") or {}
     if wrong := sorted(_NOT_EXTRA & extra.keys()):
-        text = f"`model.extra` may not hold `{wrong[0]}`"
-        raise SetupError(text, hint="leave it to the keys of `model`, or to the engine")
+        raise SetupError(f"`model.extra` may not hold `{wrong[0]}`", hint="leave it to `model`")
     given = _PATIENCE if settings.get("timeout") is None else settings["timeout"]
     timeout = parse_duration(given) if isinstance(given, str) else given
     if not isinstance(timeout, (int, float)) or not 0 < timeout < math.inf:
@@ -172,7 +171,7 @@ def _targets(litellm: Any, settings: Mapping[str, Any]) -> list[_Target]:
     for name, provider in zip(names, providers, strict=True):
         # The file's server and key are not for a fallback at another provider.
         where = _where(litellm, name, settings if provider == providers[0] else {})
-        targets.append(_Target(name, where, timeout, extra.get("extra_headers") or {}))
+        targets.append(_Target(name, where, timeout, extra.get("extra_headers")))
     return targets
 
 
@@ -262,7 +261,7 @@ class _Heard:
         self._calls: list[dict[str, str]] = []
         self._by_index: dict[Any, dict[str, str]] = {}
         self._finish = ""
-        self._cut = False
+        self._cut = self._lone = False
 
     def take(self, response: Any) -> None:
         """A reply in one piece. litellm puts zeros where the provider sent no usage."""
@@ -282,7 +281,8 @@ class _Heard:
                 self.usage = getattr(chunk, "usage", None) or self.usage
                 for choice in chunk.choices[:1]:
                     self._add(choice.delta, choice.finish_reason)
-        # Where the provider sent none, litellm makes up a finish and a usage.
+        # litellm makes up a finish and a usage, and takes a body that is no stream for one event.
+        self._lone = len(stream.chunks) == 1
         self._cut = not (stream.received_finish_reason or stream.intermittent_finish_reason)
         if not any(getattr(chunk, "usage", None) for chunk in stream.chunks):
             self.usage = None
@@ -309,10 +309,9 @@ class _Heard:
 
     def problem(self, *, streamed: bool) -> tuple[str, str] | None:
         """Kind and text, when this is no reply although nothing was raised."""
-        empty = not (self.text or self._calls or (self.usage and self._finish))
-        if empty and self._finish in ("", "stop"):
-            kind = "empty_stream" if streamed else "broken_body"
-            return kind, "the answer holds no text, no tool call and no usage"
+        told = self.usage and self._finish and not self._lone
+        if not (self.text or self._calls or told) and self._finish in ("", "stop"):
+            return ("empty_stream" if streamed else "broken_body"), "the answer is empty"
         return ("stream_broken", "the stream ended before the reply did") if self._cut else None
 
     def reply(self, request: ModelRequest, target: _Target, cost: float | None) -> ModelReply:
@@ -335,18 +334,17 @@ def _cost(litellm: Any, settings: Mapping[str, Any], target: _Target, usage: Any
     if None not in prices and target.name == settings.get("name"):
         return usage.prompt_tokens * prices[0] + usage.completion_tokens * prices[1]
     row = _known(litellm, target.name)
-    if all(price is None for name, price in row.items() if "cost" in name):
-        return None
     with contextlib.suppress(Exception):
-        return math.fsum(litellm.cost_per_token(model=target.name, usage_object=usage))
+        ways = litellm.cost_per_token(model=target.name, usage_object=usage) if row else ()
+        # litellm says 0 where it has no price.
+        return math.fsum(ways) or (0.0 if row.get("input_cost_per_token") == 0 else None)
     return None
 
 
 def _known(litellm: Any, name: Any) -> Mapping[str, Any]:
     """The model's row in the table that litellm brings, or nothing. Asks no server."""
     provider = _provider(litellm, name)
-    model = name.removeprefix(f"{provider}/")
-    for key in (name, f"{provider}/{model}", model):
+    for key in (name, f"{provider}/{name}", name.removeprefix(f"{provider}/")):
         row: Mapping[str, Any] = litellm.model_cost.get(key, {})
         if str(row.get("litellm_provider")).startswith(provider):
             return row
@@ -366,12 +364,11 @@ class _Sign(NamedTuple):
         return said or not names.isdisjoint(self.classes.split())
 
 
-_UNWANTED = ("content_policy", "content_filter", "safety system")
 # The first that fits counts. The order matters: litellm calls a 403 and a full window a
 # BadRequestError, an empty account a RateLimitError, a torn body an InternalServerError.
 _SIGNS = (
     _Sign("context_overflow", "ContextWindowExceededError", (400, 413), ("context_length",)),
-    _Sign("content_filter", "ContentPolicyViolationError", (400,), _UNWANTED),
+    _Sign("content_filter", "ContentPolicyViolationError", (400,), ("content_policy", "safety")),
     _Sign("quota", "", (403, 429), ("quota", "billing", "credit balance")),
     _Sign("quota", "PaymentRequiredError", (402,)),
     _Sign("auth", "AuthenticationError PermissionDeniedError", (401, 403)),
@@ -413,11 +410,15 @@ def _chain(error: BaseException, outer: BaseException | None) -> Iterator[BaseEx
 
 _PREFIX = re.compile(r"\A(?:(?:litellm\.)?\w*(?:Error|Exception|Timeout)(?::| -)\s*)+")
 
+_QUOTED = re.compile(r'"message": ?"((?:[^"\\]|\\.)+)"')
+
 
 def _said(chain: Sequence[BaseException]) -> str:
     """What the provider said, without the names that litellm puts before it."""
     told = chain[1] if getattr(chain[0], "original_exception", None) else chain[0]
-    return " ".join(_PREFIX.sub("", str(told)).split()) or type(told).__name__
+    text = " ".join(_PREFIX.sub("", str(told)).split())
+    quoted = _QUOTED.search(text)
+    return (quoted[1] if quoted else text) or type(told).__name__
 
 
 _NAMES_SECRET = re.compile(r"(?i)KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL")
@@ -427,7 +428,8 @@ _LOOKS_SECRET = re.compile(r"\b(?:sk|pk)-[\w\-]{8,}|(?i:bearer) [\w.\-]{8,}")
 def _without_keys(text: str, target: _Target) -> str:
     """The text, cut, with everything replaced that is or looks like a key."""
     secrets = [value for name, value in os.environ.items() if _NAMES_SECRET.search(name)]
-    secrets += [str(target.where.get("api_key")), *map(str, target.headers.values())]
+    secrets += [target.where.get("api_key", "")]
+    secrets += re.findall(r"[^\s'\"{},]{6,}", str(target.headers))
     for secret in sorted(secrets, key=len, reverse=True):
         # Shorter ones are words of the text.
         text = text.replace(secret, "***") if len(secret) >= 6 else text

@@ -167,6 +167,7 @@ class _Turn:
 
     def start(self) -> None:
         """Begin. The answer comes by itself."""
+        atexit.register(self._leave)
         self._thread.start()
 
     def stop(self) -> None:
@@ -181,6 +182,8 @@ class _Turn:
             self.answer.set_result(self._result())
         except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
             self.answer.set_exception(error)
+        finally:
+            atexit.unregister(self._leave)
 
     def _result(self) -> SandboxResult:
         payload = None if self._session is None else unsealed(self._session)
@@ -209,7 +212,7 @@ class _Turn:
 
     @contextmanager
     def _watched(self, worker: MontySession) -> Generator[None]:
-        """While this lasts, the worker is ended when its time is over, or the process ends."""
+        """While this lasts, the worker is ended when it should stop, and when its time is over."""
         with self._lock:
             self._worker = worker.worker_pid
         if self._stopped:
@@ -217,11 +220,9 @@ class _Turn:
         timer = threading.Timer(self.seconds, self.stop)
         timer.daemon = True
         timer.start()
-        atexit.register(self._leave)
         try:
             yield
         finally:
-            atexit.unregister(self._leave)
             timer.cancel()
             with self._lock:
                 self._worker = None

@@ -132,7 +132,7 @@ def _print(result: Result, how: How) -> None:
     else:
         said = [*result.partial]
         output = result.output
-        if output is not None:
+        if output is not None and result.reason is not None:  # else it is not the output yet
             text = output if isinstance(output, str) else out.as_json(output)
             said += [text] if not said or text != said[-1] else []
         for text in said:

@@ -33,7 +33,7 @@ Examples:
 @click.argument("event", shell_complete=completion.events)
 @click.argument("fields", nargs=-1, type=PAIR, metavar="[NAME=VALUE]...")
 @click.option("--data", metavar="JSON", help="The answer's data as a JSON object.")
-@click.option("--at", metavar="ID", help="A message id: the same one is delivered once.")
+@click.option("--id", "message_id", metavar="ID", help="Of this message: the same is taken once.")
 @options.tools_option
 @options.journal_option
 @options.format_option()
@@ -54,7 +54,7 @@ def answer(run: str, event: str, fields: tuple[tuple[str, str], ...], **given: A
     edge = next((e for e in state.edges_of("on") if e.trigger == event), None) if state else None
     data = answer_data(event, dict(edge.data) if edge else {}, fields, how.more["data"])
     check_answer(opened.session, event, data)
-    _post(journal, row, how, {"kind": "answer", "event": event, "data": data}, how.more["at"])
+    _post(journal, row, how, {"kind": "answer", "event": event, "data": data}, how.more["message_id"])
 
 
 @click.command(epilog="""\b

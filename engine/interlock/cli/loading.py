@@ -5,15 +5,12 @@ Belongs here: how the command line's words become a `Machine`. Never: running on
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from interlock.cli.faults import MisuseError, UntrustedError
 from interlock.core.errors import SetupError
@@ -21,6 +18,7 @@ from interlock.core.errors import SetupError
 if TYPE_CHECKING:
     from interlock.api import Machine
     from interlock.cli.options import How
+    from interlock.core.specs import Registry
     from interlock.language.spec import MachineSpec
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -95,87 +93,51 @@ def _addresses(data: Mapping[str, Any], at: str = "") -> Iterator[tuple[str, str
 # tools --------------------------------------------------------------------------------------
 
 
-def load_tools(sources: tuple[str, ...]) -> list[Any]:
-    """What each `--tools` means: a module, a file, or one name of either."""
-    return [_tools(source) for source in sources]
+def load_tools(sources: tuple[str, ...]) -> list[Registry]:
+    """What each `--tools` declares: a module, a file, or one name of either."""
+    return [_declared(source) for source in sources]
 
 
-def _tools(source: str) -> Any:
-    where, _, name = source.partition(":")
-    module = _from_file(Path(where)) if _is_file(where) else _from_name(where)
-    if name:
-        if not hasattr(module, name):
-            raise MisuseError(f"`{where}` has no `{name}`", hint="write MODULE:NAME or FILE:NAME")
-        return getattr(module, name)
+def _declared(source: str) -> Registry:
     from interlock.actions.declare import specs_of
 
-    found = specs_of(module)
+    found = specs_of(_imported(source))
     if not (found.tools or found.actions or found.guards):
         hint = "decorate functions with `@tool`, `@action` or `@guard` from interlock"
-        raise SetupError(f"`{where}` declares nothing", hint=hint)
+        raise SetupError(f"`{source}` declares nothing", hint=hint)
     return found
 
 
-def _is_file(where: str) -> bool:
-    return where.endswith(".py") or os.sep in where
+def _imported(source: str) -> object:
+    from interlock.testing import own_from
 
-
-def _from_file(path: Path) -> ModuleType:
-    path = path.absolute()
-    if not path.is_file():
-        raise MisuseError(f"there is no file `{path.name}` in {path.parent}")
-    name = f"interlock_tools_{path.stem}_{abs(hash(str(path))):x}"
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise MisuseError(f"`{path.name}` is no Python file", hint="name a file that ends in .py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # where `dataclasses` and `pickle` look a class up
-    _make_findable(path.parent)
+    where = source.partition(":")[0]
+    file = Path(where).absolute() if where.endswith(".py") else None
+    folder = str(file.parent if file is not None else Path.cwd())
+    if folder not in sys.path:  # tools may import their neighbours, as a script may
+        sys.path.insert(0, folder)
     try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        del sys.modules[name]
-        raise _broken(path.name, str(path), error) from error
-    return module
+        return own_from(source)
+    except SetupError as error:
+        cause = error.__cause__
+        if not isinstance(cause, Exception) or _is_missing(cause, where):
+            raise MisuseError(error.message, hint=error.hint) from None
+        line = _line_of(where if file is None else str(file), cause)
+        at = f" (line {line})" if line else ""
+        raise SetupError(f"{error.message}{at}", hint="the module itself fails") from cause
 
 
-def _from_name(name: str) -> ModuleType:
-    _make_findable(Path.cwd())
-    try:
-        return importlib.import_module(name)
-    except Exception as error:
-        missing = isinstance(error, ModuleNotFoundError) and error.name == name.partition(".")[0]
-        if missing or not name:
-            hint = "give a module that can be imported from here, or a file: tools.py"
-            raise MisuseError(f"there is no module `{name}`", hint=hint) from None
-        spec = importlib.util.find_spec(name)
-        raise _broken(name, (spec.origin if spec else "") or "", error) from error
+def _is_missing(cause: Exception, where: str) -> bool:
+    name = cause.name if isinstance(cause, ModuleNotFoundError) else None
+    return isinstance(cause, FileNotFoundError) or (name is not None and where.startswith(name))
 
 
-def _make_findable(folder: Path) -> None:
-    """A file of tools may import its neighbours, as a script may."""
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
-
-
-def _broken(name: str, file: str, error: Exception) -> SetupError:
-    line = _line_of(file, error)
-    where = f"{name}:{line}" if line else name
-    return SetupError(
-        f"{where} cannot be imported: {type(error).__name__}: {error}",
-        hint="`python` on the file shows the whole traceback",
-    )
-
-
-def _line_of(file: str, error: Exception) -> int | None:
-    """The line of the file at which the error came up."""
-    if isinstance(error, SyntaxError):
-        return error.lineno
+def _line_of(source: str, error: Exception) -> int | None:
+    """The line of the user's file at which the error came up; a syntax error names its own."""
     line, trace = None, error.__traceback__
     while trace is not None:
-        if trace.tb_frame.f_code.co_filename == file:
+        file = trace.tb_frame.f_code.co_filename
+        if file == source or trace.tb_frame.f_globals.get("__name__") == source:
             line = trace.tb_lineno
         trace = trace.tb_next
     return line

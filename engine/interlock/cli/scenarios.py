@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from interlock.cli import options, out
-from interlock.cli.faults import ERROR, MisuseError
+from interlock.cli.faults import ERROR, MisuseError, count
 from interlock.cli.options import How
+from interlock.core.errors import InterlockError, SpecError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from interlock.testing.scenario import ScenarioReport
+    from interlock.core.specs import Registry
 
 
 @click.command(epilog="""\b
@@ -36,40 +37,54 @@ def test(paths: tuple[str, ...], **given: Any) -> None:
     """
     from interlock.cli.loading import load_tools
     from interlock.cli.stored import shown
-    from interlock.testing.scenario import find_scenarios, run_scenario
+    from interlock.testing import find_scenarios
 
     how = How.of(given)
     found = find_scenarios(paths or (".",))
     if not found:
         raise MisuseError("there is no scenario here", hint="a scenario is a NAME.scenario.yaml")
     own = load_tools(how.tools)
-    reports = [(path, run_scenario(path, tools=own)) for path in found]
-    failed = [path for path, report in reports if not report.passed]
+    played = [Played(shown(path), *_play(path, own)) for path in found]
+    failed = sum(not one.passed for one in played)
     if how.is_json:
-        out.result(out.as_json([_public(path, report) for path, report in reports]))
+        out.result(out.as_json([one._asdict() for one in played]))
     else:
-        for path, report in reports:
-            _say(shown(path), report)
-        passed = len(reports) - len(failed)
-        colour = "red" if failed else "green"
-        out.result(out.style(f"{passed} passed" + (f", {len(failed)} failed" if failed else ""), colour))
+        for one in played:
+            _say(one)
+        told = f"{len(played) - failed} passed" + (f", {failed} failed" if failed else "")
+        out.result(out.style(told, "red" if failed else "green"))
     raise click.exceptions.Exit(ERROR if failed else 0)
 
 
-def _public(path: Path, report: ScenarioReport) -> dict[str, Any]:
-    from interlock.cli.stored import shown
+class Played(NamedTuple):
+    """How one scenario went."""
 
-    return {
-        "scenario": report.name, "file": shown(path), "passed": report.passed,
-        "problems": list(report.problems),
-    }  # fmt: skip
+    file: str
+    passed: bool
+    problems: tuple[str, ...]
+    said: str
+    """Everything about a failure, for people."""
 
 
-def _say(file: str, report: ScenarioReport) -> None:
-    if report.passed:
-        out.result(f"{out.style('✓', 'green')} {file}")
+def _play(path: Path, own: list[Registry]) -> tuple[bool, tuple[str, ...], str]:
+    """Play one file. A fault of the file fails it, and the others are played all the same."""
+    from interlock.testing import run_scenario
+
+    try:
+        report = run_scenario(path, tools=own)
+    except SpecError as error:
+        lines = tuple(f.render() for f in error.findings)
+        return False, lines, "\n".join([*lines, count(error.findings)])
+    except InterlockError as error:
+        return False, (str(error),), str(error)
+    return report.passed, report.problems, "" if report.passed else str(report)
+
+
+def _say(played: Played) -> None:
+    if played.passed:
+        out.result(f"{out.style('✓', 'green')} {played.file}")
         return
-    out.result(f"{out.style('✗', 'red')} {file}")
-    for problem in report.problems:
-        for line in out.plain(problem).split("\n"):
-            out.result(f"    {line}".rstrip())
+    out.result(f"{out.style('✗', 'red')} {played.file}")
+    for line in out.plain(played.said).split("\n"):
+        out.result(f"    {line}".rstrip())
+    out.result()

@@ -47,7 +47,7 @@ def show(run: str, **given: Any) -> None:
         listed = [{"seq": r.seq, **r.to_dict()} for r in records]
         out.result(out.as_json({**opened.result.to_dict(), "records": listed}))
         return
-    for line in [*_head(row, machine, opened.result), "", *_records(machine, records), ""]:
+    for line in [*_head(row, machine, opened.result), "", *records_table(machine, records), ""]:
         out.result(line)
     path = " → ".join(opened.result.path)
     out.result(out.plain(f"path  {path}"))
@@ -82,7 +82,8 @@ def _short(value: object) -> str:
     return text if len(text) <= 400 else text[:399] + "…"
 
 
-def _records(machine: Machine, records: list[Record]) -> list[str]:
+def records_table(machine: Machine, records: list[Record]) -> list[str]:
+    """A line for each record: what happened, and where it led."""
     chart = machine.chart
     rows = [
         Row(

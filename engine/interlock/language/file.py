@@ -1,60 +1,74 @@
-"""The shape of a machine file, before any name in it has a meaning.
+r"""The shape of a machine file, before any name in it has a meaning.
 
 Pydantic models of every mapping that the language has: they refuse unknown keys and wrong
-kinds of value, and the JSON Schema of editors is made from them. What names refer to,
-what expressions mean and what is missing in the machine is not decided here.
+kinds of value, and the JSON Schema of editors is made from them; the text below a key is what
+an editor shows. What names refer to, what expressions mean and what is missing in the machine
+is not decided here.
 
-Imported by: language.load, language.schema
-Source: design "language", sections 1, 2, 4, 10.
+Imported by: language.shape and the readers, language.schema
+Source: design "language", sections 1, 2 and 4.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Discriminator,
-    Field,
-    JsonValue,
-    Strict,
-    StringConstraints,
-    Tag,
+from pydantic import Discriminator, Field, Strict, Tag
+
+from interlock.language.file_base import (
+    LIST,
+    MAPPING,
+    SCALAR,
+    Data,
+    Name,
+    Number,
+    Scalar,
+    Shape,
+    Text,
+    kind_of,
+)
+from interlock.language.file_parts import (
+    Block,
+    BlockShape,
+    DeviationShape,
+    IgnoreShape,
+    Limit,
+    McpShape,
+    ModelShape,
+    ReasonShape,
+    TaskFile,
+    Tasks,
+    TaskShape,
+    TypedValue,
+    Var,
 )
 
-Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)]
-Text = Annotated[str, Strict()]
-Scalar = Annotated[bool, Strict()] | Annotated[int, Strict()] | Annotated[float, Strict()] | Text
-"""What YAML writes on one line: an expression, a quantity or a constant."""
+__all__ = [
+    "NEEDS", "Append", "BlockShape", "DeviationShape", "EdgeLike", "EdgeShape", "FileShape",
+    "IgnoreShape", "MachineShape", "McpShape", "ModelShape", "OnShape", "ReasonShape", "RetryShape",
+    "RuleShape", "Sets", "Shape", "StateShape", "TaskFile", "TaskShape", "Text", "TypedValue",
+]  # fmt: skip
 
-
-class Shape(BaseModel):
-    """A mapping of the language: known keys only."""
-
-    model_config = ConfigDict(extra="forbid", populate_by_name=True, hide_input_in_errors=True)
-
-
-def _kind(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return "mapping"
-    if isinstance(value, list):
-        return "list"
-    return "scalar"
+NEEDS: dict[str, tuple[str, ...]] = {
+    "then": ("when",), "cases": ("of",), "else": ("when", "of"), "expired": ("within",),
+    "within": ("do", "on"), "warn_at": ("when",), "with": ("do",), "save": ("do",),
+    "retry": ("do",), "failed": ("do",), "allow": ("do",), "in_doubt": ("do",),
+}  # fmt: skip
+"""Keys of a state that go with another: each with the keys of which one must be there."""
 
 
 class Append(Shape):
-    """Adds to a list: ``{append: last.text}``."""
+    """Adds to a list: `{append: last.text}`."""
 
     append: Scalar
+    """What is added at the end: an expression, or a part of the result under `save`."""
 
 
 Assigned = Annotated[
-    Annotated[Scalar | None, Tag("scalar")]
-    | Annotated[Append, Tag("mapping")]
-    | Annotated[list[JsonValue], Tag("list")],
-    Discriminator(_kind),
+    Annotated[Scalar | None, Tag(SCALAR)]
+    | Annotated[Append, Tag(MAPPING)]
+    | Annotated[list[Data], Tag(LIST)],
+    Discriminator(kind_of),
 ]
 Sets = dict[str, Assigned]
 
@@ -62,252 +76,209 @@ Sets = dict[str, Assigned]
 class EdgeShape(Shape):
     """One way on: a target with a guard, a label and what happens when it is taken."""
 
-    to: Text = Field(description="The state that it leads to, or `return`.")
-    label: Text | None = Field(None, description="Text on the arrow.")
-    when: Scalar | None = Field(None, description="Guard: the edge is taken when it holds.")
-    set: Sets | None = Field(None, description="Variables that are set when it is taken.")
-    stop: Text | None = Field(None, description="Stop reason that is raised when it is taken.")
+    to: Text
+    """The state that it leads to; `return` goes back to where a detour interrupted the run."""
+    label: Text | None = None
+    """Text on the arrow."""
+    when: Scalar | None = None
+    """Guard: the edge is taken when it holds. Quote it in `{...}`."""
+    set: Sets | None = None
+    """Variables that are set when it is taken: `{vars.x: expression}`."""
+    stop: Text | None = None
+    """Stop reason that is raised when it is taken."""
 
 
 EdgeLike = Annotated[
-    Annotated[Text, Tag("scalar")] | Annotated[EdgeShape, Tag("mapping")], Discriminator(_kind)
+    Annotated[Text, Tag(SCALAR)] | Annotated[EdgeShape, Tag(MAPPING)], Discriminator(kind_of)
 ]
 Edges = Annotated[
-    Annotated[Text, Tag("scalar")]
-    | Annotated[EdgeShape, Tag("mapping")]
-    | Annotated[list[EdgeLike], Tag("list")],
-    Discriminator(_kind),
+    Annotated[Text, Tag(SCALAR)]
+    | Annotated[EdgeShape, Tag(MAPPING)]
+    | Annotated[list[EdgeLike], Tag(LIST)],
+    Discriminator(kind_of),
 ]
 
 
 class OnShape(EdgeShape):
     """What an event of a wait leads to, and the data that its answer carries."""
 
-    data: dict[Name, Text] | None = Field(
-        None, description="Fields of the answer and their types: `{note: str}`."
-    )
+    data: dict[Name, Text] | None = None
+    """Fields of the answer and their types: `{note: str}`; guards read `last.answer.note`."""
 
 
-OnEdge = Annotated[
-    Annotated[Text, Tag("scalar")]
-    | Annotated[OnShape, Tag("mapping")]
-    | Annotated[list[EdgeLike], Tag("list")],
-    Discriminator(_kind),
+OnLike = Annotated[
+    Annotated[Text, Tag(SCALAR)] | Annotated[OnShape, Tag(MAPPING)], Discriminator(kind_of)
+]
+OnEdges = Annotated[
+    Annotated[Text, Tag(SCALAR)]
+    | Annotated[OnShape, Tag(MAPPING)]
+    | Annotated[list[OnLike], Tag(LIST)],
+    Discriminator(kind_of),
 ]
 
 
 class RetryShape(Shape):
     """Extra attempts of an action; each is a step and a record."""
 
-    times: Annotated[int, Strict(), Field(ge=1, le=100)] = Field(description="Extra attempts.")
-    base: Scalar = Field("1s", description="Wait before the first extra attempt.")
-    factor: Annotated[float, Field(ge=1, le=100)] = Field(
-        2.0, description="Each further wait is so many times longer."
-    )
+    times: Annotated[int, Strict(), Field(ge=1, le=100)]
+    """How many extra attempts: 1 to 100."""
+    base: Scalar = "1s"
+    """The wait before the first extra attempt."""
+    factor: Annotated[Number, Field(ge=1, le=100)] = 2.0
+    """Each further wait is so many times longer."""
     on: list[Literal["TRANSIENT", "RECOVERABLE", "CRITICAL"]] = Field(
-        default_factory=lambda: ["TRANSIENT"], description="Categories of failure that are retried."
+        default_factory=lambda: ["TRANSIENT"]
     )
+    """Categories of failure that are retried; default: `[TRANSIENT]`."""
 
 
 class StateShape(Shape):
     """A state: one job, and what is common to all."""
 
-    label: Text | None = Field(None, description="Text of the node; `\\n` breaks the line.")
-    about: Text | None = Field(None, description="For people.")
-    role: Literal["hub"] | None = Field(None, description="`hub`: drawn in yellow.")
-    shape: Literal["pill"] | None = Field(None, description="Drawn as a pill in mid-machine.")
-    do: Text | None = Field(None, description="The action of this state.")
-    with_: dict[str, JsonValue] | None = Field(
-        None, alias="with", description="Fields of the action; see `interlock actions NAME`."
-    )
-    save: Sets | None = Field(None, description="`{vars.x: result.path}`: kept from the result.")
-    ask: Text | None = Field(None, description="The question of a decision or a wait.")
-    when: Scalar | None = Field(None, description="Guard of a decision with `then` and `else`.")
-    then: EdgeLike | None = Field(None, description="Taken when the guard holds.")
-    else_: EdgeLike | None = Field(None, alias="else", description="Taken otherwise.")
-    of: Scalar | None = Field(None, description="Expression whose value chooses a case.")
-    cases: dict[str, EdgeLike] | None = Field(None, description="One edge for each value of `of`.")
-    warn_at: Scalar | None = Field(None, description="Share of a budget at which the result warns.")
-    on: dict[Name, OnEdge] | None = Field(None, description="Wait: an edge for each event.")
-    within: Scalar | None = Field(None, description="How long the action or wait may take.")
-    expired: EdgeLike | None = Field(None, description="Taken when `within` has passed.")
-    all: list[Text] | None = Field(None, description="Decisions that are all started, in order.")
-    next: Edges | None = Field(None, description="The way on: one edge or an ordered list.")
-    failed: Text | None = Field(None, description="Where a failed action goes; `next`: go on.")
+    label: Text | None = None
+    r"""Text of the node. `\n` breaks the line, `{limits.tokens:,}` shows the live value."""
+    about: Text | None = None
+    """For people."""
+    role: Literal["hub"] | None = None
+    """`hub`: the middle of the machine, drawn in a colour of its own."""
+    shape: Literal["pill"] | None = None
+    """`pill`: where a picture begins or ends in mid-machine."""
+    do: Text | None = None
+    """Act: the action of this state; see `interlock actions`."""
+    with_: dict[str, Data] | None = Field(None, alias="with")
+    """Fields of the action; see `interlock actions NAME`."""
+    save: Sets | None = None
+    """`{vars.x: result.path}`: what is kept of the result when the action succeeded."""
+    ask: Text | None = None
+    """The question of a decision or a wait: drawn as a diamond."""
+    when: Scalar | None = None
+    """Decide: a guard, with `then` and `else`."""
+    then: EdgeLike | None = None
+    """Taken when the guard holds."""
+    else_: EdgeLike | None = Field(None, alias="else")
+    """Taken when the guard does not hold, or no case fits."""
+    of: Scalar | None = None
+    """Decide: an expression whose value chooses one of `cases`."""
+    cases: dict[str, EdgeLike] | None = None
+    """One edge for each value of `of`."""
+    warn_at: Scalar | None = None
+    """Share of the guard's budget at which the result warns: `80%`."""
+    on: dict[Name, OnEdges] | None = None
+    """Wait: an edge for each event from outside."""
+    within: Scalar | None = None
+    """How long the action or wait may take: `5m`, a limit, or an expression."""
+    expired: EdgeLike | None = None
+    """Taken when `within` has passed."""
+    all: Annotated[list[Text], Field(min_length=1)] | None = None
+    """Check all: decisions that are all started, in this order."""
+    next: Edges | None = None
+    """The way on: a state, an edge, or a list of edges, the first whose `when` holds."""
+    failed: EdgeLike | None = None
+    """Where a failed action goes; `next` goes on as after a success."""
     retry: RetryShape | None = None
-    set: Sets | None = Field(None, description="Variables that are set on entry.")
-    status: Literal["running", "debugging"] | None = Field(None, description="Status wanted here.")
-    stop: Text | None = Field(None, description="Stop reason raised on entry; `highest`.")
-    end: Literal["completed", "error", "by_reason"] | None = Field(None, description="The end.")
-    allow: list[Text] | None = Field(None, description="The tools that this state may use.")
-    in_doubt: Literal["retry", "ask", "fail"] | None = Field(
-        None, description="What to do with a paid call whose answer was lost."
-    )
+    """Extra attempts of the action."""
+    set: Sets | None = None
+    """Variables that are set on entry: `{vars.x: expression}`."""
+    status: Literal["running", "debugging"] | None = None
+    """The status that the run has from here on."""
+    stop: Text | None = None
+    """Stop reason that is raised on entry; `highest` stops with those already raised."""
+    end: Literal["completed", "error", "by_reason"] | None = None
+    """The end of the run, and its status; `by_reason` takes that of the stop reason."""
+    allow: list[Text] | None = None
+    """The tools of the machine that this state may use; default: all."""
+    in_doubt: Literal["retry", "ask", "fail"] | None = None
+    """What to do with a paid call whose answer was lost in a crash."""
 
 
 class RuleShape(Shape):
     """A stop rule, a signal rule or a detour, looked at after every action."""
 
-    when: Scalar = Field(description="Guard of the rule.")
-    stop: Text | None = Field(None, description="Stop reason: raise it and stop.")
-    signal: Text | None = Field(None, description="Stop reason: raise it, let the file decide.")
-    to: Text | None = Field(None, description="Where the run goes; without `stop`, a detour.")
-    message: Text | None = Field(None, description="Template of the signal's message.")
-    warn_at: Scalar | None = Field(None, description="Share of the budget at which to warn.")
-    at: list[Text] | None = Field(None, description="Only after the action of these states.")
-    before: list[Text] | None = Field(None, description="Only when one of these is to be entered.")
-
-
-class ModelShape(Shape):
-    """The model that `infer` calls, and how."""
-
-    name: Text = Field(description="A litellm model name, or `scripted`.")
-    temperature: float | None = Field(None, ge=0, le=2)
-    top_p: float | None = Field(None, gt=0, le=1)
-    max_tokens: Scalar | None = Field(None, description="Longest reply, in tokens.")
-    stop: list[Text] | Text | None = None
-    seed: int | None = None
-    stream: Annotated[bool, Strict()] | None = None
-    timeout: Scalar | None = Field(None, description="Longest wait for a reply: `60s`.")
-    api_base: Text | None = None
-    api_key_env: Text | None = Field(None, description="Environment variable that holds the key.")
-    context_window: Scalar | None = Field(None, description="The model's window, in tokens.")
-    input_cost_per_token: float | None = Field(None, ge=0, description="USD.")
-    output_cost_per_token: float | None = Field(None, ge=0, description="USD.")
-    fallbacks: list[Text] | None = Field(None, description="Models that are tried next.")
-    extra: dict[str, JsonValue] | None = Field(None, description="Goes to the provider as it is.")
-
-
-class BlockShape(Shape):
-    """A memory block. Source: 004 `make-memory-block`."""
-
-    value: Text = ""
-    limit: Scalar | None = Field(None, description="Longest value, in characters.")
-    label: Text | None = None
-    template: Text | None = Field(
-        None, description="How the block stands in the prompt; `{{ value }}`, `{{ label }}`."
-    )
-
-
-class TypedValue(Shape):
-    """A value with its type written out."""
-
-    type: Text = Field(description="bool int float str duration fraction list[T] map[T] any")
-    value: JsonValue = None
-
-
-Limit = Annotated[
-    Annotated[Scalar | None, Tag("scalar")]
-    | Annotated[TypedValue, Tag("mapping")]
-    | Annotated[list[Text], Tag("list")],
-    Discriminator(_kind),
-]
-Var = Annotated[
-    Annotated[Scalar | None, Tag("scalar")]
-    | Annotated[TypedValue, Tag("mapping")]
-    | Annotated[list[JsonValue], Tag("list")],
-    Discriminator(_kind),
-]
-Block = Annotated[
-    Annotated[Text, Tag("scalar")] | Annotated[BlockShape, Tag("mapping")], Discriminator(_kind)
-]
-
-
-class TaskShape(Shape):
-    """One task of the queue."""
-
-    id: Text | None = None
-    text: Text
-    kind: Literal["primary", "improvement"] = "primary"
-    acceptance: Text = ""
-    by: dict[Literal["tool", "prompt", "machine"], JsonValue] | None = None
-
-
-class TaskFile(Shape):
-    """Tasks in a file of their own, read when the run starts."""
-
-    file: Text
-
-
-Tasks = Annotated[
-    Annotated[TaskFile, Tag("mapping")] | Annotated[list[TaskShape], Tag("list")],
-    Discriminator(_kind),
-]
-
-
-class ReasonShape(Shape):
-    """A stop reason of this file."""
-
-    priority: Annotated[int, Strict(), Field(ge=0, le=9)] = 7
-    forced: Annotated[bool, Strict()] = True
-    status: Literal["completed", "error"] = "completed"
-
-
-class IgnoreShape(Shape):
-    """A finding that is accepted."""
-
-    code: Text
-    at: Text | None = Field(None, description="Where: `states.x`; anywhere when left out.")
-    reason: Text
-
-
-class DeviationShape(Shape):
-    """An accepted difference from the picture in `source`."""
-
-    difference: Text
-    reason: Text
-
-
-class McpShape(Shape):
-    """An MCP server, in the shape that every client accepts."""
-
-    command: Text | None = None
-    args: list[Text] | None = None
-    env: dict[str, Text] | None = None
-    cwd: Text | None = None
-    url: Text | None = None
-    headers: dict[str, Text] | None = None
+    when: Scalar
+    """Guard of the rule."""
+    stop: Text | None = None
+    """Stop: the reason that is raised; the run stops."""
+    signal: Text | None = None
+    """Signal: the reason that is raised; the file's own decisions judge it."""
+    to: Text | None = None
+    """Where a stop goes; alone: a detour."""
+    message: Text | None = None
+    """Template of the signal's message; default: what was measured against what."""
+    warn_at: Scalar | None = None
+    """Share of the budget at which the result warns: `80%`."""
+    at: Annotated[list[Text], Field(min_length=1)] | None = None
+    """Look only after the action of these states."""
+    before: Annotated[list[Text], Field(min_length=1)] | None = None
+    """Look only when one of these states is about to be entered."""
 
 
 Output = Annotated[
-    Annotated[Scalar, Tag("scalar")] | Annotated[dict[Name, Scalar], Tag("mapping")],
-    Discriminator(_kind),
+    Annotated[Scalar, Tag(SCALAR)] | Annotated[dict[Name, Scalar], Tag(MAPPING)],
+    Discriminator(kind_of),
 ]
 
 
 class MachineShape(Shape):
     """A machine: what a file and an inline child machine have in common."""
 
-    title: Text | None = Field(None, description="Heading of the picture.")
-    about: Text | None = Field(None, description="For people.")
-    source: Text | None = Field(None, description="The document that this machine reproduces.")
-    metadata: dict[str, JsonValue] | None = Field(None, description="For people and programs.")
-    instructions: Text | None = Field(None, description="System prompt, a template.")
+    title: Text | None = None
+    """Heading of the picture."""
+    about: Text | None = None
+    """For people: what the machine is for."""
+    source: Text | None = None
+    """The document that this machine reproduces."""
+    metadata: dict[str, Data] | None = None
+    """For people and programs; interlock does not read it."""
+    instructions: Text | None = None
+    """System prompt, a template: `{{ memory.persona }}`."""
     model: ModelShape | None = None
-    tools: list[Text] | None = Field(None, description="Registered tools, in the model's order.")
+    """The model that `infer` calls, and how."""
+    tools: list[Text] | None = None
+    """Registered tools, in the order in which the model sees them."""
     mcp_servers: dict[str, McpShape] | None = None
+    """MCP servers by name; their tools are `server.tool`."""
     memory: dict[Name, Block] | None = None
+    """Memory blocks by name: a text, or `{value, limit, label, template}`."""
     tasks: Tasks | None = None
-    limits: dict[Name, Limit] | None = Field(None, description="Named thresholds.")
-    vars: dict[Name, Var] | None = Field(None, description="Variables with their first value.")
-    define: dict[Name, Scalar] | None = Field(None, description="Named expressions.")
-    reasons: dict[Name, ReasonShape] | None = None
+    """The queue's first tasks, or `{file: path}`."""
+    limits: dict[Name, Limit] | None = None
+    """Named thresholds: `50`, `1_000_000`, `30m`, `95%`, true, a list of texts."""
+    vars: dict[Name, Var] | None = None
+    """Variables with their first value: `{approach: ""}`, `{type: "list[str]", value: []}`."""
+    define: dict[Name, Scalar] | None = None
+    """Named expressions: derived facts and named guards."""
+    reasons: dict[Name, ReasonShape | None] | None = None
+    """Stop reasons of this file: `{name: {priority, forced, status}}`."""
     rules: list[RuleShape] | None = None
+    """Stop rules and detours, looked at after every action."""
     states: dict[Name, StateShape | None] | None = None
-    machines: dict[Name, MachineShape] | None = Field(None, description="Child machines.")
-    start: Text | None = Field(None, description="The start state; default: the first.")
-    on_stop: Text | None = Field(None, description="Where every stop without `to` goes.")
-    on_error: EdgeLike | None = Field(None, description="Edge for unhandled failures.")
+    """The states; the first is where a run starts, unless `start` names another."""
+    machines: dict[Name, MachineShape] | None = None
+    """Child machines by name."""
+    start: Text | None = None
+    """The start state; default: the first."""
+    on_stop: Text | None = None
+    """The state where every stop goes that has no `to` of its own."""
+    on_error: EdgeLike | None = None
+    """Edge for a failed action that nobody handles; default: stop with reason `error`."""
     in_doubt: Literal["retry", "ask", "fail"] | None = None
+    """What to do with a paid call whose answer was lost in a crash; default: `retry`."""
     output: Output | None = None
-    agent: Text | None = Field(None, description="Stable id across runs.")
+    """What the run gives: an expression, or `{name: expression}`; default: the last text."""
+    agent: Text | None = None
+    """A stable id for memory, cancellation and listing across runs."""
     ignore: list[IgnoreShape] | None = None
+    """Findings that are accepted: `[{code, at, reason}]`."""
     deviations: list[DeviationShape] | None = None
+    """Accepted differences from the picture in `source`: `[{difference, reason}]`."""
     renamed: dict[str, Text] | None = None
+    """`{old_state: new_state}`, for runs that were recorded before a rename."""
 
 
 class FileShape(MachineShape):
     """A whole machine file."""
 
-    interlock: Annotated[int, Strict()] = Field(description="Format version: 1.")
-    machine: Name = Field(description="The machine's name.")
+    interlock: Annotated[int, Strict()]
+    """Format version: 1. The first line of the file."""
+    machine: Name
+    """The machine's name: a small letter, then small letters, digits and underscores."""

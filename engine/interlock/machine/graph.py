@@ -9,6 +9,7 @@ edge's id): ``label order kind origin number``. Rules stand under ``graph["rules
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,6 +21,7 @@ from interlock.language.expression import Expression, GuardFailed
 from interlock.language.spec import StateSpec
 from interlock.machine.build import Chart
 from interlock.machine.regions import GuardedTransition, Region
+from interlock.machine.saying import say_value
 
 StateGraph = nx.MultiDiGraph
 
@@ -38,7 +40,7 @@ def region_graph(chart: Chart, region: Region, facts: Facts, *, engine: bool = F
     made: Any = nx.MultiDiGraph
     out = made(
         name=chart.spec.name, title=chart.spec.title or chart.spec.name,
-        rules=list(_rules(region)) + (list(_ways_out(region)) if engine else []),
+        rules=list(_rules(chart, region, facts)) + (list(_ways_out(region)) if engine else []),
     )  # fmt: skip
     for order, (name, node) in enumerate(region.nodes.items()):
         spec = node.spec
@@ -67,7 +69,7 @@ def _drawn(region: Region) -> Iterator[tuple[GuardedTransition, int | None]]:
                 yield t, tried.index(t) + 1 if numbered and t in tried else None
 
 
-def _rules(region: Region) -> Iterator[dict[str, Any]]:
+def _rules(chart: Chart, region: Region, facts: Facts) -> Iterator[dict[str, Any]]:
     seen: set[str] = set()
     found = [t for t in region.transitions("check") if t.rule is not None]
     for t in sorted(found, key=lambda t: int(t.origin.partition(".")[2])):
@@ -76,10 +78,23 @@ def _rules(region: Region) -> Iterator[dict[str, Any]]:
             continue
         seen.add(t.origin)
         yield {
-            "id": rule.id, "text": rule.when.text, "kind": rule.kind,
+            "id": rule.id, "text": rule.when.text, "shown": _shown(chart, rule.when, facts),
+            "kind": rule.kind,
             "reason": rule.stop or rule.signal, "to": t.dest or "", "at": list(rule.at),
             "before": list(rule.before),
         }  # fmt: skip
+
+
+def _shown(chart: Chart, guard: Expression, facts: Facts) -> str:
+    """A guard with the value of each limit behind its name: ``run.steps >= limits.steps (50)``."""
+    text = " ".join(guard.text.split())
+    for read in sorted(guard.reads, key=len, reverse=True):
+        name = read.removeprefix("limits.")
+        if name != read and name in chart.spec.limits:
+            type, value = chart.spec.limits[name].type, facts.limits.get(name)
+            said = "off" if value is None else say_value(value, type)
+            text = re.sub(rf"\b{re.escape(read)}\b(?! \()", f"{read} ({said})", text)
+    return text
 
 
 def _ways_out(region: Region) -> Iterator[dict[str, Any]]:

@@ -23,7 +23,8 @@ def say_value(value: Any, type: Type | None = None) -> str:
     if value is None:
         return "none"
     if kind == "duration" and isinstance(value, (int, float)):
-        return say_duration(value) if value == int(value) and value >= 60 else say_elapsed(value)
+        whole = value == int(value) and value >= 60
+        return say_duration(value) if whole else say_elapsed(value)
     if kind == "fraction" and isinstance(value, (int, float)):
         return say_fraction(round(value, 4))
     if isinstance(value, bool) or not isinstance(value, (int, float)):

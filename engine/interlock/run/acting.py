@@ -55,7 +55,7 @@ async def act(session: Session, started: float) -> Outcome | Blocked:
             f"action `{name}` is not in this version",
             hint="the file loads and draws; it cannot be run past this state",
         )
-    key = f"{session.run_id}/{session.tally.records}"
+    key = f"{session.run_id}/{state.name}/{position.facts.run.steps}"
     if action.effect is Effect.PAID and (doubt := await _doubt(session, state, action, key)):
         return doubt
     context = _context(session, state, started, key)
@@ -225,9 +225,6 @@ async def _doubt(
     session.doubted = True
     for call in open_calls:
         await session.note("in_doubt", call, {"state": state.name, "action": action.name})
-    session.tally.warnings.append(
-        f"{action.name} at {state.name} was begun before an interruption; whether it happened is not known"
-    )
     policy = state.in_doubt or session.chart.spec.in_doubt
     if policy == "ask":
         return Blocked(None, "in-doubt")

@@ -55,7 +55,10 @@ async def begin(session: Session) -> Record:
     """The `start` record of a new run."""
     given = session.begun
     if given is None:
-        raise StatusError(f"run `{session.run_id}` has not been given a task")
+        raise StatusError(
+            f"run `{session.run_id}` stopped before its first record",
+            hint="nothing has happened yet: start it again, with the same id",
+        )
     await session.create()
     return await session.apply(given)
 

@@ -10,10 +10,14 @@ Source: design "architecture", sections 3 and 4.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
+
+from anyio import Lock
 
 from interlock.core.errors import RunError, UnknownRunError
 from interlock.core.facts import EMPTY
+from interlock.core.plain import plain
 from interlock.core.position import Conversation, Position
 from interlock.core.records import Input, Record
 from interlock.machine.build import Chart
@@ -28,6 +32,10 @@ from interlock.run.tally import Tally
 SNAPSHOT_AFTER = 256
 """Records before the first snapshot; each next one waits for half as many again as there are,
 so that what snapshots cost stays in proportion to the run."""
+
+
+_ASIDE = frozenset({"pause", "resume", "edit"})
+"""Records that leave the action at hand as it is."""
 
 
 class Session:
@@ -59,6 +67,8 @@ class Session:
         self.doubted = False
         """What is in doubt about the present action has been said."""
         self._snapshot_at = SNAPSHOT_AFTER
+        # calls that are made at once write their intents one after the other: each names its head
+        self._writing = Lock() if journal.suspends else nullcontext()
 
     # reading --------------------------------------------------------------------------------
 
@@ -83,7 +93,7 @@ class Session:
         position = Position.from_dict(kept.data["position"], reasons)
         run = position.facts.run._replace(id=self.run_id)
         self.position = position._replace(facts=position.facts._replace(run=run))
-        self.tally = Tally.from_dict(kept.data["tally"], reasons)
+        self.tally = Tally.from_dict(plain(kept.data["tally"]), reasons)
         self.head = kept.seq
 
     def _fold(self, event: Event) -> None:
@@ -91,13 +101,35 @@ class Session:
             before = self.position
             self.position, decision = evolve(self.chart, before, event.record.input)
             self.tally.add(event.record, decision, self.position.facts.run.steps)
-            self.intents.clear()
-            self.results.clear()
-        elif event.type == "intent":
-            self.intents[event.data["key"]] = event.data
-        elif event.type == "result":
-            self.results[event.data["key"]] = event.data
+            self._settle(event.record)
+        else:
+            self._noted(event)
         self.head = event.seq + 1
+
+    def _noted(self, event: Event) -> None:
+        key = event.data["key"]
+        match event.type:
+            case "intent":
+                self.intents[key] = event.data
+            case "result":
+                self.results[key] = event.data
+            case _:
+                what = f"{event.data.get('action', key)} at {event.data.get('state', '')}"
+                text = f"{what} was begun before an interruption; whether it happened is not known"
+                self.tally.warnings.append(text)
+
+    def _settle(self, record: Record) -> None:
+        """What a record leaves of the calls that were begun before it.
+
+        While the action at hand stays the same its answers are kept: they are not paid again.
+        """
+        if not self.intents or (record.kind in _ASIDE and record.next == record.state):
+            return
+        if record.kind == "blocked":  # it will be called again, and what is in doubt was said
+            self.intents = {key: self.intents[key] for key in self.intents.keys() & self.results}
+        else:
+            self.intents, self.results = {}, {}
+        self.doubted = False
 
     # writing --------------------------------------------------------------------------------
 
@@ -114,7 +146,12 @@ class Session:
         """Put a new run into the journal."""
         if self.spec_text is not None:
             await self.journal.put_blob(self.spec_text())
-        await self.journal.create(self.row)
+        try:
+            await self.journal.create(self.row)
+        except RunError:  # begun before, by a process that died before the first record
+            begun = await self.journal.row(self.run_id)
+            if begun is None or begun.head or begun.machine_hash != self.row.machine_hash:
+                raise
         self.row = await self.journal.acquire(self.run_id)
         self.epoch, self.head = self.row.epoch, self.row.head
         self.owned = True
@@ -137,26 +174,21 @@ class Session:
         )  # fmt: skip
         self.position = position
         self.tally.add(record, decision, position.facts.run.steps)
-        if self.intents:
-            self.intents.clear()
-            self.results.clear()
-            self.doubted = False
+        self._settle(record)
         if self.listener is not None:
             self.listener(Recorded(record, decision, position))
-        if self.save_now or self.tally.records >= self._snapshot_at:
+        if (self.save_now or self.tally.records >= self._snapshot_at) and not self.intents:
             await self._snapshot()
         return record
 
     async def note(self, type: Any, key: str, data: Mapping[str, Any]) -> None:
         """Write an intent, a result or a doubt about a paid call."""
-        event = Event(self.head, type, self.ports.clock.now(), None, {"key": key, **data})
-        self.head = await self.journal.append(
-            self.run_id, self.head, self.epoch, (event,), durable=type == "intent"
-        )
-        if type == "intent":
-            self.intents[key] = event.data
-        elif type == "result":
-            self.results[key] = event.data
+        async with self._writing:
+            event = Event(self.head, type, self.ports.clock.now(), None, {"key": key, **data})
+            self.head = await self.journal.append(
+                self.run_id, self.head, self.epoch, (event,), durable=type == "intent"
+            )
+        self._noted(event)
 
     async def letters(self) -> list[Letter]:
         """What has come from outside and was not yet looked at."""
@@ -164,15 +196,10 @@ class Session:
 
     async def _snapshot(self) -> None:
         self.save_now = False
-        """The next record is written through to the disk, with a snapshot."""
-        self.owned = False
-        """This process drives the run: it has raised the epoch."""
-        self.doubted = False
-        """What is in doubt about the present action has been said."""
         self._snapshot_at = self.tally.records + self.tally.records // 2 + SNAPSHOT_AFTER
         data = {
             "machine": self.row.machine_hash,
-            "tally": self.tally.to_dict(),
+            "tally": plain(self.tally.to_dict()),  # a copy: the tally's own lists go on growing
             "position": self.position.to_dict(),
         }
         await self.journal.put_snapshot(self.run_id, Snapshot(self.head, self.tally.records, data))

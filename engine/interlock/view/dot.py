@@ -192,6 +192,7 @@ def _box_style(box: Box) -> dict[str, str]:
         style |= {"fontname": _BOLD, "penwidth": "1.8"}
     if box.role == "rules":
         style["style"] = "rounded,filled,dashed"
+        style["label"] = _label(box.label, left="\n" in box.label)
     return style
 
 
@@ -203,10 +204,10 @@ def _arrow_style(arrow: Arrow) -> dict[str, str]:
     return style
 
 
-def _label(text: str) -> str:
-    """A text in which Graphviz sees no entity and no escape."""
+def _label(text: str, *, left: bool = False) -> str:
+    """A text in which Graphviz sees no entity and no escape; its lines centred, or from the left."""
     plain = printable(text).strip("\n").replace("&", "&amp;").replace("\\", "\\\\")
-    return plain.replace("\n", "\\n")
+    return plain.replace("\n", "\\l") + "\\l" if left else plain.replace("\n", "\\n")
 
 
 def _tooltip(text: str) -> str:

@@ -27,6 +27,12 @@ from interlock.view.flowchart import (
 )
 
 
+WIDEST = 44
+"""Characters of a guard on one line of an arrow's label."""
+LISTED = 90
+"""The same where rules are listed in a box."""
+
+
 class StateGraph(Protocol):
     """What is read of a networkx `MultiDiGraph`."""
 
@@ -55,12 +61,14 @@ def flowchart(
     """The chart of a machine's graph.
 
     `rules` are drawn not at all, as one dashed box "after every step" with an arrow for each, or
-    as a chain of decisions. `all` draws what the engine made, too; without it a state of the
-    engine is drawn only where a rule that is drawn leads to it.
+    as a chain of decisions. `all` draws what the engine made, too; without it a rule that leads
+    to an end of the engine is a line of words in its box.
     """
     lines = tuple(_rule_line(rule) for rule in graph.graph.get("rules", ()))
     drawn_rules = () if rules == "none" else lines
-    boxes = _boxes(graph, led_to={line.to for line in drawn_rules}, all=all)
+    # a chain leads somewhere; a box may say in words what ends the run
+    led_to = {line.to for line in lines} if rules == "chain" else set[str]()
+    boxes = _boxes(graph, led_to=led_to, all=all)
     arrows = _arrows(graph, boxes, all=all)
     ahead = [arrow for arrow in arrows if arrow.kind != "return"]
     panels = [
@@ -79,7 +87,7 @@ def flowchart(
 def _rule_line(rule: Mapping[str, Any]) -> RuleLine:
     return RuleLine(
         id=rule["id"],
-        text=rule["text"],
+        text=rule.get("shown") or rule["text"],
         kind=rule["kind"],
         reason=rule.get("reason", ""),
         to=rule.get("to", ""),
@@ -142,8 +150,8 @@ def _same_moment(lines: Iterable[RuleLine]) -> list[list[RuleLine]]:
     return list(groups.values())
 
 
-def _wrapped(text: str) -> str:
-    return "\n".join(textwrap.wrap(text, 44, break_on_hyphens=False)) or text
+def _wrapped(text: str, width: int = WIDEST) -> str:
+    return "\n".join(textwrap.wrap(text, width, break_on_hyphens=False)) or text
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +189,7 @@ class _Panel:
         leading = [line for line in self.lines if line.to in self.states]
         title = [self._title()]
         title += [
-            f"{line.does}\nwhen {_wrapped(line.text)}"
+            _wrapped(f"{line.text} → {line.does}", LISTED)
             for line in self.lines
             if line.to not in self.states
         ]

@@ -1,0 +1,101 @@
+"""Where a run stands, in words: what comes next, and what will be decided after it.
+
+Imported by: prompt
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from interlock.cli import out, words
+from interlock.cli.table import Row, table
+from interlock.language.expression import Expression
+from interlock.language.template import Template
+
+if TYPE_CHECKING:
+    from interlock.api import Run
+    from interlock.language.spec import Given, StateSpec
+    from interlock.machine.regions import GuardedTransition
+
+BARS = 4
+"""Budgets that are shown: the fullest."""
+
+
+def standing(run: Run) -> list[str]:
+    """The state, what its action will be, and what would be decided after it."""
+    if run.ended:
+        return run.result.explain().split("\n")
+    head = f"step {run.facts.run.steps + 1}  at {run.state}, {run.status}"
+    state = run.machine.spec.states.get(run.state)
+    lines = [out.style(head, bold=True)]
+    if run.status == "idle":
+        return [*lines, *_table([("does", "start: enters the first state")])]
+    if events := run.result.events:
+        return [*lines, *_table(_asked(run, events, state))]
+    if state is None or state.action is None:
+        return [*lines, *_table([("does", "nothing: `do` goes on")])]
+    paused = [("paused", "`do` goes on")] if run.status == "paused" else []
+    rows = [*paused, *_action(state), *_ways(run), *_rules(run)]
+    return [*lines, *_table(rows)]
+
+
+def _table(rows: list[tuple[str, str]]) -> list[str]:
+    return table([Row(cells) for cells in rows], indent="  ")
+
+
+def _asked(run: Run, events: tuple[str, ...], state: StateSpec | None) -> list[tuple[str, str]]:
+    edges = {e.trigger: e for e in state.edges_of("on")} if state is not None else {}
+    rows = [("asks", run.result.question or "")]
+    for event in events:
+        edge = edges.get(event)
+        given = "".join(f" {n}={str(t).upper()}" for n, t in edge.data) if edge else ""
+        to = f"  → {edge.target}" if edge else ""
+        rows.append(("answer", f"answer {event}{given}{to}"))
+    return rows
+
+
+def _action(state: StateSpec) -> Iterator[tuple[str, str]]:
+    action = state.action
+    assert action is not None
+    yield "does", f"{action.name}: {action.about}" if action.about else action.name
+    for name, given in state.args.items():
+        yield "with", f"{name}: {_shortened(_written(given))}"
+
+
+def _written(given: Given) -> str:
+    """A field of `with` as the file writes it."""
+    value: Any = given.value
+    if isinstance(value, (Expression, Template)):
+        return value.text
+    if isinstance(value, dict):
+        parts: dict[str, Any] = value
+        return ", ".join(f"{n}: {getattr(v, 'text', v)}" for n, v in parts.items())
+    return str(value)
+
+
+def _shortened(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 160 else line[:159] + "…"
+
+
+def _ways(run: Run) -> Iterator[tuple[str, str]]:
+    """The edges that will be tried after the action, in order."""
+    event = run.machine.chart.event("advance")
+    found: list[GuardedTransition] = list(event.at(run.state)) if event is not None else []
+    for number, way in enumerate(found):
+        guard = " and ".join(g.__name__ for g in way.guards) or "otherwise"
+        said = guard if len(found) > 1 else ""
+        yield "then" if number == 0 else "", f"{f'{said}  ' if said else ''}→ {way.dest or '(back)'}"
+
+
+def _rules(run: Run) -> Iterator[tuple[str, str]]:
+    chart = run.machine.chart
+    covering = chart.rules_at(run.state)
+    if covering is None:
+        return
+    count = len(covering.numbers)
+    yield "rules", f"{count} looked at first" if count > 1 else "1 looked at first"
+    found = sorted(words.budgets(chart, run.facts), key=lambda b: b.share, reverse=True)
+    for budget in found[:BARS]:
+        yield "", f"{out.style(budget.bar, budget.colour)}  {budget.fact}  {budget.said}"
