@@ -1,13 +1,14 @@
 """The table of what can go wrong with a model call, streamed and not, over real HTTP.
 
 Each row is one way in which a provider fails (`interlock.testing.loopback.FAULTS`) and what the
-run is told. Source: design "traps", litellm; 003 "Error Categories".
+run is told. Every row goes both ways that litellm has into the network: through the client of
+openai, and through its own. Source: design "traps", litellm; 003 "Error Categories".
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import pytest
@@ -56,6 +57,7 @@ TABLE = [
     Row("empty_stream", TRANSIENT, "broken_body", stream="empty_stream"),
     Row("cut_stream", TRANSIENT, "broken_body", stream="stream_broken"),
     Row("torn_stream", TRANSIENT, "broken_body", stream="stream_broken"),
+    Row("stalled_stream", TRANSIENT, "timeout"),
     Row("cut_tool_arguments", TRANSIENT, "broken_body", stream="stream_broken"),
     Row("stream_error", TRANSIENT, "server", stream="stream_broken"),
     Row("slow", None, "stop"),
@@ -75,17 +77,21 @@ def server() -> Iterator[LoopbackServer]:
         yield server
 
 
-def settings(server: LoopbackServer, fault: str) -> dict[str, Any]:
-    patience = 0.3 if fault == "timeout" else 5
-    return {"name": f"openai/fault-{fault}", "api_base": server.url, "timeout": patience}
+@pytest.fixture(params=["openai", "hosted_vllm"])
+def settings(request: pytest.FixtureRequest, server: LoopbackServer) -> dict[str, Any]:
+    """Settings for the server, by either way."""
+    return {"name": f"{request.param}/", "api_base": server.url, "timeout": 5}
 
 
-def ask(server: LoopbackServer, fault: str, pieces: list[str] | None) -> ModelReply | ModelError:
-    request = ModelRequest([{"role": "user", "content": "hi"}], settings=settings(server, fault))
+def ask(
+    settings: Mapping[str, Any], fault: str, pieces: list[str] | None
+) -> ModelReply | ModelError:
+    patience = 0.3 if fault in ("timeout", "stalled_stream") else 5
+    own = {**settings, "name": f"{settings['name']}fault-{fault}", "timeout": patience}
+    request = ModelRequest([{"role": "user", "content": "hi"}], settings=own)
+    on_text = None if pieces is None else pieces.append
     try:
-        return asyncio.run(
-            LiteLLM().complete(request, pieces.append if pieces is not None else None)
-        )
+        return asyncio.run(LiteLLM().complete(request, on_text))
     except ModelError as error:
         return error
 
@@ -102,26 +108,29 @@ def check(row: Row, came: ModelReply | ModelError) -> None:
 
 
 @pytest.mark.parametrize("row", TABLE + NOT_STREAMED, ids=lambda row: row.fault)
-def test_not_streamed(row: Row, server: LoopbackServer) -> None:
-    came = ask(server, row.fault, None)
+def test_not_streamed(row: Row, settings: Mapping[str, Any]) -> None:
+    came = ask(settings, row.fault, None)
     check(row, came)
     if isinstance(came, ModelError):
         assert came.partial == ""
 
 
 @pytest.mark.parametrize("row", STREAMED, ids=lambda row: row.fault)
-def test_streamed(row: Row, server: LoopbackServer) -> None:
+def test_streamed(row: Row, settings: Mapping[str, Any]) -> None:
     pieces: list[str] = []
-    came = ask(server, row.fault, pieces)
+    came = ask(settings, row.fault, pieces)
     check(row, came)
     assert "".join(pieces) == (came.text if isinstance(came, ModelReply) else came.partial)
 
 
-def test_a_cut_text_is_kept_and_never_a_success(server: LoopbackServer) -> None:
-    for fault in ("cut_stream", "torn_stream", "stream_error", "malformed_json"):
-        came = ask(server, fault, [])
-        assert isinstance(came, ModelError)
-        assert came.partial == "The quick brown fox jumps over the lazy "
+CUTS = ["cut_stream", "torn_stream", "stalled_stream", "stream_error", "malformed_json"]
+
+
+@pytest.mark.parametrize("fault", CUTS)
+def test_a_cut_text_is_kept_and_never_a_success(fault: str, settings: Mapping[str, Any]) -> None:
+    came = ask(settings, fault, [])
+    assert isinstance(came, ModelError)
+    assert came.partial == "The quick brown fox jumps over the lazy "
 
 
 def test_every_fault_has_a_row_streamed_and_not() -> None:

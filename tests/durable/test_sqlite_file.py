@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -276,12 +277,18 @@ def test_a_file_that_is_held_too_long_is_told(tmp_path: Path) -> None:
     by_hand(journal.close())
 
 
-def test_a_new_file_that_is_held_too_long_is_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize("lock", ["BEGIN EXCLUSIVE", "BEGIN"], ids=["writer", "reader"])
+def test_a_new_file_that_another_process_holds_is_waited_for(tmp_path: Path, lock: str) -> None:
     path = tmp_path / "journal.db"
-    holder = sqlite3.connect(path, isolation_level=None)
-    holder.execute("BEGIN EXCLUSIVE")
+    holder = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    holder.execute(lock)
+    holder.execute("SELECT * FROM sqlite_master").fetchall()
     with pytest.raises(JournalLocked):
         SqliteJournal(path, wait=0.1)
+    release = threading.Timer(0.2, holder.execute, ["ROLLBACK"])
+    release.start()
+    fill(path)
+    release.join()
     holder.close()
 
 

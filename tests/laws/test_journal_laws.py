@@ -304,7 +304,7 @@ def strings(value: Any) -> Iterator[str]:
         if value[:1] in ("{", "["):
             try:
                 yield from strings(json.loads(value))
-            except ValueError:
+            except (ValueError, RecursionError):
                 return
     elif isinstance(value, (dict, list)):
         inner: Any = value  # pyright: ignore[reportUnknownVariableType]

@@ -394,12 +394,19 @@ class Price(NamedTuple):
         Price("half-a-price", "loopback", {"input_cost_per_token": 1}, None),
         Price("given", "gpt-4o", {"input_cost_per_token": 1, "output_cost_per_token": 0}, 12),
         Price("free", "gpt-4o", {"input_cost_per_token": 0, "output_cost_per_token": 0}, 0),
+        # litellm's table has tiers for the one and nothing for the other, which it calls 0.
+        Price("tiers", "qwen-flash", {"name": "dashscope/qwen-flash"}, 4.2e-6),
+        Price("no-price", "qwen3-30b-a3b", {"name": "dashscope/qwen3-30b-a3b"}, None),
+        Price("free-by-table", "interlock-free", {}, 0),
     ],
     ids=lambda case: case.id,
 )
 def test_cost(case: Price, streamed: bool) -> None:
+    row = {"litellm_provider": "openai", "input_cost_per_token": 0, "output_cost_per_token": 0}
+    importlib.import_module("litellm").register_model({"interlock-free": row})
     with LoopbackServer(models=[case.model]) as server:
-        reply = ask(at(server, case.model, **case.settings), listener(streamed))
+        settings = {**at(server, case.model), **case.settings}
+        reply = ask(settings, listener(streamed))
     assert (reply.prompt_tokens, reply.completion_tokens) == (12, 9)
     assert reply.cost == (None if case.cost is None else pytest.approx(case.cost))
 
@@ -428,6 +435,14 @@ def test_stream_off_gives_the_text_in_one_piece(server: LoopbackServer) -> None:
     reply = ask(at(server, stream=False), pieces)
     assert pieces == [reply.text] == [FOX]
     assert "stream" not in server.requests[0].body
+
+
+@needs_litellm
+def test_an_empty_reply_that_was_meant_is_one() -> None:
+    usage = {"prompt_tokens": 3, "completion_tokens": 0}
+    with LoopbackServer([{"text": "", "usage": usage}] * 2) as server:
+        whole, streamed = ask(at(server)), ask(at(server), [])
+    assert whole == streamed == ModelReply("", (), "stop", 3, 0, None, "openai/loopback")
 
 
 @needs_litellm
@@ -550,6 +565,14 @@ FALLS = [
     Fall(
         "not-after-a-word", ["fault-cut_stream", "loopback"], 1, kind="stream_broken", streamed=True
     ),
+    Fall(
+        "not-after-words-that-stall",
+        ["fault-stalled_stream", "loopback"],
+        1,
+        kind="timeout",
+        streamed=True,
+    ),
+    Fall("stalled-before-a-word", ["fault-timeout", "loopback"], 2, "loopback", streamed=True),
     Fall("transient-wins", ["fault-not_found", "fault-rate_limit"], 2, kind="rate_limit"),
     Fall("transient-wins-first", ["fault-server_error", "fault-not_found"], 2, kind="server"),
     Fall("critical-all", ["fault-not_found", "no-such"], 2, kind="model_not_found"),
@@ -560,7 +583,7 @@ FALLS = [
 @pytest.mark.parametrize("case", FALLS, ids=lambda case: case.id)
 def test_fallbacks(case: Fall, server: LoopbackServer) -> None:
     names = [f"openai/{name}" for name in case.names]
-    settings = {**at(server), "name": names[0], "fallbacks": names[1:]}
+    settings = {**at(server), "name": names[0], "fallbacks": names[1:], "timeout": 0.5}
     pieces = listener(case.streamed)
     if case.answers:
         assert ask(settings, pieces).model == f"openai/{case.answers}"
@@ -575,9 +598,11 @@ def test_fallbacks(case: Fall, server: LoopbackServer) -> None:
 
 
 @needs_litellm
-def test_a_failure_says_what_the_provider_said(server: LoopbackServer) -> None:
-    error = fail(at(server, "fault-quota"))
-    assert error.message == "openai/fault-quota: You exceeded your current quota."
+@pytest.mark.parametrize("provider", ["openai", "hosted_vllm", "deepseek"])
+def test_a_failure_says_what_the_provider_said(provider: str, server: LoopbackServer) -> None:
+    name = f"{provider}/fault-quota"
+    error = fail({**at(server), "name": name})
+    assert error.message == f"{name}: You exceeded your current quota."
     assert (error.status, error.hint) == (429, KINDS["quota"].cure)
 
 

@@ -471,17 +471,24 @@ def test_the_text_of_breaks(server: LoopbackServer) -> None:
 
 
 def test_every_fault_has_a_row() -> None:
-    assert {*STATUSES, *(fault.name for fault in BREAKS), "timeout"} == set(FAULTS)
+    held = {"timeout", "stalled_stream"}
+    assert {*STATUSES, *(fault.name for fault in BREAKS), *held} == set(FAULTS)
 
 
 # Clients that leave, many at once, and the end
 
 
-def test_a_client_that_leaves_is_counted(server: LoopbackServer) -> None:
-    body = json.dumps({"model": "fault-timeout", "messages": HI}).encode()
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("fault", ["timeout", "stalled_stream"])
+def test_a_client_that_leaves_is_counted(
+    fault: str, streamed: bool, server: LoopbackServer
+) -> None:
+    asked = {"model": f"fault-{fault}", "messages": HI, "stream": streamed}
     address = urlsplit(server.url)
     connection = http.client.HTTPConnection(address.netloc, timeout=2)
-    connection.request("POST", "/v1/chat/completions", body)
+    connection.request("POST", "/v1/chat/completions", json.dumps(asked).encode())
+    if (fault, streamed) == ("stalled_stream", True):
+        assert b'"content": "The "' in connection.getresponse().read1()
     while not server.requests:
         time.sleep(0.01)
     assert server.dropped == 0

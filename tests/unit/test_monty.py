@@ -337,15 +337,15 @@ def test_a_worker_that_cannot_be_started_says_so(
         run(MontySandbox(), "1")
 
 
-AFTER_A_TURN = "asyncio.run(MontySandbox().run('1', session=None, timeout=9))"
+AFTER_A_TURN = "asyncio.run(BOX.run('1', session=None, timeout=9))"
 CANCELLED = """
 async def go():
-    turn = asyncio.create_task(MontySandbox().run(LOOP, session=None, timeout=60))
+    turn = asyncio.create_task(BOX.run(LOOP, session=None, timeout=60))
     await asyncio.sleep(0.1)
 asyncio.run(go())
 """
 IN_A_TURN = """
-def go(): asyncio.run(MontySandbox().run(LOOP, session=None, timeout=60))
+def go(): asyncio.run(BOX.run(LOOP, session=None, timeout=60))
 threading.Thread(target=go, daemon=True).start()
 time.sleep(0.1)
 """
@@ -360,6 +360,7 @@ def test_a_process_ends_well_and_at_once(end: str) -> None:
     code = (
         "import asyncio, threading, time\n"
         "from interlock.adapters.monty import MontySandbox\n"
+        "BOX = MontySandbox()\n"
         f"LOOP = 'while True: pass'\n{end}\n"
     )
     began = time.monotonic()

@@ -149,9 +149,7 @@ _NO_KEY = "no-key"  # for a server that needs none: HTTP clients refuse an empty
 
 
 class _Target(NamedTuple):
-    """One model to be asked: the file's own, or a fallback."""
-
-    name: str
+    name: str  # of the file's own model, or of a fallback
     where: Mapping[str, Any]  # `api_base` and `api_key`, as far as they are given
     timeout: float
     headers: Any  # what `extra` sends along: it may hold keys
@@ -258,8 +256,7 @@ class _Heard:
         self.text = ""
         self.usage: Any = None
         self._on_text = on_text
-        self._calls: list[dict[str, str]] = []
-        self._by_index: dict[Any, dict[str, str]] = {}
+        self._calls: list[dict[str, Any]] = []
         self._finish = ""
         self._cut = self._lone = False
 
@@ -298,11 +295,11 @@ class _Heard:
             call["name"] += delta.function.name or ""
             call["arguments"] += delta.function.arguments or ""
 
-    def _call(self, index: int, given: str) -> dict[str, str]:
+    def _call(self, index: int, given: str) -> dict[str, Any]:
         """The call that a piece belongs to. Some servers number all calls 0."""
-        call = self._by_index.get(index)
+        call = next((c for c in reversed(self._calls) if c["index"] == index), None)
         if call is None or (given and call["id"] not in ("", given)):
-            call = self._by_index[index] = {"id": "", "name": "", "arguments": ""}
+            call = {"index": index, "id": "", "name": "", "arguments": ""}
             self._calls.append(call)
         call["id"] = call["id"] or given
         return call

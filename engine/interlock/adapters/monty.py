@@ -206,17 +206,19 @@ class _Turn:
         except (RuntimeError, OSError) as error:
             raise SetupError(f"the sandbox does not start: {error}", hint=INSTALL) from error
         try:
+            with self._lock:
+                self._worker = worker.worker_pid
+            if self._stopped:
+                self.stop()
             yield worker
         finally:
+            with self._lock:
+                self._worker = None
             checkout.__exit__(None, None, None)
 
     @contextmanager
-    def _watched(self, worker: MontySession) -> Generator[None]:
-        """While this lasts, the worker is ended when it should stop, and when its time is over."""
-        with self._lock:
-            self._worker = worker.worker_pid
-        if self._stopped:
-            self.stop()
+    def _timed(self) -> Generator[None]:
+        """While this lasts, the worker is ended when its time is over."""
         timer = threading.Timer(self.seconds, self.stop)
         timer.daemon = True
         timer.start()
@@ -224,8 +226,6 @@ class _Turn:
             yield
         finally:
             timer.cancel()
-            with self._lock:
-                self._worker = None
 
     def _leave(self) -> None:
         """When the process ends: a thread that came back any later would abort it."""
@@ -237,7 +237,7 @@ class _Turn:
         from pydantic_monty import MontyError  # noqa: PLC0415
 
         printed, value, faults, cut = Printed(), None, list[str](), False
-        with self._watched(worker):
+        with self._timed():
             try:
                 value = as_json(worker.feed_run(self._code, print_callback=printed.write))
             except MontyError as raised:

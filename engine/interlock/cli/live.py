@@ -5,7 +5,10 @@ Drawn by rich on stderr, in place; it goes when the run rests. Only door to rich
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import contextlib
+import sys
+import termios
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.live import Live as RichLive
@@ -28,6 +31,29 @@ BARS = 6
 """Budgets that are shown: the fullest."""
 
 
+class Echo:
+    """What is typed is not shown while the view is painted: a `^C` would shift the frame."""
+
+    def __init__(self) -> None:
+        self._before: Any = None
+
+    def off(self) -> None:
+        """Show nothing that is typed. Where stdin is no terminal nothing changes."""
+        with contextlib.suppress(OSError, ValueError, termios.error):
+            before = termios.tcgetattr(sys.stdin.fileno())
+            quiet = [*before]
+            quiet[3] &= ~termios.ECHO
+            termios.tcsetattr(sys.stdin.fileno(), termios.TCSANOW, quiet)
+            self._before = before
+
+    def on(self) -> None:
+        """As it was."""
+        if self._before is not None:
+            with contextlib.suppress(OSError, ValueError, termios.error):
+                termios.tcsetattr(sys.stdin.fileno(), termios.TCSANOW, self._before)
+            self._before = None
+
+
 class Live:
     """The view of one run. It paints itself eight times a second, in a thread of rich's."""
 
@@ -36,6 +62,7 @@ class Live:
         self._chart = run.machine.chart
         self._console = Console(stderr=True, highlight=False, markup=False, emoji=False)
         self._live: RichLive | None = None
+        self._echo = Echo()
         self._doing = ""
         self._last = ""
         self._text = ""
@@ -48,12 +75,14 @@ class Live:
             vertical_overflow="crop",
         )  # fmt: skip
         self._live.start()
+        self._echo.off()
 
     def close(self) -> None:
         """Take the view away."""
         if self._live is not None:
             self._live.stop()
             self._live = None
+            self._echo.on()
 
     def notify(self, text: str) -> bool:
         """Show a note in the frame."""

@@ -57,12 +57,7 @@ Data = Annotated[JsonValue, WithJsonSchema({})]
 class Shape(BaseModel):
     """A mapping of the language: known keys only."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        populate_by_name=True,
-        hide_input_in_errors=True,
-        use_attribute_docstrings=True,
-    )
+    model_config = ConfigDict(extra="forbid", populate_by_name=True, hide_input_in_errors=True)
 
 
 def kind_of(value: Any) -> str:

@@ -64,7 +64,7 @@ def load(
     if given.interlock != VERSION and "interlock" in (document.data or {}):
         findings.append(_version(document, given.interlock))
     spec, more, tainted = _machine(document, (), given.machine, given, registry, define or {})
-    tainted |= shaped.tainted
+    tainted |= {p.removeprefix("states.") for p in shaped.unread.places}
     return Loaded(spec, tuple(_sorted([*findings, *more])), frozenset(tainted))
 
 

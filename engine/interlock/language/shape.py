@@ -1,256 +1,263 @@
 """Checks a document against the shape of a machine file, and says what does not fit.
 
-Every fault becomes a finding with its place. To find the others in the same pass, what does
+Every fault becomes one finding with its place. To find the others in the same pass, what does
 not fit is taken out (a misspelt key is read as the key it was meant to be) and the rest is
-checked again; the states touched are *tainted*, and later checks say nothing about them.
+held against the shape again; what went is noted in `Unread`.
+
+Imported by: language.load
 """
 
 from __future__ import annotations
 
-import copy
+import math
 import re
-from typing import Any, cast, get_args
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any, NamedTuple, cast
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from interlock.core.codes import finding
 from interlock.core.errors import Finding, nearest
-from interlock.language.file import FileShape
+from interlock.language.file import Append, FileShape, MachineShape, StateShape, TypedValue
+from interlock.language.shape_parts import (
+    copied,
+    is_there,
+    keys_of,
+    models_at,
+    take_out,
+    value_at,
+)
+from interlock.language.shape_words import IN_PLACE_OF, Fault, hint_for, message_of, noun_of
+from interlock.language.unread import Unread
 from interlock.language.yaml import Document, Path
+from interlock.language.yaml_document import dotted, short
 
-_ROUNDS = 6
+_ROUNDS = 8
 """Each round takes one layer of faults away; a file of nothing but faults ends here."""
+_NEVER_FINITE = re.compile(r"\.(?:inf|nan)", re.IGNORECASE)
+_TEXT_KEYS = frozenset(
+    "title about source instructions label ask name api_base api_key_env agent text acceptance id "
+    "message reason difference value template stop fallbacks".split()
+)
+"""Keys that take free text, where a number was meant to be quoted."""
 
 
-class Shaped:
+class Shaped(NamedTuple):
     """A document that has been held against the shape."""
 
-    def __init__(self, document: Document) -> None:
-        self.document = document
-        self.findings: list[Finding] = list(document.findings)
-        self.tainted: set[str] = set()
-        self.file: FileShape | None = None
-        if not isinstance(document.data, dict):
-            if not document.findings:
-                self._add(
-                    "IL203", (), "a machine file is a mapping", "the first line is `interlock: 1`"
-                )
-            return
-        data = cast(dict[str, Any], copy.deepcopy(document.data))
-        for _ in range(_ROUNDS):
-            try:
-                self.file = FileShape.model_validate(data)
-                return
-            except ValidationError as error:
-                # hide_input_in_errors does not reach `errors()`: ask for no input at all
-                faults = error.errors(include_url=False, include_input=False)
-                for fault in faults:
-                    self._fault(fault["type"], fault["loc"], fault["msg"], fault.get("ctx"), data)
-
-    def _add(
-        self, code: str, path: Path, message: str, hint: str = "", *, key: bool = False
-    ) -> None:
-        place = self.document.key(path) if key else self.document.at(path)
-        self.findings.append(finding(code, message, place, hint=hint, at=".".join(map(str, path))))
-        if len(path) > 1 and path[0] == "states":
-            self.tainted.add(str(path[1]))
-
-    def _fault(
-        self, kind: str, loc: tuple[int | str, ...], message: str, ctx: Any, data: dict[str, Any]
-    ) -> None:
-        path = _real(loc, data)
-        name = str(loc[-1]) if loc else ""
-        if kind == "extra_forbidden":
-            self._unknown(path, data)
-        elif kind == "missing":
-            where = ".".join(map(str, path)) or "the file"
-            self._add(
-                "IL202",
-                path,
-                f"{where} lacks the key `{name}`",
-                _missing_hint(name),
-                key=bool(path),
-            )
-            _remove(data, path) if path else data.update(_default(name))
-        elif "[key]" in map(str, loc) or kind == "string_pattern_mismatch":
-            bad = str(path[-1]) if path else ""
-            value = _get(data, path)
-            text = value if isinstance(value, str) and "[key]" not in map(str, loc) else bad
-            self._add(
-                "IL204",
-                path,
-                f"`{text}` is not a name",
-                "a lower-case letter, then letters, digits and underscores",
-                key=text == bad,
-            )
-            if path == ("machine",):
-                data["machine"] = "unnamed"
-            else:
-                _remove(data, path)
-        elif kind in ("literal_error", "enum"):
-            words = re.findall(r"'([^']*)'", str((ctx or {}).get("expected", message)))
-            value = _get(data, path)
-            self._add("IL208", path, f"`{value}` may not stand here", nearest(str(value), words))
-            _remove(data, path)
-        else:
-            self._add("IL203", path, _said(kind, message, _get(data, path), path), _said_hint(path))
-            _remove(data, path)
-
-    def _unknown(self, path: Path, data: dict[str, Any]) -> None:
-        key = str(path[-1])
-        known = _keys_at(FileShape, path[:-1], data)
-        if ("#" not in key and any(c in key for c in "<>=\"'()")) or len(key) > 40:
-            self._add(
-                "IL007",
-                path,
-                "this looks like a guard that YAML cut in pieces",
-                "put the whole guard in quotes",
-                key=True,
-            )
-            _remove(data, path)
-            return
-        hint = nearest(key, known)
-        self._add("IL201", path, f"unknown key `{key}`", hint, key=True)
-        holder = _get(data, path[:-1])
-        meant = re.findall(r"did you mean `(.+)`\?", hint)
-        value = holder.pop(key, None)
-        if meant and meant[0] not in holder:
-            holder[meant[0]] = value
+    file: FileShape | None
+    findings: list[Finding]
+    unread: Unread
+    gone: frozenset[Path]
+    """What was taken out; blanks stand in its place where its name or number must stay."""
 
 
 def shape(document: Document) -> Shaped:
     """The file in its shape, as far as it has one, and every fault of it."""
-    return Shaped(document)
+    shaper = _Shaper(document)
+    file = shaper.shape()
+    return Shaped(file, shaper.findings, shaper.unread, frozenset(shaper.gone))
 
 
-def _default(name: str) -> dict[str, Any]:
-    return {"interlock": {"interlock": 1}, "machine": {"machine": "unnamed"}}.get(
-        name, {name: None}
-    )
+class _Shaper:
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.findings = list(document.findings)
+        self.unread = Unread()
+        self.gone: set[Path] = set()
+        self.data: Any = None
 
+    def shape(self) -> FileShape | None:
+        data = self.document.data
+        if not isinstance(data, dict):
+            if not self.findings:
+                self._say("IL203", (), "a machine file is a mapping", "it begins `interlock: 1`")
+            return None
+        for found in self.findings:  # a key that is there twice, a word that stands alone
+            self.unread.add(tuple(found.at.split(".")))
+        self.data = cast(dict[str, Any], data)
+        self._endless()
+        for number in range(_ROUNDS):
+            try:
+                return FileShape.model_validate(self.data)
+            except ValidationError as error:
+                if not number:
+                    self.data = copied(self.data)
+                # hide_input_in_errors does not reach `errors()`: ask for no input at all
+                found = error.errors(include_url=False, include_input=False)
+                self._round([Fault.of(one["type"], one["loc"], one.get("ctx")) for one in found])
+        return None
 
-def _missing_hint(name: str) -> str:
-    return {
-        "interlock": "write `interlock: 1` as the first line",
-        "machine": "write `machine: my_agent`",
-        "to": "an edge is a state's name, or a mapping with `to`",
-    }.get(name, "")
+    def _round(self, faults: list[Fault]) -> None:
+        """What one validation found: misspelt keys first, for they may be what is missing."""
+        seen: set[Path] = set()
+        for fault in sorted(faults, key=lambda f: f.kind != "extra_forbidden"):
+            path = fault.path
+            if path in seen or not is_there(self.data, path[:-1]):
+                continue
+            if fault.kind == "missing":
+                if is_there(self.data, path[:-1]) and not is_there(self.data, path):
+                    self._missing(path)
+            elif fault.kind == "extra_forbidden" or fault.key:
+                self._unknown(path, fault)
+            elif is_there(self.data, path):
+                self._wrong(path, fault)
+            seen.add(path)
 
+    def _say(
+        self, code: str, path: Path, message: str, hint: str = "", *, key: bool = False
+    ) -> None:
+        place = self.document.key(path) if key else self.document.at(path)
+        self.findings.append(finding(code, message, place, hint=hint, at=dotted(path)))
 
-_KINDS = {
-    "dict_type": "a mapping",
-    "model_type": "a mapping",
-    "model_attributes_type": "a mapping",
-    "list_type": "a list",
-    "string_type": "text",
-    "int_type": "a whole number",
-    "int_parsing": "a whole number",
-    "int_from_float": "a whole number",
-    "float_type": "a number",
-    "float_parsing": "a number",
-    "bool_type": "true or false",
-    "bool_parsing": "true or false",
-}
+    def _take_out(self, path: Path) -> None:
+        """Take a fault out of the data, and note what went with it."""
+        texts = list(_texts(value_at(self.data, path))) if is_there(self.data, path) else []
+        went = take_out(self.data, path)
+        self.gone.add(went)
+        self.unread.add(path, texts)
+        self.unread.lose_way(went)
 
+    # faults ---------------------------------------------------------------------------------
 
-def _said(kind: str, message: str, value: Any, path: Path) -> str:
-    where = ".".join(map(str, path)) or "the file"
-    got = (
-        "nothing"
-        if value is None
-        else {dict: "a mapping", list: "a list", str: "text"}.get(type(value), "a number")
-    )
-    if isinstance(value, bool):
-        got = "true or false"
-    if kind in _KINDS:
-        return f"`{where}` takes {_KINDS[kind]}, not {got}"
-    if kind == "union_tag_invalid" or kind.startswith("union"):
-        return f"`{where}` cannot be {got}"
-    return f"`{where}`: {message[:1].lower()}{message[1:]}"
-
-
-def _said_hint(path: Path) -> str:
-    last = next((p for p in reversed(path) if isinstance(p, str)), "")
-    return {
-        "next": "`next` is a state's name, a mapping with `to`, or a list of these",
-        "then": "an edge is a state's name, or a mapping with `to`",
-        "states": "`states` maps each state's name to its job",
-    }.get(last, "")
-
-
-def _real(loc: tuple[int | str, ...], data: Any) -> Path:
-    """The part of a pydantic location that stands in the document: union tags left out."""
-    path: list[int | str] = []
-    at = data
-    for part in loc:
-        if (isinstance(at, dict) and part in at) or (
-            isinstance(at, list) and isinstance(part, int) and part < len(cast(list[Any], at))
-        ):
-            at = cast(Any, at[part])
+    def _missing(self, path: Path) -> None:
+        name, holder = str(path[-1]), path[:-1]
+        where = f"`{dotted(holder)}`" if holder else "the file"
+        if models_at(holder) == [Append]:
+            where = f"`{dotted(holder)}` is a mapping and"
+        self._say("IL202", holder, f"{where} lacks the key `{name}`", hint_for(path), key=True)
+        if holder:
+            self._take_out(holder)
         else:
-            continue
-        path.append(part)
-    return tuple(path)
+            self.data[name] = {"interlock": 1}.get(name, "unnamed")
+
+    def _wrong(self, path: Path, fault: Fault) -> None:
+        value = value_at(self.data, path)
+        if path == ("interlock",):
+            self._say("IL206", path, f"format version {_shown(value)} is not known", hint_for(path))
+            self.data["interlock"] = 1
+            return
+        if self._misread(path, value, fault):
+            return
+        if fault.kind == "literal_error":
+            known = fault.words
+            hint = nearest(str(value), known)
+            self._say("IL208", path, f"`{short(str(value))}` may not stand here", hint)
+        else:
+            self._say("IL203", path, message_of(path, value, fault), hint_for(path, value, fault))
+        self._take_out(path)
+        if path == ("machine",):
+            self.data["machine"] = "unnamed"
+
+    def _misread(self, path: Path, value: Any, fault: Fault) -> bool:
+        """A number where text is meant: it only wants quotes."""
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        words = [p for p in path if isinstance(p, str)]
+        if fault.kind != "string_type" or not number or words[-1] not in _TEXT_KEYS:
+            return False
+        if words[-1] == "stop" and "model" not in path:
+            return False
+        raw = short(self.document.raw(path) or str(value))
+        found = self.document.misread(path)
+        said = found.message if found else f"`{dotted(path)}` is text, and `{raw}` is a number"
+        self._say("IL210", path, said, f'quote it: `"{raw}"`')
+        value_at(self.data, path[:-1])[path[-1]] = raw
+        return True
+
+    def _unknown(self, path: Path, fault: Fault) -> None:
+        key = str(path[-1])
+        models = models_at(path[:-1])
+        known = [k for m in models for k in keys_of(m)] or fault.words
+        holder = value_at(self.data, path[:-1])
+        if _is_cut_guard(key):
+            said = "this looks like a guard that YAML cut in pieces"
+            self._say("IL007", path, said, "put the whole guard in quotes", key=True)
+            self._take_out(path)
+        elif _is_plain_map(models, holder):
+            self._plain_map(path[:-1], models[0])
+        else:
+            meant = _meant(key, known)
+            self._say("IL201", path, f"unknown key `{short(key)}`", _cure(key, known), key=True)
+            self.unread.add(path, _texts(holder[key]))
+            value = holder.pop(key)
+            if meant and meant not in holder:
+                holder[meant] = value
+            elif not meant:
+                self.gone.add(path)
+
+    def _plain_map(self, path: Path, model: type[Any]) -> None:
+        """A mapping where only `{type, value}` or `{append}` may be one."""
+        typed = model is TypedValue
+        said = "a map names its type" if typed else "a map is written as an expression here"
+        hint = (
+            'write `{type: "map[int]", value: {...}}`'
+            if typed
+            else "write `'{\"key\": value}'`; `{append: x}` adds to a list"
+        )
+        self._say("IL203", path, f"`{dotted(path)}`: {said}", hint)
+        self._take_out(path)
+
+    def _endless(self) -> None:
+        """Numbers that JSON does not have: the canonical form could not hold them."""
+        if not _NEVER_FINITE.search(self.document.text):
+            return
+        self.data = copied(self.data)
+        for path, value in list(_floats(self.data, ())):
+            if not math.isfinite(value):
+                raw = self.document.raw(path)
+                hint = "a limit that is off is written `{type: int, value: null}`"
+                self._say("IL209", path, f"`{raw}` is no quantity", hint)
+                self._take_out(path)
 
 
-def _get(data: Any, path: Path) -> Any:
-    for part in path:
-        data = data[part]
-    return data
+def _is_cut_guard(key: str) -> bool:
+    return any(sign in key for sign in "<>=\"'()") or (len(key) > 40 and " " in key)
 
 
-def _remove(data: Any, path: Path) -> None:
-    """Take a fault out. In a list its place is kept, so that later places stay right."""
-    if not path:
-        return
-    try:
-        holder = _get(data, path[:-1])
-        if isinstance(holder, dict):
-            cast(dict[Any, Any], holder).pop(path[-1], None)
-            if path[-1] in ("to", "when") and len(path) > 1:
-                _remove(data, path[:-1])
-        elif len(path) > 1:
-            _remove(data, path[:-1])
-    except (KeyError, IndexError, TypeError):
-        return
+def _is_plain_map(models: list[type[Any]], holder: Any) -> bool:
+    return models in ([TypedValue], [Append]) and not any(k in holder for k in keys_of(models[0]))
 
 
-def _keys_at(model: type[BaseModel], path: Path, data: Any) -> list[str]:
-    """The keys that the shape has at a place of the document."""
-    found: Any = model
-    for part in path:
-        found = _inside(found, part)
-    models = _models(found)
-    value = _get(data, path)
-    if len(models) > 1 and isinstance(value, dict):
-        models = [m for m in models if m.__name__ != "Append"] or models
-    return [f.alias or n for m in models for n, f in m.model_fields.items()]
+def _meant(key: str, known: list[str]) -> str:
+    """The key that is meant by a misspelt one, or by a word of another tool; empty if none is."""
+    if close := get_close_matches(key, known, n=1):
+        return close[0]
+    return next((k for k in IN_PLACE_OF.get(key, ()) if k in known), "")
 
 
-def _inside(annotation: Any, part: int | str) -> Any:
-    for model in _models(annotation):
-        for name, info in model.model_fields.items():
-            if part in (name, info.alias):
-                return info.annotation
-    for inner in _unwrapped(annotation):
-        args = get_args(inner)
-        origin = getattr(inner, "__origin__", None)
-        if origin is dict and isinstance(part, str):
-            return args[1]
-        if origin is list and isinstance(part, int):
-            return args[0]
-    return None
+def _cure(key: str, known: list[str]) -> str:
+    if meant := _meant(key, known):
+        return f"did you mean `{meant}`?"
+    for model in (StateShape, MachineShape, *models_at(("rules", 0)), *models_at(("on_error",))):
+        if key in keys_of(model) and not set(keys_of(model)) <= set(known):
+            return f"`{key}` is a key of {noun_of(model)}"
+    return nearest(key, known)
 
 
-def _unwrapped(annotation: Any) -> list[Any]:
-    """The members of unions and `Annotated`, as far down as generic types and classes."""
-    if annotation is None:
-        return []
-    origin = getattr(annotation, "__origin__", None)
-    if isinstance(annotation, type) or origin in (dict, list):
-        return [annotation]
-    return [x for a in get_args(annotation) for x in _unwrapped(a)]
+def _texts(value: Any) -> Iterator[str]:
+    """Every text in plain data, keys too."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, inner in cast(Mapping[str, Any], value).items():
+            yield key
+            yield from _texts(inner)
+    elif isinstance(value, list):
+        for inner in cast(list[Any], value):
+            yield from _texts(inner)
 
 
-def _models(annotation: Any) -> list[type[BaseModel]]:
-    return [a for a in _unwrapped(annotation) if isinstance(a, type) and issubclass(a, BaseModel)]
+def _floats(value: Any, path: Path) -> Iterator[tuple[Path, float]]:
+    if isinstance(value, float):
+        yield path, value
+    elif isinstance(value, dict):
+        for key, inner in cast(dict[str, Any], value).items():
+            yield from _floats(inner, (*path, key))
+    elif isinstance(value, list):
+        for number, inner in enumerate(cast(list[Any], value)):
+            yield from _floats(inner, (*path, number))
+
+
+def _shown(value: Any) -> str:
+    return f"`{short(str(value))}`" if isinstance(value, (str, int, float)) else "of this kind"

@@ -204,7 +204,7 @@ def is_own_commit(row: RunRow, head: int, epoch: int, count: int) -> bool:
 
     That is so when a commit's answer was lost. They still have to be compared.
     """
-    return count > 0 and row.epoch == epoch and row.head == head + count
+    return row.epoch == epoch and row.head == head + count
 
 
 def fenced(row: RunRow, head: int, epoch: int) -> Fenced:

@@ -69,6 +69,7 @@ FAULTS: Mapping[str, str] = MappingProxyType(
         "empty_stream": "200 and nothing in it: `[DONE]` at once; unstreamed, no choices",
         "cut_stream": "ends before the last word as if all were well; unstreamed, in mid-body",
         "torn_stream": "breaks the connection before the last word; unstreamed, in mid-body",
+        "stalled_stream": "says no more before the last word; unstreamed, as `timeout`",
         "cut_tool_arguments": "ends in the middle of a tool call's arguments",
         "stream_error": "an error event before the last word; unstreamed, an error with 200",
         "slow": "a twentieth of a second before each word",
@@ -230,8 +231,8 @@ class _Answer(NamedTuple):
     asked: Mapping[str, Any]
 
     def body(self, kind: str, reason: str | None, **said: Any) -> dict[str, Any]:
-        count = self.asked.get("n") or 1
-        choices = [{"index": n, "finish_reason": reason, **said} for n in range(count)]
+        count = range(self.asked.get("n") or 1)
+        choices = [{"index": n, "finish_reason": reason, **said} for n in count]
         head = {"id": f"chatcmpl-{self.number}", "object": kind, "created": int(time.time())}
         return {**head, "model": self.asked["model"], "choices": choices}
 
@@ -276,7 +277,7 @@ class _Answer(NamedTuple):
         event = functools.partial(self.body, "chat.completion.chunk")
         words = [json.dumps(event(None, delta=delta)) for delta in self.deltas()]
         match self.turn.fault:
-            case "cut_stream" | "torn_stream" | "cut_tool_arguments":
+            case "cut_stream" | "torn_stream" | "stalled_stream" | "cut_tool_arguments":
                 yield from words[:-1]
             case "malformed_json":
                 yield from (*words[:-1], words[-1][:40])
@@ -313,8 +314,7 @@ class LoopbackServer:
     ) -> None:
         self.models = tuple(models)
         self.requests: list[LoopbackRequest] = []  # what was asked, in order of arrival
-        self.dropped = 0
-        """How many answers were broken off because the client closed the connection."""
+        self.dropped = 0  # answers broken off because the client closed the connection
         self.stopping = threading.Event()
         self._turns = None if replies is None else iter(_read_script(replies))
         self._key = key
@@ -347,7 +347,6 @@ class LoopbackServer:
             return _Answer(turn, len(self.requests) - 1, request.body)
 
     def left(self) -> None:
-        """A client closed the connection before its answer was complete."""
         with self._lock:
             self.dropped += not self.stopping.is_set()
 
@@ -377,8 +376,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.owner = owner
         super().__init__(*args)
 
-    def log_message(self, format: str, *args: Any) -> None:
-        """Silent: what arrived is in `requests`."""
+    def log_message(self, format: str, *args: Any) -> None: ...
 
     def do_GET(self) -> None:
         models = [{"id": m, "object": "model"} for m in self.owner.models]
@@ -412,7 +410,8 @@ class _Handler(BaseHTTPRequestHandler):
         elif asked.get("stream") and fault != "not_streamed":
             self._stream(answer)
         else:
-            self._wait(_PAUSE * len(pieces(reply.text)) if fault == "slow" else 0)
+            pauses = {"slow": _PAUSE * len(pieces(reply.text)), "stalled_stream": math.inf}
+            self._wait(pauses.get(fault, 0))
             text, half = answer.whole(), fault in _CUTS or fault == "malformed_json"
             length = {"content-length": str(len(text))} if fault in _CUTS else {}
             self._send(200, text[: len(text) // 2] if half else text, **length)
@@ -426,6 +425,7 @@ class _Handler(BaseHTTPRequestHandler):
         for line in answer.lines():
             self._wait(_PAUSE if answer.turn.fault == "slow" else 0)
             self.wfile.write(f"data: {line}\n\n".encode())
+        self._wait(math.inf if answer.turn.fault == "stalled_stream" else 0)
 
     def _body(self) -> dict[str, Any]:
         with contextlib.suppress(ValueError, RecursionError):

@@ -1,0 +1,338 @@
+"""What the tests of crashes share: runs whose every outside call is counted, and their stories.
+
+A `World` is what outlives a process: the journal's store, the clock, the provider and the shop. A
+`Case` is a run in it. Whatever is paid answers by what it is asked, never by how often, so that
+only the count tells a repeated call.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from interlock.actions.declare import tool_spec
+from interlock.adapters.scripted import Scripted
+from interlock.adapters.sqlite import SqliteJournal
+from interlock.api import Machine, Run, load
+from interlock.core.outcome import ToolResult
+from interlock.core.plain import plain
+from interlock.core.specs import ToolSpec
+from interlock.run.acting import AgentStop
+from interlock.run.context import Context
+from interlock.run.journal import Journal, MemoryJournal
+from interlock.run.ports import ModelReply, ModelRequest, OnText
+from interlock.run.sync import wait
+from interlock.testing import ManualClock
+
+RUN = "r"
+
+Replies = Sequence[Mapping[str, Any] | str]
+
+
+class Store(Protocol):
+    """Where runs are kept when their process is gone."""
+
+    def open(self) -> Journal:
+        """The journal, as a new process opens it."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Memory:
+    """One journal in memory: a crash leaves it as it is."""
+
+    def __init__(self, folder: Path) -> None:
+        self.journal = MemoryJournal()
+
+    def open(self) -> Journal:
+        return self.journal
+
+    def close(self) -> None:
+        return None
+
+
+class Sqlite:
+    """A file, opened anew by each process."""
+
+    grouped = False
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "journal.db"
+        self.opened: list[SqliteJournal] = []
+
+    def open(self) -> Journal:
+        self.close()
+        journal = SqliteJournal(self.path)
+        self.opened.append(journal)
+        return journal.grouped if self.grouped else journal
+
+    def close(self) -> None:
+        for journal in self.opened:
+            wait(journal.close(), suspends=False)
+        self.opened.clear()
+
+
+class Grouped(Sqlite):
+    """The same for event loops: a journal whose calls suspend."""
+
+    grouped = True
+
+
+STORES: dict[str, Callable[[Path], Store]] = {
+    "memory": Memory,
+    "sqlite": Sqlite,
+    "grouped": Grouped,
+}
+
+
+class Provider:
+    """A scripted model that counts its calls by their key."""
+
+    def __init__(self, replies: Replies, clock: ManualClock, paid: Counter[str]) -> None:
+        self._model = Scripted(replies, clock=clock)
+        self._paid = paid
+
+    @property
+    def suspends(self) -> bool:
+        return self._model.suspends
+
+    def prepare(self, settings: Mapping[str, Any]) -> None:
+        self._model.prepare(settings)
+
+    def context_window(self, settings: Mapping[str, Any]) -> int | None:
+        return self._model.context_window(settings)
+
+    async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
+        self._paid[request.key] += 1
+        return await self._model.complete(request, on_text)
+
+
+class Case(NamedTuple):
+    """A run that comes to the same end every time."""
+
+    id: str
+    machine: str
+    """A shipped name, or the text of a file."""
+    replies: Replies
+    answers: Mapping[str, tuple[str, Mapping[str, Any]]] = {}
+    """What is answered at each wait."""
+    options: Mapping[str, Any] = {}
+
+
+class World:
+    """What a crash does not touch."""
+
+    def __init__(self, case: Case, store: Store) -> None:
+        self.case = case
+        self.store = store
+        self.clock = ManualClock()
+        self.paid: Counter[str] = Counter()
+        """How often each call was really made, by the key of its intent."""
+        self.model = Provider(case.replies, self.clock, self.paid)
+        self.machine: Machine = load(case.machine, tools=[*self._tools()])
+
+    def _tools(self) -> Iterator[ToolSpec]:
+        async def pay(ctx: Context, what: str) -> str:
+            """Pay for something; the very first time there is no money."""
+            self._count(ctx, what)
+            if what == "entry" and not ctx.facts.errors.total:
+                raise ValueError("no money yet")
+            return what
+
+        async def publish(ctx: Context, what: str) -> ToolResult:
+            """Make something known, which is more than a text for the model."""
+            self._count(ctx, what)
+            return ToolResult(what, partial=(what,), changes={"memory.news": what})
+
+        async def send_message(ctx: Context, message: str) -> str:
+            """Tell somebody."""
+            self._count(ctx, message)
+            return f"told {message}"
+
+        async def halt(ctx: Context, what: str) -> str:
+            """Ask the run to stop."""
+            self._count(ctx, what)
+            raise AgentStop("enough", reason="custom")
+
+        yield from map(tool_spec, (pay, publish, send_message, halt))
+
+    def _count(self, ctx: Context, what: str) -> None:
+        """The scripts name each call of a reply by its argument: that is the key of its intent."""
+        own = ctx.state.action is not None and ctx.state.action.own_intents
+        self.paid[f"{ctx.key}/{what}" if own else ctx.key] += 1
+
+    def start(self, journal: Journal) -> Run:
+        """The run at its beginning."""
+        return self.machine.start(
+            "Go on.", model=self.model, journal=journal, clock=self.clock, run_id=RUN,
+            **self.case.options,
+        )  # fmt: skip
+
+    def resume(self, journal: Journal) -> Run:
+        """The run where it stands; from its beginning when it had none."""
+        row = wait(journal.row(RUN), suspends=journal.suspends)
+        if row is None or not row.head:
+            return self.start(journal)
+        return self.machine.open(RUN, journal=journal, model=self.model, clock=self.clock)
+
+    def drive(self, run: Run) -> None:
+        """To its end, answering what it waits for. An answer that is sent twice counts once."""
+        run.run()
+        while not run.ended:
+            event, data = self.case.answers[run.state]
+            visit = run.facts.run.visits[run.state]
+            run.send(event, data, message_id=f"{run.state}-{visit}")
+            run.run()
+
+
+def story(run: Run) -> dict[str, Any]:
+    """Everything that must be the same however often the process died."""
+    result = run.result
+    return {
+        "path": result.path,
+        "facts": plain(result.facts),
+        "output": result.output,
+        "reason": str(result.reason),
+        "signals": result.signals.to_list(),
+        "errors": plain(result.errors),
+        "partial": result.partial,
+        "messages": plain(run.messages),
+        "records": [_without_checkpoint(r.to_dict()) for r in run.records],
+    }
+
+
+def _without_checkpoint(record: dict[str, Any]) -> dict[str, Any]:
+    """The sandbox's checkpoint holds how long its code took."""
+    outcome = record.get("outcome", {})
+    kept = {k: v for k, v in outcome.get("kept", {}).items() if k != "python"}
+    return {**record, "outcome": {**outcome, "kept": kept}} if outcome else record
+
+
+def doubts(journal: Journal) -> Counter[str]:
+    """How often each call was found in doubt."""
+    events = wait(journal.events(RUN), suspends=journal.suspends)
+    return Counter(_own_key(str(e.data["key"])) for e in events if e.type == "in_doubt")
+
+
+def _own_key(key: str) -> str:
+    """The action's key and, behind it, the id of the call: whatever stands between does not count."""
+    parts = key.split("/")
+    return "/".join([*parts[:3], *parts[3:][-1:]])
+
+
+AGENT = Case(
+    "agent",
+    "agent",
+    [
+        {"error": {"category": "TRANSIENT", "message": "overloaded"}},
+        {
+            "text": "Both.",
+            "tool_calls": [
+                {"name": "send_message", "arguments": {"message": "one"}, "id": "one"},
+                {"name": "send_message", "arguments": {"message": "two"}, "id": "two"},
+            ],
+            "usage": {"prompt_tokens": 20_000, "completion_tokens": 18},
+        },
+        {
+            "tool_calls": [
+                {"name": "core_memory_append", "arguments": {"block_name": "human", "content": "x"}}
+            ]
+        },
+        "Done.",
+    ],
+    options={"limits": {"context": 0.1}},
+)
+
+EXECUTIVE = Case(
+    "executive",
+    "executive",
+    [
+        "<PLAN>a</PLAN>\n```python\nx = 6 * 7\nprint(x)\n```\n"
+        "<STATE_UPDATE>\nStatus: Running\n</STATE_UPDATE>",
+        "<PLAN>b</PLAN>\n```python\nprint(x + 1)\n```",
+        "<PLAN>c</PLAN>\n```python\n1 / 0\n```",
+        "<PLAN>[FINALIZE]</PLAN>",
+    ],
+    options={"vars": {"constitution": "Be exact."}},
+)
+
+ERRANDS = Case(
+    "errands",
+    """
+interlock: 1
+machine: errands
+model: {name: scripted}
+tools: [pay, send_message]
+limits: {steps: 40}
+vars: {note: "", bought: {type: "list[str]", value: []}}
+rules:
+  - {when: run.steps >= limits.steps, stop: steps_limit}
+  - {when: usage.tool_calls >= 3 and run.visits.tidy < 1, to: tidy, before: [think]}
+states:
+  hello: {do: receive, next: enter}
+  enter:
+    do: tool
+    with: {name: pay, arguments: {what: entry}}
+    save: {vars.bought: {append: "{{ result }}"}}
+    failed: nap
+    next: think
+  nap: {do: back_off, with: {base: 5s}, next: enter}
+  think:
+    do: infer
+    next:
+      - {when: len(last.tool_calls) > 0, to: shop}
+      - {to: confirm}
+  shop: {do: call_tools, status: debugging, next: think}
+  tidy: {do: prune_context, next: return}
+  confirm:
+    ask: Was that all?
+    on:
+      more: {to: think, data: {note: str}}
+      done: {to: linger, data: {note: str}, set: {vars.note: last.answer.note}}
+  linger: {ask: Anything else?, on: {more: think}, within: 1d, expired: save}
+  save: {do: save_run, status: running, next: bye}
+  bye: {do: report, with: {text: "{{ vars.note }}"}, next: finished}
+  finished: {stop: completed}
+output: {note: vars.note, bought: vars.bought}
+""",
+    [
+        {
+            "tool_calls": [
+                {"name": "pay", "arguments": {"what": "bread"}, "id": "bread"},
+                {"name": "send_message", "arguments": {"message": "tea"}, "id": "tea"},
+                {"name": "pay", "arguments": {"what": "milk"}, "id": "milk"},
+            ]
+        },
+        "Is that all?",
+    ],
+    answers={"confirm": ("done", {"note": "thanks"})},
+)
+
+HALTED = Case(
+    "halted",
+    """
+interlock: 1
+machine: halted
+model: {name: scripted}
+tools: [halt, pay, publish]
+memory: {news: ""}
+limits: {steps: 9}
+rules:
+  - {when: run.steps >= limits.steps, stop: steps_limit}
+states:
+  think: {do: infer, next: shop}
+  shop: {do: call_tools, next: think}
+""",
+    [
+        {
+            "tool_calls": [
+                {"name": "publish", "arguments": {"what": "rain"}, "id": "rain"},
+                {"name": "halt", "arguments": {"what": "all"}, "id": "all"},
+            ]
+        },
+        "not reached",
+    ],
+)
