@@ -71,6 +71,16 @@ STREAMED = [
 ]
 
 
+RUNNER = asyncio.Runner()
+"""One event loop for all calls, as a run has: litellm keeps its connections by loop."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_loop() -> Iterator[None]:
+    with RUNNER:
+        yield
+
+
 @pytest.fixture(scope="module")
 def server() -> Iterator[LoopbackServer]:
     with LoopbackServer() as server:
@@ -91,7 +101,7 @@ def ask(
     request = ModelRequest([{"role": "user", "content": "hi"}], settings=own)
     on_text = None if pieces is None else pieces.append
     try:
-        return asyncio.run(LiteLLM().complete(request, on_text))
+        return RUNNER.run(LiteLLM().complete(request, on_text))
     except ModelError as error:
         return error
 

@@ -19,7 +19,7 @@ from interlock.api import Machine, Run, load
 from interlock.core.outcome import ToolResult
 from interlock.core.plain import plain
 from interlock.core.specs import ToolSpec
-from interlock.run.acting import AgentStop
+from interlock.run.failing import AgentStop
 from interlock.run.context import Context
 from interlock.run.journal import Journal, MemoryJournal
 from interlock.run.ports import ModelReply, ModelRequest, OnText
@@ -89,11 +89,11 @@ STORES: dict[str, Callable[[Path], Store]] = {
 
 
 class Provider:
-    """A scripted model that counts its calls by their key."""
+    """A scripted model whose calls are paid for by their key."""
 
-    def __init__(self, replies: Replies, clock: ManualClock, paid: Counter[str]) -> None:
+    def __init__(self, replies: Replies, clock: ManualClock, pay: Callable[[str], None]) -> None:
         self._model = Scripted(replies, clock=clock)
-        self._paid = paid
+        self._pay = pay
 
     @property
     def suspends(self) -> bool:
@@ -106,7 +106,7 @@ class Provider:
         return self._model.context_window(settings)
 
     async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
-        self._paid[request.key] += 1
+        self._pay(request.key)
         return await self._model.complete(request, on_text)
 
 
@@ -123,46 +123,45 @@ class Case(NamedTuple):
 
 
 class World:
-    """What a crash does not touch."""
+    """What a crash does not touch. `pay` is told the key of each call that is really made."""
 
-    def __init__(self, case: Case, store: Store) -> None:
+    def __init__(self, case: Case, store: Store, pay: Callable[[str], None] | None = None) -> None:
         self.case = case
         self.store = store
         self.clock = ManualClock()
         self.paid: Counter[str] = Counter()
         """How often each call was really made, by the key of its intent."""
-        self.model = Provider(case.replies, self.clock, self.paid)
+        self._pay = pay or self._count
+        self.model = Provider(case.replies, self.clock, self._pay)
         self.machine: Machine = load(case.machine, tools=[*self._tools()])
 
     def _tools(self) -> Iterator[ToolSpec]:
         async def pay(ctx: Context, what: str) -> str:
             """Pay for something; the very first time there is no money."""
-            self._count(ctx, what)
+            self._pay(_key(ctx, what))
             if what == "entry" and not ctx.facts.errors.total:
                 raise ValueError("no money yet")
             return what
 
         async def publish(ctx: Context, what: str) -> ToolResult:
             """Make something known, which is more than a text for the model."""
-            self._count(ctx, what)
+            self._pay(_key(ctx, what))
             return ToolResult(what, partial=(what,), changes={"memory.news": what})
 
         async def send_message(ctx: Context, message: str) -> str:
             """Tell somebody."""
-            self._count(ctx, message)
+            self._pay(_key(ctx, message))
             return f"told {message}"
 
         async def halt(ctx: Context, what: str) -> str:
             """Ask the run to stop."""
-            self._count(ctx, what)
+            self._pay(_key(ctx, what))
             raise AgentStop("enough", reason="custom")
 
         yield from map(tool_spec, (pay, publish, send_message, halt))
 
-    def _count(self, ctx: Context, what: str) -> None:
-        """The scripts name each call of a reply by its argument: that is the key of its intent."""
-        own = ctx.state.action is not None and ctx.state.action.own_intents
-        self.paid[f"{ctx.key}/{what}" if own else ctx.key] += 1
+    def _count(self, key: str) -> None:
+        self.paid[key] += 1
 
     def start(self, journal: Journal) -> Run:
         """The run at its beginning."""
@@ -186,6 +185,12 @@ class World:
             visit = run.facts.run.visits[run.state]
             run.send(event, data, message_id=f"{run.state}-{visit}")
             run.run()
+
+
+def _key(ctx: Context, what: str) -> str:
+    """The key of a call's intent: the scripts name each call of a reply by its argument."""
+    own = ctx.state.action is not None and ctx.state.action.own_intents
+    return f"{ctx.key}/{what}" if own else ctx.key
 
 
 def story(run: Run) -> dict[str, Any]:
@@ -250,8 +255,7 @@ EXECUTIVE = Case(
     "executive",
     "executive",
     [
-        "<PLAN>a</PLAN>\n```python\nx = 6 * 7\nprint(x)\n```\n"
-        "<STATE_UPDATE>\nStatus: Running\n</STATE_UPDATE>",
+        "<PLAN>a</PLAN>\n```python\nx = 6 * 7\nprint(x)\n```\n<STATE_UPDATE>\nStatus: Running\n</STATE_UPDATE>",
         "<PLAN>b</PLAN>\n```python\nprint(x + 1)\n```",
         "<PLAN>c</PLAN>\n```python\n1 / 0\n```",
         "<PLAN>[FINALIZE]</PLAN>",

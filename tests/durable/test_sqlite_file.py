@@ -168,6 +168,24 @@ def test_a_payload_that_is_not_there_is_damage(tmp_path: Path) -> None:
     by_hand(journal.close())
 
 
+@pytest.mark.parametrize(
+    "data",
+    ["{", '{"kind": "step"}', "7", b"\xff\xfe", '{"kind": "step", "at": 1, "outcome": {"x": 1}}'],
+)
+def test_an_event_that_somebody_changed_is_damage(tmp_path: Path, data: str | bytes) -> None:
+    path = tmp_path / "journal.db"
+    fill(path)
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE event SET data = ? WHERE seq = 1", (data,))
+    database.close()
+    journal = SqliteJournal(path)
+    with pytest.raises(JournalCorrupt, match="cannot be read"):
+        by_hand(journal.events("r"))
+    assert by_hand(journal.fork("r", 1, RunRow("new"))) == 1
+    assert len(by_hand(journal.events("new"))) == 1
+    by_hand(journal.close())
+
+
 def test_an_empty_file_becomes_a_journal(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     path.touch()
@@ -277,7 +295,7 @@ def test_a_file_that_is_held_too_long_is_told(tmp_path: Path) -> None:
     by_hand(journal.close())
 
 
-@pytest.mark.parametrize("lock", ["BEGIN EXCLUSIVE", "BEGIN"], ids=["writer", "reader"])
+@pytest.mark.parametrize("lock", ["BEGIN", "BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"])
 def test_a_new_file_that_another_process_holds_is_waited_for(tmp_path: Path, lock: str) -> None:
     path = tmp_path / "journal.db"
     holder = sqlite3.connect(path, isolation_level=None, check_same_thread=False)

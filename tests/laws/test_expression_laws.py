@@ -5,9 +5,9 @@ from __future__ import annotations
 import types
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
-from hypothesis import assume, example, given
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from interlock.core.codes import CODES
@@ -322,31 +322,45 @@ def small_facts(draw: st.DrawFn) -> Facts:
     return facts
 
 
-def _moving(depth: int) -> st.SearchStrategy[str]:
-    """Arithmetic that is full of a few facts."""
-    leaf = _one([*COUNTED, "2", "-3", "0.5"])
+def _moving(path: str, depth: int) -> st.SearchStrategy[str]:
+    """Arithmetic that is full of one fact."""
+    leaf = _one([path, path, "vars.n", "vars.n", *COUNTED, "2", "-3"])
     if not depth:
         return leaf
-    inner = _moving(depth - 1)
-    return (
-        _join(inner, _one(["+", "-", "*", "/", "//", "%"]), inner)
-        | st.builds("{}({}, {})".format, _one(["min", "max"]), inner, inner)
-        | st.builds("{}({})".format, _one(["abs", "round", "-"]), inner)
-        | st.builds("({} if {} > {} else {})".format, _one(["1", "-1"]), inner, inner, leaf)
-        | st.builds("sum({} for w in vars.words)".format, _moving(0))
+    inner = _moving(path, depth - 1)
+    return st.one_of(
+        _join(inner, _one(["+", "-"]), leaf),
+        _join(leaf, _one(["-", "*", "/", "//", "%"]), inner),
+        _join(inner, _one(["*", "/"]), leaf),
+        st.builds("{}({}, {})".format, _one(["min", "max"]), inner, leaf),
+        st.builds("{}({})".format, _one(["abs", "round", "-"]), inner),
+        st.builds("({} if {} > {} else {})".format, _one(["1", "-1"]), inner, leaf, leaf),
     )
 
 
-MOVED = _moving(2)
-MOVED_GUARDS = _join(MOVED, ORDERS, _moving(1)) | _join(st.just("not"), MOVED, ORDERS, _moving(0))
+class Moving(NamedTuple):
+    """A text that is full of a fact, and two values of the fact, the smaller first."""
+
+    text: str
+    path: str
+    values: tuple[int, int]
 
 
-@given(st.data(), MOVED | MOVED_GUARDS, small_facts(), st.sampled_from(COUNTED))
-def test_direction_holds_where_facts_are_dense(
-    data: st.DataObject, text: str, facts: Facts, path: str
-) -> None:
-    values = st.integers(1, 4) if path == "limits.steps" else SMALL
-    _moves_one_way(text, path, facts, (data.draw(values), data.draw(values)))
+def _about(path: str) -> st.SearchStrategy[Moving]:
+    number = _moving(path, 1) | _moving(path, 2)
+    guard = _join(number, ORDERS, _moving(path, 0))
+    turned = guard.map(lambda text: f"not {text}")
+    near = NEAR_ZERO if path == "vars.n" else st.integers(1, 4)
+    values = st.lists(near, min_size=2, max_size=2, unique=True).map(sorted)
+    return st.builds(Moving, number | guard | turned, st.just(path), values.map(tuple))
+
+
+@settings(max_examples=400)
+@given(st.sampled_from(COUNTED).flatmap(_about), small_facts())
+@example(Moving("abs(vars.n)", "vars.n", (-3, -1)), Facts(vars={"n": 0}))
+@example(Moving("1 / vars.n", "vars.n", (-1, 1)), Facts(vars={"n": 0}))
+def test_direction_holds_where_facts_are_dense(case: Moving, facts: Facts) -> None:
+    _moves_one_way(case.text, case.path, facts, case.values)
 
 
 @given(st.data(), TRUTHS | VALUES, all_facts(), st.sampled_from(sorted(MOVING)))

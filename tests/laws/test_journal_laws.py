@@ -349,19 +349,32 @@ PIECES = st.sampled_from(
      "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----", "a1B2c3D4e5F6g7H8i9J0k", ".", "/",
      '"', "\\", "\n", "{", "}", "[", '"api_key":', '{"token":"', "correct-horse", "«redacted:x»"]
 )  # fmt: skip
-PATCHWORK = st.lists(PIECES, max_size=10).map("".join)
+PATCHWORK = st.lists(PIECES, max_size=10)
+CREDENTIALS = [
+    "sk-ant-api03-a1B2c3D4e5F6g7H8", "sk-a1B2c3D4e5F6g7H8i9J0k", "eyJhbGciOiJI.eyJzdWIiOiIx.abc",
+    "Bearer a1B2c3D4e5F6g7H8", "postgres://me:pass@db", "correct-horse", "«redacted:x»",
+    "-----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY-----", '{"api_key": "a-b-c-d-e-f"}',
+]  # fmt: skip
 
 
-@given(text=PATCHWORK, inner=PATCHWORK)
-def test_json_stays_json_of_the_same_shape_and_twice_is_once(text: str, inner: str) -> None:
+@given(pieces=PATCHWORK, inner=PATCHWORK)
+def test_json_stays_json_of_the_same_shape(pieces: list[str], inner: list[str]) -> None:
     redactor = Redactor(["correct-horse"], environ={})
-    data = {"outcome": {"result": [text, 1, {"a": text}], "reply": {"text": to_json({"b": inner})}}}
-    cleaned = redactor.json(to_json(data))
-    after = json.loads(cleaned)
+    text, nested = "".join(pieces), to_json({"b": "".join(inner)})
+    data = {"outcome": {"result": [text, 1, {"a": text}], "reply": {"text": nested}}}
+    after = json.loads(redactor.json(to_json(data)))
     assert after["outcome"]["result"][1] == 1
     assert list(after["outcome"]["result"][2]) == ["a"]
     assert list(json.loads(after["outcome"]["reply"]["text"])) == ["b"]
+
+
+@given(words=st.lists(st.sampled_from(CREDENTIALS) | PIECES, max_size=10))
+def test_hidden_twice_is_hidden_once(words: list[str]) -> None:
+    redactor = Redactor(["correct-horse"], environ={})
+    text = " ".join(words)
+    cleaned = redactor.json(to_json({"result": text, "arguments": to_json({"token": text})}))
     assert redactor.json(cleaned) == cleaned
+    assert redactor.text(redactor.text(text)) == redactor.text(text)
 
 
 @pytest.mark.parametrize("number", range(len(PATTERNS)))

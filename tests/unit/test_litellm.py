@@ -9,7 +9,9 @@ import logging
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -41,6 +43,16 @@ KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY
 FOX = "The quick brown fox jumps over the lazy dog."
 
 
+RUNNER = asyncio.Runner()
+"""One event loop for all calls, as a run has: litellm keeps its connections by loop."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_loop() -> Iterator[None]:
+    with RUNNER:
+        yield
+
+
 @pytest.fixture(autouse=True)
 def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in KEYS:
@@ -66,7 +78,7 @@ def listener(streamed: bool) -> list[str] | None:
 def ask(settings: Mapping[str, Any], pieces: list[str] | None = None, **more: Any) -> ModelReply:
     request = ModelRequest(more.pop("messages", HI), settings=settings, **more)
     on_text = None if pieces is None else pieces.append
-    return asyncio.run(LiteLLM().complete(request, on_text))
+    return RUNNER.run(LiteLLM().complete(request, on_text))
 
 
 def fail(settings: Mapping[str, Any], pieces: list[str] | None = None) -> ModelError:
@@ -484,6 +496,39 @@ def test_a_streamed_reply_is_the_reply(reply: dict[str, Any]) -> None:
     ]
 
 
+class Numbered(BaseHTTPRequestHandler):
+    """Some servers call every tool call of a stream number 0."""
+
+    def log_message(self, format: str, *args: Any) -> None: ...
+
+    def do_POST(self) -> None:
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.end_headers()
+        for name, part in (("a", '{"x":'), ("", "1}"), ("b", "{}")):
+            given = {"id": name, "type": "function"} if name else {}
+            function = {"arguments": part} | ({"name": name} if name else {})
+            delta = {"tool_calls": [{"index": 0, **given, "function": function}]}
+            self.event({"index": 0, "delta": delta, "finish_reason": None})
+        self.event({"index": 0, "delta": {}, "finish_reason": "tool_calls"})
+        self.wfile.write(b"data: [DONE]\n\n")
+
+    def event(self, choice: dict[str, Any]) -> None:
+        head = {"id": "x", "object": "chat.completion.chunk", "created": 0, "model": "m"}
+        self.wfile.write(f"data: {json.dumps({**head, 'choices': [choice]})}\n\n".encode())
+
+
+@needs_litellm
+def test_calls_that_a_server_does_not_number_are_kept_apart() -> None:
+    with HTTPServer(("127.0.0.1", 0), Numbered) as http:
+        thread = threading.Thread(target=http.handle_request)
+        thread.start()
+        base = f"http://127.0.0.1:{http.server_port}/v1"
+        reply = ask({"name": "openai/x", "api_base": base, "timeout": 5}, [])
+        thread.join()
+    assert reply.tool_calls == (ToolCall("a", "a", '{"x":1}'), ToolCall("b", "b", "{}"))
+
+
 # Time and cancellation
 
 
@@ -521,20 +566,20 @@ def test_cancelling_closes_the_connection(
             await task
         await until(lambda: server.dropped == 1)
 
-    asyncio.run(cancelled())
+    RUNNER.run(cancelled())
     assert server.dropped == 1
     assert pieces is None or "".join(pieces) != FOX
 
 
 @needs_litellm
-def test_calls_run_side_by_side_and_on_one_loop_after_another(server: LoopbackServer) -> None:
+def test_calls_run_side_by_side_and_on_another_loop(server: LoopbackServer) -> None:
     async def many() -> list[ModelReply]:
         request = ModelRequest(HI, settings=at(server, "fault-slow"))
         return await asyncio.gather(*(LiteLLM().complete(request) for _ in range(20)))
 
-    for _ in range(2):
-        replies = asyncio.run(asyncio.wait_for(many(), 5))
-        assert {reply.text for reply in replies} == {FOX}
+    for run in (RUNNER.run, asyncio.run):
+        replies = run(asyncio.wait_for(many(), 5))
+        assert [reply.text for reply in replies] == [FOX] * 20
 
 
 # Fallbacks
@@ -624,7 +669,7 @@ def test_what_the_caller_handles_is_not_taken_for_the_cause(server: LoopbackServ
             return caught.value
         raise AssertionError
 
-    assert asyncio.run(amid()).kind == "server"
+    assert RUNNER.run(amid()).kind == "server"
 
 
 @needs_litellm

@@ -19,7 +19,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.adapters.monty import AS_BEFORE, LOST, POLICY, MontySandbox, sealed, unsealed
+from interlock.adapters.monty import (
+    AS_BEFORE,
+    LOST,
+    POLICY,
+    SETTLE,
+    MontySandbox,
+    sealed,
+    unsealed,
+)
 from interlock.adapters.monty_values import PRINTED, VALUE, Printed, as_json, text_of
 from interlock.core.errors import SetupError
 from interlock.run.ports import Sandbox, SandboxResult
@@ -125,7 +133,9 @@ CUT = [
 @pytest.mark.parametrize("case", CUT, ids=lambda case: case.id)
 def test_a_turn_that_is_cut_leaves_the_variables_as_they_were(box: Sandbox, case: Cut) -> None:
     (before,) = run(box, "x = 1")
+    began = time.monotonic()
     (done,) = run(box, case.code, session=before.session, timeout=case.timeout)
+    assert time.monotonic() - began < SETTLE
     assert (done.ok, done.session, done.session_lost) == (False, None, False)
     assert case.says in done.error
     assert done.error.endswith(AS_BEFORE)
@@ -340,12 +350,12 @@ def test_a_worker_that_cannot_be_started_says_so(
 AFTER_A_TURN = "asyncio.run(BOX.run('1', session=None, timeout=9))"
 CANCELLED = """
 async def go():
-    turn = asyncio.create_task(BOX.run(LOOP, session=None, timeout=60))
+    turn = asyncio.create_task(BOX.run(LOOP, session=None, timeout=200))
     await asyncio.sleep(0.1)
 asyncio.run(go())
 """
 IN_A_TURN = """
-def go(): asyncio.run(BOX.run(LOOP, session=None, timeout=60))
+def go(): asyncio.run(BOX.run(LOOP, session=None, timeout=200))
 threading.Thread(target=go, daemon=True).start()
 time.sleep(0.1)
 """
@@ -365,8 +375,8 @@ def test_a_process_ends_well_and_at_once(end: str) -> None:
     )
     began = time.monotonic()
     processes = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(8)]
-    assert [process.wait(30) for process in processes] == [0] * 8
-    assert time.monotonic() - began < 20
+    assert [process.wait(100) for process in processes] == [0] * 8
+    assert time.monotonic() - began < 100
 
 
 # -- values -------------------------------------------------------------------------------------
@@ -485,9 +495,11 @@ def test_output_is_kept_by_stream_and_cut() -> None:
     assert printed.text("stdout") == "a" * (PRINTED - 1) + "b"
     printed.write("stdout", "")
     assert "cut" not in printed.text("stdout")
-    printed.write("stdout", "c")
-    printed.write("stdout", "d")
-    assert printed.text("stdout").startswith("a" * (PRINTED - 1) + "b\n… cut here: at most 65,536")
+    printed.write("stdout", "c" * 10)
+    printed.write("stdout", "d" * 100)
+    whole, _, note = printed.text("stdout").partition("\n")
+    assert whole == "a" * (PRINTED - 1) + "b"
+    assert note == "… cut here: at most 65,536 bytes are kept\n"
     assert printed.text("stderr") == "e"
 
 
@@ -503,6 +515,7 @@ def test_output_that_fits_comes_whole_and_can_be_written(pieces: list[str]) -> N
 def test_output_is_cut_between_characters() -> None:
     printed = Printed()
     printed.write("stdout", "状" * PRINTED)
+    printed.write("stdout", "a" * 10 * PRINTED)
     kept = printed.text("stdout").partition("\n")[0]
     assert kept == "状" * (PRINTED // 3)
 

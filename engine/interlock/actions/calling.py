@@ -9,26 +9,28 @@ Source: 004 "Tool Call Step", "Memory Update Step"; 002 "AgentStopException"; 00
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import anyio
-import anyio.to_thread
 
+from interlock.actions.builtin_tools import append_text, replace_text
+from interlock.actions.running import failed, run_tool
 from interlock.core.conversation import tool_reply, trim_calls, unanswered
-from interlock.core.errors import Category, RunError
+from interlock.core.errors import Category
 from interlock.core.facts import ToolCall
-from interlock.core.outcome import Outcome, Spent, ToolResult
+from interlock.core.outcome import NOTHING_SPENT, Outcome, Spent, ToolResult
 from interlock.core.reasons import StopSignal
 from interlock.core.specs import ActionSpec, ArgSpec, Effect, ToolSpec
 from interlock.core.types import ANY, BOOL, STR, list_of, struct
-from interlock.run.acting import AgentStop, stop_signal
 from interlock.run.context import Context
+from interlock.run.failing import describe
+from interlock.run.sound import cut
 
-LONGEST = 256_000
-"""Characters of a tool's reply that the model and the record get; what is over is cut."""
+AT_ONCE = 64
+"""Calls of one reply that are made at the same time; the others wait for a place."""
 
 CALLED = struct({"id": STR, "name": STR, "ok": BOOL, "content": STR, "result": ANY}, keyed=True)
 
@@ -52,138 +54,120 @@ async def call_tool(ctx: Context, on_error: str = "reply") -> Outcome:
 
 
 async def _carry_out(ctx: Context, calls: Sequence[ToolCall], on_error: str) -> Outcome:
-    known = {t.name: t for t in ctx.tools}
-    done: dict[int, ToolResult] = {}
-    memory = dict(ctx.facts.memory)
-    others = [n for n, c in enumerate(calls) if not (c.name in known and known[c.name].memory)]
-    async with anyio.create_task_group() as group:
-        for n in others:
-            group.start_soon(_into, done, n, ctx, calls[n], known)
-    for n, call in enumerate(calls):
-        if n not in done:
-            now = replace(ctx, facts=ctx.facts._replace(memory=memory))
-            done[n] = await _one(now, call, known)
-            memory |= {k.removeprefix("memory."): v for k, v in done[n].changes.items()}
-    return _together(ctx, calls, [done[n] for n in range(len(calls))], on_error)
+    batch = _Batch(ctx, calls)
+    ctx.so_far = batch.outcome
+    await batch.carry_out()
+    outcome = batch.outcome()
+    if outcome.tool_errors and on_error == "fail":
+        text = cut("; ".join(outcome.tool_errors))
+        failed_ = Outcome.failed(Category.RECOVERABLE, text, kind="tool")
+        return outcome._replace(ok=False, error=failed_.error, tool_errors=())
+    return outcome
 
 
-async def _into(
-    done: dict[int, ToolResult], n: int, ctx: Context, call: ToolCall, known: Mapping[str, ToolSpec]
-) -> None:
-    done[n] = await _one(ctx, call, known)
+class _Batch:
+    """The calls of one reply, and what came of those that are done."""
+
+    def __init__(self, ctx: Context, calls: Sequence[ToolCall]) -> None:
+        self.ctx = ctx
+        self.calls = calls
+        self.known = {tool.name: tool for tool in ctx.tools}
+        self.done: dict[int, ToolResult] = {}
+        seen: Counter[str] = Counter()
+        self.keys: list[str] = []
+        for call in calls:  # a model may write the same id twice
+            again = f"#{seen[call.id]}" if seen[call.id] else ""
+            self.keys.append(f"{ctx.key}/{call.id}{again}")
+            seen[call.id] += 1
+
+    async def carry_out(self) -> None:
+        """Do every call: memory tools in order, since each reads what the one before it wrote."""
+        memory = [n for n, c in enumerate(self.calls) if self._edits_memory(c)]
+        others = [n for n in range(len(self.calls)) if n not in set(memory)]
+        if len(others) == 1:
+            await self._do(self.ctx, others[0])
+        elif others:
+            places = anyio.CapacityLimiter(AT_ONCE)
+            async with anyio.create_task_group() as group:
+                for n in others:
+                    group.start_soon(self._take_place, places, n)
+        blocks = dict(self.ctx.facts.memory)
+        for n in memory:
+            facts = self.ctx.facts._replace(memory=blocks)
+            await self._do(replace(self.ctx, facts=facts), n)
+            changes = self.done[n].changes
+            blocks |= {name.removeprefix("memory."): v for name, v in changes.items()}
+
+    def outcome(self) -> Outcome:
+        """What the calls that are done came to, in the order in which the model asked."""
+        done = [(self.calls[n], self.done[n]) for n in sorted(self.done)]
+        counts = Counter(call.name for call, _ in done if call.name in self.known)
+        return Outcome(
+            result=[
+                {"id": c.id, "name": c.name, "ok": d.ok, "content": d.text, "result": d.result}
+                for c, d in done
+            ],
+            messages=tuple(tool_reply(c, d.text) for c, d in done),
+            spent=Spent(tools=dict(counts)) if counts else NOTHING_SPENT,
+            tool_errors=tuple(f"{c.name}: {d.text}" for c, d in done if not d.ok),
+            changes={name: value for _, d in done for name, value in d.changes.items()},
+            signals=tuple(signal for _, d in done for signal in d.signals),
+            partial=tuple(part for _, d in done for part in d.partial),
+        )
+
+    def _edits_memory(self, call: ToolCall) -> bool:
+        return call.name in self.known and self.known[call.name].memory
+
+    async def _take_place(self, places: anyio.CapacityLimiter, n: int) -> None:
+        async with places:
+            await self._do(self.ctx, n)
+
+    async def _do(self, ctx: Context, n: int) -> None:
+        """One call, whatever the model wrote."""
+        call, spec = self.calls[n], self.known.get(self.calls[n].name)
+        if spec is None:
+            listed = ", ".join(f"`{name}`" for name in self.known) or "none"
+            self.done[n] = failed(f"there is no tool `{call.name}`; the tools are: {listed}")
+            return
+        try:
+            arguments = spec.parse(call.arguments)
+        except Exception as error:  # noqa: BLE001  a schema of the application reads them
+            text = str(error) if isinstance(error, ValueError) else describe(error)
+            self.done[n] = failed(text)
+            return
+        if spec.effect is not Effect.PAID:
+            self.done[n] = await run_tool(ctx, spec, arguments)
+        else:
+            self.done[n] = await _paid(ctx, self.keys[n], spec, arguments)
 
 
-async def _one(ctx: Context, call: ToolCall, known: Mapping[str, ToolSpec]) -> ToolResult:
-    """One call, whatever the model wrote. Never raises but for cancellation and journal errors."""
-    spec = known.get(call.name)
-    if spec is None:
-        listed = ", ".join(f"`{n}`" for n in known) or "none"
-        return _failed(f"there is no tool `{call.name}`; the tools are: {listed}")
-    try:
-        arguments = spec.parse(call.arguments)
-    except ValueError as error:
-        return _failed(str(error))
-    if spec.effect is not Effect.PAID:
-        return await run_tool(ctx, spec, arguments)
-    key = f"{ctx.key}/{call.id}"
-    if key in ctx.recorded:  # an earlier, interrupted attempt had its answer: never pay again
-        return ToolResult(**_plain_result(ctx.recorded[key]))
-    await ctx.intent(key, {"state": ctx.state.name, "tool": call.name})
+async def _paid(
+    ctx: Context, key: str, spec: ToolSpec, arguments: Mapping[str, Any]
+) -> ToolResult:
+    """A call that costs: its intent, the call, its result. What is recorded is not done again."""
+    if key in ctx.recorded:
+        return _read_result(ctx, ctx.recorded[key])
+    await ctx.intent(key, {"state": ctx.state.name, "tool": spec.name})
     result = await run_tool(ctx, spec, arguments)
-    await ctx.result(key, {"text": result.text, "ok": result.ok, "result": result.result})
+    await ctx.result(key, _written_result(result))
     return result
 
 
-def _plain_result(data: Mapping[str, Any]) -> dict[str, Any]:
-    return {n: data[n] for n in ("text", "ok", "result") if n in data}
+def _written_result(result: ToolResult) -> dict[str, Any]:
+    data = {"text": result.text, "ok": result.ok, "result": result.result}
+    more = {
+        "changes": dict(result.changes), "partial": list(result.partial),
+        "signals": [signal.to_dict() for signal in result.signals],
+    }  # fmt: skip
+    return data | {name: value for name, value in more.items() if value}
 
 
-async def run_tool(ctx: Context, spec: ToolSpec, arguments: Mapping[str, Any]) -> ToolResult:
-    """Call the function: a plain one in a thread, so that it holds nobody else up."""
-    given = (ctx,) if spec.wants_context else ()
-    try:
-        if spec.blocking:
-            made = await anyio.to_thread.run_sync(
-                partial(spec.call, *given, **arguments), abandon_on_cancel=True
-            )
-        else:
-            made = await spec.call(*given, **arguments)
-    except AgentStop as stop:
-        return ToolResult(stop.message or "stopped", signals=(stop_signal(ctx, stop, spec.name),))
-    except RunError:
-        raise
-    except Exception as error:  # noqa: BLE001  a tool may raise anything; the model is told
-        return _failed(f"{type(error).__name__}: {error}")
-    return made if isinstance(made, ToolResult) else ToolResult(_text(made), result=_data(made))
-
-
-def _failed(text: str) -> ToolResult:
-    return ToolResult(_cut(f"error: {text}"), ok=False)
-
-
-def _cut(text: str) -> str:
-    if len(text) <= LONGEST:
-        return text
-    return f"{text[:LONGEST]}\n… (cut: the whole has {len(text):,} characters)"
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return "done"
-    if isinstance(value, str):
-        return _cut(value)
-    try:
-        return _cut(json.dumps(value, ensure_ascii=False, default=_as_data))
-    except (TypeError, ValueError, RecursionError):
-        return _cut(repr(value))
-
-
-def _data(value: Any) -> Any:
-    """The result as JSON data; its text where it is none."""
-    try:
-        text = json.dumps(value, ensure_ascii=False, default=_as_data, allow_nan=False)
-    except (TypeError, ValueError, RecursionError):
-        return _cut(repr(value))
-    return json.loads(text) if len(text) <= LONGEST else _cut(text)
-
-
-def _as_data(value: Any) -> Any:
-    for method in ("model_dump", "_asdict", "isoformat"):
-        if callable(made := getattr(value, method, None)):
-            return made()
-    if isinstance(value, (set, frozenset, tuple)):
-        return list(value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    if hasattr(value, "__dataclass_fields__"):
-        return {n: getattr(value, n) for n in value.__dataclass_fields__}
-    return str(value)
-
-
-def _together(
-    ctx: Context, calls: Sequence[ToolCall], done: Sequence[ToolResult], on_error: str
-) -> Outcome:
-    """The outcome of all calls, in the order in which the model asked for them."""
-    counts: dict[str, int] = {}
-    for call in calls:
-        counts[call.name] = counts.get(call.name, 0) + 1
-    errors = tuple(f"{c.name}: {d.text}" for c, d in zip(calls, done, strict=True) if not d.ok)
-    signals: tuple[StopSignal, ...] = tuple(s for d in done for s in d.signals)
-    known = {t.name for t in ctx.tools}
-    outcome = Outcome(
-        result=[
-            {"id": c.id, "name": c.name, "ok": d.ok, "content": d.text, "result": d.result}
-            for c, d in zip(calls, done, strict=True)
-        ],
-        messages=tuple(tool_reply(c, d.text) for c, d in zip(calls, done, strict=True)),
-        spent=Spent(tools={n: k for n, k in counts.items() if n in known}),
-        tool_errors=errors,
-        changes={k: v for d in done for k, v in d.changes.items()},
-        signals=signals,
-        partial=tuple(p for d in done for p in d.partial),
-    )
-    if errors and on_error == "fail":
-        failed = Outcome.failed(Category.RECOVERABLE, "; ".join(errors), kind="tool")
-        return outcome._replace(ok=False, error=failed.error, tool_errors=())
-    return outcome
+def _read_result(ctx: Context, data: Mapping[str, Any]) -> ToolResult:
+    given = {name: data[name] for name in ToolResult._fields if name in data}
+    reasons = ctx.machine.reasons
+    given["partial"] = tuple(data.get("partial", ()))
+    given["signals"] = tuple(StopSignal.from_dict(s, reasons) for s in data.get("signals", ()))
+    return ToolResult(**given)
 
 
 async def tool(ctx: Context, name: str, arguments: Mapping[str, Any] | None = None) -> Outcome:
@@ -200,9 +184,8 @@ async def tool(ctx: Context, name: str, arguments: Mapping[str, Any] | None = No
     )  # fmt: skip
     if done.ok:
         return outcome
-    return outcome._replace(
-        ok=False, error=Outcome.failed(Category.RECOVERABLE, done.text, kind="tool").error
-    )
+    error = Outcome.failed(Category.RECOVERABLE, done.text, kind="tool").error
+    return outcome._replace(ok=False, error=error)
 
 
 async def update_memory(
@@ -210,9 +193,9 @@ async def update_memory(
 ) -> Outcome:
     """Memory blocks: what the model's memory tools ask for, or what `with` says."""
     if not block:
-        return await _carry_out(ctx, unanswered(ctx.messages), "reply")
-    from interlock.actions.builtin_tools import append_text, replace_text
-
+        editing = {tool.name for tool in ctx.tools if tool.memory}
+        asked = [call for call in unanswered(ctx.messages) if call.name in editing]
+        return await _carry_out(ctx, asked, "reply")
     done = append_text(ctx, block, append) if append else replace_text(ctx, block, old, new)
     if not done.ok:
         return Outcome.failed(Category.RECOVERABLE, done.text, kind="memory")

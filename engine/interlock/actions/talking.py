@@ -7,12 +7,21 @@ Source: 004 "User Message Step", "LLM Inference Step", `build-llm-messages`,
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from interlock.actions.reply_schema import problem_with
-from interlock.core.conversation import assistant, system, user
+from interlock.core.conversation import (
+    assistant,
+    calls_of,
+    groups,
+    system,
+    tool_reply,
+    user,
+)
 from interlock.core.errors import Category, SetupError
+from interlock.core.facts import ToolCall
 from interlock.core.outcome import Message, Outcome, Reply, Spent
 from interlock.core.specs import ActionSpec, ArgSpec, Effect
 from interlock.core.tokens import estimate_messages
@@ -20,6 +29,7 @@ from interlock.core.types import BOOL, FLOAT, STR, Type, list_of, map_of, struct
 from interlock.machine.saving import template_names
 from interlock.run.context import Context
 from interlock.run.ports import ModelReply, ModelRequest
+from interlock.run.sound import cut, sound_text
 
 KEEP = "prompt"
 """Under this name `prompt` leaves a note for the `infer` that follows."""
@@ -82,73 +92,132 @@ def system_message(ctx: Context) -> str:
 
 def request_messages(ctx: Context) -> tuple[Message, ...]:
     """What the model is sent: a prompt's own messages, else system message and conversation."""
-    messages = ctx.messages.whole() if ctx.prompt is None else ctx.prompt
+    messages = acceptable(ctx.messages if ctx.prompt is None else ctx.prompt)
     if messages and messages[0].get("role") == "system":
         return messages
     head = system_message(ctx)
     return (system(head), *messages) if head else messages
 
 
-async def infer(
-    ctx: Context, model: str = "", output: Mapping[str, Any] | None = None,
-    tool_choice: Any = None, temperature: float | None = None, keep: bool | None = None,
-) -> Outcome:  # fmt: skip
+NO_REPLY = "error: this call was not carried out"
+"""What a model reads where a call has no reply: it was cut off, or nobody made it."""
+
+
+def acceptable(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """The messages as providers take them: every call has its reply, at once, and only calls do.
+
+    Source: OpenAI API reference, "Create chat completion": a tool message answers a call of the
+    assistant message before it.
+    """
+    out: list[Message] = []
+    for group in groups(messages):
+        said, rest = group[0], group[1:]
+        if said["role"] == "tool":  # a reply to no call
+            rest = group
+        else:
+            out.append(said)
+        replies = [m for m in rest if m["role"] == "tool"]
+        for call in calls_of(said):
+            found = next((m for m in replies if m.get("tool_call_id") == call.id), None)
+            if found is not None:
+                replies.remove(found)
+            out.append(found if found is not None else tool_reply(call, NO_REPLY))
+        out += [m for m in rest if m["role"] != "tool"]
+    return tuple(out)
+
+
+class Asked(NamedTuple):
+    """What the `with` of an `infer` says about the call."""
+
+    model: str = ""
+    output: Mapping[str, Any] | None = None
+    tool_choice: Any = None
+    temperature: float | None = None
+    keep: bool | None = None
+
+
+async def infer(ctx: Context, **fields: Any) -> Outcome:
     """One model call."""
-    if ctx.ports.model is None:
+    asked, model = Asked(**fields), ctx.ports.model
+    if model is None:
         raise SetupError(
             "this run has no model",
             hint="give one: `model=` in Python, `--model` or `--script` on the command line",
         )
     settings = {**ctx.machine.model, **ctx.ports.settings}
-    if model:
-        settings["name"] = model
-    if temperature is not None:
-        settings["temperature"] = temperature
-    messages = request_messages(ctx)
+    if asked.model:
+        settings["name"] = asked.model
+    if asked.temperature is not None:
+        settings["temperature"] = asked.temperature
+    tools = tuple(tool.for_model() for tool in ctx.tools)
     request = ModelRequest(
-        messages, tuple(t.for_model() for t in ctx.tools), settings, tool_choice, output, ctx.key,
-        ctx.facts.usage.llm_calls + ctx.failed_calls,
+        request_messages(ctx), tools, settings, asked.tool_choice if tools else None,
+        asked.output, ctx.key, ctx.facts.usage.llm_calls + ctx.failed_calls,
     )  # fmt: skip
     streaming = ctx.streaming or bool(settings.get("stream"))
-    reply = await ctx.ports.model.complete(request, ctx.tell if streaming else None)
-    return _outcome(ctx, messages, reply, output, keep)
+    reply = _sound(await model.complete(request, ctx.tell if streaming else None), ctx)
+    outcome = _outcome(ctx, request, reply, asked.keep)
+    return outcome if asked.output is None else _structured(outcome, reply.text, asked.output)
+
+
+LONGEST_ID = 200
+"""Characters of a call's id that are kept; a longer one is replaced."""
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
+
+
+def _sound(reply: ModelReply, ctx: Context) -> ModelReply:
+    """The reply as conversations and journals hold it, whatever the model wrote.
+
+    A provider refuses a name with other characters and an id that is missing or comes twice, and
+    the conversation would carry them into every later call.
+    """
+    calls: list[ToolCall] = []
+    ids: set[str] = set()
+    for n, (id_, name, arguments) in enumerate(reply.tool_calls):
+        unique = sound_text(str(id_ or ""))
+        if not unique or unique in ids or len(unique) > LONGEST_ID:
+            unique = f"call_{ctx.step}_{n}"
+        ids.add(unique)
+        called = _NOT_IN_NAMES.sub("_", str(name or ""))[:64] or "unnamed"
+        calls.append(ToolCall(unique, called, cut(arguments or "{}")))
+    text = sound_text(reply.text or "")
+    return reply._replace(text=text, tool_calls=tuple(calls))
 
 
 def _outcome(
-    ctx: Context, messages: tuple[Message, ...], reply: ModelReply,
-    output: Mapping[str, Any] | None, keep: bool | None,
-) -> Outcome:  # fmt: skip
+    ctx: Context, request: ModelRequest, reply: ModelReply, keep: bool | None
+) -> Outcome:
+    said = assistant(reply.text, reply.tool_calls)
     memory_tools = {n for n, t in ctx.machine.registry.tools.items() if t.memory}
     wants_memory = bool(reply.tool_calls) and all(c.name in memory_tools for c in reply.tool_calls)
-    estimated = reply.prompt_tokens is None or reply.completion_tokens is None
-    prompt_tokens = (
-        estimate_messages(messages) if reply.prompt_tokens is None else reply.prompt_tokens
-    )
-    completion = reply.completion_tokens
-    if completion is None:
-        completion = estimate_messages((assistant(reply.text, reply.tool_calls),))
-    said = assistant(reply.text, reply.tool_calls)
-    added: tuple[Message, ...] = ()
-    if ctx.prompt is None:
-        added = (said,) if keep is not False or reply.tool_calls else ()
-    elif keep or ctx.kept.get(KEEP, {}).get("keep"):
-        added = (said,)
-    elif reply.tool_calls:  # their replies must find the call: the question comes along
-        added = (*(m for m in ctx.prompt if m.get("role") != "system"), said)
-    outcome = Outcome(
+    sent, written = reply.prompt_tokens, reply.completion_tokens
+    estimated = sent is None or written is None
+    sent = estimate_messages(request.messages) if sent is None else sent
+    written = estimate_messages((said,)) if written is None else written
+    return Outcome(
         result={
             "text": reply.text, "finish_reason": reply.finish_reason, "model": reply.model,
-            "tool_calls": [c._asdict() for c in reply.tool_calls],
+            "tool_calls": [call._asdict() for call in reply.tool_calls],
         },
         reply=Reply(reply.text, reply.finish_reason, reply.tool_calls, wants_memory, reply.model),
-        messages=added,
-        spent=Spent(1, prompt_tokens, completion, reply.cost, estimated),
-        context_tokens=prompt_tokens + completion if ctx.prompt is None else None,
+        messages=_added(ctx, said, reply, keep),
+        spent=Spent(1, sent, written, reply.cost, estimated),
+        context_tokens=sent + written if ctx.prompt is None else None,
         warnings=("a reply came without usage; its tokens were estimated",) if estimated else (),
     )  # fmt: skip
-    if output is None:
-        return outcome
-    return _structured(outcome, reply.text, output)
+
+
+def _added(
+    ctx: Context, said: Message, reply: ModelReply, keep: bool | None
+) -> tuple[Message, ...]:
+    """What a reply adds to the conversation."""
+    if ctx.prompt is None:
+        return (said,) if keep is not False or reply.tool_calls else ()
+    if keep or ctx.kept.get(KEEP, {}).get("keep"):
+        return (said,)
+    if reply.tool_calls:  # their replies must find the call: the question comes along
+        return (*(m for m in ctx.prompt if m.get("role") != "system"), said)
+    return ()
 
 
 def _structured(outcome: Outcome, text: str, schema: Mapping[str, Any]) -> Outcome:

@@ -182,10 +182,10 @@ class SqliteJournal(JournalFace):
             return self._worker
 
     def _close(self) -> None:
-        worker = self._worker
-        if worker is not None:
-            worker.shutdown()  # what it has begun is written first
-        with self._lock:
+        with self._lock:  # what has begun is written first
             if not self._closed:
                 self._closed = True
                 self._database.close()
+            worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.shutdown()

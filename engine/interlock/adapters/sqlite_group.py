@@ -59,7 +59,7 @@ class GroupedJournal(JournalFace):
         return self._engine.name
 
     async def close(self) -> None:
-        """Let the file go, when what was gathered is written."""
+        """Let the file go. What is being written is finished, what only waits is refused."""
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(None, self._engine.close)
 

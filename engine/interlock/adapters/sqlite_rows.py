@@ -259,7 +259,13 @@ def events(db: Connection, run_id: str, start: int) -> list[Event]:
             raise JournalCorrupt(f"run `{run_id}` refers to payload {key}, which is not there")
         return text
 
-    return [_event(columns, fetch) for columns in found]
+    try:
+        return [_event(columns, fetch) for columns in found]
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+        raise JournalCorrupt(
+            f"an event of run `{run_id}` cannot be read: {type(error).__name__} {error}",
+            hint="it was changed by hand or by another program; a fork below it still works",
+        ) from error
 
 
 def _event(columns: Sequence[Any], fetch: Callable[[str], str]) -> Event:

@@ -13,19 +13,19 @@ from interlock.actions import builtin, with_own
 from interlock.actions.declare import specs_of
 from interlock.api.run import Run, new_run_id
 from interlock.api.values import limit_value, var_value
-from interlock.api.wiring import PortOptions, make_ports, prepare, window_of
+from interlock.api.wiring import PortOptions, make_ports, prepare, suspends, window_of
 from interlock.checker import check as check_chart
 from interlock.core.errors import Finding, SpecError
 from interlock.core.facts import Facts
 from interlock.core.outcome import Message
 from interlock.core.records import Input
 from interlock.core.specs import Own, Registry
-from interlock.language.dump import canonical, hash_of
+from interlock.language.dump import canonical
 from interlock.language.load import load as load_text
 from interlock.language.spec import MachineSpec
 from interlock.machine.build import Chart
 from interlock.machine.graph import graph, region_graph
-from interlock.run.journal import Journal, MemoryJournal, RunRow
+from interlock.run.journal import Journal, MemoryJournal, RunRow, digest
 from interlock.run.result import Result
 from interlock.run.session import Session, start_data
 from interlock.run.sync import wait
@@ -131,7 +131,7 @@ class Machine:
         self.findings = findings
         """Warnings that the file loads with."""
         self.folder = folder
-        self._hash = ""
+        self._text = self._hash = ""
 
     @property
     def name(self) -> str:
@@ -147,14 +147,19 @@ class Machine:
     def hash(self) -> str:
         """The hash of the canonical text: the same for files that mean the same."""
         if not self._hash:
-            self._hash = hash_of(self.spec)
+            self._hash = digest(self._canonical())
         return self._hash
+
+    def _canonical(self) -> str:
+        if not self._text:
+            self._text = canonical(self.spec)
+        return self._text
 
     def __repr__(self) -> str:
         return f"<Machine {self.name}: {len(self.spec.states)} states, {self.hash[:8]}>"
 
     def __reduce__(self) -> tuple[Any, tuple[str, Registry]]:
-        return (_from_canonical, (canonical(self.spec), self.spec.registry))
+        return (_from_canonical, (self._canonical(), self.spec.registry))
 
     def check(self) -> tuple[Finding, ...]:
         """The findings of the file; there are no errors among them, or it would not have loaded."""
@@ -212,7 +217,7 @@ class Machine:
             made.run_id, self.name, self.hash, state=spec.start, agent=agent or spec.agent,
             session=session or "", created=at, updated=at,
         )  # fmt: skip
-        made.spec_text = lambda: canonical(spec)
+        made.spec_text = self._canonical
         return Run(self, made)
 
     def run(self, task: str = "", **options: Any) -> Result:
@@ -230,13 +235,15 @@ class Machine:
         looked for when it is driven: a run can be read without.
         """
         made = self._session(run_id, journal, ports)
-        wait(made.open(), suspends=journal.suspends)
+        wait(made.open(), suspends=made.journal.suspends)
         return Run(self, made, lambda: prepare(self.spec, made.ports))
 
     def _session(self, run_id: str, journal: Journal, ports: PortOptions) -> Session:
         made = Session(self.chart, journal, run_id, make_ports(self.spec, self.folder, ports))
         cancel = ports.get("cancel")
         made.cancels = [cancel] if cancel is not None else []
+        if suspends(made):  # on an event loop the appends of one tick share a transaction
+            made.journal = getattr(journal, "grouped", journal)
         return made
 
 

@@ -204,11 +204,12 @@ class Run:
         made = read(self.machine.spec, field, value)
         if not self.session.head:
             await advance(self.session)
-        if not self.session.owned:
-            await self.session.take_over()
-        return await self.session.apply(
-            Input("edit", at=self.session.ports.clock.now(), data={name: made})
-        )
+        with self.session.turn:
+            if not self.session.owned:
+                await self.session.take_over()
+            return await self.session.apply(
+                Input("edit", at=self.session.ports.clock.now(), data={name: made})
+            )
 
     # asking ---------------------------------------------------------------------------------
 

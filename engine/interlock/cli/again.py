@@ -22,7 +22,8 @@ file_option = click.option(
 )
 
 
-@click.command(epilog="""\b
+@click.command(
+    epilog="""\b
 Examples:
   interlock fork last --at 4
   interlock resume $(interlock fork 3kf --at 4)
@@ -30,7 +31,8 @@ Examples:
 
 \b
 The new run's id is on stdout. Nothing is run; the old run stays as it is.
-""")
+"""
+)
 @options.run_argument
 @click.option(
     "--at", type=click.IntRange(min=1), metavar="N",
@@ -98,7 +100,9 @@ def _otherwise(row: RunRow, what: str, seq: int) -> MachineChangedError:
     hint = "start a new run with it"
     if seq > 1:
         hint = f"`interlock fork {row.run_id} --at {seq} --machine FILE` begins before it"
-    return MachineChangedError(f"the machine decides otherwise than was recorded: {what}", hint=hint)
+    return MachineChangedError(
+        f"the machine decides otherwise than was recorded: {what}", hint=hint
+    )
 
 
 def records_of(journal: Journal, row: RunRow) -> list[Record]:
@@ -108,7 +112,8 @@ def records_of(journal: Journal, row: RunRow) -> list[Record]:
     return [e.record for e in by_hand(journal.events(row.run_id)) if e.record is not None]
 
 
-@click.command(epilog="""\b
+@click.command(
+    epilog="""\b
 Examples:
   interlock replay last
   interlock replay 3kf --machine changed.yaml
@@ -116,7 +121,8 @@ Examples:
 \b
 Nothing is run: no model, no tool. The comparison ends at the first record that differs; the exit
 code is then 1.
-""")
+"""
+)
 @options.run_argument
 @file_option
 @options.tools_option

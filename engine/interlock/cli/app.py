@@ -139,7 +139,9 @@ def _guarded(work: Any) -> int:
     except InterlockError as error:
         return say_error(error)
     except OSError as error:
-        out.say(f"error: {error.strerror or error}{f': {error.filename}' if error.filename else ''}")
+        out.say(
+            f"error: {error.strerror or error}{f': {error.filename}' if error.filename else ''}"
+        )
         return ERROR
     except Exception as error:  # noqa: BLE001  the last door: a fault is said, not thrown at people
         return say_fault(error)
@@ -153,7 +155,8 @@ def _forget_stdout() -> None:
 
 
 @click.group(
-    cls=App, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]},
+    cls=App, epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     invoke_without_command=False, no_args_is_help=True,
 )  # fmt: skip
 @click.version_option(package_name="interlock", message="interlock %(version)s")

@@ -227,7 +227,9 @@ def _row(done: Done) -> Row:
     result = done.run.result
     usage = result.facts.usage
     cost = "?" if usage.cost is None else words.say_cost(usage.cost)
-    output = result.output if isinstance(result.output, str) else out.as_json(result.output, indent=None)
+    output = (
+        result.output if isinstance(result.output, str) else out.as_json(result.output, indent=None)
+    )
     said = result.question or ("" if result.output is None else output)
     return Row(
         (

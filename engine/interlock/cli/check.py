@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from interlock.core.errors import Finding
 
 
-@click.command(epilog="""\b
+@click.command(
+    epilog="""\b
 Examples:
   interlock check my.yaml
   interlock check my.yaml --tools tools.py
@@ -25,7 +26,8 @@ Examples:
 \b
 The exit code is 1 when a file has an error; warnings alone give 0. Every code has its cause and
 cure in docs/errors.md.
-""")
+"""
+)
 @click.argument("machines", nargs=-1, required=True, shell_complete=options.completion.machines)
 @options.tools_option
 @options.define_option
@@ -38,7 +40,7 @@ def check(machines: tuple[str, ...], **given: Any) -> None:
     how = How.of(given)
     found = [_checked(source, how) for source in machines]
     if how.is_json:
-        told = [_public(*f) for f in found]
+        told = [_public(machine, findings) for _, machine, findings in found]
         out.result(out.as_json(told[0] if len(told) == 1 else told))
     else:
         out.result("\n\n".join("\n".join(_said(*f)) for f in found))
@@ -67,7 +69,7 @@ def _checked(source: str, how: How) -> Checked:
     return name, machine, [*findings, *more]
 
 
-def _public(file: str, machine: Machine | None, findings: Sequence[Finding]) -> dict[str, Any]:
+def _public(machine: Machine | None, findings: Sequence[Finding]) -> dict[str, Any]:
     """The public shape. Source: design "language", section 11."""
     name = machine.name if machine is not None else None
     return {"machine": name, "findings": [f.to_dict() for f in findings], "bound": None}

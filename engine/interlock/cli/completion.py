@@ -25,7 +25,7 @@ RUNS = 50
 """How many runs are offered, the newest first."""
 
 
-def machines(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def machines(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The shipped machines, and files."""
     from interlock import catalog
 
@@ -34,7 +34,7 @@ def machines(ctx: click.Context, param: click.Parameter, incomplete: str) -> lis
     return [*named, CompletionItem(incomplete, type="file")]
 
 
-def runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def runs(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """`last`, and the ids of the newest runs."""
     rows = _rows(ctx, incomplete)
     last = [CompletionItem("last", help="the newest run")] if "last".startswith(incomplete) else []
@@ -43,14 +43,14 @@ def runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Co
     ]
 
 
-def events(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def events(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The events that the run named before waits for."""
     spec, row = _spec_of_run(ctx)
     state = spec.states.get(row.state) if spec is not None and row is not None else None
     return _items((e.trigger for e in state.edges_of("on")) if state else (), incomplete)
 
 
-def states(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def states(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The states of the machine named before."""
     spec = _spec(ctx)
     return _items(spec.states if spec is not None else (), incomplete)
@@ -60,7 +60,7 @@ def pairs(section: str) -> Completer:
     """Names of a section of the machine, each with ``=``: `limits`, `vars`, `define`."""
 
     def complete(
-        ctx: click.Context, param: click.Parameter, incomplete: str
+        ctx: click.Context, _param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
         spec = _spec(ctx)
         names: Iterable[str] = getattr(spec, section) if spec is not None else ()
@@ -99,18 +99,15 @@ def _rows(ctx: click.Context, prefix: str) -> list[RunRow]:
 
 
 def _spec_of_run(ctx: click.Context) -> tuple[MachineSpec | None, RunRow | None]:
-    from interlock.actions import builtin
-    from interlock.cli.stored import find_run
-    from interlock.language.load import load
-    from interlock.run.sync import by_hand
+    from interlock.cli.options import How
+    from interlock.cli.stored import find_run, machine_of
 
     journal = _journal(ctx)
     try:
         if journal is None:
             return None, None
         row = find_run(journal, ctx.params.get("run") or "")
-        text = by_hand(journal.blob(row.machine_hash))
-        return (load(text, "", builtin()).spec if text else None), row
+        return machine_of(journal, row, How()).spec, row
     except InterlockError:
         return None, None
 

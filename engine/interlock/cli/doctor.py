@@ -22,7 +22,17 @@ from interlock.core.errors import InterlockError
 
 Verdict = Literal["ok", "missing", "broken"]
 _COLOURS = {"ok": "green", "missing": "yellow", "broken": "red"}
-_CORE = ("transitions", "pydantic", "networkx", "graphviz", "PyYAML", "click", "rich", "anyio", "jinja2")
+_CORE = (
+    "transitions",
+    "pydantic",
+    "networkx",
+    "graphviz",
+    "PyYAML",
+    "click",
+    "rich",
+    "anyio",
+    "jinja2",
+)
 _EXTRAS = (
     ("llm", "litellm", "models over HTTP"),
     ("sandbox", "pydantic-monty", "the action `python`"),
@@ -45,14 +55,16 @@ class Check(NamedTuple):
     cure: str = ""
 
 
-@click.command(epilog="""\b
+@click.command(
+    epilog="""\b
 Examples:
   interlock doctor
   interlock doctor --format json
 
 \b
 The exit code is 1 when something is broken; what is merely not installed is no fault.
-""")
+"""
+)
 @options.journal_option
 @options.format_option()
 def doctor(**given: Any) -> None:
@@ -66,7 +78,10 @@ def doctor(**given: Any) -> None:
         out.result(out.as_json([c._asdict() for c in checks]))
     else:
         rows = [
-            Row((c.verdict, c.what, c.found + (f"\n{c.cure}" if c.cure else "")), _COLOURS[c.verdict])
+            Row(
+                (c.verdict, c.what, c.found + (f"\n{c.cure}" if c.cure else "")),
+                _COLOURS[c.verdict],
+            )
             for c in checks
         ]
         for line in table(rows):
@@ -101,7 +116,9 @@ def _extras() -> Iterator[Check]:
     for extra, distribution, what in _EXTRAS:
         version = _version(distribution)
         if version is None:
-            yield Check(extra, "missing", f"not installed: {what}", f'pip install "interlock[{extra}]"')
+            yield Check(
+                extra, "missing", f"not installed: {what}", f'pip install "interlock[{extra}]"'
+            )
         else:
             yield Check(extra, "ok", f"{distribution} {version}: {what}")
 
@@ -109,7 +126,9 @@ def _extras() -> Iterator[Check]:
 def _drawing() -> Check:
     if dot := shutil.which("dot"):
         try:
-            done = subprocess.run([dot, "-V"], capture_output=True, text=True, timeout=10, check=False)
+            done = subprocess.run(
+                [dot, "-V"], capture_output=True, text=True, timeout=10, check=False
+            )
         except (OSError, subprocess.TimeoutExpired) as error:
             return Check("drawing", "broken", f"`dot` does not start: {error}")
         return Check("drawing", "ok", f"{(done.stderr or done.stdout).strip()} ({dot})")
@@ -140,24 +159,30 @@ def _keys() -> Check:
     if found:
         return Check("keys", "ok", f"set: {', '.join(found)}")
     cure = "export OPENAI_API_KEY=..., or the variable that `model.api_key_env` names"
-    return Check("keys", "missing", "no provider's key is set: scripted and local models only", cure)
+    return Check(
+        "keys", "missing", "no provider's key is set: scripted and local models only", cure
+    )
 
 
 def _journal(how: How) -> Check:
     from interlock.adapters.sqlite import SqliteJournal, default_journal_path
-    from interlock.cli.stored import shown
+    from interlock.cli.stored import close_later, shown
     from interlock.run.sync import by_hand
 
     path = Path(how.journal) if how.journal else default_journal_path(Path.cwd())
     if not path.exists():
         return Check("journal", "ok", f"{shown(path)}: not there yet, the first run makes it")
     try:
-        rows = by_hand(SqliteJournal(path, wait=2).rows())
+        journal = SqliteJournal(path, wait=2)
+        close_later(journal)
+        rows = by_hand(journal.rows())
     except InterlockError as error:
         return Check("journal", "broken", f"{shown(path)}: {error.message}", error.hint)
     open_ones = sum(r.status not in ("completed", "error") for r in rows)
     size = path.stat().st_size / 1024
-    return Check("journal", "ok", f"{shown(path)}: {len(rows)} runs, {open_ones} not ended, {size:,.0f} kB")
+    return Check(
+        "journal", "ok", f"{shown(path)}: {len(rows)} runs, {open_ones} not ended, {size:,.0f} kB"
+    )
 
 
 def _terminal() -> Check:

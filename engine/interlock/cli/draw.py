@@ -20,7 +20,8 @@ _SUFFIXES = {
 }  # fmt: skip
 
 
-@click.command(epilog="""\b
+@click.command(
+    epilog="""\b
 Examples:
   interlock draw agent
   interlock draw agent -o agent.svg
@@ -30,18 +31,23 @@ Examples:
 \b
 Rules hold after every step: `box` lists them beside the chart, `chain` draws them as decisions,
 `none` leaves them out. SVG and PNG need `dot`, or: pip install "interlock[diagrams]"
-""")
+"""
+)
 @options.machine_argument
 @click.option(
     "--format", type=click.Choice(["text", "mermaid", "dot", "svg", "png"]),
     help="Default: what the name of the output says, else text.",
 )  # fmt: skip
-@click.option("-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Default: stdout.")
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Default: stdout."
+)
 @click.option(
     "--rules", type=click.Choice(["box", "chain", "none"]), default="box", show_default=True,
     help="How stop rules are drawn.",
 )  # fmt: skip
-@click.option("--all", "everything", is_flag=True, help="Also what the engine adds: ends, ways out.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Also what the engine adds: ends, ways out."
+)
 @click.option(
     "--region", type=click.Choice(["state", "status"]), default="state", show_default=True,
     help="The machine's states, or the status that every run has beside them.",
@@ -76,7 +82,9 @@ def _by_name(output: str | None) -> str:
     suffix = Path(output).suffix.lower()
     if suffix not in _SUFFIXES:
         known = " ".join(_SUFFIXES)
-        raise click.UsageError(f"`{output}` does not say which format: end it with {known}, or say --format")
+        raise click.UsageError(
+            f"`{output}` does not say which format: end it with {known}, or say --format"
+        )
     return _SUFFIXES[suffix]
 
 

@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +84,7 @@ def drive(run: Run, how: How, interrupts: Interrupts, script: Script | None = No
 
 
 @contextlib.contextmanager
-def _watched(view: View) -> Iterator[None]:
+def _watched(view: View) -> Generator[None]:
     """The view is open, and what tools print does not mix with the results."""
     with contextlib.redirect_stdout(sys.stderr):
         view.open()

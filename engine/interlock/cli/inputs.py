@@ -61,17 +61,15 @@ def read_jobs(source: str) -> list[Job]:
 def _job(number: int, line: str) -> Job:
     data: Any = json.loads(line)
     if not isinstance(data, dict):
-        raise ValueError("not a JSON object")
+        raise ValueError("not a JSON object")  # noqa: TRY004  a line is data, not an argument
     given = cast("dict[str, Any]", data)
     for name in given:
         if name not in FIELDS:
             raise ValueError(f"unknown field `{name}`: {nearest(name, FIELDS)}")
-    job = Job(number, **given)
-    if not isinstance(job.task, str):
-        raise ValueError("`task` is a text")
-    if not isinstance(job.vars, dict) or not isinstance(job.limits, dict):
-        raise ValueError("`vars` and `limits` are objects")
-    return job
+    for name, kind in (("task", str), ("vars", dict), ("limits", dict)):
+        if not isinstance(given.get(name, kind()), kind):
+            raise ValueError(f"`{name}` is {'a text' if kind is str else 'an object'}")  # noqa: TRY004
+    return Job(number, **given)
 
 
 class Totals(NamedTuple):
@@ -94,7 +92,9 @@ def read_totals(given: Iterable[str]) -> Totals:
     for part in (p.strip() for text in given for p in text.split(",")):
         name, _, text = part.partition("=")
         if name not in TOTALS:
-            raise click.UsageError(f"--total-limit has no `{name}`: it is one of {', '.join(TOTALS)}")
+            raise click.UsageError(
+                f"--total-limit has no `{name}`: it is one of {', '.join(TOTALS)}"
+            )
         value = _amount(text, whole=name != "cost")
         if value is None:
             raise click.UsageError(f"--total-limit {name} cannot be `{text}`")

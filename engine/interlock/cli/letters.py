@@ -23,17 +23,21 @@ PATIENCE = 1.5
 """Seconds in which a process that drives the run is expected to have taken the letter."""
 
 
-@click.command(epilog="""\b
+@click.command(
+    epilog="""\b
 Examples:
   interlock answer last abort
   interlock answer 3kf fix note="use 3"
   interlock answer 3kf fix --data '{"note": "use 3"}'
-""")
+"""
+)
 @options.run_argument
 @click.argument("event", shell_complete=completion.events)
 @click.argument("fields", nargs=-1, type=PAIR, metavar="[NAME=VALUE]...")
 @click.option("--data", metavar="JSON", help="The answer's data as a JSON object.")
-@click.option("--id", "message_id", metavar="ID", help="Of this message: the same is taken once.")
+@click.option(
+    "--id", "message_id", metavar="ID", help="A message id: what has the same id is taken once."
+)
 @options.tools_option
 @options.journal_option
 @options.format_option()
@@ -54,13 +58,17 @@ def answer(run: str, event: str, fields: tuple[tuple[str, str], ...], **given: A
     edge = next((e for e in state.edges_of("on") if e.trigger == event), None) if state else None
     data = answer_data(event, dict(edge.data) if edge else {}, fields, how.more["data"])
     check_answer(opened.session, event, data)
-    _post(journal, row, how, {"kind": "answer", "event": event, "data": data}, how.more["message_id"])
+    _post(
+        journal, row, how, {"kind": "answer", "event": event, "data": data}, how.more["message_id"]
+    )
 
 
-@click.command(epilog="""\b
+@click.command(
+    epilog="""\b
 Example:
   interlock pause last
-""")
+"""
+)
 @options.run_argument
 @options.journal_option
 @options.format_option()
@@ -79,11 +87,13 @@ def pause(run: str, **given: Any) -> None:
     _post(journal, row, how, {"kind": "pause"})
 
 
-@click.command(epilog="""\b
+@click.command(
+    epilog="""\b
 Examples:
   interlock cancel last
   interlock cancel 3kf --reason stop_requested --message "not needed any more"
-""")
+"""
+)
 @options.run_argument
 @click.option(
     "--reason", default="user_requested", show_default=True, help="The stop reason to record."

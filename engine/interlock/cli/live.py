@@ -10,7 +10,7 @@ import sys
 import termios
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live as RichLive
 from rich.panel import Panel
 from rich.table import Table
@@ -107,13 +107,14 @@ class Live:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         run = self._run
         title = Text(f" {run.machine.name} · {run.id} ", style="bold")
-        parts = [self._where(), self._bars()]
+        parts: list[RenderableType] = [self._where(), self._bars()]
         if self._last:
             parts.append(Text(f"last   {out.plain(self._last)}", style="dim"))
         if lines := self._said(options.max_width - 4):
             parts.append(Text("\n".join(lines), style="italic"))
+        width = min(out.WIDEST, options.max_width)
         yield Panel(
-            Group(*parts), title=title, title_align="left", width=min(out.WIDEST, options.max_width),
+            Group(*parts), title=title, title_align="left", width=width,
             subtitle=Text(f" {self._notice} ", style="dim"), subtitle_align="left",
             border_style=_BORDER.get(run.status, "cyan"),
         )  # fmt: skip

@@ -11,12 +11,14 @@ from interlock.cli.options import How
 from interlock.cli.table import Row, table
 
 
-@click.command(epilog="""\b
+@click.command(
+    epilog="""\b
 Examples:
   interlock machines
   interlock draw executive
   interlock run agent "What is 2 + 2?" --script replies.yaml
-""")
+"""
+)
 @options.format_option()
 def machines(**given: Any) -> None:
     """List the machines that come with interlock.
@@ -32,7 +34,8 @@ def machines(**given: Any) -> None:
         spec = machine.spec if machine is not None else None
         found.append(
             {
-                "machine": name, "title": spec.title if spec else "", "about": spec.about if spec else "",
+                "machine": name, "title": spec.title if spec else "",
+                "about": spec.about if spec else "",
                 "source": spec.source if spec else "", "file": str(path),
                 "states": len(spec.states) if spec else 0,
                 "ok": not any(f.is_error for f in findings),

@@ -16,11 +16,13 @@ from interlock.cli.options import How
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
-@click.command(epilog="""\b
+@click.command(
+    epilog="""\b
 Examples:
   interlock new hello
   interlock new agents/billing_helper
-""")
+"""
+)
 @click.argument("name", type=click.Path())
 @options.format_option()
 def new(name: str, **given: Any) -> None:

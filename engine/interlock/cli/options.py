@@ -17,7 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 Decorator = Callable[[F], F]
 
 
-class Pair(click.ParamType):
+class Pair(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  only since click 8.3
     """``NAME=VALUE``, as text on both sides."""
 
     name = "name=value"
@@ -97,8 +97,9 @@ def format_option(*words: str) -> Decorator[Any]:
 machine_argument = click.argument("machine", shell_complete=completion.machines)
 run_argument = click.argument("run", shell_complete=completion.runs)
 tools_option = click.option(
-    "--tools", multiple=True, metavar="MODULE|FILE|MODULE:NAME",
-    help="Tools, actions and guards of your own. May be given again.",
+    "--tools", multiple=True, metavar="SOURCE",
+    help="Tools, actions and guards of your own: tools.py, a module, or either with :NAME. May be"
+    " given again.",
 )  # fmt: skip
 define_option = click.option(
     "--define", type=PAIR, multiple=True, metavar="NAME=EXPR",

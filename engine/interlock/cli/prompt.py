@@ -10,6 +10,7 @@ import contextlib
 import shlex
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from interlock.cli import out, words
@@ -116,7 +117,9 @@ class Prompt:
             hint = "answer EVENT, or answer EVENT note='use 3'"
             raise RunError(f"this cannot be read: {error}", hint=hint) from None
         state = self.run.machine.spec.states.get(self.run.state)
-        edge = next((e for e in state.edges_of("on") if e.trigger == event), None) if state else None
+        edge = (
+            next((e for e in state.edges_of("on") if e.trigger == event), None) if state else None
+        )
         pairs = [PAIR.convert(f, None, None) for f in fields if "=" in f]
         if len(pairs) < len(fields):
             raise RunError("data are given as NAME=VALUE", hint="answer fix note='use 3'")
@@ -128,7 +131,9 @@ class Prompt:
         """Take records back; the run goes on as a fork with an id of its own."""
         count = self._number(rest or "1")
         self.run.back(count)
-        out.result(f"back before the last {count if count > 1 else 'record'}; now run {self.run.id}")
+        out.result(
+            f"back before the last {count if count > 1 else 'record'}; now run {self.run.id}"
+        )
         self._show()
 
     def do_set(self, rest: str) -> None:
@@ -240,7 +245,7 @@ def reader() -> Callable[[str], str]:
     """Reads lines: with editing and history on a terminal, else with an echo."""
     if sys.stdin.isatty():
         with contextlib.suppress(ImportError):
-            import readline  # noqa: F401  gives `input` its keys
+            import_module("readline")  # gives `input` its keys and its history
         return input
 
     def read(prompt: str) -> str:

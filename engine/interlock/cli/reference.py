@@ -23,12 +23,14 @@ _WRITTEN = {
 }  # fmt: skip
 
 
-@click.command(epilog="""\b
+@click.command(
+    epilog="""\b
 Examples:
   interlock facts
   interlock facts usage
   interlock facts tokens --format json
-""")
+"""
+)
 @click.argument("word", required=False)
 @options.format_option()
 def facts(word: str | None, **given: Any) -> None:
@@ -64,18 +66,20 @@ def _about(spec: FactSpec) -> str:
     return spec.about if said else f"{spec.about} ({spec.unit})"
 
 
-def _names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def _names(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     from interlock.actions import builtin
 
     return [CompletionItem(n) for n in builtin().actions if n.startswith(incomplete)]
 
 
-@click.command(epilog="""\b
+@click.command(
+    epilog="""\b
 Examples:
   interlock actions
   interlock actions infer
   interlock actions my_action --tools tools.py
-""")
+"""
+)
 @click.argument("name", required=False, shell_complete=_names)
 @options.tools_option
 @options.format_option()
@@ -141,7 +145,9 @@ def _one(spec: ActionSpec) -> list[str]:
         return [*lines, "with: one entry for each variable, as in `vars.plan: ...`"]
     if not spec.args:
         return [*lines, "with: nothing"]
-    rows = [Row((a.name, _written(a), "required" if a.required else "", a.about)) for a in spec.args]
+    rows = [
+        Row((a.name, _written(a), "required" if a.required else "", a.about)) for a in spec.args
+    ]
     return [*lines, *table(rows, ("with", "written as", "", "what it is"))]
 
 
@@ -159,14 +165,16 @@ def _written(arg: ArgSpec) -> str:
     return f"{word} of a {arg.names}" if arg.names else f"{word} ({arg.type})"
 
 
-@click.command(epilog="""\b
+@click.command(
+    epilog="""\b
 Example:
   interlock schema > machine.schema.json
 
 \b
 Editors read it by the first line of a machine file:
   # yaml-language-server: $schema=machine.schema.json
-""")
+"""
+)
 @options.format_option("json", "text")
 def schema(**given: Any) -> None:
     """Print the JSON Schema of machine files, for editors."""

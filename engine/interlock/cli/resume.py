@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from interlock.run.journal import Journal, RunRow
 
 
-@click.command(epilog="""\b
+@click.command(
+    epilog="""\b
 Examples:
   interlock resume last
   interlock resume 3kf --tools tools.py
@@ -26,7 +27,8 @@ Examples:
 The machine is the one that the run was started with, from the journal. A recorded model call is
 never made again. Tools are Python code, and a server sees keys: --tools and --api-base are said
 again, script and model need not be.
-""")
+"""
+)
 @options.run_argument
 @click.option(
     "--machine", "file", metavar="FILE", help="Go on with this file; it must be the same machine."

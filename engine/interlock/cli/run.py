@@ -11,7 +11,8 @@ from interlock.cli import options
 from interlock.cli.options import How
 
 
-@click.command(epilog="""\b
+@click.command(
+    epilog="""\b
 Examples:
   interlock run agent "What is 2 + 2?"
   interlock run agent "What is 2 + 2?" --script replies.yaml --format json
@@ -25,7 +26,8 @@ twice stops now.
 
 \b
 A line of --inputs is {"task": "...", "vars": {...}, "limits": {...}}.
-""")
+"""
+)
 @options.machine_argument
 @click.argument("task", default="", required=False)
 @options.model_options
@@ -42,7 +44,7 @@ A line of --inputs is {"task": "...", "vars": {...}, "limits": {...}}.
     help="Run once for each line of a file; - is stdin.",
 )  # fmt: skip
 @click.option(
-    "--concurrency", type=click.IntRange(1, 1000), default=4, show_default=True,
+    "--concurrency", type=click.IntRange(1, 1000), metavar="N", default=4, show_default=True,
     help="With --inputs: how many run at once.",
 )  # fmt: skip
 @click.option(

@@ -23,7 +23,7 @@ NEWEST = 20
 """Runs that are listed unless more are asked for."""
 
 
-class Age(click.ParamType):
+class Age(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]
     """A duration as machine files write it: ``30d``, ``12h``."""
 
     name = "duration"
@@ -38,25 +38,37 @@ class Age(click.ParamType):
 
 
 _filters = options.together(
-    click.option("--machine", metavar="NAME", shell_complete=completion.machines, help="Of this machine."),
     click.option(
-        "--status", type=click.Choice(["idle", "running", "paused", "debugging", "completed", "error"]),
-        help="In this status.",
+        "--machine", metavar="NAME", shell_complete=completion.machines, help="Of this machine."
+    ),
+    click.option(
+        "--status", help="In this status.",
+        type=click.Choice("idle running paused debugging completed error".split()),
     ),
     click.option("--agent", metavar="ID", help="Of this agent."),
     click.option("--session", metavar="ID", help="Of this session."),
 )  # fmt: skip
 
 
-@click.group(invoke_without_command=True, epilog="""\b
+@click.group(
+    invoke_without_command=True,
+    epilog="""\b
 Examples:
   interlock runs --status paused
   interlock runs --machine agent --limit 100 --format json
   interlock runs rm --older 30d
   interlock runs export last > run.jsonl
-""")
+""",
+)
 @_filters
-@click.option("--limit", type=click.IntRange(min=1), default=NEWEST, show_default=True, help="How many, the newest first.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default=NEWEST,
+    show_default=True,
+    help="How many, the newest first.",
+)
 @options.journal_option
 @options.format_option()
 @click.pass_context
@@ -78,13 +90,18 @@ def runs(ctx: click.Context, limit: int, **given: Any) -> None:
         out.say("no runs", "dim")
 
 
-@runs.command("rm", epilog="""\b
+@runs.command(
+    "rm",
+    epilog="""\b
 Examples:
   interlock runs rm --older 30d
   interlock runs rm 3kf 9qx --yes
-""")
+""",
+)
 @click.argument("names", nargs=-1, metavar="[RUN]...", shell_complete=completion.runs)
-@click.option("--older", type=Age(), metavar="DURATION", help="Whose last record is older than this.")
+@click.option(
+    "--older", type=Age(), metavar="DURATION", help="Whose last record is older than this."
+)
 @_filters
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @options.journal_option
@@ -120,10 +137,13 @@ def _confirm(doomed: list[RunRow], where: str) -> None:
     click.confirm(f"remove {count}{more} from {where}?", abort=True, err=True)
 
 
-@runs.command("export", epilog="""\b
+@runs.command(
+    "export",
+    epilog="""\b
 Example:
   interlock runs export last > run.jsonl
-""")
+""",
+)
 @options.run_argument
 @options.journal_option
 def export(run: str, **given: Any) -> None:
@@ -175,7 +195,13 @@ def _table(rows: list[RunRow]) -> list[str]:
     from interlock.cli.stored import ago
 
     cells: Callable[[RunRow], tuple[str, ...]] = lambda r: (  # noqa: E731
-        r.run_id, r.machine, r.status, r.state, r.reason, str(r.steps), ago(r.updated)
+        r.run_id,
+        r.machine,
+        r.status,
+        r.state,
+        r.reason,
+        str(r.steps),
+        ago(r.updated),
     )
     head = ("run", "machine", "status", "state", "reason", "steps", "last record")
     return table([Row(cells(r), _STATUS.get(r.status, "")) for r in rows], head, right={5})

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from interlock.core.specs import Registry
 
 
-@click.command(epilog="""\b
+@click.command(
+    epilog="""\b
 Examples:
   interlock test
   interlock test tests/scenarios --tools tools.py
@@ -26,7 +27,8 @@ Examples:
 \b
 A scenario is NAME.scenario.yaml: a machine, a task, scripted replies, and what is expected. The
 exit code is 1 when one fails.
-""")
+"""
+)
 @click.argument("paths", nargs=-1, type=click.Path(exists=True))
 @options.tools_option
 @options.format_option()

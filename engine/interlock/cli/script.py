@@ -20,13 +20,15 @@ from interlock.adapters.scripted import Scripted
 from interlock.core.codes import finding
 from interlock.core.errors import Finding, ScriptError, SpecError, nearest
 from interlock.language.yaml import Document, read
-from interlock.testing.scenario_file import EVENT_KINDS, EventShape, OutsideEvent
+from interlock.testing.scenario_file import EVENT_KINDS, EventKind, EventShape, OutsideEvent
 
 if TYPE_CHECKING:
     from interlock.api import Run
     from interlock.run.ports import Clock
 
-_EVENT = "write {after: STEP} with one of `send: EVENT`, `cancel: REASON`, `pause: true`, `resume: true`"
+_EVENT = (
+    "write {after: STEP} with one of `send: EVENT`, `cancel: REASON`, `pause: true`, `resume: true`"
+)
 
 
 @dataclass
@@ -79,9 +81,7 @@ def read_script(path: str) -> Script:
 def _unknown(document: Document, given: Mapping[str, Any]) -> list[Finding]:
     known = ("replies", "events")
     return [
-        finding(
-            "IL201", f"a script has no `{n}`", document.key((n,)), hint=nearest(n, known), at=n
-        )
+        finding("IL201", f"a script has no `{n}`", document.key((n,)), hint=nearest(n, known), at=n)
         for n in given
         if n not in known
     ]
@@ -95,7 +95,7 @@ def _events(document: Document, given: Any, problems: list[Finding]) -> list[Out
             event = EventShape.model_validate(item)
         except ValidationError:
             event = None
-        kinds = [k for k in EVENT_KINDS if event is not None and getattr(event, k) is not None]
+        kinds: list[EventKind] = [k for k in EVENT_KINDS if getattr(event, k, None) is not None]
         if event is None or len(kinds) != 1:
             place = document.at(("events", number))
             problems.append(finding("IL203", "an event cannot be read", place, hint=_EVENT))

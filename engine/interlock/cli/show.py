@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 _KIND = {"natural": "green", "error": "red", "limit": "yellow", "waiting": "cyan"}
 
 
-@click.command(epilog="""\b
+@click.command(
+    epilog="""\b
 Examples:
   interlock show last
   interlock show 3kf --format json
-""")
+"""
+)
 @options.run_argument
 @options.tools_option
 @options.journal_option
@@ -58,11 +60,12 @@ def _head(row: RunRow, machine: Machine, result: Result) -> list[str]:
 
     title = machine.spec.title
     reason = result.reason if result.reason is not None else f"waiting at {result.state}"
+    ended = "ended" if result.reason is not None else "now"
     steps = "1 step" if result.steps == 1 else f"{result.steps} steps"
     lines = [
         ("run", f"{row.run_id} of {machine.name}" + (f" ({title})" if title else "")),
         ("task", _short(result.facts.run.task)),
-        ("ended" if result.reason is not None else "now", f"{reason} ({result.kind}), {row.status}"),
+        (ended, f"{reason} ({result.kind}), {row.status}"),
         ("began", f"{moment(row.created)}, last record {ago(row.updated)}"),
         ("took", f"{say_elapsed(result.elapsed)}, {steps}, {words.tokens_and_cost(result.facts)}"),
         ("parent", f"{row.parent}, from record {row.fork_seq}" if row.parent else ""),
@@ -78,7 +81,13 @@ def _head(row: RunRow, machine: Machine, result: Result) -> list[str]:
 
 
 def _short(value: object) -> str:
-    text = value if isinstance(value, str) else "" if value is None else out.as_json(value, indent=None)
+    text = (
+        value
+        if isinstance(value, str)
+        else ""
+        if value is None
+        else out.as_json(value, indent=None)
+    )
     return text if len(text) <= 400 else text[:399] + "…"
 
 

@@ -6,7 +6,7 @@ Imported by: prompt
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from interlock.cli import out, words
 from interlock.cli.table import Row, table
@@ -69,7 +69,7 @@ def _written(given: Given) -> str:
     if isinstance(value, (Expression, Template)):
         return value.text
     if isinstance(value, dict):
-        parts: dict[str, Any] = value
+        parts = cast("dict[str, Any]", value)
         return ", ".join(f"{n}: {getattr(v, 'text', v)}" for n, v in parts.items())
     return str(value)
 
@@ -86,7 +86,10 @@ def _ways(run: Run) -> Iterator[tuple[str, str]]:
     for number, way in enumerate(found):
         guard = " and ".join(g.__name__ for g in way.guards) or "otherwise"
         said = guard if len(found) > 1 else ""
-        yield "then" if number == 0 else "", f"{f'{said}  ' if said else ''}→ {way.dest or '(back)'}"
+        yield (
+            "then" if number == 0 else "",
+            f"{f'{said}  ' if said else ''}→ {way.dest or '(back)'}",
+        )
 
 
 def _rules(run: Run) -> Iterator[tuple[str, str]]:

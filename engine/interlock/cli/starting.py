@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from interlock.cli.values import values_of
-from interlock.core.errors import SetupError
 
 if TYPE_CHECKING:
     from interlock.api import Machine, Run
@@ -68,12 +67,12 @@ def script_of(how: How) -> Script | None:
 
 def start(
     machine: Machine, task: str, how: How, journal: Journal, *,
-    cancel: Cancel | None = None, script: Script | None = None, more: Mapping[str, Any] | None = None,
+    cancel: Cancel | None = None, script: Script | None = None,
+    more: Mapping[str, Any] | None = None,
 ) -> Run:  # fmt: skip
     """A run at its very beginning. `more` are limits and variables beside those of `how`."""
     clock, spec, more = clock_of(how), machine.spec, more or {}
-    limits = values_of({n: x.type for n, x in spec.limits.items()}, _not_off(how.limit))
-    limits |= {name: None for name, text in how.limit if text == "off"}
+    limits = values_of({n: x.type for n, x in spec.limits.items()}, how.limit)
     variables = values_of({n: v.type for n, v in spec.vars.items()}, how.var)
     run = machine.start(
         task, **_model(how, script, clock), clock=clock, journal=journal, cancel=cancel,
@@ -90,16 +89,10 @@ def go_on(
 ) -> Run:  # fmt: skip
     """A run that is in the journal, ready to be driven."""
     clock = clock_of(how, not_before=not_before)
-    given = _model(how, script, clock)
-    if "script" not in given:
-        _need_model(machine, how)
-    run = machine.open(run_id, journal=journal, clock=clock, cancel=cancel, **given)
+    model = _model(how, script, clock)
+    run = machine.open(run_id, journal=journal, clock=clock, cancel=cancel, **model)
     _settle(run, how)
     return run
-
-
-def _not_off(pairs: tuple[tuple[str, str], ...]) -> list[tuple[str, str]]:
-    return [(name, text) for name, text in pairs if text != "off"]
 
 
 def _model(how: How, script: Script | None, clock: Clock) -> dict[str, Any]:
@@ -119,17 +112,3 @@ def _settle(run: Run, how: How) -> None:
     """What the command line says about the model wins over the file, in every call."""
     if how.api_base:
         run.session.ports.settings = _settings(how)
-
-
-def _need_model(machine: Machine, how: How) -> None:
-    """What `start` finds out and `open` leaves until the first call: a model that cannot work."""
-    uses = {u for s in machine.spec.states.values() if s.action for u in s.action.uses}
-    settings = {**machine.spec.model, **_settings(how)}
-    if "model" not in uses:
-        return
-    if settings.get("name", "scripted") == "scripted":
-        hint = "give --script FILE or --model NAME"
-        raise SetupError(f"machine `{machine.name}` names no model that can be called", hint=hint)
-    from interlock.adapters.litellm import LiteLLM
-
-    LiteLLM().prepare(settings)

@@ -11,7 +11,8 @@ from interlock.cli import completion, options, out
 from interlock.cli.options import How
 
 
-@click.command(epilog="""\b
+@click.command(
+    epilog="""\b
 Examples:
   interlock step agent "What is 2 + 2?" --script replies.yaml
   interlock step my.yaml "Sort these" --tools tools.py --to review
@@ -20,10 +21,13 @@ Examples:
 At the prompt: Enter does the action at hand, `why` shows what was looked at, `set limits.steps 5`
 changes a limit, `back` takes a record back, `run` goes on to the end, `help` lists the rest.
 The run is recorded: after `quit`, `interlock resume` goes on.
-""")
+"""
+)
 @options.machine_argument
 @click.argument("task", default="", required=False)
-@click.option("--to", metavar="STATE", shell_complete=completion.states, help="First run to this state.")
+@click.option(
+    "--to", metavar="STATE", shell_complete=completion.states, help="First run to this state."
+)
 @options.model_options
 @options.tools_option
 @options.value_options

@@ -55,7 +55,19 @@ def open_journal(how: How, *, make: bool = False) -> Journal:
             f"there is no journal at {shown(path)}",
             hint="`interlock run` makes one; or name another with --journal",
         )
-    return SqliteJournal(path)
+    journal = SqliteJournal(path)
+    close_later(journal)
+    return journal
+
+
+def close_later(journal: Journal) -> None:
+    """Close the journal when the command ends."""
+    import click
+
+    from interlock.run.sync import by_hand
+
+    if (context := click.get_current_context(silent=True)) is not None:
+        context.call_on_close(lambda: by_hand(journal.close()))
 
 
 def shown(path: str | Path) -> str:
@@ -169,7 +181,7 @@ def _tools_in(data: Any) -> list[str]:
     return [*spec.get("tools", []), *(n for child in children.values() for n in _tools_in(child))]
 
 
-def _never(**arguments: Any) -> str:
+def _never(**_arguments: Any) -> str:
     raise SetupError("this run was opened to be looked at: its tools are not here")
 
 

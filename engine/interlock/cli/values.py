@@ -36,9 +36,7 @@ def read_value(type: Type, text: str) -> Any:
 
 def values_of(types: Mapping[str, Type], pairs: Pairs) -> dict[str, Any]:
     """Names with their values. A name that has no type keeps its text, for the checker to name."""
-    return {
-        name: read_value(types[name], text) if name in types else text for name, text in pairs
-    }
+    return {name: read_value(types[name], text) if name in types else text for name, text in pairs}
 
 
 def answer_data(

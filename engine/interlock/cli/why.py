@@ -19,7 +19,8 @@ MARKS = {True: "✓", False: "✗", None: "·"}
 """What held, what did not, and what was not looked at or could not be evaluated."""
 
 
-@click.command(epilog="""\b
+@click.command(
+    epilog="""\b
 Examples:
   interlock why last
   interlock why last --step 3
@@ -28,7 +29,8 @@ Examples:
 \b
 ✓ held, ✗ did not, · was not looked at: an edge before it was taken. `left` is what was left until
 the guard turns.
-""")
+"""
+)
 @options.run_argument
 @click.option(
     "--step", type=click.IntRange(min=0), metavar="N",

@@ -65,7 +65,7 @@ def _guards(chart: Chart) -> Iterator[Expression]:
     yield from (edge.when for edge in chart.spec.edges() if edge.when is not None)
 
 
-def _no_guard(name: str, args: tuple[Any, ...]) -> bool:
+def _no_guard(name: str, _args: tuple[Any, ...]) -> bool:
     raise LookupError(name)
 
 

@@ -59,6 +59,7 @@ _ROWS = (
     Code("IL208", "unknown word", "The value is not one of the words that may stand here.", "Use one of those that are listed."),
     Code("IL209", "cannot be read as a quantity", "A limit or duration is not written as the language writes it.", "Write `30m`, `1h30m`, `95%`, `1_000_000`."),
     Code("IL210", "version or number needs quotes", "YAML reads `1.10` as the number 1.1.", "Quote it: `\"1.10\"`."),
+    Code("IL211", "named twice", "A list names the same thing twice: a tool, a task, a state, a branch.", "Remove one of them."),
     # IL3xx: the machine
     Code("IL301", "unknown state", "An edge, rule or key names a state that is not there.", "Use the name that is suggested, or add the state."),
     Code("IL302", "no states", "A machine needs at least one state.", "Add `states:` with a first state."),
@@ -84,6 +85,7 @@ _ROWS = (
     Code("IL322", "case missing", "`of` can have a value, or be None, that no case names, and there is no `else`.", "Add the case, or `else`."),
     Code("IL323", "window unknown", "The file reads `usage.context_*` and the model's window is not known.", "Write `context_window` under `model`.", _W),
     Code("IL324", "file must be trusted", "The file names a command, a host or a path outside its folder.", "Run it with `--trust`, or list it in your configuration.", _W),
+    Code("IL325", "cannot be accepted", "`ignore` names a finding that does not exist, or an error that must be mended.", "Accept warnings only, and IL304, IL307 and IL315.", _W),
     # IL4xx: actions, tools, models, templates
     Code("IL401", "unknown action", "`do` names an action that is not registered.", "See `interlock actions`; give your own with `--tools`."),
     Code("IL402", "unknown field", "The action has no such field under `with`.", "See `interlock actions NAME`."),
@@ -93,7 +95,6 @@ _ROWS = (
     Code("IL406", "template", "The template cannot be read, or uses something that templates may not.", "Templates have `{{ fact }}`, `{% if %}`, one `{% for %}` and the listed filters."),
     Code("IL407", "save", "`save` takes a path of the result that the action does not have, or writes where nothing may be written.", "Write `vars.x: result.path`."),
     Code("IL408", "unknown reason", "`stop` or `signal` names a reason that is neither built in nor declared.", "Declare it under `reasons`."),
-    Code("IL409", "extra not installed", "The file needs a part of interlock that is not installed.", "Run the install line that is shown."),
     Code("IL410", "unknown event", "An event is named that no wait of this machine takes.", "Use one of the events under `on`."),
     Code("IL411", "unreadable file", "A file that the machine names cannot be read.", "Check the path; it is taken from the machine's folder."),
     # IL6xx: a call

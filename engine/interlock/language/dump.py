@@ -10,11 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from interlock.core.reasons import StopReason
-from interlock.core.types import Type
-from interlock.core.units import write_duration
+from interlock.core.types import ANY, DURATION, Type
+from interlock.core.units import parse_duration, parse_fraction, write_duration
 from interlock.language.expression import Expression
 from interlock.language.spec import (
     Assign,
@@ -82,7 +82,7 @@ def _text(value: Template | Expression | None) -> str | None:
 def _model(model: Mapping[str, Any]) -> Data:
     out = dict(model)
     if isinstance(out.get("timeout"), float):
-        out["timeout"] = write_duration(out["timeout"])
+        out["timeout"] = _exactly(out["timeout"])
     return out
 
 
@@ -100,13 +100,30 @@ def _tasks(tasks: Any) -> Any:
 
 
 def _quantity(type: Type, value: Any) -> Any:
-    if value is None or isinstance(value, bool):
+    """A value as a file writes it: ``30m`` for a duration, ``95%`` for a fraction."""
+    if isinstance(value, (list, tuple)):
+        items = cast("list[Any] | tuple[Any, ...]", value)
+        return [_quantity(type.of or ANY, item) for item in items]
+    if isinstance(value, Mapping):
+        given = cast(Mapping[str, Any], value)
+        return {k: _quantity(type.of or ANY, v) for k, v in given.items()}
+    if value is None or isinstance(value, (bool, str)):
         return value
     if type.kind == "duration":
-        return write_duration(value)
-    if type.kind == "fraction":
-        return f"{value * 100:.10g}%"
-    return list(value) if isinstance(value, tuple) else value  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        return _exactly(value)
+    return _percent(value) if type.kind == "fraction" else value
+
+
+def _exactly(seconds: float) -> str:
+    """A duration that reads back as the same number, as far as files can write it."""
+    short = write_duration(seconds)
+    return short if parse_duration(short) == seconds else f"{seconds:.6f}s"
+
+
+def _percent(value: float) -> Any:
+    """A fraction that reads back as the same number."""
+    text = f"{value * 100:.9f}".rstrip("0").rstrip(".") + "%"
+    return text if parse_fraction(text) == value else value
 
 
 def _limit(limit: LimitSpec) -> Any:
@@ -115,18 +132,12 @@ def _limit(limit: LimitSpec) -> Any:
 
 
 def _var(var: VarSpec) -> Any:
-    value = _plain(_quantity(var.type, var.value))
-    if var.type.kind in ("bool", "int", "float", "str") and not var.type.nullable:
-        return value
-    return {"type": str(var.type), "value": value}
+    value = _quantity(var.type, var.value)
+    return value if var.type.kind in _PLAIN else {"type": str(var.type), "value": value}
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]  # pyright: ignore[reportUnknownVariableType]
-    if isinstance(value, Mapping):
-        return {k: _plain(v) for k, v in value.items()}  # pyright: ignore[reportUnknownVariableType]
-    return value
+_PLAIN = frozenset({"bool", "int", "float", "str"})
+"""Types that a value shows by itself."""
 
 
 def _reason(reason: StopReason) -> Data:
@@ -140,7 +151,7 @@ def _share(value: Expression | float | None) -> Any:
 def _duration(value: Expression | float | None) -> Any:
     if isinstance(value, Expression):
         return value.text
-    return None if value is None else write_duration(value)
+    return None if value is None else _exactly(value)
 
 
 def _rule(rule: Rule) -> Data:
@@ -150,9 +161,9 @@ def _rule(rule: Rule) -> Data:
     )  # fmt: skip
 
 
-def _output(output: Any) -> Any:
+def _output(output: Expression | Mapping[str, Expression] | None) -> Any:
     if isinstance(output, Mapping):
-        return {n: e.text for n, e in output.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+        return {n: e.text for n, e in output.items()}
     return _text(output)
 
 
@@ -160,7 +171,7 @@ def _state(state: StateSpec) -> Data:
     return _some(
         label=state.label.text if state.label else None, about=state.about, role=state.role,
         shape="pill" if state.pill else "", do=state.action.name if state.action else "",
-        with_={n: _given(g) for n, g in state.args.items()},
+        with_={n: _argument(state, n, g) for n, g in state.args.items()},
         save={s.target: _save(s) for s in state.save},
         ask=state.ask.text if state.ask else None,
         of=_text(state.of), cases={e.case: _edge(e) for e in state.edges_of("case")},
@@ -169,7 +180,7 @@ def _state(state: StateSpec) -> Data:
         then=_first(state.edges_of("then")), else_=_first(state.edges_of("else")),
         on=_events(state.edges_of("on")), expired=_first(state.edges_of("expired")),
         all=list(state.all), next=_next(list(state.edges_of("next"))),
-        failed="next" if state.failed_next else next((e.target for e in state.edges_of("failed")), ""),
+        failed="next" if state.failed_next else _first(state.edges_of("failed")),
         retry=_retry(state), set=_sets(state.set), status=state.status, stop=state.stop,
         end=_end(state), allow=list(state.allow) if state.allow is not None else None,
         in_doubt=state.in_doubt,
@@ -186,25 +197,31 @@ def _retry(state: StateSpec) -> Data | None:
         return None
     return {
         "times": retry.times,
-        "base": write_duration(retry.base),
+        "base": _exactly(retry.base),
         "factor": retry.factor,
         "on": list(retry.on),
     }
 
 
-def _given(given: Given) -> Any:
-    return _field(given.value)
+def _argument(state: StateSpec, name: str, given: Given) -> Any:
+    """A field of `with`; a number of seconds is written with its unit."""
+    arg = state.action.arg(name) if state.action is not None else None
+    if arg is not None and given.kind == "constant" and arg.kind in ("duration", "value"):
+        type = DURATION if arg.kind == "duration" else arg.type
+        return _quantity(type, given.value)
+    return _field(given)
 
 
 def _field(value: Any) -> Any:
+    """A part of `with` as the file writes it."""
     if isinstance(value, (Template, Expression)):
         return value.text
     if isinstance(value, Given):
         return _field(value.value)
     if isinstance(value, Mapping):
-        return {k: _field(v) for k, v in value.items()}  # pyright: ignore[reportUnknownVariableType]
+        return {k: _field(v) for k, v in cast(Mapping[str, Any], value).items()}
     if isinstance(value, (list, tuple)):
-        return [_field(v) for v in value]  # pyright: ignore[reportUnknownVariableType]
+        return [_field(v) for v in cast("list[Any] | tuple[Any, ...]", value)]
     return value
 
 
@@ -221,7 +238,7 @@ def _save(save: Save) -> Any:
 def _sets(assigns: tuple[Assign, ...]) -> Data:
     out: Data = {}
     for one in assigns:
-        value = one.value.text if isinstance(one.value, Expression) else _plain(one.value)
+        value = one.value.text if isinstance(one.value, Expression) else _field(one.value)
         out[one.target] = {"append": value} if one.append else value
     return out
 

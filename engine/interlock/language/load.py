@@ -10,28 +10,37 @@ Source: design "language", sections 1 and 9.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
-from interlock.core.errors import Finding, nearest
+from interlock.core.codes import finding
+from interlock.core.errors import Finding
 from interlock.core.specs import Registry
-from interlock.core.types import Type
 from interlock.language import file
+from interlock.language.edges import Slot, read_edge
 from interlock.language.expression import Expression, Scope
 from interlock.language.flow import Flow, flow
-from interlock.language.parts import (
-    read_limits,
-    read_memory,
+from interlock.language.parts import read_defines, read_limits, read_memory, read_vars
+from interlock.language.reader import NULLABLE, Reader, make_roots
+from interlock.language.rules import read_rule
+from interlock.language.settings import (
+    read_deviations,
+    read_ignore,
     read_model,
     read_reasons,
+    read_renamed,
     read_tasks,
     read_tools,
-    read_vars,
+    refuse_servers,
 )
-from interlock.language.reader import NULLABLE, Reader, make_roots
-from interlock.language.shape import shape
-from interlock.language.spec import Deviation, Ignore, MachineSpec, StateSpec
-from interlock.language.states import StateReader
+from interlock.language.shape import Shaped, shape
+from interlock.language.spec import Edge, MachineSpec, StateSpec
+from interlock.language.states import read_state
+from interlock.language.unread import Unread
 from interlock.language.yaml import Document, Path, read
+
+__all__ = ["VERSION", "Loaded", "StateSpec", "load"]
 
 VERSION = 1
 """The format version that this interlock reads."""
@@ -42,8 +51,8 @@ class Loaded(NamedTuple):
 
     spec: MachineSpec | None
     findings: tuple[Finding, ...]
-    tainted: frozenset[str] = frozenset()
-    """States about which nothing more should be said; `*`: an edge's target is unknown."""
+    tainted: Unread = Unread()
+    """What could not be read: later checks say nothing about it."""
 
     @property
     def ok(self) -> bool:
@@ -51,169 +60,174 @@ class Loaded(NamedTuple):
         return self.spec is not None and not any(f.is_error for f in self.findings)
 
 
+class _File(NamedTuple):
+    """What the reading of every machine of a file needs."""
+
+    document: Document
+    registry: Registry
+    shaped: Shaped
+    define: Mapping[str, str]
+
+
 def load(
     text: str, file_name: str, registry: Registry, *, define: Mapping[str, str] | None = None
 ) -> Loaded:
-    """Read a machine file. `define` replaces named expressions of the file."""
+    """Read a machine file. `define` replaces named expressions of the file. Never raises."""
     document = read(text, file_name)
     shaped = shape(document)
     findings = list(shaped.findings)
     if shaped.file is None:
-        return Loaded(None, tuple(_sorted(findings)))
-    given = shaped.file
-    if given.interlock != VERSION and "interlock" in (document.data or {}):
-        findings.append(_version(document, given.interlock))
-    spec, more, tainted = _machine(document, (), given.machine, given, registry, define or {})
-    tainted |= {p.removeprefix("states.") for p in shaped.unread.places}
-    return Loaded(spec, tuple(_sorted([*findings, *more])), frozenset(tainted))
+        return Loaded(None, _sorted(findings), shaped.unread)
+    findings += _version(document, shaped.file.interlock)
+    given = _File(document, registry, shaped, define or {})
+    spec, more, unread = _machine(given, (), shaped.file.machine, shaped.file)
+    return Loaded(spec, _sorted([*findings, *more]), unread)
 
 
-def _version(document: Document, found: int) -> Finding:
-    from interlock.core.codes import finding
+def _version(document: Document, found: int) -> list[Finding]:
+    """Whether the file begins with a version that is known."""
+    keys = list(cast(dict[str, Any], document.data))
+    hint = f"write `interlock: {VERSION}` as the first line"
+    path: Path = ("interlock",)
+    if found != VERSION:
+        said = f"format version {found} is not known"
+        return [finding("IL206", said, document.at(path), hint=hint, at="interlock")]
+    if "interlock" in keys and keys[0] != "interlock":
+        said = "the format version is not the first key"
+        return [finding("IL206", said, document.key(path), hint=hint, at="interlock")]
+    return []
 
-    return finding(
-        "IL206",
-        f"format version {found} is not known",
-        document.at(("interlock",)),
-        hint=f"this version reads `interlock: {VERSION}`",
+
+def _sorted(findings: list[Finding]) -> tuple[Finding, ...]:
+    unique = dict.fromkeys(findings)
+    return tuple(
+        sorted(unique, key=lambda f: (f.place.file, f.place.line, f.place.column, f.code))
     )
 
 
-def _sorted(findings: list[Finding]) -> list[Finding]:
-    unique = dict.fromkeys(findings)
-    return sorted(unique, key=lambda f: (f.place.file, f.place.line, f.place.column, f.code))
-
-
 def _machine(
-    document: Document, base: Path, name: str, shape: file.MachineShape, registry: Registry,
-    define: Mapping[str, str],
-) -> tuple[MachineSpec | None, list[Finding], set[str]]:  # fmt: skip
+    given: _File, base: Path, name: str, shape: file.MachineShape
+) -> tuple[MachineSpec | None, list[Finding], Unread]:
     """One machine; read a second time with the flow where a first reading was not sure."""
-    spec, reader = _read(document, base, name, shape, registry, define, None)
+    children: dict[str, MachineSpec] = {}
+    unread, findings = deepcopy(given.shaped.unread), list[Finding]()
+    for child, inner in (shape.machines or {}).items():
+        path = (*base, "machines", child)
+        spec, found, left = _machine(given, path, child, inner)
+        findings += found
+        unread = unread.joined(left)
+        if spec is not None:
+            children[child] = spec
+    reader = _reader(given, base, unread)
+    spec = _read(reader, name, shape, children)
     if reader.unsure and spec is not None:
-        again, second = _read(document, base, name, shape, registry, define, flow(spec))
-        return again, second.findings, second.tainted
-    return spec, reader.findings, reader.tainted
+        reader = _reader(given, base, unread, flow(spec))
+        spec = _read(reader, name, shape, children)
+    return spec, [*findings, *reader.findings], reader.unread
+
+
+def _reader(given: _File, base: Path, unread: Unread, known: Flow | None = None) -> Reader:
+    made = Reader(
+        given.document, base, given.registry, deepcopy(unread), given.shaped.gone, known,
+        define=given.define if not base else {},
+    )  # fmt: skip
+    made.broken = {".".join(str(p) for p in g[len(base) :]) for g in given.shaped.gone if _names(g)}
+    return made
+
+
+def _names(path: Path) -> bool:
+    """Whether names are declared at a path."""
+    return path[-1] in ("limits", "vars", "memory", "define")
 
 
 def _read(
-    document: Document, base: Path, name: str, shape: file.MachineShape, registry: Registry,
-    define: Mapping[str, str], known: Flow | None,
-) -> tuple[MachineSpec | None, Reader]:  # fmt: skip
-    reader = Reader(document, base, registry)
+    reader: Reader, name: str, shape: file.MachineShape, children: dict[str, MachineSpec]
+) -> MachineSpec | None:
     names = tuple(shape.states or {})
-    if not names:
-        reader.say(
-            "IL302",
-            ("states",) if shape.states is not None else (),
-            f"machine `{name}` has no states",
-            hint="add `states:` with a first state",
-            key=True,
-        )
+    if not names and not reader.is_gone(("states",)) and not reader.is_gone(()):
+        said = f"machine `{name}` has no states"
+        hint = "add `states:` with a first state: `think: {do: infer, next: done}`"
+        path: Path = ("states",) if shape.states is not None else ()
+        reader.say("IL302", path, said, hint=hint, key=True)
+    reader.states = names
     limits = read_limits(reader, shape.limits)
     variables = read_vars(reader, shape.vars)
-    tools = read_tools(reader, shape.tools)
+    reader.variables = {n: v.type for n, v in variables.items()}
+    reader.tools = read_tools(reader, shape.tools)
+    reader.reasons = read_reasons(reader, shape.reasons)
     roots = make_roots(
-        states=names, tools=tools or tuple(registry.tools), limits={n: x.type for n, x in limits.items()},
-        variables={n: v.type for n, v in variables.items()}, blocks=tuple(shape.memory or {}),
+        states=names, tools=reader.tools or tuple(reader.registry.tools),
+        limits={n: x.type for n, x in limits.items()}, variables=reader.variables,
+        blocks=tuple(shape.memory or {}),
     )  # fmt: skip
-    texts = _defines(reader, shape.define, define if not base else {})
-    reader.scope = Scope(roots, defines=texts, guards=registry.guards)
+    reader.scope = Scope(roots, guards=reader.registry.guards)
+    defined = read_defines(reader, shape.define, reader.define)
     memory = read_memory(reader, shape.memory)
-    if shape.mcp_servers:
-        reader.say(
-            "IL205",
-            ("mcp_servers",),
-            "MCP servers are not in this version",
-            hint="remove `mcp_servers`",
-            key=True,
-        )
-    defined = {n: e for n, t in texts.items() if (e := reader.expression(("define", n), t, None))}
-    reasons = read_reasons(reader, shape.reasons)
-    states = StateReader(
-        reader, names=names, reasons=reasons, variables={n: v.type for n, v in variables.items()},
-        tools=tools, flow=known,
-    )  # fmt: skip
-    read_states = {
-        n: states.state(n, s or file.StateShape.model_construct())
+    refuse_servers(reader, shape.mcp_servers)
+    states = {
+        n: read_state(reader, n, s or file.StateShape.model_construct())
         for n, s in (shape.states or {}).items()
     }
-    rules = [r for n, s in enumerate(shape.rules or []) if (r := states.rule(n, s))]
-    start = _start(reader, shape.start, names)
-    children = _children(document, base, shape, registry, reader)
+    rules = [
+        rule
+        for n, s in reader.items(("rules",), shape.rules)
+        if (rule := read_rule(reader, n, s)) is not None
+    ]
+    start = _start(reader, shape.start)
     spec = MachineSpec(
-        name, read_states, start, tuple(rules),
-        title=shape.title or "", about=shape.about or "", source=shape.source or "",
-        metadata=shape.metadata or {},
-        instructions=None if shape.instructions is None else reader.template(("instructions",), shape.instructions, extra=_types(defined)),
-        model=read_model(reader, shape.model), tools=tools, memory=memory, tasks=read_tasks(shape.tasks),
-        limits=limits, vars=variables, define=defined, reasons=reasons, own_reasons=tuple(n for n in shape.reasons or {} if n in reasons),
-        machines=children,
-        on_stop="" if shape.on_stop is None else reader.name(("on_stop",), shape.on_stop, names, "state", "IL301") or "",
-        on_error=states.error_edge(shape.on_error), in_doubt=shape.in_doubt or "retry",
-        output=_output(reader, shape.output), agent=shape.agent or "",
-        ignore=tuple(Ignore(i.code, i.at or "", i.reason) for i in shape.ignore or []),
-        deviations=tuple(Deviation(d.difference, d.reason) for d in shape.deviations or []),
-        renamed=shape.renamed or {}, start_given=shape.start is not None,
-        registry=registry, file=document.file, roots=roots,
+        name, states, start, tuple(rules),
+        limits=limits, vars=variables, define=defined, memory=memory, reasons=reader.reasons,
+        own_reasons=tuple(n for n in shape.reasons or {} if n in reader.reasons),
+        tools=reader.tools, machines=children, tasks=read_tasks(reader, shape.tasks),
+        model=read_model(reader, shape.model), on_error=_on_error(reader, shape.on_error),
+        on_stop=(reader.state(("on_stop",), shape.on_stop) or "") if shape.on_stop else "",
+        output=_output(reader, shape.output), start_given=shape.start is not None,
+        registry=reader.registry, file=reader.document.file, roots=roots,
+        document=reader.document, base=reader.base,
     )  # fmt: skip
-    return (spec if names and start else None), reader
+    spec = _with_notes(reader, spec, shape)
+    return spec if names and start else None
 
 
-def _types(defined: Mapping[str, Expression]) -> dict[str, Type]:
-    return {n: e.type for n, e in defined.items()}
+def _with_notes(reader: Reader, spec: MachineSpec, shape: file.MachineShape) -> MachineSpec:
+    """What people read, and what they accept."""
+    instructions = None
+    if shape.instructions is not None:
+        instructions = reader.template(("instructions",), shape.instructions)
+    return replace(
+        spec, title=shape.title or "", about=shape.about or "", source=shape.source or "",
+        metadata=shape.metadata or {}, instructions=instructions, agent=shape.agent or "",
+        in_doubt=shape.in_doubt or "retry", ignore=read_ignore(reader, shape.ignore),
+        deviations=read_deviations(reader, shape.deviations, shape.source),
+        renamed=read_renamed(reader, shape.renamed),
+    )  # fmt: skip
 
 
-def _defines(
-    reader: Reader, shape: Mapping[str, Any] | None, given: Mapping[str, str]
-) -> dict[str, str]:
-    texts = {n: str(t) for n, t in (shape or {}).items()}
-    for name, text in given.items():
-        if name not in texts:
-            reader.say(
-                "IL103",
-                ("define",),
-                f"`--define {name}`: the file defines no `{name}`",
-                hint=nearest(name, texts),
-            )
-        else:
-            texts[name] = text
-    return texts
+def _start(reader: Reader, given: str | None) -> str:
+    first = reader.states[0] if reader.states else ""
+    if given is None or not reader.states:
+        return first
+    return reader.state(("start",), given, "IL303") or first
 
 
-def _start(reader: Reader, given: str | None, names: tuple[str, ...]) -> str:
-    if given is None:
-        return names[0] if names else ""
-    return reader.name(("start",), given, names, "state", "IL303") or (names[0] if names else "")
+def _on_error(reader: Reader, shape: Any) -> Edge | None:
+    if shape is None:
+        return None
+    scope = reader.scope.narrowed({"last.error", "errors.last"})
+    return read_edge(reader, Slot(("on_error",), "", "error", "on_error"), shape, scope)
 
 
 def _output(reader: Reader, shape: Any) -> Expression | dict[str, Expression] | None:
+    """`output`: read at the end, when it may be None that a fact has no value."""
     scope = reader.scope.narrowed(NULLABLE)
     if shape is None:
         return None
-    if isinstance(shape, dict):
-        named = cast(dict[str, Any], shape)
-        return {
-            n: e
-            for n, t in named.items()
-            if (e := reader.expression(("output", n), t, None, scope))
-        }
-    return reader.expression(("output",), shape, None, scope)
-
-
-def _children(
-    document: Document, base: Path, shape: file.MachineShape, registry: Registry, reader: Reader
-) -> dict[str, MachineSpec]:
-    out: dict[str, MachineSpec] = {}
-    for name, inner in (shape.machines or {}).items():
-        spec, findings, tainted = _machine(
-            document, (*base, "machines", name), name, inner, registry, {}
-        )
-        reader.findings += findings
-        reader.tainted |= {t for t in tainted if t == "*"}
-        if spec is not None:
-            out[name] = spec
+    if not isinstance(shape, dict):
+        return reader.expression(("output",), shape, None, scope)
+    out: dict[str, Expression] = {}
+    for name, text in cast(dict[str, Any], shape).items():
+        if not reader.is_gone(("output", name)):
+            made = reader.expression(("output", name), text, None, scope)
+            if made is not None:
+                out[name] = made
     return out
-
-
-__all__ = ["VERSION", "Loaded", "StateSpec", "load"]

@@ -1,84 +1,33 @@
-"""Reads what stands round the states: limits, variables, memory, model, reasons, tasks.
+"""Reads what a machine counts with: limits, variables, definitions, memory blocks.
 
 Imported by: language.load
+Source: design "language", section 1.
 """
 
 from __future__ import annotations
 
+import keyword
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from interlock.core.reasons import REASONS, StopReason
-from interlock.core.types import (
-    ANY,
-    BOOL,
-    DURATION,
-    FLOAT,
-    FRACTION,
-    INT,
-    STR,
-    Type,
-    accepts,
-    list_of,
-    parse_type,
-    type_of,
-)
-from interlock.core.units import parse_duration, parse_fraction, parse_number
+from interlock.core.codes import finding
+from interlock.core.errors import Place, nearest
+from interlock.core.types import ANY, FLOAT, STR, Type, parse_type, type_of
+from interlock.core.units import parse_number
 from interlock.language import file
-from interlock.language.reader import Reader
+from interlock.language.expression import Expression, ExpressionFault, parse
+from interlock.language.quantities import coerce, doubtful, nonneg, quantity
+from interlock.language.reader import NULLABLE, Reader
 from interlock.language.spec import BlockSpec, LimitSpec, VarSpec
+from interlock.language.unread import names_in
 from interlock.language.yaml import Path
+from interlock.language.yaml_document import short
+
+__all__ = ["coerce", "read_defines", "read_limits", "read_memory", "read_vars", "whole"]
 
 _LIMIT_HINT = "a number, `30m`, `95%`, true, a list of texts, or `{type: duration, value: null}`"
-
-
-def nonneg(type: Type) -> Type:
-    """The type of a limit: quantities are never negative."""
-    return Type(
-        type.kind,
-        of=type.of,
-        nullable=type.nullable,
-        nonneg=type.numeric or type.kind == "duration",
-    )
-
-
-def quantity(value: Any) -> tuple[Type, Any] | None:
-    """What a limit that is written plainly means: its type and value."""
-    if isinstance(value, bool):
-        return BOOL, value
-    if isinstance(value, int):
-        return (INT, value) if value >= 0 else None
-    if isinstance(value, float):
-        return (FLOAT, value) if value >= 0 else None
-    if isinstance(value, list):
-        return list_of(STR), tuple(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-    if isinstance(value, str):
-        for type, read in (
-            (INT, parse_number),
-            (FRACTION, parse_fraction),
-            (DURATION, parse_duration),
-        ):
-            if (found := read(value)) is not None:
-                return type, found
-    return None
-
-
-def coerce(type: Type, value: Any) -> tuple[bool, Any]:
-    """A plain value as one of a declared type: ``30m`` for a duration. (fits, value)"""
-    if isinstance(value, str) and type.kind != "str":
-        found = quantity(value)
-        if found is None:
-            return False, value
-        value = found[1]
-    if isinstance(value, list):
-        value = tuple(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-    if (
-        type.kind in ("float", "duration", "fraction")
-        and isinstance(value, int)
-        and not isinstance(value, bool)
-    ):
-        value = float(value)
-    return accepts(type, value), value
+_TYPES = "bool int float str duration fraction list[T] map[T] any"
 
 
 def read_limits(reader: Reader, shape: Mapping[str, Any] | None) -> dict[str, LimitSpec]:
@@ -88,32 +37,18 @@ def read_limits(reader: Reader, shape: Mapping[str, Any] | None) -> dict[str, Li
         path: Path = ("limits", name)
         place = reader.place(path)
         if isinstance(given, file.TypedValue):
-            type = parse_type(given.type)
-            if type is None:
-                reader.say(
-                    "IL209",
-                    (*path, "type"),
-                    f"`{given.type}` is no type",
-                    hint="bool int float str duration fraction list[str]",
-                )
-                continue
-            type = nonneg(type).maybe()
-            fits, value = coerce(type, given.value)
-            if not fits:
-                reader.say(
-                    "IL209",
-                    (*path, "value"),
-                    f"`{given.value}` is no {given.type}",
-                    hint=_LIMIT_HINT,
-                )
-            out[name] = LimitSpec(type, value if fits else None, True, place)
+            type, value = _typed(reader, path, given, limit=True)
+            out[name] = LimitSpec(nonneg(type).maybe(), value, True, place)
         elif given is None:
             out[name] = LimitSpec(nonneg(FLOAT).maybe(), None, False, place)
         elif (found := quantity(given)) is not None:
             out[name] = LimitSpec(nonneg(found[0]), found[1], False, place)
         else:
-            reader.say("IL209", path, f"limit `{name}` cannot be `{given}`", hint=_LIMIT_HINT)
+            said = f"limit `{short(name)}` cannot be `{short(str(given))}`"
+            _broken(reader, "IL209", path, said, _LIMIT_HINT)
             out[name] = LimitSpec(ANY, given, False, place)
+        if reader.is_gone(path):
+            reader.broken.add(f"limits.{name}")
     return out
 
 
@@ -122,37 +57,103 @@ def read_vars(reader: Reader, shape: Mapping[str, Any] | None) -> dict[str, VarS
     out: dict[str, VarSpec] = {}
     for name, given in (shape or {}).items():
         path: Path = ("vars", name)
-        place = reader.place(path)
-        if isinstance(given, file.TypedValue):
-            type = parse_type(given.type)
-            if type is None:
-                reader.say(
-                    "IL209",
-                    (*path, "type"),
-                    f"`{given.type}` is no type",
-                    hint="bool int float str duration fraction list[T] map[T] any",
-                )
-                type = ANY
-            fits, value = coerce(type, given.value)
-            if not fits:
-                reader.say(
-                    "IL104",
-                    (*path, "value"),
-                    f"the first value of `vars.{name}` is no {type}",
-                    hint=f"write a value of type {type}",
-                )
-            out[name] = VarSpec(type, value, place)
-        elif given is None or isinstance(given, list):
-            reader.say(
-                "IL209",
-                path,
-                f"`vars.{name}` must name its type",
-                hint='`{type: "list[str]", value: []}`',
-            )
-            out[name] = VarSpec(ANY, given, place)
+        if reader.is_gone(path):
+            reader.broken.add(f"vars.{name}")
+            out[name] = VarSpec(ANY)
+        elif isinstance(given, file.TypedValue):
+            out[name] = VarSpec(*_typed(reader, path, given, limit=False))
+        elif given is None or given == []:
+            hint = 'write `{type: "list[str]", value: []}`'
+            said = f"`vars.{short(name)}` must name its type"
+            _broken(reader, "IL209", path, said, hint)
+            out[name] = VarSpec(ANY, given)
         else:
-            out[name] = VarSpec(type_of(given), given, place)
+            value = tuple(given) if isinstance(given, list) else given  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+            out[name] = VarSpec(type_of(value), value)
     return out
+
+
+def _typed(
+    reader: Reader, path: Path, given: file.TypedValue, *, limit: bool
+) -> tuple[Type, Any]:
+    """What `{type, value}` means."""
+    type = parse_type(given.type)
+    if type is None or (limit and (type.kind in ("map", "any") or type.of not in (None, STR))):
+        hint = "bool int float str duration fraction list[str]" if limit else _TYPES
+        said = f"`{short(given.type)}` is no type" + (" of a limit" if type else "")
+        _broken(reader, "IL209", (*path, "type"), said, hint)
+        return ANY, given.value
+    wanted = type.maybe() if limit else type
+    fits, value = coerce(wanted, given.value)
+    below = limit and isinstance(value, (int, float)) and value < 0
+    better = doubtful(type, given.value)
+    if not fits or below or better:
+        code = "IL209" if limit or better else "IL104"
+        hint = f"write `{better}`" if better else _example(type, limit=limit)
+        said = f"`{short(str(given.value))}` is no {type}" + (" of a limit" if below else "")
+        _broken(reader, code, (*path, "value"), said, hint)
+    return type, value
+
+
+def _example(type: Type, *, limit: bool) -> str:
+    texts = {"duration": "write `30m`", "fraction": "write `95%`", "int": "write `1_000`"}
+    if type.kind in texts:
+        return texts[type.kind]
+    return _LIMIT_HINT if limit else f"write a value of type {type}"
+
+
+def _broken(reader: Reader, code: str, path: Path, message: str, hint: str) -> None:
+    """A finding about a declaration: its uses say nothing more."""
+    reader.say(code, path, message, hint=hint)
+    reader.broken.add(f"{path[0]}.{path[1]}")
+
+
+def read_defines(
+    reader: Reader, shape: Mapping[str, Any] | None, given: Mapping[str, str]
+) -> dict[str, Expression]:
+    """`define`: named expressions, those that the caller replaces among them.
+
+    They are inlined and typed where they are used, so that a fact that may be None is judged
+    there; here they are only read. Leaves the texts in the reader's scope.
+    """
+    texts = {n: t if isinstance(t, str) else repr(t) for n, t in (shape or {}).items()}
+    for name in given.keys() - texts.keys():
+        place = Place(f"--define {name}", 1, 1, max(1, len(given[name])), given[name])
+        said = f"the file defines no `{short(name)}`"
+        reader.findings.append(finding("IL103", said, place, hint=nearest(name, texts)))
+    replaced = {n: t for n, t in given.items() if n in texts}
+    texts |= replaced
+    for name in texts:
+        if name in reader.scope.roots or keyword.iskeyword(name):
+            said = f"`{name}` cannot be defined: the name has a meaning already"
+            reader.say("IL204", ("define", name), said, hint="take another name", key=True)
+    reader.scope = replace(reader.scope, defines=texts)
+    reader.broken |= {n for n in texts if reader.is_gone(("define", n))}
+    out: dict[str, Expression] = {}
+    for name, text in texts.items():
+        if name in reader.broken:
+            continue
+        made = _define(reader, name, text, replaced=name in replaced)
+        if made is None:
+            reader.broken.add(name)
+        else:
+            out[name] = made
+    reader.defined = {n: e.type for n, e in out.items()}
+    return out
+
+
+def _define(reader: Reader, name: str, text: str, *, replaced: bool) -> Expression | None:
+    scope = reader.scope.narrowed(NULLABLE)
+    if not replaced:
+        return reader.expression(("define", name), text, None, scope)
+    try:
+        return parse(text, scope)
+    except ExpressionFault as fault:
+        if not names_in(text) & reader.broken:
+            place = Place(f"--define {name}", 1, 1, 1, text).inside(fault.offset, fault.width)
+            found = finding(fault.code, fault.message, place, hint=fault.hint, at=f"define.{name}")
+            reader.findings.append(found)
+        return None
 
 
 def read_memory(reader: Reader, shape: Mapping[str, Any] | None) -> dict[str, BlockSpec]:
@@ -161,21 +162,18 @@ def read_memory(reader: Reader, shape: Mapping[str, Any] | None) -> dict[str, Bl
     for name, given in (shape or {}).items():
         path: Path = ("memory", name)
         if isinstance(given, str):
-            out[name] = BlockSpec(given, place=reader.place(path))
+            out[name] = BlockSpec(given)
             continue
         limit = whole(reader, (*path, "limit"), given.limit)
         template = None
         if given.template is not None:
-            template = reader.template(
-                (*path, "template"), given.template, extra={"value": STR, "label": STR}
-            )
+            at = (*path, "template")
+            template = reader.template(at, given.template, only={"value": STR, "label": STR})
         if limit is not None and len(given.value) > limit:
-            reader.say(
-                "IL404",
-                (*path, "value"),
-                f"the text of block `{name}` has {len(given.value)} characters, over its limit of {limit}",
-            )
-        out[name] = BlockSpec(given.value, limit, given.label or "", template, reader.place(path))
+            said = f"the text of block `{name}` has {len(given.value)} characters, over its {limit}"
+            hint = "raise `limit`, or shorten the text"
+            reader.say("IL404", (*path, "value"), said, hint=hint)
+        out[name] = BlockSpec(given.value, limit, given.label or "", template)
     return out
 
 
@@ -185,69 +183,7 @@ def whole(reader: Reader, path: Path, value: Any) -> int | None:
         return None
     found = parse_number(value) if isinstance(value, str) else value
     if not isinstance(found, int) or isinstance(found, bool) or found <= 0:
-        reader.say("IL209", path, f"`{value}` is no whole number above 0")
+        said = f"`{short(str(value))}` is no whole number above 0"
+        reader.say("IL209", path, said, hint="write `1_000`")
         return None
     return found
-
-
-def read_model(reader: Reader, shape: file.ModelShape | None) -> dict[str, Any]:
-    """`model`: settings for the model calls, as plain data with quantities read."""
-    if shape is None:
-        return {}
-    out = shape.model_dump(exclude_none=True)
-    for name in ("max_tokens", "context_window"):
-        if name in out and (found := whole(reader, ("model", name), out[name])) is not None:
-            out[name] = found
-    if (timeout := out.get("timeout")) is not None:
-        seconds = parse_duration(timeout) if isinstance(timeout, str) else None
-        if seconds is None or seconds <= 0:
-            reader.say(
-                "IL209", ("model", "timeout"), f"`{timeout}` is no duration", hint="write `60s`"
-            )
-        out["timeout"] = seconds
-    return out
-
-
-def read_reasons(
-    reader: Reader, shape: Mapping[str, file.ReasonShape] | None
-) -> dict[str, StopReason]:
-    """`reasons`: the built-in ones with the file's own."""
-    own = {n: StopReason(n, r.priority, r.forced, r.status) for n, r in (shape or {}).items()}
-    if "highest" in own:
-        reader.say(
-            "IL204",
-            ("reasons", "highest"),
-            "`highest` is not a reason: it names the signals already raised",
-            key=True,
-        )
-        del own["highest"]
-    return {**REASONS, **own}
-
-
-def read_tasks(shape: Any) -> tuple[dict[str, Any], ...] | str | None:
-    """`tasks`: the queue's first tasks, or the file that holds them (read when a run starts)."""
-    if shape is None:
-        return None
-    if isinstance(shape, file.TaskFile):
-        return shape.file
-    return tuple(
-        {"id": t.id or f"task_{n}", **t.model_dump(exclude={"id"}, exclude_none=True)}
-        for n, t in enumerate(shape, 1)
-    )
-
-
-def read_tools(reader: Reader, names: list[str] | None) -> tuple[str, ...]:
-    """`tools`: registered tools, in the order in which the model sees them."""
-    out: list[str] = []
-    for n, name in enumerate(names or []):
-        path: Path = ("tools", n)
-        if "." in name:
-            reader.say("IL205", path, f"`{name}`: tools of MCP servers are not in this version")
-        elif name not in reader.registry.tools:
-            reader.name(path, name, reader.registry.tools, "tool", "IL405")
-            out.append(name)
-        elif name in out:
-            reader.say("IL207", path, f"tool `{name}` is listed twice")
-        else:
-            out.append(name)
-    return tuple(out)

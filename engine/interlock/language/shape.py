@@ -75,7 +75,9 @@ class _Shaper:
                 self._say("IL203", (), "a machine file is a mapping", "it begins `interlock: 1`")
             return None
         for found in self.findings:  # a key that is there twice, a word that stands alone
-            self.unread.add(tuple(found.at.split(".")))
+            path = tuple(found.at.split("."))
+            self.unread.add(path)
+            self.unread.lose_way(path)
         self.data = cast(dict[str, Any], data)
         self._endless()
         for number in range(_ROUNDS):

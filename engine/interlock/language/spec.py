@@ -17,10 +17,11 @@ from interlock.core.errors import NOWHERE, Place
 from interlock.core.facts import EMPTY
 from interlock.core.reasons import REASONS, StopReason
 from interlock.core.specs import ActionSpec, Registry
-from interlock.core.types import Type
+from interlock.core.types import ANY, Type
 from interlock.language.expression import Expression
 from interlock.language.label import Label
 from interlock.language.template import Template
+from interlock.language.yaml_document import Document, Path
 
 Job = Literal["act", "decide", "wait", "fork", "pass", "end"]
 EdgeRole = Literal["next", "then", "else", "case", "on", "expired", "failed", "all", "error"]
@@ -46,7 +47,6 @@ class Assign:
     value: Expression | Any
     """An expression, or a constant of the variable's type."""
     append: bool = False
-    place: Place = _place()
 
     @property
     def constant(self) -> bool:
@@ -62,7 +62,6 @@ class Save:
     path: tuple[str | int, ...] | None = None
     template: Template | None = None
     append: bool = False
-    place: Place = _place()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +93,6 @@ class Given:
     kind: str
     """`text`, `value`, `constant`, `texts`, `values`, `data`: see `core.specs.ArgKind`."""
     value: Any
-    place: Place = _place()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +120,8 @@ class StateSpec:
     pill: bool = False
     """`shape: pill`."""
     action: ActionSpec | None = field(default=None)
+    result: Type = field(default=ANY, compare=False)
+    """Of what type the action's result is."""
     args: Mapping[str, Given] = field(default_factory=dict[str, Given])
     save: tuple[Save, ...] = ()
     of: Expression | None = None
@@ -188,7 +188,6 @@ class VarSpec:
 
     type: Type
     value: Any = None
-    place: Place = _place()
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +198,6 @@ class BlockSpec:
     limit: int | None = None
     label: str = ""
     template: Template | None = None
-    place: Place = _place()
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +258,20 @@ class MachineSpec:
         default_factory=lambda: dict(EMPTY), compare=False, repr=False
     )
     """What expressions of this machine may read."""
+    document: Document | None = field(default=None, compare=False, repr=False)
+    """The text that it was read from, for places."""
+    base: Path = field(default=(), compare=False)
+    """Where the machine stands in it: empty for the file's own, ``machines.x`` for a child."""
+
+    def place(self, path: Path, *, key: bool = False, of: str = "") -> Place:
+        """Where a value of the file stands, or its key; `of` a part of its text."""
+        if self.document is None:
+            return NOWHERE
+        full = self.base + path
+        offset = self.document.raw(full).find(of) if of else -1
+        if offset >= 0:
+            return self.document.part(full, offset, len(of))
+        return self.document.key(full) if key else self.document.at(full)
 
     def edges(self) -> Iterator[Edge]:
         """All edges of all states, in the file's order; without `on_error`."""

@@ -42,22 +42,29 @@ class Unread:
 
     def lose_way(self, path: tuple[str | int, ...]) -> None:
         """Note that what stands at a path leads nobody knows where."""
-        if _WAYS & set(path):
+        whole = len(path) > 1 and path[-2] in ("states", "rules")
+        if whole or _WAYS & set(path):
             self.ways.add(".".join(str(part) for part in path))
 
+    def joined(self, other: Unread) -> Unread:
+        """Both together."""
+        return Unread(
+            self.places | other.places, self.ways | other.ways, self.words | other.words
+        )
+
     def inside(self, base: str) -> Unread:
-        """The same for the child machine at `base`, ``machines.x``."""
+        """The same for the child machine at `base`, ``machines.x``, in its own words."""
         start = base + "."
-        found = [{p.removeprefix(start) for p in s if p.startswith(start)} for s in self._places]
+        found = [{p.removeprefix(start) for p in s if p.startswith(start)} for s in self._dotted]
         return Unread(found[0], found[1], self.words)
 
     def outside(self) -> Unread:
         """The same without child machines."""
-        found = [{p for p in s if not p.startswith("machines.")} for s in self._places]
+        found = [{p for p in s if not p.startswith("machines.")} for s in self._dotted]
         return Unread(found[0], found[1], self.words)
 
     @property
-    def _places(self) -> tuple[set[str], set[str]]:
+    def _dotted(self) -> tuple[set[str], set[str]]:
         return self.places, self.ways
 
 

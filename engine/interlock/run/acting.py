@@ -1,170 +1,168 @@
-"""Doing one action: its arguments, its intent, its deadline, and what its failures mean.
+"""Doing one action: its fields, its intent, its deadline, and what came of it.
 
 Whatever an action does, an `Outcome` or `Blocked` comes out of here; only errors that blame
-the caller or the journal (`RunError`) and cancellation pass through.
+the caller or the journal and cancellation pass through (`run.failing`).
 
 Imported by: run.loop
-Source: design "language", section 8; "architecture", section 4; 003 "Error Categories".
+Source: design "language", sections 6 (deadlines) and 8; "architecture", section 4.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from interlock.core.errors import Category, ModelError, RunError, SetupError
+from interlock.core.errors import Category, SetupError
 from interlock.core.outcome import Blocked, Outcome
-from interlock.core.reasons import StopSignal
-from interlock.core.specs import ActionSpec, Effect
+from interlock.core.specs import ActionSpec
+from interlock.core.types import accepts
 from interlock.language.expression import GUARD_ERRORS, Expression, GuardFailed
-from interlock.language.spec import Given, StateSpec
-from interlock.language.template import Template
-from interlock.machine.saving import template_names
+from interlock.language.spec import MachineSpec, StateSpec
 from interlock.run.context import Context
-from interlock.run.events import Delta, Started
+from interlock.run.events import Started
+from interlock.run.failing import AgentStop, failure_of, stop_signal
+from interlock.run.fields import fields_of
+from interlock.run.job import Job
 from interlock.run.session import Session
+from interlock.run.sound import is_sound, sound_data
 
-
-class AgentStop(Exception):
-    """Raised inside a tool or action: the run should stop. Not an error.
-
-    Source: 002 "AgentStopException" (signal, step, context, source).
-    """
-
-    def __init__(
-        self, message: str = "", *, reason: str = "stop_requested",
-        context: Mapping[str, Any] | None = None, source: str = "",
-    ) -> None:  # fmt: skip
-        self.message = message
-        self.reason = reason
-        self.context = dict(context or {})
-        self.source = source
-        super().__init__(message or reason)
+IN_DOUBT = "in-doubt"
+"""What a run is blocked on while somebody must say whether a paid call is made again."""
+A_HAIR = 0.05
+"""Seconds by which the loop's clock, which ends an action, may be ahead of the run's."""
 
 
 async def act(session: Session, started: float) -> Outcome | Blocked:
     """Do the action of the state at hand."""
     position = session.position
-    state = session.chart.spec.states[position.state]
-    action = state.action
+    job = session.job(position.state)
+    state, action = job.state, job.action
     if action is None or action.run is None:
-        name = action.name if action else state.name
         raise SetupError(
-            f"action `{name}` is not in this version",
+            f"action `{action.name if action else state.name}` is not in this version",
             hint="the file loads and draws; it cannot be run past this state",
         )
-    key = f"{session.run_id}/{state.name}/{position.facts.run.steps}"
-    if action.effect is Effect.PAID and (doubt := await _doubt(session, state, action, key)):
+    if session.intents and (doubt := await _doubt(session, state, action)) is not None:
         return doubt
-    context = _context(session, state, started, key)
+    facts = position.facts
+    key = f"{session.run_id}/{state.name}/{facts.run.steps}"
+    context = Context(
+        session.chart.spec, state, position, facts, session.ports, session, started, key,
+        _deadline(session, state, started), session.results, session.tally.failed_calls,
+    )  # fmt: skip
     if session.listener is not None:
         session.listener(Started(context.step, state.name, action.name, started))
     try:
-        args = {n: _value(session, g) for n, g in state.args.items()}
+        fields = fields_of(session, job)
     except (GuardFailed, ValueError, *GUARD_ERRORS) as error:
         return Outcome.failed(Category.CRITICAL, f"`with` of {state.name}: {error}", kind="with")
-    if action.effect is Effect.PAID and not action.own_intents:
+    if job.paid and not action.own_intents:
         await session.note("intent", key, {"state": state.name, "action": action.name})
-    return await _call(action, context, args)
+    return await _call(job, action, context, fields)
 
 
-async def _call(action: ActionSpec, context: Context, args: dict[str, Any]) -> Outcome | Blocked:
-    assert action.run is not None
-    clock, deadline = context.ports.clock, context.deadline
-    bound = (
-        clock.deadline(deadline)
-        if deadline is not None and (action.suspends or not clock.suspends)
-        else nullcontext()
-    )
+async def _call(
+    job: Job, action: ActionSpec, context: Context, fields: dict[str, Any]
+) -> Outcome | Blocked:
+    scope = _NO_BOUND
+    if context.deadline is not None and job.cuttable:
+        scope = context.ports.clock.deadline(context.deadline)
+    entered: Any = None
     try:
-        with bound:
-            given = (
-                action.run(context, **args) if action.targets is None else action.run(context, args)
+        with scope as entered:
+            assert action.run is not None
+            done = (
+                action.run(context, **fields)
+                if action.targets is None
+                else action.run(context, fields)
             )
-            done = await given if inspect.isawaitable(given) else given
-    except TimeoutError:
-        late = deadline is not None and clock.now() >= deadline
-        limit = f" after {deadline - context.now:.3g} s" if deadline is not None and late else ""
-        return Outcome.failed(
-            Category.TRANSIENT,
-            f"{action.name} took too long: stopped{limit}",
-            kind="timeout",
-            timed_out=late,
-            unanswered=1 if "model" in action.uses else 0,
-        )
-    except ModelError as error:
-        return Outcome.failed(error.category, error.message, kind=error.kind, unanswered=1)
-    except AgentStop as stop:
-        return Outcome(signals=(stop_signal(context, stop, context.state.name),))
-    except RunError:
-        raise
-    except BaseExceptionGroup as group:
-        return _of_group(group)
-    except Exception as error:  # noqa: BLE001  an action may raise anything; it goes on the record
-        return _raised(error)
-    if isinstance(done, (Outcome, Blocked)):
+            if inspect.isawaitable(done):
+                done = await done
+    except TimeoutError as error:
+        if await _was_cut(context, entered):
+            return _cut_off(action, context)
+        return failure_of(error, context)
+    except BaseException as error:  # noqa: BLE001  most of what is raised goes on the record
+        return failure_of(error, context)
+    if isinstance(done, Blocked):
         return done
-    return Outcome(result=done)
+    return _checked(action, context.machine, done)
 
 
-def _of_group(group: BaseExceptionGroup[Any]) -> Outcome:
-    """Of several failures at once, what blames the caller or the journal comes out alone."""
-    blame: BaseException | None = group.subgroup(
-        lambda e: isinstance(e, RunError) or not isinstance(e, Exception)
+_NO_BOUND: AbstractContextManager[Any] = nullcontext()
+
+
+async def _was_cut(context: Context, scope: Any) -> bool:
+    """Whether the deadline ended the action, and not a timeout of its own."""
+    clock, deadline = context.ports.clock, context.deadline
+    if deadline is None:
+        return False
+    left = deadline - clock.now()
+    if left <= 0:
+        return True
+    if not getattr(scope, "cancelled_caught", False):
+        return False
+    if left <= A_HAIR:  # else the record would say that the deadline was not reached
+        await clock.sleep(left)
+    return True
+
+
+def _cut_off(action: ActionSpec, context: Context) -> Outcome:
+    """The failure of an action at its deadline, with what it had come to."""
+    assert context.deadline is not None
+    text = f"{action.name} took too long: stopped after {context.deadline - context.now:.3g} s"
+    failed = Outcome.failed(Category.TRANSIENT, text, kind="timeout")
+    done = context.so_far() if context.so_far is not None else Outcome()
+    return done._replace(
+        ok=False, error=failed.error, timed_out=True, unanswered=1 if "model" in action.uses else 0
     )
-    while isinstance(blame, BaseExceptionGroup):
-        blame = blame.exceptions[0]  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-    if blame is not None:
-        raise blame
-    return _raised(group)
 
 
-def _raised(error: BaseException) -> Outcome:
-    return Outcome.failed(Category.CRITICAL, f"{type(error).__name__}: {error}", kind="raised")
+def _checked(action: ActionSpec, machine: MachineSpec, done: Any) -> Outcome:
+    """The outcome as every journal can hold it, or the failure that it is none."""
+    if not isinstance(done, Outcome):
+        return Outcome(result=sound_data(done))
+    if done.result is not None and not is_sound(done.result):
+        done = done._replace(result=sound_data(done.result))
+    if done.changes and (wrong := _wrong_change(action, machine, done)):
+        return Outcome.failed(Category.CRITICAL, f"{action.name} {wrong}", kind="changes")
+    return done
 
 
-def stop_signal(context: Context, stop: AgentStop, source: str) -> StopSignal:
-    """The signal that an `AgentStop` asks for. Source: 002 `fromStopException()`."""
-    reason = context.machine.reason(stop.reason)
-    more = {"step": context.step, **stop.context}
-    return StopSignal(reason, stop.message, more, stop.source or source)
+def _wrong_change(action: ActionSpec, machine: MachineSpec, done: Outcome) -> str:
+    for name, value in done.changes.items():
+        root, _, field = name.partition(".")
+        if name not in action.changes and f"{root}.*" not in action.changes:
+            return f"changed `{name}`, which it does not declare"
+        if root == "vars" and (field not in machine.vars or not _fits(machine, field, value)):
+            return f"gave `{name}` a value that is none of it"
+        if root == "memory" and (field not in machine.memory or not isinstance(value, str)):
+            return f"gave `{name}`, which is no memory block, or no text"
+    return ""
 
 
-def _context(session: Session, state: StateSpec, started: float, key: str) -> Context:
-    position = session.position
-    step = position.facts.run.steps + 1
-    listener = session.listener
-
-    def tell(text: str) -> None:
-        if listener is not None:
-            listener(Delta(step, state.name, text))
-
-    async def note_intent(name: str, data: Mapping[str, Any]) -> None:
-        await session.note("intent", name, data)
-
-    async def note_result(name: str, data: Mapping[str, Any]) -> None:
-        await session.note("result", name, data)
-
-    return Context(
-        session.run_id, session.chart.spec, state, position.facts, position.messages, session.ports,
-        step, started, key, _deadline(session, state, started), position.prompt, position.queue,
-        position.kept, position.waited, session.results, tell, note_intent, note_result,
-        listener is not None, session.tally.failed_calls, session.ask_to_save,
-    )  # fmt: skip
+def _fits(machine: MachineSpec, name: str, value: Any) -> bool:
+    return accepts(machine.vars[name].type, value) and is_sound(value)
 
 
 def _deadline(session: Session, state: StateSpec, started: float) -> float | None:
-    """The smaller of `within` and what the nearest time rule leaves."""
-    facts = session.position.facts
-    left = [x for e in session.chart.time_left if (x := _seconds(e, facts)) is not None and x > 0]
-    if state.within is not None:
-        own = state.within
-        within = _seconds(own, facts) if isinstance(own, Expression) else own
-        if within is not None:
-            left.append(within)
-    return started + min(left) if left else None
+    """The smaller of `within` and what the nearest time rule leaves.
+
+    Once a stop has been decided rules are off, and only `within` counts.
+    """
+    facts, nearest = session.position.facts, None
+    if not session.position.stopping:
+        for left_by_rule in session.chart.time_left:
+            left = _seconds(left_by_rule, facts)
+            if left is not None and left > 0 and (nearest is None or left < nearest):
+                nearest = left
+    within = state.within
+    if within is not None:
+        own = _seconds(within, facts) if isinstance(within, Expression) else within
+        if own is not None and (nearest is None or own < nearest):
+            nearest = own
+    return None if nearest is None else started + nearest
 
 
 def _seconds(expression: Expression, facts: Any) -> float | None:
@@ -175,60 +173,29 @@ def _seconds(expression: Expression, facts: Any) -> float | None:
 
 
 def _no_guard(name: str, args: tuple[Any, ...]) -> bool:
-    raise LookupError(name)
-
-
-def _value(session: Session, given: Given) -> Any:
-    """A field of `with`, evaluated."""
-    facts = session.position.facts
-    match given.kind:
-        case "constant" | "data":
-            return given.value
-        case "value":
-            return given.value.value(facts, session.ask)
-        case "values":
-            return {n: _value(session, g) for n, g in given.value.items()}
-        case "text":
-            return _render(session, given.value)
-        case _:
-            return _rendered(session, given.value)
-
-
-def _render(session: Session, template: Template) -> str:
-    if template.constant:
-        return template.text
-    return template.render(
-        template_names(session.chart.spec, session.position.facts, template.reads)
-    )
-
-
-def _rendered(session: Session, value: Any) -> Any:
-    if isinstance(value, Template):
-        return _render(session, value)
-    if isinstance(value, dict):
-        return {k: _rendered(session, v) for k, v in value.items()}  # pyright: ignore[reportUnknownVariableType]
-    if isinstance(value, list):
-        return [_rendered(session, v) for v in value]  # pyright: ignore[reportUnknownVariableType]
-    return value
+    raise LookupError(f"{name}{args}")
 
 
 async def _doubt(
-    session: Session, state: StateSpec, action: ActionSpec, key: str
+    session: Session, state: StateSpec, action: ActionSpec
 ) -> Outcome | Blocked | None:
     """What to do about paid calls that were begun before a crash and never answered.
 
     None: go on and make them again. They are on the record either way.
     """
-    open_calls = [k for k in session.intents if k not in session.results]
+    open_calls = [key for key in session.intents if key not in session.results]
     if not open_calls or session.doubted:
         return None
     session.doubted = True
-    for call in open_calls:
-        await session.note("in_doubt", call, {"state": state.name, "action": action.name})
+    for key in open_calls:
+        await session.note("in_doubt", key, {"state": state.name, "action": action.name})
     policy = state.in_doubt or session.chart.spec.in_doubt
     if policy == "ask":
-        return Blocked(None, "in-doubt")
+        return Blocked(None, IN_DOUBT)
     if policy == "fail":
         text = f"{action.name} was begun before an interruption; whether it happened is not known"
         return Outcome.failed(Category.RECOVERABLE, text, kind="in_doubt", in_doubt=True)
     return None
+
+
+__all__ = ["IN_DOUBT", "AgentStop", "act", "stop_signal"]

@@ -2,25 +2,25 @@
 
 An action changes nothing here. What it did is in the `Outcome` that it returns.
 
-Imported by: run.loop, actions, and every application that registers actions or tools
+Imported by: run.acting, actions, and every application that registers actions or tools
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Protocol
 
 from interlock.core.facts import Facts, Task
-from interlock.core.outcome import Message
-from interlock.core.position import Conversation
+from interlock.core.outcome import Message, Outcome
+from interlock.core.position import Conversation, Position
 from interlock.core.specs import ToolSpec
 from interlock.language.spec import MachineSpec, StateSpec
+from interlock.run.events import Event
 from interlock.run.ports import Clock, Model, Notifier, Sandbox, Tokenizer
 
-Tell = Callable[[str], None]
-NoteIntent = Callable[[str, Mapping[str, Any]], Awaitable[None]]
+NoteType = Literal["intent", "result", "in_doubt"]
 
 
 @dataclass(slots=True)
@@ -38,42 +38,82 @@ class Ports:
     """The machine file's folder: relative paths are taken from it."""
 
 
+class Host(Protocol):
+    """What an action may ask of the run that does it. A `Session` is one."""
+
+    listener: Callable[[Event], None] | None
+    """Who hears events as they happen, when somebody does."""
+
+    async def note(self, type: NoteType, key: str, data: Mapping[str, Any]) -> None:
+        """Write down something about a paid call."""
+        ...
+
+    def tell(self, state: str, text: str) -> None:
+        """Give a piece of text to whoever listens."""
+        ...
+
+    def ask_to_save(self) -> None:
+        """Write the next record through to the disk, with a snapshot."""
+        ...
+
+
 @dataclass(slots=True)
 class Context:
     """One call of an action."""
 
-    run_id: str
     machine: MachineSpec
     state: StateSpec
+    position: Position
     facts: Facts
-    messages: Conversation
     ports: Ports
-    step: int
-    """The number of the step that this action will be, from 1."""
+    host: Host
     now: float
     """The clock when the action was started, in seconds since the epoch."""
     key: str
-    """Idempotency key: the same when the action is called again after a crash."""
-    deadline: float | None = None
+    """Idempotency key: the same when the action is called again after a crash or a pause."""
+    deadline: float | None
     """When it must be done, on the run's clock."""
-    prompt: tuple[Message, ...] | None = None
-    queue: tuple[Task, ...] = ()
-    kept: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """What actions of this name kept: see `Outcome.kept`."""
-    blocked_until: float | None = None
-    """Set when the action is called again after it returned `Blocked`."""
-    recorded: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    recorded: Mapping[str, Any]
     """Results of calls that an earlier, interrupted attempt had written, by key."""
-    tell: Tell = lambda text: None
-    """Streams a piece of text to whoever listens. Nothing of it is stored."""
-    note_intent: NoteIntent | None = None
-    note_result: NoteIntent | None = None
-    streaming: bool = False
-    """Somebody listens to the model's text as it arrives."""
     failed_calls: int = 0
     """Model calls of this run that were recorded as failed."""
-    save: Callable[[], None] = lambda: None
-    """Asks that the record of this action be written through, with a snapshot."""
+    so_far: Callable[[], Outcome] | None = None
+    """Set by an action of several parts: what it has come to when its deadline ends it."""
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        return self.facts.run.id
+
+    @property
+    def step(self) -> int:
+        """The number of the step that this action will be, from 1."""
+        return self.facts.run.steps + 1
+
+    @property
+    def messages(self) -> Conversation:
+        """The conversation so far."""
+        return self.position.messages
+
+    @property
+    def prompt(self) -> tuple[Message, ...] | None:
+        """What the next model call sends in place of the conversation."""
+        return self.position.prompt
+
+    @property
+    def queue(self) -> tuple[Task, ...]:
+        """The tasks that wait."""
+        return self.position.queue
+
+    @property
+    def kept(self) -> Mapping[str, Any]:
+        """What actions kept for later, by name: see `Outcome.kept`."""
+        return self.position.kept
+
+    @property
+    def blocked_until(self) -> float | None:
+        """Set when the action is called again after it returned `Blocked`."""
+        return self.position.waited
 
     @property
     def tools(self) -> tuple[ToolSpec, ...]:
@@ -82,12 +122,23 @@ class Context:
         registered = self.machine.registry.tools
         return tuple(registered[n] for n in names if n in registered)
 
+    @property
+    def streaming(self) -> bool:
+        """Whether somebody listens to the model's text as it arrives."""
+        return self.host.listener is not None
+
+    def tell(self, text: str) -> None:
+        """Stream a piece of text to whoever listens. Nothing of it is stored."""
+        self.host.tell(self.state.name, text)
+
+    def save(self) -> None:
+        """Ask that the record of this action be written through, with a snapshot."""
+        self.host.ask_to_save()
+
     async def intent(self, key: str, data: Mapping[str, Any]) -> None:
         """Write down that a paid call is about to be made. On the disk when this returns."""
-        if self.note_intent is not None:
-            await self.note_intent(key, data)
+        await self.host.note("intent", key, data)
 
     async def result(self, key: str, data: Mapping[str, Any]) -> None:
         """Write down what a paid call gave, before the action as a whole is done."""
-        if self.note_result is not None:
-            await self.note_result(key, data)
+        await self.host.note("result", key, data)

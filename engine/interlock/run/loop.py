@@ -15,23 +15,28 @@ from typing import Any
 from interlock.core.errors import Category, StatusError
 from interlock.core.outcome import Blocked, Outcome
 from interlock.core.records import Input, Record
-from interlock.run.acting import act
+from interlock.run.acting import IN_DOUBT, act
 from interlock.run.journal import Letter
 from interlock.run.session import Session
 
-IN_DOUBT = "in-doubt"
 POLL = 0.5
 """Seconds between two looks at cancellation and letters while a back-off is waited out."""
 
 
 async def drive(session: Session) -> None:
     """Step until the run ends, or waits for somebody and nothing more can be done now."""
-    while await advance(session) is not None:
-        pass
+    with session.turn:
+        while await _next(session) is not None:
+            pass
 
 
 async def advance(session: Session) -> Record | None:
     """One record: whatever is due next. None when the run has ended or waits for somebody."""
+    with session.turn:
+        return await _next(session)
+
+
+async def _next(session: Session) -> Record | None:
     position, clock = session.position, session.ports.clock
     if position.status == "idle":
         return await begin(session)
@@ -39,7 +44,7 @@ async def advance(session: Session) -> Record | None:
         return None
     if not session.owned:
         await session.take_over()
-        return await advance(session)
+        return await _next(session)
     if (letter := await _letter(session)) is not None:
         return await _open_letter(session, letter)
     if not position.stopping and session.cancel_requested():
@@ -84,7 +89,7 @@ async def _when_due(session: Session) -> Record | None:
     while due > clock.now():
         await clock.sleep(min(due - clock.now(), POLL) if clock.suspends else due - clock.now())
         if session.cancel_requested() or await _letter(session) is not None:
-            return await advance(session)
+            return await _next(session)
     kind = "expired" if waits else "resume"
     return await session.apply(Input(kind, at=max(due, clock.now())))
 

@@ -56,6 +56,14 @@ def _word(opening: str, rest: str) -> re.Pattern[str]:
 _KEY_BLOCK = "[A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 
 PATTERNS = (
+    Pattern(
+        "private-key",
+        re.compile(
+            rf"-----BEGIN {_KEY_BLOCK}"
+            r"(?:[A-Za-z0-9+/=:,.\s]|-(?!----)|\\+[nrt])*"
+            rf"(?:-----END {_KEY_BLOCK})?"
+        ),
+    ),
     Pattern("anthropic-key", _word("sk-ant-", "[A-Za-z0-9_-]{16,}")),
     Pattern(
         "openai-key",
@@ -80,18 +88,11 @@ PATTERNS = (
         "://",
         "@",
     ),
-    Pattern(
-        "private-key",
-        re.compile(
-            rf"-----BEGIN {_KEY_BLOCK}"
-            r"(?:[A-Za-z0-9+/=:,.\s]|-(?!----)|\\+[nrt])*"
-            rf"(?:-----END {_KEY_BLOCK})?"
-        ),
-    ),
 )
 """The one table of credentials. Each row takes time linear in the text, whatever is in it.
 
-No match holds a quote or ends in a backslash: replaced inside JSON text, it stays JSON.
+No match holds a quote or ends in a backslash: replaced inside JSON text, it stays JSON. In order:
+where a key block ends another credential may begin.
 """
 
 _HINTS = tuple(

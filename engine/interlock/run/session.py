@@ -11,20 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from threading import Lock as ThreadLock
 from typing import Any
 
 from anyio import Lock
 
-from interlock.core.errors import RunError, UnknownRunError
+from interlock.core.errors import Fenced, RunError, StatusError, UnknownRunError
 from interlock.core.facts import EMPTY
 from interlock.core.plain import plain
 from interlock.core.position import Conversation, Position
 from interlock.core.records import Input, Record
 from interlock.machine.build import Chart
 from interlock.machine.evolve import evolve
-from interlock.run.context import Ports
+from interlock.run.context import NoteType, Ports
+from interlock.run.events import Delta, Recorded
 from interlock.run.events import Event as StreamEvent
-from interlock.run.events import Recorded
+from interlock.run.job import Job, job_of
 from interlock.run.journal import Event, Journal, Letter, RunRow, Snapshot, Update
 from interlock.run.ports import Cancel
 from interlock.run.tally import Tally
@@ -34,8 +36,30 @@ SNAPSHOT_AFTER = 256
 so that what snapshots cost stays in proportion to the run."""
 
 
+_ALONE: nullcontext[None] = nullcontext()
 _ASIDE = frozenset({"pause", "resume", "edit"})
 """Records that leave the action at hand as it is."""
+
+
+class Turn:
+    """Whose turn it is to drive a run: one caller's at a time, in whichever thread."""
+
+    __slots__ = ("_lock", "_run_id")
+
+    def __init__(self, run_id: str) -> None:
+        self._run_id = run_id
+        self._lock = ThreadLock()
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            raise StatusError(
+                f"run `{self._run_id}` is being driven at this moment",
+                hint="an action, or another thread, cannot step the run that is being stepped; "
+                "it can `send`, `pause` and `cancel`",
+            )
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
 
 
 class Session:
@@ -67,8 +91,10 @@ class Session:
         self.doubted = False
         """What is in doubt about the present action has been said."""
         self._snapshot_at = SNAPSHOT_AFTER
+        self._jobs: dict[str, Job] = {}
+        self.turn = Turn(run_id)
         # calls that are made at once write their intents one after the other: each names its head
-        self._writing = Lock() if journal.suspends else nullcontext()
+        self._writing = Lock()
 
     # reading --------------------------------------------------------------------------------
 
@@ -95,6 +121,7 @@ class Session:
         self.position = position._replace(facts=position.facts._replace(run=run))
         self.tally = Tally.from_dict(plain(kept.data["tally"]), reasons)
         self.head = kept.seq
+        self._snapshot_at = _next_snapshot(kept.record_seq)
 
     def _fold(self, event: Event) -> None:
         if event.record is not None:
@@ -167,36 +194,49 @@ class Session:
             decision.next, decision.status, position.wake_at, decision.warnings,
         )  # fmt: skip
         reason = decision.winner if position.ended else ""
-        self.head = await self.journal.append(
-            self.run_id, self.head, self.epoch, (Event(self.head, "record", input.at, record),),
-            update=Update(position.status, position.state, reason, position.facts.run.steps, position.wake_at),
-            consumed=consumed, durable=self.save_now,
-        )  # fmt: skip
+        steps = position.facts.run.steps
+        update = Update(position.status, position.state, reason, steps, position.wake_at)
+        event = Event(self.head, "record", input.at, record)
+        await self._append(event, update, consumed, durable=self.save_now)
         self.position = position
-        self.tally.add(record, decision, position.facts.run.steps)
+        self.tally.add(record, decision, steps)
         self._settle(record)
         if self.listener is not None:
             self.listener(Recorded(record, decision, position))
         if (self.save_now or self.tally.records >= self._snapshot_at) and not self.intents:
-            await self._snapshot()
+            await self.put_snapshot()
         return record
 
-    async def note(self, type: Any, key: str, data: Mapping[str, Any]) -> None:
+    async def note(self, type: NoteType, key: str, data: Mapping[str, Any]) -> None:
         """Write an intent, a result or a doubt about a paid call."""
-        async with self._writing:
+        async with self._writing if self.journal.suspends else _ALONE:
             event = Event(self.head, type, self.ports.clock.now(), None, {"key": key, **data})
-            self.head = await self.journal.append(
-                self.run_id, self.head, self.epoch, (event,), durable=type == "intent"
-            )
+            await self._append(event, durable=type == "intent")
         self._noted(event)
+
+    async def _append(
+        self, event: Event, update: Update | None = None, consumed: Sequence[str] = (), *,
+        durable: bool,
+    ) -> None:  # fmt: skip
+        try:
+            self.head = await self.journal.append(
+                self.run_id, self.head, self.epoch, (event,),
+                update=update, consumed=consumed, durable=durable,
+            )  # fmt: skip
+        except Fenced:
+            raise
+        except BaseException:  # whether it was written is not known: the next step looks first
+            self.owned = False
+            raise
 
     async def letters(self) -> list[Letter]:
         """What has come from outside and was not yet looked at."""
         return await self.journal.letters(self.run_id)
 
-    async def _snapshot(self) -> None:
+    async def put_snapshot(self) -> None:
+        """Keep the position as it is now, so that the run opens without folding its log."""
         self.save_now = False
-        self._snapshot_at = self.tally.records + self.tally.records // 2 + SNAPSHOT_AFTER
+        self._snapshot_at = _next_snapshot(self.tally.records)
         data = {
             "machine": self.row.machine_hash,
             "tally": plain(self.tally.to_dict()),  # a copy: the tally's own lists go on growing
@@ -211,6 +251,18 @@ class Session:
             raise RunError(f"guard `{name}` is not registered")
         return bool(guard.call(*args))
 
+    def job(self, state: str) -> Job:
+        """What the action of a state needs."""
+        found = self._jobs.get(state)
+        if found is None:
+            found = self._jobs[state] = job_of(self.chart.spec.states[state], self.ports)
+        return found
+
+    def tell(self, state: str, text: str) -> None:
+        """Give a piece of text to whoever listens."""
+        if self.listener is not None:
+            self.listener(Delta(self.position.facts.run.steps + 1, state, text))
+
     def ask_to_save(self) -> None:
         """The next record is written through to the disk, with a snapshot."""
         self.save_now = True
@@ -223,6 +275,11 @@ class Session:
     def cancel_requested(self) -> bool:
         """Whether somebody asked, in this process, that the run stop."""
         return any(c.is_requested() for c in self.cancels)
+
+
+def _next_snapshot(records: int) -> int:
+    """How many records there must be for the snapshot after one at so many."""
+    return records + records // 2 + SNAPSHOT_AFTER
 
 
 def start_data(**given: Any) -> Mapping[str, Any]:

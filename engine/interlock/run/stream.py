@@ -2,13 +2,18 @@
 
 `Started` and `Delta` come as they happen, `Recorded` after its append. Leaving the iterator
 cancels cooperatively: the action at hand is finished, and the run stops before the next one.
+
+Imported by: api
+Source: design "architecture", section 3.
 """
 
 from __future__ import annotations
 
 import asyncio
 import queue
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from concurrent.futures import wait as wait_for
+from contextlib import contextmanager
 from typing import Any
 
 from interlock.run.events import Event
@@ -29,29 +34,33 @@ class _Left:
         return self.left
 
 
+@contextmanager
+def _heard(session: Session, listener: Callable[[Any], None]) -> Generator[_Left]:
+    """While somebody listens to a session."""
+    left = _Left()
+    session.cancels.append(left)
+    session.listener = listener
+    try:
+        yield left
+    finally:
+        session.listener = None
+        session.cancels.remove(left)
+
+
 async def astream(session: Session) -> AsyncIterator[Event]:
     """Drive the run; give its events."""
     events: asyncio.Queue[Any] = asyncio.Queue()
-    async for event in _driven(session, events.put_nowait, events.get):
-        yield event
-
-
-async def _driven(session: Session, put: Any, get: Any) -> AsyncIterator[Event]:
-    left = _Left()
-    session.cancels.append(left)
-    session.listener = put
-    task = asyncio.ensure_future(drive(session))
-    task.add_done_callback(lambda _: put(_END))
-    try:
-        while (event := await get()) is not _END:
-            yield event
-        await task
-    finally:
-        left.left = True
-        session.listener = None
-        if not task.done():
-            await asyncio.gather(task, return_exceptions=True)
-        session.cancels.remove(left)
+    with _heard(session, events.put_nowait) as left:
+        task = asyncio.ensure_future(drive(session))
+        task.add_done_callback(lambda _: events.put_nowait(_END))
+        try:
+            while (event := await events.get()) is not _END:
+                yield event
+            await task
+        finally:
+            left.left, session.listener = True, None
+            if not task.done():  # cancelled while it waits here: that one is hard
+                await asyncio.gather(task, return_exceptions=True)
 
 
 def stream(session: Session, *, suspends: bool) -> Iterator[Event]:
@@ -61,38 +70,30 @@ def stream(session: Session, *, suspends: bool) -> Iterator[Event]:
 
 def _by_hand(session: Session) -> Iterator[Event]:
     waiting: list[Event] = []
-    left = _Left()
-    session.cancels.append(left)
-    session.listener = waiting.append
-    try:
-        while by_hand(advance(session)) is not None:
-            yield from waiting
-            waiting.clear()
-    except GeneratorExit:
-        left.left = True
-        session.listener = None
-        while by_hand(advance(session)) is not None:
-            pass
-        raise
-    finally:
-        session.listener = None
-        session.cancels.remove(left)
+    with _heard(session, waiting.append) as left:
+        try:
+            while by_hand(advance(session)) is not None:
+                yield from waiting
+                waiting.clear()
+        except GeneratorExit:
+            left.left, session.listener = True, None
+            by_hand(drive(session))
+            raise
 
 
 def _from_thread(session: Session) -> Iterator[Event]:
     events: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    left = _Left()
-    session.cancels.append(left)
-    session.listener = events.put
-    future = asyncio.run_coroutine_threadsafe(drive(session), loop_thread())
-    future.add_done_callback(lambda _: events.put(_END))
-    try:
-        while (event := events.get()) is not _END:
-            yield event
-        future.result()
-    finally:
-        left.left = True
-        session.listener = None
-        if not future.done():
-            future.exception()
-        session.cancels.remove(left)
+    with _heard(session, events.put) as left:
+        future = asyncio.run_coroutine_threadsafe(drive(session), loop_thread())
+        future.add_done_callback(lambda _: events.put(_END))
+        try:
+            while (event := events.get()) is not _END:
+                yield event
+            future.result()
+        finally:
+            left.left, session.listener = True, None
+            try:
+                wait_for([future])
+            except BaseException:  # Ctrl-C while it waits here: that one is hard
+                future.cancel()
+                raise

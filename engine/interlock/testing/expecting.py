@@ -33,6 +33,8 @@ from interlock.testing.scenario_file import Scenario
 
 _COMPARISON = re.compile(r"(?:>=|<=|==|!=|>|<|is (?:not )?None$|(?:not )?in \[)")
 """How a text begins that is a comparison and no value."""
+_OF_TEXT = re.compile(r"(?:==|!=|is (?:not )?None$|(?:not )?in \[)")
+"""The same for a fact that is a text: it may well begin with `<PLAN>`."""
 
 
 class Difference(NamedTuple):
@@ -147,7 +149,8 @@ def _fact(scenario: Scenario, spec: MachineSpec, name: str, value: Any) -> FactC
         fact = parse(name, bare.narrowed(NULLABLE))
         if value is None:
             return FactCheck(name, place, fact, parse(f"{name} is None", bare, want=BOOL))
-        if isinstance(value, str) and _COMPARISON.match(value):
+        form = _OF_TEXT if fact.type.kind in ("str", "any") else _COMPARISON
+        if isinstance(value, str) and form.match(value):
             scope = bare if value.startswith("is ") else bare.narrowed(NULLABLE)
             return FactCheck(name, place, fact, parse(f"{name} {value}", scope, want=BOOL))
     except ExpressionFault as fault:

@@ -1,7 +1,7 @@
 """Scenarios: whole runs of a machine, written down in YAML and played without Python.
 
     report = run_scenario("tests/adds.scenario.yaml")
-    assert report.passed, report
+    assert report.passed, str(report)
 
 A scenario names a machine, what its model and its tools answer, what comes from outside, and
 what the run must come to. The clock is simulated: waits and back-offs take no time. Replies and

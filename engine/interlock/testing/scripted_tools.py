@@ -16,7 +16,7 @@ from typing import Any, cast
 from interlock.core.errors import ScriptError
 from interlock.core.outcome import ToolResult
 from interlock.core.specs import ToolSpec
-from interlock.run.acting import AgentStop
+from interlock.run.failing import AgentStop
 
 
 class ScriptedTool:

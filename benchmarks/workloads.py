@@ -1,0 +1,261 @@
+"""What is measured of interlock. Each workload gives a mapping of figures.
+
+CPU times are of this process, in microseconds unless the name says otherwise; wall times say so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from machines import STEPS, TALK, machine, many_states
+
+from interlock.adapters.sqlite import SqliteJournal
+from interlock.api import Machine
+from interlock.core.outcome import Outcome, Reply, Spent
+from interlock.core.records import Input, Record
+from interlock.language.load import load as load_text
+from interlock.machine.build import Chart
+from interlock.run.journal import Event, MemoryJournal, RunRow, Snapshot, Update
+from interlock.run.loop import advance
+from interlock.run.ports import ModelReply
+from interlock.run.sync import by_hand
+
+Figures = dict[str, float]
+
+
+def cpu(work: Callable[[], Any], times: int = 1) -> float:
+    """CPU microseconds of one of `times` equal pieces of work."""
+    before = time.process_time()
+    work()
+    return (time.process_time() - before) / times * 1e6
+
+
+def step(count: int = 5_000) -> Figures:
+    """One step in memory with six rules; and how the last steps compare with the first."""
+    run = machine(STEPS).start("x", vars={"last": count + 1_000})
+    session = run.session
+
+    async def go(steps: int) -> None:
+        for _ in range(steps):
+            await advance(session)
+
+    by_hand(go(200))
+    parts = [cpu(lambda: by_hand(go(500)), 500) for _ in range(count // 500)]
+    return {
+        "step": statistics.median(parts),
+        "growth": statistics.median(parts[-3:]) / statistics.median(parts[:3]),
+    }
+
+
+def plausible(seq: int) -> Record:
+    """A record as a model call with 200 characters of text leaves it."""
+    text = "x" * 200
+    outcome = Outcome(
+        result={"text": text, "finish_reason": "stop", "model": "m", "tool_calls": []},
+        reply=Reply(text), messages=({"role": "assistant", "content": text},),
+        spent=Spent(1, 400, 50, 0.0012), context_tokens=450,
+    )  # fmt: skip
+    at = 1_700_000_000.25 + seq
+    given = Input("step", outcome=outcome, started=at - 1, at=at)
+    return Record(seq, "think", given, ("think.next.1",), next="think", status="running")
+
+
+def append(count: int = 2_000) -> Figures:
+    """One append to SQLite, as the loop does it, and what it takes on the disk."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "journal.db"
+        journal = SqliteJournal(path)
+        row = RunRow("r", "m", "h", created=1.0, updated=1.0)
+        records = [plausible(n) for n in range(count)]
+
+        async def write(run_id: str, durable: bool) -> None:
+            await journal.create(row._replace(run_id=run_id))
+            epoch = (await journal.acquire(run_id)).epoch
+            update = Update("running", "think", "", 1)
+            for n, record in enumerate(records):
+                event = Event(n, "record", record.input.at, record)
+                await journal.append(run_id, n, epoch, (event,), update=update, durable=durable)
+
+        normal = cpu(lambda: by_hand(write("normal", False)), count)
+        full = cpu(lambda: by_hand(write("full", True)), count)
+        by_hand(journal.close())
+        size = sum(p.stat().st_size for p in Path(folder).iterdir())
+    return {"append NORMAL": normal, "append FULL": full, "bytes per step": size / count / 2}
+
+
+class Slow:
+    """A model that takes 50 ms of somebody else's time."""
+
+    suspends = True
+
+    def prepare(self, settings: Any) -> None:
+        """Nothing is missing."""
+
+    def context_window(self, settings: Any) -> int | None:
+        """Not known."""
+        return None
+
+    async def complete(self, request: Any, on_text: Any = None) -> ModelReply:
+        """An answer of 200 characters."""
+        await asyncio.sleep(0.05)
+        return ModelReply("x" * 200, prompt_tokens=100, completion_tokens=50)
+
+
+def agents(count: int = 1_000, turns: int = 10, *, durable: bool) -> Figures:
+    """So many agents at once, each of so many turns of 50 ms. Wall seconds."""
+    made = machine(TALK)
+
+    async def all_of_them(journal: Any) -> None:
+        await asyncio.gather(
+            *(
+                made.arun("x", model=Slow(), journal=journal, vars={"turns": turns})
+                for _ in range(count)
+            )
+        )
+
+    with tempfile.TemporaryDirectory() as folder:
+        journal: Any = MemoryJournal()
+        if durable:
+            journal = SqliteJournal(Path(folder) / "journal.db")
+        before = time.perf_counter()
+        asyncio.run(all_of_them(journal))
+        wall = time.perf_counter() - before
+        by_hand(journal.close())
+    return {"durable" if durable else "memory": wall}
+
+
+def weight(count: int = 500) -> Figures:
+    """What a waiting agent holds in memory, in kB."""
+    made = machine(TALK)
+    model = Slow()
+
+    async def hold() -> float:
+        tracemalloc.start()
+        before = tracemalloc.get_traced_memory()[0]
+        runs = [made.start("x", model=model) for _ in range(count)]
+        for run in runs:
+            await run.astep()
+            await run.astep()
+        after = tracemalloc.get_traced_memory()[0]
+        tracemalloc.stop()
+        return (after - before) / count / 1000
+
+    return {"kB per agent": asyncio.run(hold())}
+
+
+def opening(count: int = 5_000) -> Figures:
+    """Opening a run of `count` steps, milliseconds of CPU."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "journal.db"
+        made, text = machine(TALK), "x" * 200
+        script = [{"text": text, "usage": {"prompt_tokens": 9, "completion_tokens": 9}}] * count
+        run = made.start("x", script=script, journal=SqliteJournal(path), vars={"turns": count}, run_id="long")
+        run.run()
+        by_hand(run.session.journal.close())
+
+        def open_it(snapshot: bool) -> None:
+            journal = SqliteJournal(path)
+            session = made.start("x", script=script, journal=journal, run_id="long").session
+            by_hand(session.open(snapshot=snapshot))
+            assert session.tally.records == count + 2
+            by_hand(journal.close())
+
+        without = statistics.median(cpu(lambda: open_it(False)) for _ in range(3)) / 1000
+        journal = SqliteJournal(path)
+        session = made.start("x", script=script, journal=journal, run_id="long").session
+        by_hand(session.open(snapshot=False))
+        by_hand(session.put_snapshot())
+        by_hand(journal.close())
+        with_one = statistics.median(cpu(lambda: open_it(True)) for _ in range(3)) / 1000
+    return {"open, ms": without, "open with snapshot, ms": with_one}
+
+
+def loading() -> Figures:
+    """A file of 45 states: loaded and built, and loaded with all checks. Milliseconds of CPU."""
+    from interlock.actions import builtin
+    from interlock.api import lifecycle
+
+    text = many_states()
+
+    def build() -> None:
+        loaded = load_text(text, "many.yaml", builtin())
+        assert loaded.spec is not None
+        Chart(loaded.spec, lifecycle())
+
+    build()
+    machine(text)
+    return {
+        "load and build, ms": statistics.median(cpu(build) for _ in range(9)) / 1000,
+        "with checks, ms": statistics.median(cpu(lambda: machine(text)) for _ in range(9)) / 1000,
+    }
+
+
+def starting() -> Figures:
+    """Whole processes: `import interlock` and `interlock --help`, over a bare one. Milliseconds."""
+
+    def wall(*args: str) -> float:
+        times: list[float] = []
+        for _ in range(7):
+            before = time.perf_counter()
+            subprocess.run([sys.executable, *args], check=True, capture_output=True)  # noqa: S603
+            times.append(time.perf_counter() - before)
+        return statistics.median(times) * 1000
+
+    bare = wall("-c", "pass")
+    return {
+        "import, ms": wall("-c", "import interlock") - bare,
+        "--help, ms": wall("-m", "interlock", "--help") - bare,
+    }
+
+
+def raw(count: int = 5_000) -> Figures:
+    """The same loop by hand: no rules that can be seen, nothing recorded. The floor."""
+
+    def loop() -> None:
+        facts = {"steps": 0, "tokens": 0, "errors": 0, "stalled": 0, "cost": 0.0}
+        started, state = time.time(), "think"
+        while True:
+            facts["steps"] += 1
+            state = "act" if state == "think" else "think"
+            if (
+                facts["steps"] >= count or facts["tokens"] >= 10**9 or facts["errors"] >= 3
+                or facts["stalled"] >= 10**7 or facts["cost"] >= 1000
+                or time.time() - started >= 10**8
+            ):  # fmt: skip
+                return
+
+    return {"step": cpu(loop, count)}
+
+
+WORKLOADS: dict[str, Callable[[], Figures]] = {
+    "raw": raw,
+    "step": step,
+    "append": append,
+    "agents in memory": lambda: agents(durable=False),
+    "agents durable": lambda: agents(durable=True),
+    "weight": weight,
+    "opening": opening,
+    "loading": loading,
+    "starting": starting,
+}
+
+
+def main() -> None:
+    """Run one workload in this process and print its figures."""
+    print(json.dumps(WORKLOADS[sys.argv[1]]()))
+
+
+if __name__ == "__main__":
+    main()
+
+__all__ = ["WORKLOADS", "Machine", "Snapshot"]

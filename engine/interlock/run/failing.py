@@ -1,0 +1,93 @@
+"""What an exception that comes out of an action or tool means.
+
+Most are failures of the action and go on the record. A few are not its own: those that blame
+the caller or the journal, a cancellation from outside, Ctrl-C.
+
+Imported by: run.acting, actions
+Source: 002 "AgentStopException"; 003 "Error Categories".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Mapping
+from typing import Any, cast
+
+from interlock.core.errors import Category, ModelError, RunError
+from interlock.core.outcome import Outcome
+from interlock.core.reasons import StopSignal
+from interlock.run.context import Context
+from interlock.run.sound import cut
+
+
+class AgentStop(Exception):
+    """Raised inside a tool or action: the run should stop. Not an error.
+
+    Source: 002 "AgentStopException" (signal, step, context, source).
+    """
+
+    def __init__(
+        self, message: str = "", *, reason: str = "stop_requested",
+        context: Mapping[str, Any] | None = None, source: str = "",
+    ) -> None:  # fmt: skip
+        self.message = message
+        self.reason = reason
+        self.context = dict(context or {})
+        self.source = source
+        super().__init__(message or reason)
+
+
+def stop_signal(context: Context, stop: AgentStop, source: str) -> StopSignal:
+    """The signal that an `AgentStop` asks for. Source: 002 `fromStopException()`."""
+    reason = context.machine.reason(stop.reason)
+    more = {"step": context.step, **stop.context}
+    return StopSignal(reason, cut(stop.message), more, stop.source or source)
+
+
+def failure_of(error: BaseException, context: Context) -> Outcome:
+    """The outcome of an action that raised. What is not the action's own is raised again."""
+    if (blaming := _blaming(error)) is not None:
+        raise blaming
+    if isinstance(error, AgentStop):
+        return Outcome(signals=(stop_signal(context, error, context.state.name),))
+    if isinstance(error, ModelError):
+        return Outcome.failed(error.category, cut(error.message), kind=error.kind, unanswered=1)
+    if isinstance(error, TimeoutError):
+        return Outcome.failed(Category.TRANSIENT, describe(error), kind="timeout")
+    return Outcome.failed(Category.CRITICAL, describe(error), kind="raised")
+
+
+def is_own(error: BaseException) -> bool:
+    """Whether an exception is the action's own failure."""
+    if isinstance(error, Exception):
+        return not isinstance(error, RunError)
+    if isinstance(error, (KeyboardInterrupt, SystemExit)):
+        # signals are handled in the main thread: elsewhere nobody but the action can raise these
+        return threading.current_thread() is not threading.main_thread()
+    return isinstance(error, asyncio.CancelledError) and not _is_cancelled()
+
+
+def describe(error: BaseException) -> str:
+    """An exception in one line: its class and text, also where its text cannot be had."""
+    try:
+        return cut(f"{type(error).__name__}: {error}")
+    except Exception:  # noqa: BLE001  `__str__` may raise anything
+        return type(error).__name__
+
+
+def _is_cancelled() -> bool:
+    """Whether somebody outside cancelled the task at hand."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # driven by hand: there is no task
+        return False
+    return task is not None and task.cancelling() > 0
+
+
+def _blaming(error: BaseException) -> BaseException | None:
+    """What is not the action's own: the exception itself, or the first such of a group."""
+    if not isinstance(error, BaseExceptionGroup):
+        return None if is_own(error) else error
+    parts = cast(BaseExceptionGroup[BaseException], error).exceptions
+    return next((found for part in parts if (found := _blaming(part)) is not None), None)

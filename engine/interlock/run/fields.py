@@ -1,0 +1,52 @@
+"""The fields of `with`, evaluated just before an action is called.
+
+Imported by: run.acting
+Source: design "language", section 8: text fields are templates, value fields are expressions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from interlock.language.spec import Given
+from interlock.language.template import Template
+from interlock.machine.saving import template_names
+from interlock.run.job import Job
+from interlock.run.session import Session
+
+
+def fields_of(session: Session, job: Job) -> dict[str, Any]:
+    """Every field of a state's `with`. Raises what its expressions and templates raise."""
+    fields = dict(job.constant)
+    for name, given in job.given.items():
+        fields[name] = _value(session, given)
+    return fields
+
+
+def _value(session: Session, given: Given) -> Any:
+    match given.kind:
+        case "constant" | "data":
+            return given.value
+        case "value":
+            return given.value.value(session.position.facts, session.ask)
+        case "values":
+            values = cast(Mapping[str, Given], given.value)
+            return {name: _value(session, part) for name, part in values.items()}
+        case _:
+            return _rendered(session, given.value)
+
+
+def _rendered(session: Session, value: Any) -> Any:
+    """A template's text, or data in which every template is its text."""
+    if isinstance(value, Template):
+        if value.constant:
+            return value.text
+        facts = session.position.facts
+        return value.render(template_names(session.chart.spec, facts, value.reads))
+    if isinstance(value, dict):
+        parts = cast(dict[str, Any], value)
+        return {name: _rendered(session, part) for name, part in parts.items()}
+    if isinstance(value, list):
+        return [_rendered(session, part) for part in cast(list[Any], value)]
+    return value

@@ -1,0 +1,47 @@
+"""What the action of a state needs, worked out once per run and state.
+
+The fields of `with` that never change, and whether the action may give the event loop away:
+asked before every step, so they are looked up and not found out again.
+
+Imported by: run.session, run.acting, api
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from interlock.core.specs import ActionSpec, Effect
+from interlock.language.spec import Given, StateSpec
+from interlock.run.context import Ports
+
+
+class Job(NamedTuple):
+    """A state's action, ready to be done."""
+
+    state: StateSpec
+    action: ActionSpec | None
+    constant: Mapping[str, Any]
+    """The fields of `with` that are the same every time."""
+    given: Mapping[str, Given]
+    """The others, to be evaluated before each call."""
+    paid: bool
+    cuttable: bool
+    """A deadline can end it: it waits somewhere, or time is simulated."""
+
+
+def job_of(state: StateSpec, ports: Ports) -> Job:
+    """The job of a state with the components that the run has."""
+    action = state.action
+    fixed = {n: g.value for n, g in state.args.items() if g.kind in ("constant", "data")}
+    return Job(
+        state, action, fixed, {n: g for n, g in state.args.items() if n not in fixed},
+        action is not None and action.effect is Effect.PAID,
+        action is not None and (may_suspend(action, ports) or not ports.clock.suspends),
+    )  # fmt: skip
+
+
+def may_suspend(action: ActionSpec, ports: Ports) -> bool:
+    """Whether an action, with these components, may give the event loop away."""
+    used = (getattr(ports, name) for name in action.uses if name in ("model", "sandbox"))
+    return action.suspends or any(port is not None and port.suspends for port in used)

@@ -1,0 +1,228 @@
+"""The program as a whole: help, errors, streams, completion."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.cli.app import COMMANDS, app
+from tests.cli.shell import ADD, PROGRAM, Shell, environment, program
+
+HEAVY = ["graphviz", "jinja2", "litellm", "networkx", "pydantic", "rich", "sqlite3", "transitions"]
+
+
+def test_help_imports_none_of_what_commands_need() -> None:
+    report = "atexit.register(lambda: print(json.dumps(sorted(sys.modules)), file=sys.stderr))"
+    code = f"import atexit, json, sys; {report}; from interlock.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "--help"],
+        capture_output=True, text=True, check=True, env=environment(),
+    )  # fmt: skip
+    loaded = set(json.loads(done.stderr.splitlines()[-1]))
+    assert "interlock.cli.app" in loaded
+    assert [name for name in HEAVY if name in loaded] == []
+    assert [n for n in loaded if n.startswith("interlock.cli.")] == [
+        n for n in loaded if n in ("interlock.cli.app", "interlock.cli.out", "interlock.cli.faults")
+    ]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_is_what_the_help_says_of_it(name: str) -> None:
+    entry = COMMANDS[name]
+    command = getattr(import_module(f"interlock.cli.{entry.where}"), name)
+    assert isinstance(command, click.Command)
+    assert command.name == name
+    assert (command.help or "").split("\n")[0] == entry.about
+    assert "Example" in (command.epilog or "")
+
+
+FOR_EYES = {"draw", "step"}
+"""A picture, and a prompt."""
+
+
+@pytest.mark.parametrize("name", [n for n in COMMANDS if n not in FOR_EYES])
+def test_every_command_speaks_json(name: str) -> None:
+    command = app.get_command(click.Context(app), name)
+    assert command is not None
+    formats = next(p for p in command.params if p.name == "format")
+    assert isinstance(formats.type, click.Choice)
+    assert "json" in formats.type.choices
+
+
+def test_help_and_version(sh: Shell) -> None:
+    done = sh("--help")
+    assert done.code == 0
+    assert all(f"\n  {name} " in done.out for name in COMMANDS)
+    assert "interlock 0." in sh("--version").out
+    assert sh("run", "-h").code == 0
+
+
+class Wrong(NamedTuple):
+    """A wrong command line, and what is said of it."""
+
+    id: str
+    args: tuple[str, ...]
+    says: str
+    code: int = 2
+
+
+WRONG = [
+    Wrong("command", ("rnu", "agent"), "there is no command `rnu`: did you mean `run`?"),
+    Wrong("no-command", (), "Usage:"),
+    Wrong("option", ("run", "adder.yaml", "--lmit", "steps=3"), "No such option"),
+    Wrong("format", ("runs", "--format", "xml"), "'xml' is not one of"),
+    Wrong("pair", ("run", "adder.yaml", "--limit", "steps"), "`steps` is not NAME=VALUE"),
+    Wrong("pair-without-name", ("run", "adder.yaml", "--var", "=3"), "is not NAME=VALUE"),
+    Wrong("machine", ("run", "addr", "x"), "error[IL607]: there is no machine file `addr`"),
+    Wrong("machine-nearest", ("draw", "agnet"), "= help: did you mean `agent`?"),
+    Wrong("machine-is-a-folder", ("check", "."), "`.` is a folder"),
+    Wrong("machine-of-nul", ("check", "a\0b"), "there is no machine file"),
+    Wrong("machine-of-text", ("check", "a\nb"), "named by its file"),
+    Wrong("limit", (*("run", *ADD), "--limit", "stps=3"), "error[IL603]: machine `adder` has no limit `stps`"),
+    Wrong("limit-nearest", (*("run", *ADD), "--limit", "stps=3"), "did you mean `steps`?"),
+    Wrong("limit-value", (*("run", *ADD), "--limit", "steps=many"), "limit `steps` is int: `many` is none"),
+    Wrong("limit-off", (*("run", *ADD), "--limit", "steps=off"), "cannot be switched off"),
+    Wrong("limit-negative", (*("run", *ADD), "--limit", "steps=-1"), "limit `steps` is int"),
+    Wrong("var", (*("run", *ADD), "--var", "aproach=x"), "did you mean `approach`?"),
+    Wrong("var-value", (*("run", *ADD), "--var", "tries=x"), "variable `tries` is int: `x` is none"),
+    Wrong("define", (*("run", *ADD), "--define", "lng=true"), "lng", code=1),
+    Wrong("tools", ("run", "adder.yaml", "--tools", "tolls.py"), "cannot import tools from `tolls.py`"),
+    Wrong("tools-module", ("run", "adder.yaml", "--tools", "no_such_module"), "no_such_module"),
+    Wrong("tools-name", ("run", "adder.yaml", "--tools", "tools.py:sub"), "`tools.py` has no `sub`"),
+    Wrong("tools-empty", ("check", "adder.yaml", "--tools", "colorsys"), "declares nothing", code=1),
+    Wrong("script", ("run", "adder.yaml", "--script", "none.yaml"), "does not exist"),
+    Wrong("script-and-model", (*("run", *ADD), "--model", "x/y"), "--script takes the place of a model"),
+    Wrong("no-model", ("run", "looper.yaml", "x"), "machine `looper` is scripted", code=1),
+    Wrong("no-journal", ("show", "last"), "error[IL604]: there is no journal at .interlock/journal.db"),
+    Wrong("total-without-inputs", (*("run", *ADD), "--total-limit", "steps=3"), "--total-limit goes with --inputs"),
+    Wrong("new-file-without-file", ("resume", "last", "--use-new-file"), "goes with --machine"),
+    Wrong("fact", ("facts", "zzz"), "no fact has `zzz` in it"),
+    Wrong("action", ("actions", "infr"), "did you mean `infer`?"),
+    Wrong("picture", ("draw", "agent", "-o", "a.jpg"), "does not say which format"),
+    Wrong("age", ("runs", "rm", "--older", "soon"), "`soon` is no duration"),
+    Wrong("remove-nothing", ("runs", "rm"), "name runs, or say how old"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG, ids=lambda case: case.id)
+def test_a_wrong_command_line(sh: Shell, case: Wrong) -> None:
+    done = sh(*case.args)
+    assert case.says in done.err
+    assert done.code == case.code
+    assert done.out == ""
+    assert "Traceback" not in done.err
+    assert not (sh.folder / ".interlock").exists()
+
+
+def test_tools_that_fail_name_their_line(sh: Shell) -> None:
+    sh.write("bad.py", "x = 1\ny = x / 0\n")
+    done = sh("check", "adder.yaml", "--tools", "bad.py")
+    assert "cannot import tools from `bad.py`: ZeroDivisionError" in done.err
+    assert "(line 2)" in done.err
+    assert done.code == 1
+
+
+def test_tools_find_their_neighbours(sh: Shell) -> None:
+    sh.write("helper_of_tools.py", "from interlock import tool\n")
+    sh.write("more.py", f"import helper_of_tools\n{(sh.folder / 'tools.py').read_text()}")
+    assert sh("check", "adder.yaml", "--tools", "more.py").code == 0
+
+
+def test_a_fault_of_our_own_is_said_without_a_traceback(sh: Shell) -> None:
+    sh.write("bad.py", "class A:\n def __getattr__(self, n): raise KeyError(n)\nx = A()\n")
+    done = sh("check", "adder.yaml", "--tools", "bad.py:x")
+    assert done.code == 1
+    assert "Traceback" not in done.err
+
+
+# streams ------------------------------------------------------------------------------------
+
+
+def test_a_reader_that_goes_is_no_error(folder: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [*PROGRAM, "schema"], cwd=folder, stdout=writer, stderr=subprocess.PIPE,
+        env=environment(), check=False, text=True,
+    )  # fmt: skip
+    os.close(writer)
+    assert done.returncode == 141
+    assert done.stderr == ""
+
+
+def test_signs_are_written_otherwise_where_there_is_only_ascii(folder: Path) -> None:
+    ascii_only = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    done = program("draw", "agent", cwd=folder, env=ascii_only)
+    assert done.code == 0
+    assert "-> llm_inference" in done.out
+    assert done.out.isascii()
+    data = program("facts", "--format", "json", cwd=folder, env=ascii_only)
+    assert data.out.isascii()
+    assert data.json == program("facts", "--format", "json", cwd=folder).json
+
+
+def test_text_that_no_encoding_holds_does_not_crash(sh: Shell) -> None:
+    sh.write("odd.yaml", 'replies: [{text: "\\ud800 \\u001b[31mred"}]\n')
+    done = program(
+        "run", "agent", "hm", "--script", "odd.yaml", "--in-memory", cwd=sh.folder
+    )
+    assert "Traceback" not in done.err
+    assert done.code in (0, 1)
+
+
+def test_colours_only_where_they_are_wanted(folder: Path) -> None:
+    assert "\x1b" not in program("check", "adder.yaml", cwd=folder).out
+
+
+# completion ---------------------------------------------------------------------------------
+
+
+def complete(folder: Path, *words: str) -> list[str]:
+    """What bash is offered for the last of these words."""
+    env = {
+        "_INTERLOCK_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(["interlock", *words]),
+        "COMP_CWORD": str(len(words)),
+    }  # fmt: skip
+    done = program(cwd=folder, env=env)
+    assert "Traceback" not in done.err
+    return [line.partition(",")[2] for line in done.out.splitlines()]
+
+
+def test_completion(folder: Path) -> None:
+    made = program("run", *ADD, "--run-id", "first", cwd=folder)
+    assert made.code == 0
+    waits = program(
+        "run", "asker.yaml", "x", "--script", "guesses.yaml", "--run-id", "second", cwd=folder
+    )
+    assert waits.code == 4
+    assert "resume" in complete(folder, "res")
+    assert complete(folder, "run", "ag")[0] == "agent"
+    assert set(complete(folder, "show", "")) == {"last", "first", "second"}
+    assert complete(folder, "show", "f") == ["first"]
+    assert set(complete(folder, "answer", "second", "")) == {"fix", "ok", "abort"}
+    assert complete(folder, "run", "asker.yaml", "x", "--limit", "an") == ["answer="]
+    assert complete(folder, "step", "asker.yaml", "x", "--to", "qu") == ["question"]
+    assert complete(folder, "actions", "inf") == ["infer"]
+
+
+def test_completion_makes_nothing(folder: Path) -> None:
+    assert complete(folder, "show", "") == ["last"]
+    assert complete(folder, "answer", "none", "") in ([], [""])
+    assert complete(folder, "run", "no.yaml", "x", "--limit", "") == []
+    assert not (folder / ".interlock").exists()
+
+
+@given(st.lists(st.text(max_size=12), min_size=1, max_size=4))
+def test_no_command_line_crashes(args: list[str]) -> None:
+    code = app.main(["check", *(a for a in args if a != "-")], standalone_mode=False)
+    assert code in (0, 1, 2)

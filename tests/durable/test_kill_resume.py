@@ -1,0 +1,95 @@
+"""`kill -9` at any moment, for real: processes over one SQLite file, killed until one ends.
+
+A process starts the run or goes on with it, whichever is due. What is paid is written into a
+ledger, a file that no crash takes back: it tells what really happened.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.adapters.sqlite import SqliteJournal
+from interlock.core.plain import plain
+from interlock.run.sync import by_hand
+from tests.durable.crashing import doubts
+
+ROOT = Path(__file__).parents[2]
+KILLS = 8
+
+PROCESS = """
+import json, os, sys, time
+from pathlib import Path
+from tests.durable.crashing import ERRANDS, Sqlite, World, story
+
+folder = Path(sys.argv[1])
+ledger = os.open(folder / "ledger", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+def pay(key):
+    time.sleep(0.004)
+    os.write(ledger, (key + "\\n").encode())
+    time.sleep(0.004)
+
+world = World(ERRANDS, Sqlite(folder), pay)
+journal = world.store.open()
+print("ready", flush=True)
+run = world.resume(journal)
+world.clock.set(max([world.clock.now(), *(r.input.at for r in run.records)]))
+world.drive(run)
+print(json.dumps(story(run)), flush=True)
+world.store.close()
+"""
+
+
+def process(folder: Path) -> subprocess.Popen[str]:
+    """A process that has its journal open and is about to drive the run."""
+    command = [sys.executable, "-c", PROCESS, str(folder)]
+    started = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert started.stdout is not None
+    assert started.stdout.readline() == "ready\n"
+    return started
+
+
+def finish(folder: Path) -> Any:
+    """The story that a process tells which is left in peace."""
+    last = process(folder)
+    told, _ = last.communicate(timeout=60)
+    assert last.returncode == 0
+    return json.loads(told)
+
+
+def kill(folder: Path, after: float) -> None:
+    """A process that is killed so many seconds after it began."""
+    victim = process(folder)
+    try:
+        victim.wait(timeout=after)
+    except subprocess.TimeoutExpired:
+        victim.kill()
+    victim.communicate(timeout=60)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_kill_at_any_moment_and_go_on(seed: int, tmp_path: Path) -> None:
+    chance = random.Random(seed)  # noqa: S311  moments, not secrets
+    calm, rough = tmp_path / "calm", tmp_path / "rough"
+    calm.mkdir()
+    rough.mkdir()
+    expected = finish(calm)
+    for _ in range(KILLS):
+        kill(rough, after=chance.uniform(0.0, 0.05))
+    assert finish(rough) == expected
+
+    journal = SqliteJournal(rough / "journal.db")
+    doubted = doubts(journal)
+    by_hand(journal.close())
+    paid = Counter((rough / "ledger").read_text().split())
+    assert set(paid) == set((calm / "ledger").read_text().split())
+    assert {key: count for key, count in paid.items() if count > 1 + doubted[key]} == {}
+    assert plain(expected)["reason"] == "completed"
