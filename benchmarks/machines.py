@@ -7,7 +7,8 @@ from typing import Any
 from interlock.api import Machine, load
 
 RULES = """\
-limits: {steps: 1_000_000, tokens: 1_000_000_000, time: 1000d, stalled: 10_000_000, errors: 3, cost: 1000.0}
+limits:
+  {steps: 1_000_000, tokens: 1_000_000_000, time: 1000d, stalled: 10_000_000, errors: 3, cost: 99.5}
 rules:
   - {when: run.steps >= limits.steps, stop: steps_limit}
   - {when: usage.total_tokens >= limits.tokens, stop: token_limit, warn_at: 80%}
@@ -32,7 +33,7 @@ states:
       - {{to: think}}
   done: {{stop: completed}}
 """
-"""A loop of two actions that do nothing, six rules, one guarded edge: what is left is the engine."""
+"""A loop of two actions that do nothing, six rules, one guarded edge: only the engine is left."""
 
 TALK = f"""\
 interlock: 1

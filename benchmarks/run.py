@@ -26,7 +26,7 @@ Figures = dict[str, float]
 
 def measure(python: str, script: str, workload: str) -> Figures:
     """One workload in one process."""
-    done = subprocess.run(  # noqa: S603  our own scripts
+    done = subprocess.run(
         [python, str(HERE / script), workload], check=True, capture_output=True, text=True
     )
     return json.loads(done.stdout)
@@ -37,7 +37,7 @@ def peers() -> str:
     python = PEERS / "bin" / "python"
     if not python.exists():
         venv.create(PEERS, with_pip=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", LANGGRAPH], check=True)  # noqa: S603
+        subprocess.run([python, "-m", "pip", "install", "-q", LANGGRAPH], check=True)
     return str(python)
 
 
@@ -59,7 +59,9 @@ SUBJECTS: list[tuple[str, str, str]] = [
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--peers", action="store_true", help="measure LangGraph too")
     options = parser.parse_args()

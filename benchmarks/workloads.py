@@ -17,18 +17,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from machines import STEPS, TALK, machine, many_states
-
+from interlock.actions import builtin
 from interlock.adapters.sqlite import SqliteJournal
-from interlock.api import Machine
+from interlock.api import lifecycle
 from interlock.core.outcome import Outcome, Reply, Spent
 from interlock.core.records import Input, Record
 from interlock.language.load import load as load_text
 from interlock.machine.build import Chart
-from interlock.run.journal import Event, MemoryJournal, RunRow, Snapshot, Update
+from interlock.run.journal import Event, MemoryJournal, RunRow, Update
 from interlock.run.loop import advance
 from interlock.run.ports import ModelReply
 from interlock.run.sync import by_hand
+from machines import STEPS, TALK, machine, many_states
 
 Figures = dict[str, float]
 
@@ -159,7 +159,9 @@ def opening(count: int = 5_000) -> Figures:
         path = Path(folder) / "journal.db"
         made, text = machine(TALK), "x" * 200
         script = [{"text": text, "usage": {"prompt_tokens": 9, "completion_tokens": 9}}] * count
-        run = made.start("x", script=script, journal=SqliteJournal(path), vars={"turns": count}, run_id="long")
+        run = made.start(
+            "x", script=script, journal=SqliteJournal(path), vars={"turns": count}, run_id="long"
+        )
         run.run()
         by_hand(run.session.journal.close())
 
@@ -182,9 +184,6 @@ def opening(count: int = 5_000) -> Figures:
 
 def loading() -> Figures:
     """A file of 45 states: loaded and built, and loaded with all checks. Milliseconds of CPU."""
-    from interlock.actions import builtin
-    from interlock.api import lifecycle
-
     text = many_states()
 
     def build() -> None:
@@ -207,7 +206,7 @@ def starting() -> Figures:
         times: list[float] = []
         for _ in range(7):
             before = time.perf_counter()
-            subprocess.run([sys.executable, *args], check=True, capture_output=True)  # noqa: S603
+            subprocess.run([sys.executable, *args], check=True, capture_output=True)
             times.append(time.perf_counter() - before)
         return statistics.median(times) * 1000
 
@@ -257,5 +256,3 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
-
-__all__ = ["WORKLOADS", "Machine", "Snapshot"]

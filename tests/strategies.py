@@ -66,6 +66,28 @@ def nexts(draw: st.DrawFn, targets: list[str], states: list[str]) -> Any:
 
 
 @st.composite
+def moving(draw: st.DrawFn, names: list[str], onward: list[str]) -> Data:
+    """The job of a state that passes, decides or waits."""
+    out: Data = {}
+    job = draw(st.sampled_from(["pass", "decide", "cases", "wait", "next"]))
+    if job == "pass":
+        out["next"] = draw(edges(onward, names, guarded=False))
+    elif job == "decide":
+        out |= {"ask": "Q?", "when": draw(guards(names))}
+        out |= {k: draw(edges(onward, names, guarded=False)) for k in ("then", "else")}
+    elif job == "cases":
+        out |= {"ask": "Which?", "of": '"a" if vars.flag else "b"'}
+        out["cases"] = {k: draw(edges(onward, names, guarded=False)) for k in ("a", "b")}
+    elif job == "wait":
+        out["on"] = {e: draw(edges(onward, names, guarded=False)) for e in ("yes", "no")}
+        if draw(st.booleans()):
+            out |= {"within": "30s", "expired": draw(st.sampled_from(onward))}
+    else:
+        out |= {"ask": "Next?", "next": draw(nexts(onward, names))}
+    return out
+
+
+@st.composite
 def states(draw: st.DrawFn, name: str, names: list[str], acting: list[str]) -> Data:
     """One state. Passing and deciding ones lead to acting states or ends only."""
     ends = ["done", "stopped"]
@@ -82,21 +104,7 @@ def states(draw: st.DrawFn, name: str, names: list[str], acting: list[str]) -> D
                 "base": draw(st.sampled_from(["0s", "2s"])),
             }
     else:
-        job = draw(st.sampled_from(["pass", "decide", "cases", "wait", "next"]))
-        if job == "pass":
-            out["next"] = draw(edges(onward, names, guarded=False))
-        elif job == "decide":
-            out |= {"ask": "Q?", "when": draw(guards(names))}
-            out |= {k: draw(edges(onward, names, guarded=False)) for k in ("then", "else")}
-        elif job == "cases":
-            out |= {"ask": "Which?", "of": '"a" if vars.flag else "b"'}
-            out["cases"] = {k: draw(edges(onward, names, guarded=False)) for k in ("a", "b")}
-        elif job == "wait":
-            out["on"] = {e: draw(edges(onward, names, guarded=False)) for e in ("yes", "no")}
-            if draw(st.booleans()):
-                out |= {"within": "30s", "expired": draw(st.sampled_from(onward))}
-        else:
-            out |= {"ask": "Next?", "next": draw(nexts(onward, names))}
+        out |= draw(moving(names, onward))
     if draw(st.integers(0, 3)) == 0:
         out["set"] = draw(st.sampled_from(_SETS))
     if draw(st.integers(0, 5)) == 0:

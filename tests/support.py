@@ -40,9 +40,10 @@ def actions(said: Said) -> tuple[ActionSpec, ...]:
             raise made
         return made
 
+    anything = frozenset({"vars.*", "memory.*", "queue.*", "progress.*"})
     return (
-        ActionSpec("act", act, work=True, effect=Effect.PURE, suspends=False),
-        ActionSpec("keep", act, work=False, effect=Effect.PURE, suspends=False),
+        ActionSpec("act", act, effect=Effect.PURE, suspends=False, changes=anything),
+        ActionSpec("keep", act, work=False, effect=Effect.PURE, suspends=False, changes=anything),
     )
 
 

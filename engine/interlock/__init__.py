@@ -11,6 +11,7 @@ that ``import interlock`` costs next to nothing.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -85,8 +86,6 @@ __version__ = "0.1.0"
 def __getattr__(name: str) -> Any:
     if name not in _WHERE:
         raise AttributeError(f"module `interlock` has no attribute `{name}`")
-    from importlib import import_module
-
     value = getattr(import_module(_WHERE[name]), name)
     globals()[name] = value
     return value

@@ -121,7 +121,7 @@ def slowly(delay: str, count: int = 60) -> str:
 
 FILES = {
     "adder.yaml": ADDER, "tools.py": TOOLS, "adds.yaml": ADDS, "asker.yaml": ASKER,
-    "guesses.yaml": GUESSES, "looper.yaml": LOOPER, "slow.yaml": slowly("2s"),
+    "guesses.yaml": GUESSES, "looper.yaml": LOOPER, "slow.yaml": slowly("500ms"),
 }  # fmt: skip
 ADD = ("adder.yaml", "What is 2 + 3?", "--tools", "tools.py", "--script", "adds.yaml")
 """Arguments of a run that ends by itself."""

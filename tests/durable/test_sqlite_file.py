@@ -22,12 +22,11 @@ from interlock.core.errors import (
     JournalCorrupt,
     JournalError,
     JournalLocked,
-    JournalTooNew,
     RunError,
 )
 from interlock.core.outcome import Outcome
 from interlock.core.records import Input, Record
-from interlock.run.journal import Event, Letter, RunRow, Snapshot
+from interlock.run.journal import Event, RunRow
 from interlock.run.sync import by_hand
 
 
@@ -378,6 +377,19 @@ def test_what_is_no_json_is_refused(tmp_path: Path, value: Any) -> None:
     by_hand(journal.close())
 
 
+@pytest.mark.parametrize(
+    "value", [nested(300), nested(5000), in_a_circle()], ids=["deep", "deeper", "circle"]
+)
+def test_a_record_that_could_not_be_read_back_is_refused(tmp_path: Path, value: Any) -> None:
+    journal = SqliteJournal(tmp_path / "journal.db")
+    by_hand(journal.create(RunRow("r")))
+    record = Record(0, "s", Input("step", outcome=Outcome(result=value)))
+    with pytest.raises(RunError, match="cannot be kept"):
+        by_hand(journal.append("r", 0, 0, [Event(0, "record", 1.0, record)]))
+    assert by_hand(journal.events("r")) == []
+    by_hand(journal.close())
+
+
 def test_what_is_nested_200_levels_deep_is_read_back(tmp_path: Path) -> None:
     journal = SqliteJournal(tmp_path / "journal.db")
     by_hand(journal.create(RunRow("r")))
@@ -401,146 +413,6 @@ def test_a_row_that_no_column_holds_is_refused(tmp_path: Path, row: RunRow) -> N
         by_hand(journal.create(row))
     assert by_hand(journal.rows()) == []
     by_hand(journal.close())
-
-
-# -- older and newer files -----------------------------------------------------------------------
-
-VERSION_1 = """
-CREATE TABLE schema_version (number INTEGER PRIMARY KEY, title TEXT NOT NULL);
-INSERT INTO schema_version VALUES(1,'the first tables');
-CREATE TABLE run (
-    run_id TEXT PRIMARY KEY, machine TEXT NOT NULL, machine_hash TEXT NOT NULL,
-    epoch INTEGER NOT NULL, head INTEGER NOT NULL, status TEXT NOT NULL,
-    state TEXT NOT NULL, reason TEXT NOT NULL, steps INTEGER NOT NULL, wake_at REAL,
-    agent TEXT NOT NULL, session TEXT NOT NULL, parent TEXT NOT NULL,
-    fork_seq INTEGER, created REAL NOT NULL, updated REAL NOT NULL
-);
-INSERT INTO run VALUES('old','agent','abc',2,3,'paused','ask','',1,99.5,'me','','',NULL,1.0,3.0);
-CREATE TABLE event (
-    run_id TEXT NOT NULL, seq INTEGER NOT NULL, epoch INTEGER NOT NULL,
-    type TEXT NOT NULL, record INTEGER, at REAL NOT NULL, data NOT NULL,
-    PRIMARY KEY (run_id, seq)
-);
-INSERT INTO event VALUES('old',0,1,'record',0,1.0,'{"kind":"start","state":"","at":1.0,"data":{"task":"x"},"next":"think","status":"running"}');
-INSERT INTO event VALUES('old',1,2,'intent',NULL,2.0,'{"key":"old/1","state":"think"}');
-INSERT INTO event VALUES('old',2,2,'record',1,3.0,'{"kind":"step","state":"think","at":3.0,"started":2.0,"outcome":{"result":{"$blob":"b1"}},"next":"ask","status":"paused","wake_at":99.5}');
-CREATE TABLE inbox (
-    number INTEGER PRIMARY KEY, run_id TEXT NOT NULL, msg_id TEXT NOT NULL,
-    at REAL NOT NULL, data NOT NULL, seq INTEGER, UNIQUE (run_id, msg_id)
-);
-INSERT INTO inbox VALUES(1,'old','m1',2.5,'{"kind":"pause"}',2);
-INSERT INTO inbox VALUES(2,'old','m2',3.5,'{"kind":"answer"}',NULL);
-CREATE TABLE blob (hash TEXT PRIMARY KEY, data NOT NULL, kept INTEGER NOT NULL);
-INSERT INTO blob VALUES('b1','a large text',0);
-INSERT INTO blob VALUES('abc','the machine',1);
-CREATE TABLE event_blob (
-    run_id TEXT NOT NULL, seq INTEGER NOT NULL, hash TEXT NOT NULL,
-    PRIMARY KEY (run_id, seq, hash)
-) WITHOUT ROWID;
-INSERT INTO event_blob VALUES('old',2,'b1');
-CREATE TABLE snapshot (
-    run_id TEXT PRIMARY KEY, seq INTEGER NOT NULL, record_seq INTEGER NOT NULL,
-    data NOT NULL
-);
-INSERT INTO snapshot VALUES('old',3,2,'{"position":{}}');
-CREATE INDEX run_created ON run (created);
-CREATE INDEX run_agent ON run (agent, created);
-CREATE INDEX run_session ON run (session, created);
-CREATE INDEX inbox_open ON inbox (run_id) WHERE seq IS NULL;
-CREATE INDEX event_blob_hash ON event_blob (hash);
-PRAGMA journal_mode = WAL;
-"""
-"""A file as version 1 left it. Later versions must read it; it is never edited."""
-
-
-def rename_agents(database: Connection) -> None:
-    database.execute("UPDATE run SET agent = 'agent ' || agent")
-
-
-def fail(database: Connection) -> None:
-    database.execute("CREATE TABLE half_done (x)")
-    database.execute("this is no SQL")
-
-
-NEXT = (
-    *MIGRATIONS,
-    Migration(len(MIGRATIONS) + 1, "statements", ["ALTER TABLE run ADD COLUMN note TEXT", "CREATE TABLE more (x)"]),
-    Migration(len(MIGRATIONS) + 2, "a function", rename_agents),
-)  # fmt: skip
-
-
-@pytest.fixture
-def old(tmp_path: Path) -> Path:
-    path = tmp_path / "journal.db"
-    database = sqlite3.connect(path)
-    database.executescript(VERSION_1)
-    database.close()
-    return path
-
-
-def schema(path: Path) -> dict[str, str]:
-    database = sqlite3.connect(path)
-    found = database.execute("SELECT name, sql FROM sqlite_master WHERE sql NOT NULL").fetchall()
-    database.close()
-    return {name: " ".join(sql.split()) for name, sql in found}
-
-
-def test_migrations_are_numbered_without_a_gap() -> None:
-    assert [migration.number for migration in MIGRATIONS] == list(range(1, len(MIGRATIONS) + 1))
-
-
-def test_the_first_migration_still_makes_the_tables_that_it_made(old: Path) -> None:
-    new = old.with_name("new.db")
-    by_hand(SqliteJournal(new, migrations=MIGRATIONS[:1]).close())
-    assert schema(new) == schema(old)
-
-
-@pytest.mark.parametrize("migrations", [MIGRATIONS, NEXT], ids=["today", "later"])
-def test_a_file_of_version_1_is_read(old: Path, migrations: tuple[Migration, ...]) -> None:
-    journal = SqliteJournal(old, migrations=migrations)
-    row = by_hand(journal.row("old"))
-    assert row is not None
-    assert row[:12] == (
-        "old", "agent", "abc", 2, 3, "paused", "ask", "", 1, 99.5,
-        "me" if migrations is MIGRATIONS else "agent me", "",
-    )  # fmt: skip
-    assert by_hand(journal.events("old")) == [
-        Event(0, "record", 1.0, Record(0, "", Input("start", at=1.0, started=1.0, data={"task": "x"}), next="think", status="running"), {}, 1),
-        Event(1, "intent", 2.0, None, {"key": "old/1", "state": "think"}, 2),
-        Event(2, "record", 3.0, Record(1, "think", Input("step", "", Outcome(result="a large text"), 2.0, 3.0), next="ask", status="paused", wake_at=99.5), {}, 2),
-    ]  # fmt: skip
-    assert by_hand(journal.letters("old")) == [Letter("m2", 3.5, {"kind": "answer"})]
-    assert by_hand(journal.snapshot("old")) == Snapshot(3, 2, {"position": {}})
-    assert by_hand(journal.blob("abc")) == "the machine"
-    assert by_hand(journal.append("old", 3, 2, [step(3)])) == 4
-    by_hand(journal.close())
-
-
-def test_migrations_run_once(old: Path) -> None:
-    for _ in range(2):
-        by_hand(SqliteJournal(old, migrations=NEXT).close())
-    database = sqlite3.connect(old)
-    titles = [title for (title,) in database.execute("SELECT title FROM schema_version")]
-    assert titles == [migration.title for migration in NEXT]
-    assert database.execute("SELECT agent, note FROM run").fetchall() == [("agent me", None)]
-    database.close()
-
-
-def test_a_migration_that_fails_leaves_the_file_as_it_was(old: Path) -> None:
-    before = schema(old), old.read_bytes()
-    failing = (*NEXT, Migration(len(NEXT) + 1, "fails", fail))
-    with pytest.raises(JournalError, match="syntax error"):
-        SqliteJournal(old, migrations=failing)
-    assert (schema(old), old.read_bytes()) == before
-
-
-def test_a_newer_file_is_refused_and_stays_as_it_is(old: Path) -> None:
-    by_hand(SqliteJournal(old, migrations=NEXT).close())
-    before = files(old.parent)
-    with pytest.raises(JournalTooNew, match="newer version of interlock") as refused:
-        SqliteJournal(old)
-    assert "update interlock" in refused.value.hint
-    assert files(old.parent) == before
 
 
 def test_importing_the_library_does_not_open_sqlite() -> None:

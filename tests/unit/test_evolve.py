@@ -8,7 +8,7 @@ import pytest
 
 from interlock.core.errors import StatusError
 from interlock.core.outcome import Blocked, Outcome
-from interlock.core.reasons import REASONS, StopSignal
+from interlock.core.reasons import REASONS, StopReason, StopSignal
 from interlock.testing.clock import ManualClock
 from tests.support import OK, Said, failure, path, start
 
@@ -88,7 +88,10 @@ def test_where_a_run_goes(case: Case) -> None:
     assert run.replay().same
 
 
-WAIT = "states:\n  w:\n    on: {yes: z, no: {to: n, data: {why: str}}}\n    within: 5m\n    expired: x\n  n: {do: keep, next: z}\n  x: {stop: user_unresponsive}\n" + END
+WAIT = (
+    "states:\n  w:\n    on: {yes: z, no: {to: n, data: {why: str}}}\n    within: 5m\n    expired: x\n  n: {do: keep, next: z}\n  x: {stop: user_unresponsive}\n"
+    + END
+)
 
 
 class TestWaits:
@@ -97,7 +100,11 @@ class TestWaits:
     def test_entering_a_wait_pauses(self) -> None:
         run = start(WAIT)
         run.step()
-        assert (run.state, run.status, run.session.position.paused_from) == ("w", "paused", "running")
+        assert (run.state, run.status, run.session.position.paused_from) == (
+            "w",
+            "paused",
+            "running",
+        )
 
     def test_an_answer_resumes_and_leads_on(self) -> None:
         run = start(WAIT)
@@ -153,7 +160,10 @@ class TestWaits:
 class TestStatus:
     """The status region."""
 
-    BODY = "states:\n  a: {do: act, status: debugging, next: b}\n  b: {do: act, next: c}\n  c: {do: act, status: running, next: z}\n" + END
+    BODY = (
+        "states:\n  a: {do: act, status: debugging, next: b}\n  b: {do: act, next: c}\n  c: {do: act, status: running, next: z}\n"
+        + END
+    )
 
     def test_status_sticks_until_another_is_wanted(self) -> None:
         run = start(self.BODY)
@@ -187,7 +197,11 @@ class TestTime:
     def test_blocked_waits_and_calls_again(self) -> None:
         clock = ManualClock()
         due = clock.now() + 60
-        run = start("states:\n  a: {do: act, next: z}\n" + END, {"a": [Blocked(due, "child"), OK]}, clock=clock)
+        run = start(
+            "states:\n  a: {do: act, next: z}\n" + END,
+            {"a": [Blocked(due, "child"), OK]},
+            clock=clock,
+        )
         assert run.run().reason == "completed"
         assert run.facts.run.idle == 60
         assert [r.kind for r in run.records] == ["start", "blocked", "resume", "step"]
@@ -202,7 +216,11 @@ class TestTime:
 
     def test_a_clock_that_jumps_back_shrinks_nothing(self) -> None:
         clock = ManualClock(1000)
-        run = start("states:\n  a: {do: act, next: b}\n  b: {do: act, next: c}\n  c: {do: act, next: z}\n" + END, clock=clock)
+        run = start(
+            "states:\n  a: {do: act, next: b}\n  b: {do: act, next: c}\n  c: {do: act, next: z}\n"
+            + END,
+            clock=clock,
+        )
         run.step()
         clock.set(1010)
         run.step()
@@ -212,3 +230,15 @@ class TestTime:
         clock.set(1020)
         run.step()
         assert run.facts.run.elapsed == 20
+
+
+def test_a_signal_from_a_journal_has_the_priority_that_the_file_gives_it() -> None:
+    body = (
+        "reasons: {odd: {priority: 0, status: error}}\n"
+        "rules:\n  - {when: run.steps >= 1, stop: steps_limit}\n"
+        "states:\n  a: {do: act, next: z}\n" + END
+    )
+    read_back = StopSignal(StopReason("odd"), "said so")
+    run = start(body, {"a": [Outcome(signals=(read_back,))]})
+    result = run.run()
+    assert (result.reason, result.status) == ("odd", "error")

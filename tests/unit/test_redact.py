@@ -150,6 +150,15 @@ def test_the_value_of_a_secret_variable_is_hidden_wherever_it_stands(value: str)
         assert json.loads(cleaned["reply"]["text"]) == {"p": [mark]}
 
 
+def test_what_is_hidden_keeps_its_first_name() -> None:
+    redactor = Redactor(["redacted"], environ={})
+    once = redactor.json(to_json({"data": {"api_key": f"sk-{ALNUM}", "x": "a redacted one"}}))
+    assert json.loads(once) == {
+        "data": {"api_key": "«redacted:openai-key»", "x": "a «redacted:value» one"}
+    }
+    assert redactor.json(once) == once
+
+
 def test_values_can_be_given_with_and_without_names() -> None:
     assert Redactor(["correct-horse"], environ={}).text("a correct-horse") == "a «redacted:value»"
     named = Redactor({"SEARCH": "correct-horse"}, environ={})

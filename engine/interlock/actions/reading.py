@@ -5,9 +5,8 @@ Source: 001 "Parse Response", "The Updates Mechanism"; 000 (JSON replies).
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from interlock.core.errors import Category, nearest
@@ -15,6 +14,7 @@ from interlock.core.outcome import Outcome
 from interlock.core.specs import ActionSpec, ArgSpec, Effect
 from interlock.core.types import STR, Type, accepts, map_of
 from interlock.run.context import Context
+from interlock.run.sound import DECODER, read_json
 
 _KEYS = frozenset({"tag", "fence", "json", "as", "required"})
 _FORMS = ("text", "pairs", "json", "list")
@@ -95,9 +95,7 @@ def _tag(text: str, name: str) -> str | None:
     return None if start < 0 or end < 0 else text[start + len(name) + 2 : end].strip()
 
 
-_FENCE = re.compile(
-    r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+-]*)[^\n]*\n(.*?)^[ \t]*\1[ \t]*$", re.MULTILINE | re.DOTALL
-)
+_OPENING = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([\w+-]*)")
 _ALIASES = {
     "python": {"python", "py", "python3"},
     "javascript": {"javascript", "js"},
@@ -108,12 +106,25 @@ _ALIASES = {
 def _fence(text: str, language: str) -> str | None:
     """The first fenced block of a language; of any when none is named."""
     wanted = _ALIASES.get(language, {language})
-    if not text.endswith("\n"):
-        text += "\n"
-    for match in _FENCE.finditer(text):
-        if not language or match[2].lower() in wanted:
-            return match[3].rstrip("\n")
+    for name, block in _blocks(text):
+        if not language or name.lower() in wanted:
+            return block
     return None
+
+
+def _blocks(text: str) -> Iterator[tuple[str, str]]:
+    """Every fenced block with the word behind its fence. One that is never closed is none."""
+    fence = name = ""
+    inside: list[str] = []
+    for line in text.split("\n"):
+        if fence:
+            if line.strip(" \t\r") == fence:
+                yield name, "\n".join(inside)
+                fence = ""
+            else:
+                inside.append(line)
+        elif match := _OPENING.match(line):
+            fence, name, inside = match[1], match[2], []
 
 
 def _json_part(text: str, path: str) -> Any:
@@ -122,13 +133,12 @@ def _json_part(text: str, path: str) -> Any:
         if candidate is None:
             continue
         try:
-            return _at(json.loads(candidate), path)
-        except (ValueError, RecursionError):
+            return _at(read_json(candidate), path)
+        except ValueError:
             continue
-    decoder = json.JSONDecoder()
     for match in list(re.finditer(r"[{\[]", text))[:20]:
         try:
-            return _at(decoder.raw_decode(text, match.start())[0], path)
+            return _at(DECODER.raw_decode(text, match.start())[0], path)
         except (ValueError, RecursionError):
             continue
     return _MISSING
@@ -149,18 +159,20 @@ def _tuples(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
 
 
+_PAIR = re.compile(r"[-*]?\s*\**([A-Za-z][\w ()/-]{0,60}?)\**\s*:\s*\**\s*(.*)")
+
+
 def pairs(text: str) -> dict[str, str]:
     """``Key: value`` lines; a line without a key goes on with the value before it."""
-    out: dict[str, str] = {}
+    out: dict[str, list[str]] = {}
     key = ""
-    for line in text.splitlines():
-        match = re.match(r"\s*[-*]?\s*\**([A-Za-z][\w ()/-]{0,60}?)\**\s*:\s*\**\s*(.*)$", line)
-        if match:
+    for line in (line.strip() for line in text.splitlines()):
+        if match := _PAIR.match(line):
             key = match[1].strip()
-            out[key] = match[2].strip()
-        elif key and line.strip():
-            out[key] = f"{out[key]}\n{line.strip()}".strip()
-    return out
+            out[key] = [match[2].strip()]
+        elif key and line:
+            out[key].append(line)
+    return {key: "\n".join(lines).strip() for key, lines in out.items()}
 
 
 def adopt_proposal(ctx: Context, proposal: Mapping[str, str], map: Mapping[str, str]) -> Outcome:

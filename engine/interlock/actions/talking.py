@@ -6,7 +6,6 @@ Source: 004 "User Message Step", "LLM Inference Step", `build-llm-messages`,
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -29,7 +28,7 @@ from interlock.core.types import BOOL, FLOAT, STR, Type, list_of, map_of, struct
 from interlock.machine.saving import template_names
 from interlock.run.context import Context
 from interlock.run.ports import ModelReply, ModelRequest
-from interlock.run.sound import cut, sound_text
+from interlock.run.sound import cut, read_json, sound_text
 
 KEEP = "prompt"
 """Under this name `prompt` leaves a note for the `infer` that follows."""
@@ -223,7 +222,7 @@ def _added(
 def _structured(outcome: Outcome, text: str, schema: Mapping[str, Any]) -> Outcome:
     """A reply that must be JSON of a schema: its data becomes the result."""
     try:
-        data = json.loads(text)
+        data = read_json(text)
     except ValueError as error:
         problem = f"the reply is no JSON: {error}"
     else:

@@ -70,7 +70,11 @@ class Writer:
 
     def _line(self, event: Event) -> Line:
         record = event.record
-        packed = pack(self.document(event.data if record is None else record.to_dict()))
+        try:
+            data = event.data if record is None else record.to_dict()
+        except RecursionError as error:
+            raise _unfit(str(error)) from error
+        packed = pack(self.document(data))
         number = None if record is None else record.seq
         return Line(event.type, number, event.at, _stored(packed.text), packed.blobs)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from interlock.api.values import check_answer, limit_value, var_value
 from interlock.api.wiring import suspends
@@ -12,6 +12,8 @@ from interlock.core.errors import LimitError, RunError, StatusError
 from interlock.core.facts import Facts
 from interlock.core.outcome import Message
 from interlock.core.records import Input, Record
+from interlock.language.spec import MachineSpec
+from interlock.machine.build import Chart
 from interlock.machine.explain import Explanation
 from interlock.run.events import Event as StreamEvent
 from interlock.run.journal import Letter
@@ -21,12 +23,33 @@ from interlock.run.result import Result, result_of
 from interlock.run.session import Session
 from interlock.run.stream import astream, stream
 from interlock.run.sync import wait
+from interlock.view.flowchart import RuleDrawing
 from interlock.view.picture import Picture
 
-if TYPE_CHECKING:
-    from interlock.api.machine import Machine
-
 T = TypeVar("T")
+
+
+class OfMachine(Protocol):
+    """What a run uses of its machine. `Machine` is one."""
+
+    chart: Chart
+
+    @property
+    def name(self) -> str:
+        """The machine's name."""
+        ...
+
+    @property
+    def spec(self) -> MachineSpec:
+        """What its file says."""
+        ...
+
+    def draw(
+        self, *, rules: RuleDrawing = "box", all: bool = False, region: str = "state",
+        facts: Facts | None = None,
+    ) -> Picture:  # fmt: skip
+        """Its picture, with the limits of the facts."""
+        ...
 
 
 class Run:
@@ -37,7 +60,7 @@ class Run:
     """
 
     def __init__(
-        self, machine: Machine, session: Session, prepare: Callable[[], None] | None = None
+        self, machine: OfMachine, session: Session, prepare: Callable[[], None] | None = None
     ) -> None:
         self.machine = machine
         self.session = session
@@ -252,9 +275,9 @@ class Run:
         self.session = forked.session
         return self
 
-    def draw(self, **options: Any) -> Picture:
-        """The machine's picture with this run's limits."""
-        return self.machine.draw(facts=self.facts, **options)
+    def draw(self, *, rules: RuleDrawing = "box", all: bool = False) -> Picture:
+        """The machine's picture with this run's limits; see `Machine.draw`."""
+        return self.machine.draw(rules=rules, all=all, facts=self.facts)
 
     # faces ----------------------------------------------------------------------------------
 

@@ -8,27 +8,45 @@ Source: design "language", sections 2, 4, 9; the classic mistakes of section 9 a
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
+from interlock.checker.forks import check_forks
 from interlock.checker.guards import check_guards
+from interlock.checker.labels import check_labels
+from interlock.checker.limits import check_limits
 from interlock.checker.loops import check_loops
 from interlock.checker.structure import check_structure
 from interlock.checker.subject import Subject
-from interlock.checker.trust import reaches_out
+from interlock.checker.trust import check_trust
 from interlock.core.errors import Finding
+from interlock.language.spec import MachineSpec
+from interlock.language.unread import Unread
+from interlock.language.yaml_document import dotted
 from interlock.machine.build import Chart
 
 
-def check(chart: Chart, tainted: Collection[str] = ()) -> tuple[Finding, ...]:
-    """Everything that is wrong with the structure of a machine.
+def check(chart: Chart, tainted: Unread | None = None) -> tuple[Finding, ...]:
+    """Everything that is wrong with the structure of a machine and of its inline children.
 
-    `tainted` are states that could not be read whole: nothing more is said about them, and with
-    `*` among them nothing is said about what can be reached.
+    `tainted` is what could not be read, `Loaded.tainted`: nothing more is said about it.
     """
-    subject = Subject(chart, frozenset(tainted))
+    unread = tainted or Unread()
+    subject = Subject(chart, unread.outside())
     check_structure(subject)
+    check_forks(subject)
     check_loops(subject)
     check_guards(subject)
-    for at, what in reaches_out(chart.spec):
-        subject.say("IL324", at, f"the file {what}", hint="run it with `--trust` when it is yours")
-    return tuple(subject.findings)
+    check_labels(subject)
+    check_limits(subject)
+    check_trust(subject)
+    found = [f for f in subject.findings if not _accepted(chart.spec, f)]
+    for name, child in chart.spec.machines.items():
+        found += check(Chart(child), unread.inside(f"machines.{name}"))
+    return tuple(found)
+
+
+def _accepted(spec: MachineSpec, found: Finding) -> bool:
+    """Whether the machine's own `ignore` names the finding, in the machine's own words."""
+    base = dotted(spec.base)
+    at = found.at.removeprefix(base + ".") if base else found.at
+    return any(
+        i.code == found.code and (not i.at or f"{at}.".startswith(f"{i.at}.")) for i in spec.ignore
+    )

@@ -1,178 +1,154 @@
-"""What can be reached, what ends, and what forks and epilogues may hold."""
+"""What can be reached, what ends, and how a run comes to its end.
+
+Source: design "language", sections 2 (the epilogue, `next: return`) and 9.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-import networkx as nx
-
-from interlock.checker.subject import Subject, branch_states
-from interlock.language.spec import RETURN, StateSpec
+from interlock.checker.subject import Subject, leading_to, loops, onward, parts_of
+from interlock.language.spec import HIGHEST, RETURN
 
 
 def check_structure(subject: Subject) -> None:
-    """Reachability, dead ends, forks, epilogues, returns, ends by reason."""
-    if subject.whole:
-        _unreachable(subject)
-        _no_end(subject)
-    _dead_ends(subject)
-    for state in subject.spec.states.values():
-        if state.all:
-            _fork(subject, state)
+    """Reachability, dead ends, ways to an end, epilogues, returns, ends by reason."""
+    _reachability(subject)
+    _no_end(subject)
     _epilogues(subject)
     _returns(subject)
     _by_reason(subject)
 
 
-def _unreachable(subject: Subject) -> None:
-    reached = subject.reachable(subject.entries())
-    for name, state in subject.spec.states.items():
-        if name not in reached:
-            subject.say_of(
-                "IL304",
-                state,
-                f"state `{name}` is never reached",
-                hint="lead an edge to it, or remove it",
-            )
+# reachability -------------------------------------------------------------------------------
 
 
-def _dead_ends(subject: Subject) -> None:
-    for name, state in subject.spec.states.items():
-        if state.job != "end" and not any(t.source == name for t in subject.moves):
-            subject.say_of(
-                "IL305",
-                state,
-                f"state `{name}` has no way on",
-                hint="add `next`, or make it an end with `end: completed`",
-            )
+def passing_loops(subject: Subject) -> list[list[str]]:
+    """Loops of states that only pass or decide; behind a stop they are the epilogue's."""
+    states = subject.spec.states
+    moving = [n for n, s in states.items() if not s.rests and not s.stop]
+    return loops(subject.own.subgraph(moving))
+
+
+def _dead_ends(subject: Subject) -> list[str]:
+    """States where a run would be stuck."""
+    states = subject.spec.states.items()
+    return [n for n, s in states if s.job != "end" and not s.edges and subject.whole([n])]
+
+
+def _islands(subject: Subject) -> list[list[str]]:
+    """What is never reached, in parts; each part begins with a state that would open it."""
+    missed = [n for n in subject.spec.states if n not in subject.reached]
+    graph: Any = subject.ways.subgraph(missed)
+    parts = parts_of(graph)
+    out: list[list[str]] = []
+    for part in parts:
+        if parts.in_degree(part) == 0:
+            behind = onward(parts, part)
+            first = subject.in_order(parts.nodes[part]["members"])[0]
+            rest = {n for p in behind for n in parts.nodes[p]["members"]} - {first}
+            out.append([first, *subject.in_order(rest)])
+    return sorted(out, key=lambda names: missed.index(names[0]))
+
+
+def _reachability(subject: Subject) -> None:
+    """Dead ends and unreachable states.
+
+    A single way that is missing and a single part that is cut off are one mistake.
+    """
+    dead, islands = _dead_ends(subject), _islands(subject)
+    stuck = [n for n in dead if n in subject.reached]
+    circling = [c for c in passing_loops(subject) if set(c) & subject.reached]
+    one = len(subject.unread.ways) + len(stuck) + len(circling) == 1 and len(islands) == 1
+    for name in dead:
+        hint = "add `next`, or make it an end with `end: completed`"
+        if one and stuck == [name]:
+            hint = f"add `next: {islands[0][0]}`, which nothing reaches, or make it an end"
+        subject.say_of(
+            "IL305", subject.spec.states[name], f"state `{name}` has no way on", hint=hint
+        )
+    for first, *behind in [] if one else islands:
+        said = f"state `{first}` is never reached"
+        if behind:
+            more = f" and {len(behind) - 3} more" if len(behind) > 3 else ""
+            said += f", nor {', '.join(f'`{n}`' for n in behind[:3])}{more} behind it"
+        hint = "lead an edge to it, or remove it"
+        subject.say_of("IL304", subject.spec.states[first], said, hint=hint)
 
 
 def _no_end(subject: Subject) -> None:
-    ends = {n for n, s in subject.spec.states.items() if s.job == "end"}
-    leading: set[str] = set(ends)
-    for end in ends:
-        leading |= nx.ancestors(subject.ways, end)
-    leading |= {
-        t.source for t in subject.rules
-    }  # a rule without a target ends at the engine's own end
-    out_by_rule = {t.source for t in subject.rules if t.dest not in subject.spec.states}
-    for name in list(out_by_rule):
-        leading |= {name, *nx.ancestors(subject.ways, name)}
-    for name in subject.reachable(subject.entries()) - leading:
-        state = subject.spec.states[name]
-        subject.say_of(
-            "IL319", state, f"from `{name}` no end can be reached", hint="lead a path to an end"
-        )
-
-
-# forks --------------------------------------------------------------------------------------
-
-
-def _fork(subject: Subject, fork: StateSpec) -> None:
-    join = subject.chart.joins.get(fork.name)
-    if join is None:
-        subject.say(
-            "IL310",
-            f"states.{fork.name}.all",
-            f"the branches of `{fork.name}` have no state in common that none can go round",
-            fork.place,
-            hint="let every branch that does not stop lead to one state",
-        )
-    for name in sorted(branch_states(subject.chart, fork)):
-        state = subject.spec.states[name]
-        what = (
-            "an action"
-            if state.action
-            else "a wait"
-            if state.job == "wait"
-            else "`set`"
-            if state.set
-            else ""
-        )
-        if not what and any(e.set for e in state.edges):
-            what = "an edge with `set`"
-        if not what and state.all:
-            what = "another `all`"
-        if what:
-            subject.say_of(
-                "IL311",
-                state,
-                f"`{name}` stands in a branch of `{fork.name}` and has {what}",
-                hint="branches only decide: move it behind the state where they meet",
-            )
+    """Parts of the machine that a run never leaves. What is stuck anyway is not said again."""
+    states = subject.spec.states
+    leading = {n for n, s in states.items() if s.job == "end" or not s.edges}
+    leading |= {n for n in states if not subject.whole([n])}
+    leading |= {n for circle in passing_loops(subject) for n in circle}
+    leading |= {e.source for e in subject.spec.edges() if e.target == RETURN}
+    # a rule without a target of the file's own ends at the engine's own end
+    leading |= {t.source for t in subject.rules if t.dest not in states}
+    for name in list(leading):
+        leading |= leading_to(subject.ways, name)
+    left = subject.in_order(subject.reached - leading)
+    if left and not subject.unread.ways:
+        also = f", nor from {', '.join(f'`{n}`' for n in left[1:4])}" if left[1:] else ""
+        said = f"from `{left[0]}` no end can be reached{also}"
+        hint = "lead a path to an end, or add a stop rule"
+        subject.say_of("IL319", states[left[0]], said, hint=hint)
 
 
 # epilogues ----------------------------------------------------------------------------------
 
 
-def _openers(subject: Subject) -> set[str]:
+def openers(subject: Subject) -> list[str]:
+    """The states that begin an epilogue."""
     spec = subject.spec
     found = {n for n, s in spec.states.items() if s.stop}
     found |= {e.target for e in spec.edges() if e.stop and e.target != RETURN}
     found |= {r.to for r in spec.rules if r.stop and r.to}
-    return found | ({spec.on_stop} if spec.on_stop else set())
+    return subject.in_order(found | ({spec.on_stop} if spec.on_stop else set()))
+
+
+def epilogue(subject: Subject) -> set[str]:
+    """The states that a run can be in after a stop."""
+    return {n for o in openers(subject) for n in onward(subject.own, o)}
 
 
 def _epilogues(subject: Subject) -> None:
     own: Any = subject.own
-    states = subject.spec.states
-    inside = {n for o in _openers(subject) for n in (o, *nx.descendants(own, o))}
-    part: Any = own.subgraph(inside)
-    for component in nx.strongly_connected_components(part):
-        names = sorted(component)
-        if len(names) > 1 or part.has_edge(names[0], names[0]):
-            state = states[names[0]]
-            if state.retry is not None and len(names) == 1:
-                continue  # a retry is counted
-            subject.say_of(
-                "IL312",
-                state,
-                f"after a stop the run can go round in a circle: {' → '.join(names)}",
-                hint="lead every path behind a stop straight to an end",
-            )
+    passing = passing_loops(subject)
+    for circle in loops(own.subgraph(epilogue(subject))):
+        if circle in passing or not subject.whole(circle):
+            continue
+        opener = next(o for o in openers(subject) if circle[0] in onward(own, o))
+        said = f"after the stop at `{opener}` it goes round in a circle: {subject.circle(circle)}"
+        hint = "lead every path behind a stop straight to an end"
+        subject.say_of("IL312", subject.spec.states[opener], said, hint=hint)
 
 
 def _returns(subject: Subject) -> None:
     main = subject.chart.main
     detours = {r.to for r in subject.spec.rules if r.kind == "detour"}
-    behind = {n for d in detours for n in (d, *nx.descendants(subject.own, d))}
+    behind = {n for d in detours for n in onward(subject.own, d)}
     for edge in subject.spec.edges():
-        if edge.target != RETURN:
+        if edge.target != RETURN or (edge.source not in main and edge.source in behind):
             continue
-        state = subject.spec.states[edge.source]
-        if edge.source in main or edge.source not in behind:
-            why = (
-                "is entered other than by a detour"
-                if edge.source in main
-                else "is entered by no detour"
-            )
-            subject.say(
-                "IL313",
-                f"states.{state.name}",
-                f"`{state.name}` says `return` and {why}",
-                edge.place,
-                hint="use `return` only behind a rule with `to` and no `stop`",
-            )
+        why = "other than by a detour" if edge.source in main else "by no detour"
+        said = f"`{edge.source}` says `return` and is entered {why}"
+        hint = "use `return` only behind a rule with `to` and no `stop`"
+        subject.say("IL313", edge.path, said, hint=hint)
 
 
 def _by_reason(subject: Subject) -> None:
     """Ends that take the reason's status need a signal on every way there."""
     spec = subject.spec
     silent: Any = subject.own.copy()
-    for name, state in spec.states.items():
-        if state.stop:
-            silent.remove_node(name)
-    for edge in spec.edges():
-        if edge.stop and silent.has_edge(edge.source, edge.target):
-            silent.remove_edge(edge.source, edge.target)
+    silent.remove_nodes_from([n for n, s in spec.states.items() if s.stop])
+    loud = {(e.source, e.target) for e in spec.edges() if e.stop}
+    quiet = {(e.source, e.target) for e in spec.edges() if not e.stop}
+    silent.remove_edges_from([e for e in loud - quiet if silent.has_edge(*e)])
     starts = {spec.start} | {r.to for r in spec.rules if r.kind == "detour"}
-    reached = {n for s in starts if s in silent for n in (s, *nx.descendants(silent, s))}
-    for name in sorted(reached):
-        state = spec.states[name]
-        if state.end == "by_reason" and not state.stop:
-            subject.say_of(
-                "IL314",
-                state,
-                f"`{name}` can be reached with no reason to stop",
-                hint="raise one on the way with `stop:`, or write `end: completed`",
-            )
+    reached = {n for s in starts if s in silent for n in onward(silent, s)}
+    for name in subject.in_order(reached):
+        if spec.states[name].end == "by_reason":
+            said = f"`{name}` can be reached with no reason to stop"
+            hint = f"raise one on the way with `stop:` (`{HIGHEST}`: one that is raised already)"
+            subject.say_of("IL314", spec.states[name], said, hint=f"{hint}, or write another word")

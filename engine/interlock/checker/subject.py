@@ -1,94 +1,143 @@
-"""The machine under check: its live transitions as a graph, and where findings go."""
+"""The machine under check: its live transitions as graphs, and where findings go."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import networkx as nx
 
 from interlock.core.codes import finding
-from interlock.core.errors import NOWHERE, Finding, Place
-from interlock.language.spec import RETURN, StateSpec
+from interlock.core.errors import Finding
+from interlock.language.expression import Expression
+from interlock.language.spec import MachineSpec, StateSpec
+from interlock.language.unread import Unread
+from interlock.language.yaml import Path
+from interlock.language.yaml_document import dotted
 from interlock.machine.build import Chart
 from interlock.machine.regions import GuardedTransition
+
+_NX: Any = nx
+"""Its types are in a package of their own, which is not ours to need."""
 
 OUTSIDE = ("user_requested", "stop_requested", "error", "guard_error")
 """Reasons that can be raised at any moment without the file's doing."""
 
 
 class Subject:
-    """A chart, the graph of its ways, and the findings so far."""
+    """A chart, the graphs of its ways, and the findings so far."""
 
-    def __init__(self, chart: Chart, tainted: frozenset[str]) -> None:
+    def __init__(self, chart: Chart, unread: Unread) -> None:
         self.chart = chart
         self.spec = chart.spec
-        self.tainted = tainted
+        self.unread = unread
         self.findings: list[Finding] = []
-        self.moves = [t for t in chart.step.transitions() if t.is_edge]
+        moves = [t for t in chart.step.transitions() if t.is_edge]
         self.rules = [t for t in chart.step.transitions("check") if t.kind == "rule" and t.dest]
-        self.own = self._graph(self.moves)
-        """States and the file's own edges."""
-        self.ways = self._graph([*self.moves, *self.rules])
+        self.own = self._graph(t for t in moves if t.kind != "retry")
+        """States and the file's own edges, without retries, which are counted."""
+        self.ways = self._graph([*moves, *self.rules])
         """The same with the rules' ways out."""
-        self.once = self._graph(t for t in self.moves if t.kind != "retry")
-        """The file's own edges without retries, which are counted."""
+        self.reached = self._reachable()
+        """The states that a run can come to."""
 
     def _graph(self, found: Iterable[GuardedTransition]) -> Any:
-        graph: Any = nx.DiGraph()
+        graph = _NX.DiGraph()
         graph.add_nodes_from(self.spec.states)
         for t in found:
             if t.dest in self.spec.states:
                 graph.add_edge(t.source, t.dest)
         return graph
 
+    def _reachable(self) -> set[str]:
+        """What can be come to: from the start, by rules and signals, by what was not read."""
+        spec, route = self.spec, self.chart.route
+        starts: set[str | None] = {spec.start, *(t.dest for t in self.rules)}
+        starts |= {route(reason) for reason in (*OUTSIDE, *_signalled(spec))}
+        if spec.on_error is not None:
+            starts.add(spec.on_error.target)
+        starts |= self.unread.words
+        seen: set[str] = set()
+        for start in spec.states.keys() & starts:
+            seen |= onward(self.ways, start)
+        return seen
+
+    # findings -------------------------------------------------------------------------------
+
     def say(
-        self, code: str, at: str, message: str, place: Place = NOWHERE, *, hint: str = ""
-    ) -> None:
-        """Note a finding, unless the state was not read whole."""
-        parts = at.split(".")
-        if parts[0] == "states" and len(parts) > 1 and parts[1] in self.tainted:
-            return
-        self.findings.append(finding(code, message, place, hint=hint, at=at))
+        self, code: str, path: Path, message: str, *, hint: str = "", key: bool = False,
+        of: str = "", at: str = "",
+    ) -> None:  # fmt: skip
+        """Note a finding at a path of the file, or at a part `of` its text.
+
+        Nothing is said about a state, rule or limit that could not be read whole.
+        """
+        if dotted(path[:2]) not in self.unread.places:
+            place = self.spec.place(path, key=key, of=of)
+            full = dotted(self.spec.base + path)
+            self.findings.append(finding(code, message, place, hint=hint, at=at or full))
 
     def say_of(self, code: str, state: StateSpec, message: str, *, hint: str = "") -> None:
         """Note a finding about a state, at its name."""
-        self.say(code, f"states.{state.name}", message, state.place, hint=hint)
+        self.say(code, ("states", state.name), message, hint=hint, key=True)
 
-    @property
-    def whole(self) -> bool:
-        """Whether every edge's target could be read, so that reachability means something."""
-        return "*" not in self.tainted
+    def whole(self, names: Iterable[str]) -> bool:
+        """Whether all of these states were read whole."""
+        return not any(f"states.{name}" in self.unread.places for name in names)
 
-    def entries(self) -> set[str]:
-        """The states where a run can come to without an edge: start, rules' and stops' targets."""
-        spec, chart = self.spec, self.chart
-        found = {spec.start, *(t.dest for t in self.rules if t.dest in spec.states)}
-        found |= {r for reason in OUTSIDE if (r := chart.route(reason)) in spec.states}
-        if spec.on_error is not None:
-            found.add(spec.on_error.target)
-        return {s for s in found if s is not None}
+    def in_order(self, names: Iterable[str]) -> list[str]:
+        """States in the order of the file."""
+        wanted = set(names)
+        return [name for name in self.spec.states if name in wanted]
 
-    def reachable(self, starts: Iterable[str]) -> set[str]:
-        """Everything that can be come to from these states."""
-        seen: set[str] = set()
-        for start in starts:
-            if start not in seen:
-                seen |= {start, *nx.descendants(self.ways, start)}
-        return seen
+    def circle(self, names: Iterable[str]) -> str:
+        """States that go round, in words."""
+        found = self.in_order(names)
+        return " → ".join([*found[:8], *(["…"] if len(found) > 8 else []), found[0]])
 
 
-def branch_states(chart: Chart, fork: StateSpec) -> set[str]:
-    """The states in the branches of a fork, up to where they meet or stop."""
-    join = chart.joins.get(fork.name)
-    seen: set[str] = set()
-    pending = list(fork.all)
-    while pending:
-        name = pending.pop()
-        state = chart.spec.states[name]
-        if name in seen or name == join or state.stop or state.job == "end":
-            continue
-        seen.add(name)
-        if not state.rests:
-            pending += [e.target for e in state.edges if e.target != RETURN]
-    return seen
+def _signalled(spec: MachineSpec) -> Iterator[str]:
+    """Reasons that the file's own actions raise."""
+    for state in spec.states.values():
+        for arg in state.action.args if state.action is not None else ():
+            if arg.names == "reason" and arg.name in state.args:
+                yield str(state.args[arg.name].value)
+
+
+def onward(graph: Any, name: Any) -> set[Any]:
+    """A node and everything that can be come to from it."""
+    return {name, *_NX.descendants(graph, name)}
+
+
+def leading_to(graph: Any, name: str) -> set[str]:
+    """Everything from which a node can be come to."""
+    return set(_NX.ancestors(graph, name))
+
+
+def parts_of(graph: Any) -> Any:
+    """A graph of the parts that go round; the nodes' ``members`` are what they hold."""
+    return _NX.condensation(graph)
+
+
+def loops(graph: Any) -> list[list[str]]:
+    """The parts of a graph that go round."""
+    found: list[list[str]] = []
+    for component in _NX.strongly_connected_components(graph):
+        names: list[str] = sorted(component)
+        if len(names) > 1 or graph.has_edge(names[0], names[0]):
+            found.append(names)
+    return found
+
+
+def guards_of(spec: MachineSpec) -> Iterator[tuple[Path, Expression]]:
+    """Every guard of a machine, and where it stands: rules, edges, decisions."""
+    for number, rule in enumerate(spec.rules):
+        yield ("rules", int(rule.id.partition(".")[2] or number), "when"), rule.when
+    for state in spec.states.values():
+        if state.of is not None:
+            yield ("states", state.name, "of"), state.of
+        for edge in state.edges:
+            if edge.when is not None:
+                asked = edge.role == "then"
+                path = ("states", state.name, "when") if asked else (*edge.path, "when")
+                yield path, edge.when

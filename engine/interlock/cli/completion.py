@@ -74,13 +74,16 @@ def _items(words: Iterable[str], incomplete: str) -> list[CompletionItem]:
 
 
 def _spec(ctx: click.Context) -> MachineSpec | None:
-    """What the file named on the line says, as far as it can be read."""
+    """What the file named on the line says, as far as it can be read.
+
+    Where the line ends in an option without its value, click has not named the arguments yet.
+    """
     from interlock import catalog
     from interlock.actions import builtin
     from interlock.language.load import load
 
     try:
-        path = catalog.find(ctx.params.get("machine") or "")
+        path = catalog.find(ctx.params.get("machine") or next(iter(ctx.args), ""))
         return load(catalog.read_text(path), path.name, builtin()).spec
     except InterlockError:
         return None

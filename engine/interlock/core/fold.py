@@ -64,11 +64,13 @@ def fold(
     ):  # fmt: skip
         usage = _used(usage, outcome, messages)
     failed = not outcome.ok
-    if failed or outcome.tool_errors or outcome.forgiven or (work and errors.consecutive):
+    in_trouble = errors.consecutive or errors.retries
+    if failed or outcome.tool_errors or outcome.forgiven or (work and in_trouble):
         errors = _erred(errors, outcome, state, work)
     worked, work_failed = marks.work + work, marks.work_failed + (work and failed)
     if work or outcome.queue is not None:
-        rate = _rate(queue, worked, work_failed, marks.has_queue)
+        has_queue = marks.has_queue or outcome.queue is not None
+        rate = _rate(queue, worked, work_failed, has_queue)
         if rate != errors.rate:
             errors = errors._replace(rate=rate)
     seen, last_calls, repeats = marks.seen, marks.last_calls, progress.repeats

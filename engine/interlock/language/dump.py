@@ -182,9 +182,8 @@ def _state(state: StateSpec) -> Data:
         all=list(state.all), next=_next(list(state.edges_of("next"))),
         failed="next" if state.failed_next else _first(state.edges_of("failed")),
         retry=_retry(state), set=_sets(state.set), status=state.status, stop=state.stop,
-        end=_end(state), allow=list(state.allow) if state.allow is not None else None,
-        in_doubt=state.in_doubt,
-    )  # fmt: skip
+        end=_end(state), in_doubt=state.in_doubt,
+    ) | ({} if state.allow is None else {"allow": list(state.allow)})  # fmt: skip
 
 
 def _end(state: StateSpec) -> str | None:
@@ -268,6 +267,6 @@ def _events(edges: Iterable[Edge]) -> Data:
     for edge in edges:
         grouped.setdefault(edge.trigger, []).append(edge)
     return {
-        n: _edge(found[0]) if len(found) == 1 else [_edge(e) for e in found]
+        n: _edge(found[0]) if found[0].id.endswith(f".on.{n}") else [_edge(e) for e in found]
         for n, found in grouped.items()
     }

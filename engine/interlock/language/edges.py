@@ -45,7 +45,7 @@ def read_edge(reader: Reader, slot: Slot, shape: Any, scope: Scope) -> Edge | No
     edge = shape if written else file.EdgeShape.model_construct(to=str(shape))
     target = _target(reader, slot, (*slot.path, "to") if written else slot.path, edge.to)
     if not written:
-        return target and _made(reader, slot, target)
+        return target and _made(slot, target)
     when = _guard(reader, slot, edge.when, scope)
     if when is not None:
         scope = scope.narrowed(when.implies(True))
@@ -54,15 +54,13 @@ def read_edge(reader: Reader, slot: Slot, shape: Any, scope: Scope) -> Edge | No
     label = reader.label((*slot.path, "label"), edge.label)
     if target == RETURN and (sets or stop):
         _clash(reader, (*slot.path, "set" if sets else "stop"), "a way back has no `set` or `stop`")
-    return target and replace(
-        _made(reader, slot, target), when=when, set=sets, stop=stop, label=label
-    )
+    return target and replace(_made(slot, target), when=when, set=sets, stop=stop, label=label)
 
 
-def _made(reader: Reader, slot: Slot, target: str) -> Edge:
+def _made(slot: Slot, target: str) -> Edge:
     return Edge(
         slot.id, slot.source, target, slot.role, slot.trigger, case=slot.case, data=slot.data,
-        place=reader.place(slot.path),
+        path=slot.path,
     )  # fmt: skip
 
 
@@ -117,6 +115,7 @@ def read_event(reader: Reader, state: str, event: str, shape: Any) -> list[Edge]
     if event in RESERVED:
         said = f"`{event}` is an event of the engine's own"
         reader.say("IL320", path, said, hint=f"take another name, `{event}_by_user`", key=True)
+        reader.unread.lose_way(reader.base + path)
         return []
     data: dict[str, Type] = {}
     several = isinstance(shape, list)

@@ -117,9 +117,7 @@ class _Ways:
         self.spec = spec
         self.jumps = [(r, r.to) for r in spec.rules if r.to]
         self.stops = [
-            n
-            for n, s in spec.states.items()
-            if s.stop or s.end == "by_reason" or n == spec.on_stop
+            n for n, s in spec.states.items() if s.stop or s.end == "by_reason" or n == spec.on_stop
         ]
         """Where a stop without a target of its own may lead: a rule's, or one from outside."""
         detours = any(r.kind == "detour" for r in spec.rules)

@@ -11,11 +11,11 @@ from interlock.language.reader import Reader
 from interlock.language.spec import Job
 from interlock.language.yaml import Path
 
-_MARKS: tuple[tuple[Job, tuple[str, ...]], ...] = (
-    ("act", ("do",)),
-    ("wait", ("on",)),
-    ("decide", ("when",)),
-    ("decide", ("of",)),
+_MARKS: tuple[tuple[Job, str], ...] = (
+    ("act", "do"),
+    ("wait", "on"),
+    ("decide", "when"),
+    ("decide", "of"),
 )
 _WAYS = ("next", "then", "else", "cases", "on", "all", "failed", "expired")
 
@@ -27,17 +27,15 @@ def given(shape: StateShape, key: str) -> bool:
 
 def job_of(reader: Reader, path: Path, shape: StateShape) -> Job:
     """The job of a state; a finding when it has several."""
-    marks = [(job, key) for job, keys in _MARKS for key in keys if given(shape, key)]
-    found = [job for job, _ in marks]
-    if given(shape, "all") and found != ["act"]:
+    marks: list[tuple[Job, str]] = [(j, k) for j, k in _MARKS if given(shape, k)]
+    if given(shape, "all") and [job for job, _ in marks] != ["act"]:
         marks.append(("fork", "all"))
-        found.append("fork")
     if len(marks) > 1:
         keys = " and ".join(f"`{key}`" for _, key in marks)
         said = f"a state has one job: {keys} are {len(marks)}"
         reader.say("IL207", path, said, hint="split it into states of one job each", key=True)
-    if found:
-        return found[0]
+    if marks:
+        return marks[0][0]
     if given(shape, "ask") and given(shape, "next"):
         return "decide"
     if given(shape, "end") or (given(shape, "stop") and not any(given(shape, k) for k in _WAYS)):

@@ -100,9 +100,7 @@ def _version(document: Document, found: int) -> list[Finding]:
 
 def _sorted(findings: list[Finding]) -> tuple[Finding, ...]:
     unique = dict.fromkeys(findings)
-    return tuple(
-        sorted(unique, key=lambda f: (f.place.file, f.place.line, f.place.column, f.code))
-    )
+    return tuple(sorted(unique, key=lambda f: (f.place.file, f.place.line, f.place.column, f.code)))
 
 
 def _machine(
@@ -192,7 +190,7 @@ def _read(
 def _with_notes(reader: Reader, spec: MachineSpec, shape: file.MachineShape) -> MachineSpec:
     """What people read, and what they accept."""
     instructions = None
-    if shape.instructions is not None:
+    if shape.instructions:
         instructions = reader.template(("instructions",), shape.instructions)
     return replace(
         spec, title=shape.title or "", about=shape.about or "", source=shape.source or "",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import keyword
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from interlock.core.codes import finding
 from interlock.core.errors import Place, nearest
@@ -35,18 +35,17 @@ def read_limits(reader: Reader, shape: Mapping[str, Any] | None) -> dict[str, Li
     out: dict[str, LimitSpec] = {}
     for name, given in (shape or {}).items():
         path: Path = ("limits", name)
-        place = reader.place(path)
         if isinstance(given, file.TypedValue):
             type, value = _typed(reader, path, given, limit=True)
-            out[name] = LimitSpec(nonneg(type).maybe(), value, True, place)
+            out[name] = LimitSpec(nonneg(type).maybe(), value, True)
         elif given is None:
-            out[name] = LimitSpec(nonneg(FLOAT).maybe(), None, False, place)
+            out[name] = LimitSpec(nonneg(FLOAT).maybe(), None)
         elif (found := quantity(given)) is not None:
-            out[name] = LimitSpec(nonneg(found[0]), found[1], False, place)
+            out[name] = LimitSpec(nonneg(found[0]), found[1])
         else:
             said = f"limit `{short(name)}` cannot be `{short(str(given))}`"
             _broken(reader, "IL209", path, said, _LIMIT_HINT)
-            out[name] = LimitSpec(ANY, given, False, place)
+            out[name] = LimitSpec(ANY, given)
         if reader.is_gone(path):
             reader.broken.add(f"limits.{name}")
     return out
@@ -68,14 +67,12 @@ def read_vars(reader: Reader, shape: Mapping[str, Any] | None) -> dict[str, VarS
             _broken(reader, "IL209", path, said, hint)
             out[name] = VarSpec(ANY, given)
         else:
-            value = tuple(given) if isinstance(given, list) else given  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+            value: Any = tuple(cast(list[Any], given)) if isinstance(given, list) else given
             out[name] = VarSpec(type_of(value), value)
     return out
 
 
-def _typed(
-    reader: Reader, path: Path, given: file.TypedValue, *, limit: bool
-) -> tuple[Type, Any]:
+def _typed(reader: Reader, path: Path, given: file.TypedValue, *, limit: bool) -> tuple[Type, Any]:
     """What `{type, value}` means."""
     type = parse_type(given.type)
     if type is None or (limit and (type.kind in ("map", "any") or type.of not in (None, STR))):

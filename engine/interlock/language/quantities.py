@@ -71,10 +71,9 @@ def _as(type: Type, value: Any) -> Any:
     if isinstance(value, Mapping) and type.kind == "map":
         given = cast(Mapping[str, Any], value)
         return {k: _as(type.of or ANY, v) for k, v in given.items()}
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    if whole and type.kind in ("float", "duration", "fraction"):
-        return float(value)
-    return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return float(value) if type.kind in ("float", "duration", "fraction") else value
+    return cast(Any, value)
 
 
 def doubtful(type: Type, value: Any) -> str:

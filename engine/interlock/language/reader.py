@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from interlock.core.codes import finding
-from interlock.core.errors import Finding, Place, nearest
+from interlock.core.errors import Finding, nearest
 from interlock.core.facts import FACTS, sections
 from interlock.core.reasons import REASONS, StopReason
 from interlock.core.specs import Registry
@@ -109,10 +109,6 @@ class Reader:
     """A fault of `UNSURE` was met: a second reading with the flow may do without it."""
 
     # places and findings --------------------------------------------------------------------
-
-    def place(self, path: Path) -> Place:
-        """The place of a value of this machine."""
-        return self.document.at(self.base + path)
 
     def say(
         self, code: str, path: Path, message: str, *, hint: str = "", key: bool = False,
@@ -224,7 +220,9 @@ class Reader:
         at = (*path, "warn_at")
         if not when.bounds and when is not UNREAD_GUARD:
             hint = "there is no share of anything else to warn at: remove it"
-            self.say("IL207", at, "`warn_at` goes with a guard `fact >= bound`", hint=hint, key=True)
+            self.say(
+                "IL207", at, "`warn_at` goes with a guard `fact >= bound`", hint=hint, key=True
+            )
             return None
         return self.share(at, value)
 
@@ -250,9 +248,9 @@ class Reader:
             return None
 
     def label(self, path: Path, text: str | None) -> Label | None:
-        """The label that stands at `path`, or None."""
+        """The label that stands at `path`, or None. An empty one is none."""
         try:
-            return None if text is None else parse_label(text, self.scope.roots)
+            return parse_label(text, self.scope.roots) if text else None
         except LabelFault as fault:
             self._text_fault(path, text or "", fault)
             return None

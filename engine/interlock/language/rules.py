@@ -26,8 +26,8 @@ def read_rule(reader: Reader, number: int, shape: file.RuleShape) -> Rule | None
         f"rules.{number}", when, _reason(reader, (*path, "stop"), shape.stop),
         _reason(reader, (*path, "signal"), shape.signal), to or "",
         _covers(reader, (*path, "at"), shape.at), _covers(reader, (*path, "before"), shape.before),
-        None if shape.message is None else reader.template((*path, "message"), shape.message),
-        share, reader.place(path),
+        reader.template((*path, "message"), shape.message) if shape.message else None,
+        share,
     )  # fmt: skip
     return None if to is None else rule
 

@@ -98,12 +98,12 @@ class _Shaper:
             path = fault.path
             if path in seen or not is_there(self.data, path[:-1]):
                 continue
-            if fault.kind == "missing":
-                if is_there(self.data, path[:-1]) and not is_there(self.data, path):
-                    self._missing(path)
-            elif fault.kind == "extra_forbidden" or fault.key:
+            there = is_there(self.data, path)
+            if fault.kind == "missing" and not there:
+                self._missing(path)
+            elif there and (fault.kind == "extra_forbidden" or fault.key):
                 self._unknown(path, fault)
-            elif is_there(self.data, path):
+            elif there:
                 self._wrong(path, fault)
             seen.add(path)
 

@@ -34,10 +34,6 @@ HIGHEST = "highest"
 """`stop: highest`: stop with the signals already raised."""
 
 
-def _place() -> Any:
-    return field(default=NOWHERE, compare=False, repr=False)
-
-
 @dataclass(frozen=True, slots=True)
 class Assign:
     """One assignment of a `set`: a variable becomes a value, or a list gets one more."""
@@ -83,7 +79,8 @@ class Edge:
     stop: str = ""
     data: tuple[tuple[str, Type], ...] = ()
     """For role `on`: the fields that the answer carries."""
-    place: Place = _place()
+    path: Path = field(default=(), compare=False, repr=False)
+    """Where it stands in the machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +134,6 @@ class StateSpec:
     end: EndWord | None = None
     allow: tuple[str, ...] | None = None
     in_doubt: InDoubt | None = None
-    place: Place = _place()
 
     def edges_of(self, role: EdgeRole) -> Iterator[Edge]:
         """The edges of one role, in order."""
@@ -163,7 +159,6 @@ class Rule:
     before: tuple[str, ...] = ()
     message: Template | None = None
     warn_at: Expression | float | None = None
-    place: Place = _place()
 
     @property
     def kind(self) -> Literal["stop", "signal", "detour"]:
@@ -179,7 +174,6 @@ class LimitSpec:
     value: Any = None
     typed: bool = False
     """Written as `{type, value}`."""
-    place: Place = _place()
 
 
 @dataclass(frozen=True, slots=True)

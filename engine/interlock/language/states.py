@@ -49,7 +49,6 @@ def read_state(reader: Reader, name: str, shape: file.StateShape) -> StateSpec:
         status=shape.status or "", stop=_stop(reader, (*path, "stop"), shape.stop),
         end=shape.end or ("by_reason" if job == "end" else None),
         allow=_allow(reader, (*path, "allow"), shape.allow), in_doubt=shape.in_doubt,
-        place=reader.document.key(reader.base + path),
     )  # fmt: skip
     check_keys(reader, path, shape, job)
     return _with_edges(reader, spec, path, shape)
@@ -79,7 +78,10 @@ def _retry(reader: Reader, path: Path, shape: file.RetryShape | None) -> Retry |
         reader.say("IL209", at, said, hint="write `1s`; an expression cannot stand here")
     on = [c for _, c in reader.items((*path, "retry", "on"), shape.on)]
     return Retry(
-        shape.times, base if isinstance(base, float) else 1.0, shape.factor, tuple(dict.fromkeys(on))
+        shape.times,
+        base if isinstance(base, float) else 1.0,
+        shape.factor,
+        tuple(dict.fromkeys(on)),
     )
 
 
@@ -96,14 +98,12 @@ def _allow(reader: Reader, path: Path, names: list[str] | None) -> tuple[str, ..
 # edges --------------------------------------------------------------------------------------
 
 
-def _with_edges(
-    reader: Reader, spec: StateSpec, path: Path, shape: file.StateShape
-) -> StateSpec:
+def _with_edges(reader: Reader, spec: StateSpec, path: Path, shape: file.StateShape) -> StateSpec:
     after = reader.at(spec.name, "after")
     edges: list[Edge] = []
     if shape.failed is not None and not spec.failed_next:
         failed = after.narrowed({"last.error", "errors.last"})
-        edges += _one(reader, spec, (*path, "failed"), "failed", shape.failed, failed)
+        edges += _one(reader, _slot(spec, "failed"), shape.failed, failed)
     of: Expression | None = None
     if shape.when is not None:
         asked, spec = _asked(reader, spec, path, shape, after)
@@ -120,22 +120,24 @@ def _with_edges(
         edges += read_event(reader, spec.name, event, edge)
     if shape.expired is not None:
         scope = after.narrowed({"last.error", "errors.last"}) if spec.action else after
-        edges += _one(reader, spec, (*path, "expired"), "expired", shape.expired, scope)
+        edges += _one(reader, _slot(spec, "expired"), shape.expired, scope)
     branches = tuple(_branches(reader, (*path, "all"), shape.all))
     edges += [
-        Edge(f"{spec.name}.all.{n}", spec.name, b, "all", place=reader.place((*path, "all", n)))
+        Edge(f"{spec.name}.all.{n}", spec.name, b, "all", path=(*path, "all", n))
         for n, b in enumerate(branches)
     ]
     return replace(spec, edges=tuple(edges), of=of, all=branches)
 
 
-def _one(
-    reader: Reader, spec: StateSpec, path: Path, role: EdgeRole, shape: Any, scope: Scope
-) -> list[Edge]:  # fmt: skip
-    trigger = "expired" if role == "expired" else "advance"
-    slot = Slot(path, spec.name, role, f"{spec.name}.{path[-1]}", trigger)
+def _one(reader: Reader, slot: Slot, shape: Any, scope: Scope) -> list[Edge]:
     made = read_edge(reader, slot, shape, scope)
     return [made] if made else []
+
+
+def _slot(spec: StateSpec, role: EdgeRole) -> Slot:
+    """Where the only edge of a role stands."""
+    trigger = "expired" if role == "expired" else "advance"
+    return Slot(("states", spec.name, role), spec.name, role, f"{spec.name}.{role}", trigger)
 
 
 def _asked(
@@ -146,11 +148,13 @@ def _asked(
     if shape.warn_at is not None:
         spec = replace(spec, warn_at=reader.warn_at(path, shape.warn_at, when))
     out: list[Edge] = []
-    for role, edge in (("then", shape.then), ("else", shape.else_)):
-        if edge is not None:
-            known = scope.narrowed(when.implies(role == "then"))
-            made = _one(reader, spec, (*path, role), role, edge, known)
-            out += [replace(e, when=when) if role == "then" else e for e in made]
+    if shape.then is not None:
+        known = scope.narrowed(when.implies(True))
+        made = _one(reader, _slot(spec, "then"), shape.then, known)
+        out += [replace(e, when=when) for e in made]
+    if shape.else_ is not None:
+        known = scope.narrowed(when.implies(False))
+        out += _one(reader, _slot(spec, "else"), shape.else_, known)
     return out, spec
 
 
@@ -165,11 +169,12 @@ def _cases(
         of = None
     out: list[Edge] = []
     for word, edge in _said_once(reader, path, of, shape):
-        slot = Slot((*path, "cases", word), spec.name, "case", f"{spec.name}.cases.{word}", case=word)
-        made = read_edge(reader, slot, edge, scope)
-        out += [made] if made else []
+        slot = Slot(
+            (*path, "cases", word), spec.name, "case", f"{spec.name}.cases.{word}", case=word
+        )
+        out += _one(reader, slot, edge, scope)
     if shape.else_ is not None:
-        out += _one(reader, spec, (*path, "else"), "else", shape.else_, scope)
+        out += _one(reader, _slot(spec, "else"), shape.else_, scope)
     elif of is not None and shape.cases and (missing := uncovered(of.type, shape.cases)):
         hint = "add the case, or `else`"
         reader.say("IL322", at, f"nothing is said for {missing}", hint=hint, key=True)

@@ -48,9 +48,7 @@ class Unread:
 
     def joined(self, other: Unread) -> Unread:
         """Both together."""
-        return Unread(
-            self.places | other.places, self.ways | other.ways, self.words | other.words
-        )
+        return Unread(self.places | other.places, self.ways | other.ways, self.words | other.words)
 
     def inside(self, base: str) -> Unread:
         """The same for the child machine at `base`, ``machines.x``, in its own words."""

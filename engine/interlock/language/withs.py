@@ -10,11 +10,12 @@ Source: design "language", section 8.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any, NamedTuple, cast
 
 from interlock.core.errors import nearest
 from interlock.core.specs import ActionSpec, ArgSpec
-from interlock.core.types import ANY, Type, accepts
+from interlock.core.types import ANY, accepts
 from interlock.language.expression import Expression, Scope
 from interlock.language.json_schema import schema_fault
 from interlock.language.quantities import coerce
@@ -51,13 +52,30 @@ def read_args(
     return out
 
 
+class _Field(NamedTuple):
+    """One field of a `with`, and what its action says about it."""
+
+    reader: Reader
+    path: Path
+    arg: ArgSpec
+    scope: Scope
+
+    def fault(self, message: str, *, code: str = "IL404", hint: str = "") -> None:
+        self.reader.say(code, self.path, message, hint=hint or self.arg.about)
+
+    def wrong(self, value: Any, wanted: str) -> None:
+        """Not what the field takes."""
+        name = self.arg.name
+        self.fault(f"`{name}` takes {wanted}" if value is not None else f"`{name}` is empty")
+
+
 def _one(
     reader: Reader, path: Path, action: ActionSpec, value: Any, scope: Scope
 ) -> Given | None:  # fmt: skip
     name = str(path[-1])
     arg = action.arg(name)
     if arg is not None:
-        return _READERS[arg.kind](reader, path, arg, value, scope)
+        return _READERS[arg.kind](_Field(reader, path, arg, scope), value)
     if action.targets is not None and name.startswith("vars."):
         return _of_variable(reader, path, action, value, scope)
     known = [a.name for a in action.args]
@@ -79,29 +97,30 @@ def _of_variable(
         reader.say("IL404", path, problem, hint=action.about)
         return None
     if action.target_kind == "value":
-        return _expression(reader, path, type, value, scope)
+        about = f"an expression that gives {type}"
+        return _value(_Field(reader, path, ArgSpec(name, "value", type, about=about), scope), value)
     return Given("data", value)
 
 
 # kinds of fields ----------------------------------------------------------------------------
 
 
-def _text(reader: Reader, path: Path, arg: ArgSpec, value: Any, scope: Scope) -> Given | None:
+def _text(field: _Field, value: Any) -> Given | None:
+    reader, path = field.reader, field.path
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         raw = short(reader.document.raw(reader.base + path) or str(value))
-        said = f"`{arg.name}` is text, and `{raw}` is a number"
-        reader.say("IL210", path, said, hint=f'quote it: `"{raw}"`')
-        return None
+        said = f"`{field.arg.name}` is text, and `{raw}` is a number"
+        return field.fault(said, code="IL210", hint=f'quote it: `"{raw}"`')
     if not isinstance(value, str):
-        return _wrong(reader, path, arg, value, "text")
+        return field.wrong(value, "text")
     template = reader.template(path, value)
     return template and Given("text", template)
 
 
-def _texts(reader: Reader, path: Path, arg: ArgSpec, value: Any, scope: Scope) -> Given | None:
+def _texts(field: _Field, value: Any) -> Given | None:
     if not isinstance(value, (dict, list)):
-        return _wrong(reader, path, arg, value, "a mapping or a list")
-    return Given("texts", _templates(reader, path, value))
+        return field.wrong(value, "a mapping or a list")
+    return Given("texts", _templates(field.reader, field.path, value))
 
 
 def _templates(reader: Reader, path: Path, value: Any) -> Any:
@@ -116,56 +135,52 @@ def _templates(reader: Reader, path: Path, value: Any) -> Any:
     return value
 
 
-def _value(reader: Reader, path: Path, arg: ArgSpec, value: Any, scope: Scope) -> Given | None:
-    return _expression(reader, path, arg.type, value, scope, arg)
-
-
-def _expression(
-    reader: Reader, path: Path, type: Type, value: Any, scope: Scope, arg: ArgSpec | None = None
-) -> Given | None:  # fmt: skip
+def _value(field: _Field, value: Any) -> Given | None:
+    type = field.arg.type
     if not isinstance(value, str) or type.kind in ("int", "float", "duration", "fraction"):
         fits, constant = coerce(type, value)
         if fits:
             return Given("constant", constant)
     if isinstance(value, str):
         want = None if type.kind == "any" else type
-        made = reader.expression(path, value, want, scope)
+        made = field.reader.expression(field.path, value, want, field.scope)
         return made and Given("value", made)
     shown = "nothing" if value is None else f"`{short(str(value))}`"
-    hint = arg.about if arg is not None else f"write an expression that gives {type}"
-    reader.say("IL404", path, f"{shown} is no {type}", hint=hint)
-    return None
+    return field.fault(f"{shown} is no {type}")
 
 
-def _values(reader: Reader, path: Path, arg: ArgSpec, value: Any, scope: Scope) -> Given | None:
+def _values(field: _Field, value: Any) -> Given | None:
     if not isinstance(value, dict):
-        return _wrong(reader, path, arg, value, "a mapping of expressions")
-    items = cast(dict[str, Any], value).items()
-    made = {k: _expression(reader, (*path, k), ANY, v, scope, arg) for k, v in items}
-    known = {k: v for k, v in made.items() if v is not None}
-    return Given("values", known)
+        return field.wrong(value, "a mapping of expressions")
+    anything = replace(field.arg, type=ANY)
+    made = {
+        k: _value(field._replace(path=(*field.path, k), arg=anything), v)
+        for k, v in cast(dict[str, Any], value).items()
+    }
+    return Given("values", {k: v for k, v in made.items() if v is not None})
 
 
-def _enum(reader: Reader, path: Path, arg: ArgSpec, value: Any, scope: Scope) -> Given | None:
-    if isinstance(value, str) and value in arg.choices:
+def _enum(field: _Field, value: Any) -> Given | None:
+    choices = field.arg.choices
+    if isinstance(value, str) and value in choices:
         return Given("constant", value)
-    said = f"`{short(str(value))}` is not one of {', '.join(arg.choices)}"
-    reader.say("IL404", path, said, hint=nearest(str(value), arg.choices))
-    return None
+    said = f"`{short(str(value))}` is not one of {', '.join(choices)}"
+    return field.fault(said, hint=nearest(str(value), choices))
 
 
-def _duration(reader: Reader, path: Path, arg: ArgSpec, value: Any, scope: Scope) -> Given | None:
+def _duration(field: _Field, value: Any) -> Given | None:
     if value is None or isinstance(value, (dict, list)):
-        return _wrong(reader, path, arg, value, "a duration")
-    made = reader.duration(path, value, scope)
+        return field.wrong(value, "a duration")
+    made = field.reader.duration(field.path, value, field.scope)
     kind = "value" if isinstance(made, Expression) else "constant"
     return None if made is None else Given(kind, made)
 
 
-def _name(reader: Reader, path: Path, arg: ArgSpec, value: Any, scope: Scope) -> Given | None:
+def _name(field: _Field, value: Any) -> Given | None:
     if not isinstance(value, str):
-        return _wrong(reader, path, arg, value, f"the name of a {arg.names or 'thing'}")
-    match arg.names:
+        return field.wrong(value, f"the name of a {field.arg.names or 'thing'}")
+    reader, path = field.reader, field.path
+    match field.arg.names:
         case "tool":
             reader.name(path, value, reader.registry.tools, "tool", "IL405")
         case "variable":
@@ -183,29 +198,22 @@ def _name(reader: Reader, path: Path, arg: ArgSpec, value: Any, scope: Scope) ->
     return Given("constant", value)
 
 
-def _data(reader: Reader, path: Path, arg: ArgSpec, value: Any, scope: Scope) -> Given | None:
+def _data(field: _Field, value: Any) -> Given | None:
+    arg = field.arg
     if arg.name == SCHEMA:
         problem = schema_fault(value)
     elif arg.type.kind in ("map", "list", "struct") and not accepts(arg.type, value):
-        problem = {"list": "a list"}.get(arg.type.kind, "a mapping")
+        problem = "a list" if arg.type.kind == "list" else "a mapping"
     else:
         problem = arg.check(value) if arg.check is not None else None
-    if problem:
-        return _wrong(reader, path, arg, value, problem)
-    return Given("data", value)
+    return field.wrong(value, problem) if problem else Given("data", value)
 
 
-_Read = Callable[[Reader, Path, ArgSpec, Any, Scope], Given | None]
-_READERS: Mapping[str, _Read] = {
+_READERS: Mapping[str, Callable[[_Field, Any], Given | None]] = {
     "text": _text, "texts": _texts, "value": _value, "values": _values, "enum": _enum,
     "duration": _duration, "name": _name, "data": _data,
 }  # fmt: skip
 """One for each `core.specs.ArgKind`."""
-
-
-def _wrong(reader: Reader, path: Path, arg: ArgSpec, value: Any, wanted: str) -> None:
-    said = f"`{arg.name}` takes {wanted}" if value is not None else f"`{arg.name}` is empty"
-    reader.say("IL404", path, said, hint=arg.about)
 
 
 def _texts_in(value: Any) -> list[str]:

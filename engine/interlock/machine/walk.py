@@ -9,6 +9,7 @@ Imported by: machine.looking, machine.moving, machine.evolve
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from interlock.core.errors import StatusError
@@ -104,6 +105,9 @@ class Walk:
 
     def signal(self, signal: StopSignal, *, soft: bool = False) -> None:
         """Raise a signal. `soft`: it informs, the file's own decisions judge it."""
+        own = self.chart.spec.reason(signal.reason)
+        if own is not signal.reason:  # a journal knows the names of reasons, the file their meaning
+            signal = replace(signal, reason=own)
         self.raising.add(signal, soft=soft)
         self.facts = self.facts._replace(signals=self.raising.facts())
 

@@ -54,8 +54,8 @@ def failure_of(error: BaseException, context: Context) -> Outcome:
     if isinstance(error, ModelError):
         return Outcome.failed(error.category, cut(error.message), kind=error.kind, unanswered=1)
     if isinstance(error, TimeoutError):
-        return Outcome.failed(Category.TRANSIENT, describe(error), kind="timeout")
-    return Outcome.failed(Category.CRITICAL, describe(error), kind="raised")
+        return Outcome.failed(Category.TRANSIENT, cut(describe(error)), kind="timeout")
+    return Outcome.failed(Category.CRITICAL, cut(describe(error)), kind="raised")
 
 
 def is_own(error: BaseException) -> bool:
@@ -69,9 +69,9 @@ def is_own(error: BaseException) -> bool:
 
 
 def describe(error: BaseException) -> str:
-    """An exception in one line: its class and text, also where its text cannot be had."""
+    """An exception's class and text; its class alone where its text cannot be had."""
     try:
-        return cut(f"{type(error).__name__}: {error}")
+        return f"{type(error).__name__}: {error}"
     except Exception:  # noqa: BLE001  `__str__` may raise anything
         return type(error).__name__
 

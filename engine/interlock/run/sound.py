@@ -10,6 +10,7 @@ Imported by: run.acting, actions
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Collection
 from typing import Any, cast
 
@@ -70,6 +71,24 @@ def is_sound(value: object) -> bool:
     except (TypeError, ValueError, RecursionError):
         return False
     return True
+
+
+def read_json(text: str) -> Any:
+    """JSON that a model wrote. `ValueError` when it is none, holds no number, or is too deep."""
+    try:
+        return DECODER.decode(text.strip())
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+
+
+def _finite(text: str) -> float:
+    if math.isfinite(number := float(text)):
+        return number
+    raise ValueError(f"`{text[:40]}` is no number")
+
+
+DECODER = json.JSONDecoder(parse_float=_finite, parse_constant=_finite)
+"""Reads JSON as the standard has it: without `NaN` and infinities."""
 
 
 def _as_data(value: Any) -> Any:

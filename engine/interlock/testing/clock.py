@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 
@@ -47,7 +47,7 @@ class ManualClock:
         self._now = until
 
     @contextmanager
-    def deadline(self, at: float) -> Iterator[None]:
+    def deadline(self, at: float) -> Generator[None, None, None]:
         """Inside it, sleeping past `at` raises `TimeoutError`."""
         self._deadlines.append(at)
         try:

@@ -31,6 +31,7 @@ from interlock.run.result import Result
 from interlock.testing.beside import WIDEST, beside
 from interlock.testing.scenario_file import Scenario
 
+_FACT = re.compile(r"[a-z_]\w*(?:\.\w+)*", re.ASCII)
 _COMPARISON = re.compile(r"(?:>=|<=|==|!=|>|<|is (?:not )?None$|(?:not )?in \[)")
 """How a text begins that is a comparison and no value."""
 _OF_TEXT = re.compile(r"(?:==|!=|is (?:not )?None$|(?:not )?in \[)")
@@ -145,6 +146,9 @@ def _fact(scenario: Scenario, spec: MachineSpec, name: str, value: Any) -> FactC
     bare = Scope(spec.roots, defines=defines, guards=spec.registry.guards)
     path = ("expect", "facts", name)
     place = scenario.document.at(path)
+    if not _FACT.fullmatch(name):
+        said, hint = f"`{name}` is no fact", "a dotted name, as in `run.steps` or `vars.plan`"
+        return finding("IL103", said, scenario.document.key(path), hint=hint, at=".".join(path))
     try:
         fact = parse(name, bare.narrowed(NULLABLE))
         if value is None:

@@ -4,7 +4,8 @@ One event comes before each action or wait that is due, in the order of the list
 
 - `cancel` and `pause` as soon as so many steps are finished,
 - `send` when so many steps are finished and the run waits,
-- `resume` when the run is paused; a paused run takes no steps, so its number only orders it.
+- `resume` likewise, when the run is paused. A paused run takes no steps: if its number lies further
+  on, it comes when nothing else can.
 
 Belongs here: when an event comes. Never: what it does to the run.
 """
@@ -23,24 +24,30 @@ def play(run: Run, events: Sequence[OutsideEvent] = ()) -> list[OutsideEvent]:
     Whatever the run raises passes through: `ScriptError`, `AnswerError` and other `RunError`s.
     """
     left = sorted(events, key=lambda e: e.after)  # stable: equals in the order of the list
-    run.step()  # the start: before any step
+    if run.status == "idle":
+        run.step()  # the start: before any step
+    rests = False
     while not run.ended:
-        due = next((e for e in left if _is_due(run, e)), None)
+        due = next((e for e in left if _is_due(run, e, rests=rests)), None)
         if due is not None:
             left.remove(due)
             _deliver(run, due)
-        if run.step() is None and due is None:
+        elif rests:
             break
+        rests = run.step() is None
     return left
 
 
-def _is_due(run: Run, event: OutsideEvent) -> bool:
+def _is_due(run: Run, event: OutsideEvent, *, rests: bool) -> bool:
     waits = run.state in run.machine.chart.waiting and run.status == "paused"
-    if event.kind == "resume":
-        return run.status == "paused" and not waits
-    if event.kind == "send" and not waits:
-        return False
-    return run.facts.run.steps >= event.after
+    reached = run.facts.run.steps >= event.after
+    match event.kind:
+        case "send":
+            return reached and waits
+        case "resume":
+            return run.status == "paused" and not waits and (reached or rests)
+        case _:
+            return reached
 
 
 def _deliver(run: Run, event: OutsideEvent) -> None:

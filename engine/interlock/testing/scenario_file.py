@@ -111,8 +111,13 @@ class Scenario:
     """Only what the file says: `reason: null` is an expectation, its absence is none."""
 
     def place(self, *path: str | int) -> Place:
-        """Where a part of it stands; for what was given in Python, only the name."""
+        """Where a part of it stands; nowhere, when it was given in Python."""
         return self.document.at(path)
+
+    def at(self, *path: str | int) -> str:
+        """The same, to stand behind a text."""
+        place = str(self.place(*path))
+        return f"  ({place})" if place else ""
 
 
 def read_scenario(text: str, *, file: str, name: str, folder: Path | None) -> Scenario:

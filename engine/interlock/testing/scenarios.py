@@ -189,13 +189,13 @@ def _drive(stage: _Stage, run: Run) -> Iterator[str]:
     made = stage.scenario
     try:
         for event in play(run, made.events):
-            place = made.place("events", event.number)
-            yield f"`{event}` never came  ({place})\n  {_why_not(run, event)}"
+            at = made.at("events", event.number)
+            yield f"`{event}` never came{at}\n  {_why_not(run, event)}"
     except RunError as error:
         spent = [t.name for t in stage.tools if t.asked > len(t.results)]
         key = "replies" if isinstance(error, ScriptError) else "events"
-        place = made.place("tools", *spent[:1]) if spent else made.place(key)
-        yield f"step {run.facts.run.steps + 1} at `{run.state}`  ({place})\n  {error}"
+        at = made.at("tools", *spent[:1]) if spent else made.at(key)
+        yield f"step {run.facts.run.steps + 1} at `{run.state}`{at}\n  {error}"
 
 
 def _why_not(run: Run, event: OutsideEvent) -> str:
@@ -205,7 +205,7 @@ def _why_not(run: Run, event: OutsideEvent) -> str:
         return f"{stands}, and was not paused"
     if steps < event.after:
         return f"{stands}; it was to come after {event.after}"
-    return f"{stands}, and did not wait then"
+    return f"{stands}, and did not wait then" if event.kind == "send" else stands
 
 
 def _left_over(stage: _Stage, run: Run) -> Iterator[str]:
@@ -213,13 +213,12 @@ def _left_over(stage: _Stage, run: Run) -> Iterator[str]:
     failed = sum(r.outcome.unanswered for r in run.records if r.outcome is not None)
     used = run.facts.usage.llm_calls + failed
     if left := stage.model.left_over(used):
-        place = made.place("replies", used)
-        yield f"{left} of {len(made.replies)} replies were never asked for  ({place})"
+        said = f"{left} of {len(made.replies)} replies were never asked for"
+        yield f"{said}{made.at('replies', used)}"
     for tool in stage.tools:
         if (left := len(tool.results) - tool.asked) > 0:
-            place = made.place("tools", tool.name, tool.asked)
-            total = len(tool.results)
-            yield f"tool `{tool.name}`: {left} of {total} results were never asked for  ({place})"
+            said = f"{left} of {len(tool.results)} results were never asked for"
+            yield f"tool `{tool.name}`: {said}{made.at('tools', tool.name, tool.asked)}"
 
 
 __all__ = [

@@ -205,7 +205,7 @@ def _arrow_style(arrow: Arrow) -> dict[str, str]:
 
 
 def _label(text: str, *, left: bool = False) -> str:
-    """A text in which Graphviz sees no entity and no escape; its lines centred, or from the left."""
+    """A text in which Graphviz sees no entity and no escape; `left`: its lines as in a list."""
     plain = printable(text).strip("\n").replace("&", "&amp;").replace("\\", "\\\\")
     return plain.replace("\n", "\\l") + "\\l" if left else plain.replace("\n", "\\n")
 

@@ -26,7 +26,6 @@ from interlock.view.flowchart import (
     one_line,
 )
 
-
 WIDEST = 44
 """Characters of a guard on one line of an arrow's label."""
 LISTED = 90

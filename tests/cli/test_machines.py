@@ -1,0 +1,277 @@
+"""`interlock check`, `draw`, `machines`, `facts`, `actions`, `schema`, `doctor`, `test`."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from interlock.actions import builtin
+from interlock.catalog import shipped
+from interlock.cli.loading import needs_trust
+from interlock.core.facts import FACTS
+from interlock.language.load import load
+from interlock.language.schema import schema
+from tests.cli.shell import ADDER, Shell, program
+
+# check --------------------------------------------------------------------------------------
+
+FINDING = ["code", "severity", "file", "line", "column", "message", "hint"]
+
+
+def test_a_file_without_mistakes(sh: Shell) -> None:
+    done = sh("check", "adder.yaml", "--tools", "tools.py")
+    assert done.code == 0
+    assert done.out.splitlines() == [
+        "adder.yaml: adder, 4 states, 3 rules: no mistakes",
+        "failed actions stop the run with `error`",
+    ]
+
+
+def test_which_failures_the_file_handles(sh: Shell) -> None:
+    assert "failures at run_code are handled by the file" in sh("check", "executive").out
+
+
+def test_every_mistake_with_place_caret_and_a_last_line(sh: Shell) -> None:
+    sh.write("bad.yaml", ADDER.replace("to: done", "to: dne").replace("next: think}", "nxt: think}"))
+    done = sh("check", "bad.yaml", "--tools", "tools.py")
+    assert done.code == 1
+    assert "\x1b" not in done.out
+    assert " --> bad.yaml:19:14\n19 |       - {to: dne}\n   |              ^^^\n" in done.out
+    assert "did you mean `next`?" in done.out
+    assert done.out.splitlines()[-1].endswith(" in bad.yaml")
+    told = sh("check", "bad.yaml", "--tools", "tools.py", "--format", "json")
+    assert told.code == 1
+    assert list(told.json) == ["machine", "findings", "bound"]
+    assert all(list(f) == FINDING for f in told.json["findings"])
+    found = [(f["code"], f["line"]) for f in told.json["findings"]]
+    assert ("IL301", 19) in found
+    assert done.out.splitlines()[-1].startswith(f"{len(found)} errors")
+
+
+def test_warnings_alone_are_no_failure(sh: Shell) -> None:
+    loose = ADDER.replace("run.steps >= limits.steps", "last.text == \"x\" and run.steps >= limits.steps")
+    loose = loose.replace("usage.total_tokens >= limits.tokens, ", 'last.text == "y" and usage.total_tokens >= limits.tokens, ')
+    loose = loose.replace("  - {when: long, stop: time_limit}\n", "").replace("define: {long: run.steps >= 15}\n", "")
+    sh.write("loose.yaml", loose.replace(", warn_at: 80%", ""))
+    done = sh("check", "loose.yaml", "--tools", "tools.py")
+    assert done.code == 0
+    assert "warning[IL316]" in done.out
+    assert "1 warning in loose.yaml\n" in done.out
+
+
+def test_several_files_at_once(sh: Shell) -> None:
+    sh.write("bad.yaml", "interlock: 1\n")
+    done = sh("check", "asker.yaml", "bad.yaml", "agent", "--format", "json")
+    assert done.code == 1
+    assert [one["machine"] for one in done.json] == ["asker", None, "agent"]
+
+
+def test_what_needs_trust_is_listed(sh: Shell) -> None:
+    sh.write("far.yaml", ADDER.replace("{name: scripted}", '{name: openai/x, api_base: "http://h/v1"}'))
+    done = sh("check", "far.yaml", "--tools", "tools.py")
+    assert done.code == 0
+    assert "warning[IL324]: the file sends the model's requests to `http://h/v1`" in done.out
+
+
+class Trust(NamedTuple):
+    """A line of a file, and whether it needs trust."""
+
+    id: str
+    line: str
+    needs: bool
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Trust("nothing", "title: x", needs=False),
+        Trust("tasks-beside", "tasks: {file: tasks.yaml}", needs=False),
+        Trust("tasks-below", "tasks: {file: a/b/../tasks.yaml}", needs=False),
+        Trust("tasks-above", "tasks: {file: ../tasks.yaml}", needs=True),
+        Trust("tasks-above-by-way-of-below", "tasks: {file: a/../../tasks.yaml}", needs=True),
+        Trust("tasks-absolute", "tasks: {file: /etc/passwd}", needs=True),
+        Trust("model", "model: {name: openai/x}", needs=False),
+        Trust("api-base", 'model: {name: openai/x, api_base: "http://h/v1"}', needs=True),
+        Trust("api-base-without-scheme", "model: {name: openai/x, api_base: h}", needs=True),
+        Trust("extra", "model: {name: openai/x, extra: {user: me}}", needs=False),
+        Trust("host-in-extra", 'model: {name: x/y, extra: {vertex: {base: "https://h"}}}', needs=True),
+    ],
+    ids=lambda case: case.id,
+)
+def test_needs_trust(tmp_path: Path, case: Trust) -> None:
+    states = "states:\n  wait: {do: nothing, next: done}\n  done: {stop: completed}\n"
+    text = f"interlock: 1\nmachine: m\n{case.line}\n{states}"
+    spec = load(text, str(tmp_path / "m.yaml"), builtin()).spec
+    assert spec is not None
+    assert bool(needs_trust(spec)) is case.needs
+
+
+def test_a_link_out_of_the_folder_is_outside(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "secret.yaml").write_text("[]")
+    (tmp_path / "in" / "tasks.yaml").symlink_to(tmp_path / "secret.yaml")
+    text = "interlock: 1\nmachine: m\ntasks: {file: tasks.yaml}\nstates:\n  done: {stop: completed}\n"
+    spec = load(text, str(tmp_path / "in" / "m.yaml"), builtin()).spec
+    assert spec is not None
+    assert needs_trust(spec) == ["reads `tasks.yaml`, which is outside its folder"]
+
+
+# draw ---------------------------------------------------------------------------------------
+
+
+def test_draw_as_text(sh: Shell) -> None:
+    out = sh("draw", "agent").out
+    assert out.startswith("Step-based agent\n\nrules\n")
+    assert "    2 · tool calls → tool_call\n" in out
+
+
+def test_draw_in_every_format(sh: Shell) -> None:
+    assert sh("draw", "agent", "--format", "mermaid").out.startswith("flowchart")
+    assert sh("draw", "agent", "--format", "dot").out.startswith(("digraph", "//", "strict"))
+    drawn = [sh("draw", "agent", "--format", "mermaid", "--rules", r).out for r in ("box", "chain", "none")]
+    assert len(set(drawn)) == 3
+    assert min(drawn, key=len) == drawn[2]
+    assert "end-error" in sh("draw", "executive", "--all", "--format", "mermaid").out
+    assert "Idle" in sh("draw", "agent", "--region", "status").out
+    done = sh("draw", "agent", "-o", "agent.mmd")
+    assert done.out == ""
+    assert (sh.folder / "agent.mmd").read_text().startswith("flowchart")
+    assert sh("draw", "agent", "--format", "dot", "-o", "agent.txt").code == 0
+    assert "llm_inference" in (sh.folder / "agent.txt").read_text()
+
+
+@pytest.mark.system("dot", install="apt-get install graphviz")
+def test_draw_pictures(sh: Shell) -> None:
+    assert sh("draw", "agent", "-o", "a.svg").code == 0
+    assert (sh.folder / "a.svg").read_text().startswith("<svg")
+    assert sh("draw", "agent", "-o", "a.png").code == 0
+    assert (sh.folder / "a.png").read_bytes().startswith(b"\x89PNG")
+    assert program("draw", "agent", "--format", "png", cwd=sh.folder).out.startswith("\udc89PNG")
+
+
+def test_a_picture_that_cannot_be_written(sh: Shell) -> None:
+    done = sh("draw", "agent", "-o", "no/such/folder/a.mmd")
+    assert done.code == 1
+    assert "cannot be written" in done.err
+
+
+# reference ----------------------------------------------------------------------------------
+
+
+def test_machines_lists_what_is_shipped(sh: Shell) -> None:
+    told = sh("machines", "--format", "json").json
+    assert [m["machine"] for m in told] == list(shipped())
+    assert all(m["ok"] and m["title"] and m["source"] for m in told)
+    assert "Step-based agent" in sh("machines").out
+
+
+def test_facts_are_those_of_the_code(sh: Shell) -> None:
+    told = sh("facts", "--format", "json").json
+    assert [f["fact"] for f in told] == list(FACTS)
+    out = sh("facts").out
+    assert all(f"\n{name} " in f"\n{out}" for name in FACTS)
+    assert max(map(len, out.splitlines())) <= 100
+    assert {f["fact"] for f in sh("facts", "context", "--format", "json").json} >= {"usage.context_ratio"}
+
+
+def test_actions_are_those_of_the_registry(sh: Shell) -> None:
+    known = builtin().actions
+    told = sh("actions", "--format", "json").json
+    assert {a["action"] for a in told} == set(known)
+    for name, spec in known.items():
+        one = sh("actions", name, "--format", "json").json
+        assert [f["field"] for f in one["with"]] == [a.name for a in spec.args]
+        assert one["available"] is (spec.run is not None)
+        assert spec.about in " ".join(sh("actions", name).out.split())
+
+
+def test_actions_of_ones_own(sh: Shell) -> None:
+    sh.write("own.py", '''\
+from interlock import Context, action
+
+@action(effect="pure")
+def shout(ctx: Context, text: str) -> str:
+    """Say it loudly."""
+    return text.upper()
+''')
+    assert "Say it loudly." in sh("actions", "shout", "--tools", "own.py").out
+
+
+def test_schema(sh: Shell) -> None:
+    assert sh("schema").json == schema()
+    assert sh("schema", "--format", "text").out == sh("schema").out
+
+
+# doctor -------------------------------------------------------------------------------------
+
+
+def test_doctor_says_what_is_here_and_no_secret(sh: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-do-not-show-this-0123456789")
+    done = sh("doctor")
+    assert done.code == 0
+    assert "OPENAI_API_KEY" in done.out
+    assert "sk-do-not-show" not in done.out + done.err
+    assert not (sh.folder / ".interlock").exists()
+    told = {c["what"]: c for c in sh("doctor", "--format", "json").json}
+    assert {"interlock", "python", "packages", "llm", "sandbox", "drawing", "keys", "journal"} <= set(told)
+    assert told["drawing"]["verdict"] == ("ok" if shutil.which("dot") else told["drawing"]["verdict"])
+    missing = [c for c in told.values() if c["verdict"] == "missing"]
+    assert all(c["cure"] for c in missing)
+
+
+def test_doctor_finds_a_broken_journal(sh: Shell) -> None:
+    (sh.folder / "bad.db").write_text("no journal " * 500)
+    done = sh("doctor", "--journal", "bad.db")
+    assert done.code == 1
+    assert "broken   journal" in done.out
+
+
+# test ---------------------------------------------------------------------------------------
+
+SCENARIO = """\
+machine: adder.yaml
+task: What is 2 + 3?
+tools: {add: [5]}
+replies:
+  - {tool_calls: [{name: add, arguments: {a: 2, b: 3}}]}
+  - It is 5.
+expect: {reason: completed, output: It is 5.}
+"""
+
+
+def test_scenarios_are_found_and_run(sh: Shell) -> None:
+    (sh.folder / "below").mkdir()
+    sh.write("adds.scenario.yaml", SCENARIO)
+    sh.write("below/again.scenario.yaml", SCENARIO.replace("adder.yaml", "../adder.yaml"))
+    done = sh("test")
+    assert done.code == 0
+    assert done.out == "✓ adds.scenario.yaml\n✓ below/again.scenario.yaml\n2 passed\n"
+    assert sh("test", "below").out == "✓ below/again.scenario.yaml\n1 passed\n"
+
+
+def test_a_scenario_that_fails_says_why_and_the_others_run(sh: Shell) -> None:
+    sh.write("a.scenario.yaml", SCENARIO.replace("expect: {reason: completed", "expect: {reason: time_limit"))
+    sh.write("b.scenario.yaml", "machine: [\n")
+    sh.write("c.scenario.yaml", SCENARIO)
+    done = sh("test")
+    assert done.code == 1
+    assert "✗ a.scenario.yaml" in done.out
+    assert "time_limit" in done.out
+    assert "error[IL001]" in done.out
+    assert "✓ c.scenario.yaml" in done.out
+    assert done.out.endswith("1 passed, 2 failed\n")
+    told = sh("test", "--format", "json").json
+    assert [one["passed"] for one in told] == [False, False, True]
+    assert told[0]["problems"]
+
+
+def test_no_scenario_is_an_error(sh: Shell) -> None:
+    (sh.folder / "empty").mkdir()
+    done = sh("test", "empty")
+    assert done.code == 2
+    assert "there is no scenario here" in done.err
+
+

@@ -1,0 +1,190 @@
+"""The parts of the command line that only compute: tables, values, bars, plain text."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.cli import out
+from interlock.cli.table import Row, size, table
+from interlock.cli.values import answer_data, read_value
+from interlock.cli.words import Budget, say_cost
+from interlock.core.errors import AnswerError
+from interlock.core.types import (
+    ANY,
+    BOOL,
+    DURATION,
+    FLOAT,
+    FRACTION,
+    INT,
+    STR,
+    Type,
+    enum_of,
+    list_of,
+    map_of,
+)
+
+# values -------------------------------------------------------------------------------------
+
+
+class Text(NamedTuple):
+    """A text, the type that is declared, and the value that is meant."""
+
+    id: str
+    type: Type
+    text: str
+    value: Any
+
+
+TEXTS = [
+    Text("str", STR, "5", "5"),
+    Text("str-of-json", STR, '{"a": 1}', '{"a": 1}'),
+    Text("str-null", STR, "null", "null"),
+    Text("maybe-str-null", STR.maybe(), "null", None),
+    Text("word", enum_of("a", "b"), "a", "a"),
+    Text("int", INT, "5", 5),
+    Text("int-grouped", INT, "1_000_000", 1_000_000),
+    Text("int-of-a-word", INT, "five", "five"),
+    Text("int-of-a-float", INT, "5.5", 5.5),
+    Text("float", FLOAT, "5", 5),
+    Text("float-exponent", FLOAT, "1e3", 1000.0),
+    Text("bool", BOOL, "true", True),
+    Text("bool-of-a-number", BOOL, "1", 1),
+    Text("duration", DURATION, "1h30m", 5400.0),
+    Text("fraction", FRACTION, "95%", 0.95),
+    Text("list", list_of(STR), '["a", "b"]', ["a", "b"]),
+    Text("map", map_of(INT), '{"a": 1}', {"a": 1}),
+    Text("any-json", ANY, "[1, null]", [1, None]),
+    Text("any-text", ANY, "hello", "hello"),
+    Text("deep", ANY, "[" * 100_000, "[" * 100_000),
+]
+
+
+@pytest.mark.parametrize("case", TEXTS, ids=lambda case: case.id)
+def test_values_are_read_by_their_type(case: Text) -> None:
+    found = read_value(case.type, case.text)
+    assert found == case.value
+    assert type(found) is type(case.value) or case.type.kind == "float"
+
+
+@given(st.text())
+def test_a_text_stays_a_text(text: str) -> None:
+    assert read_value(STR, text) == text
+
+
+@given(st.integers(-(10**15), 10**15))
+def test_a_number_is_read_back(number: int) -> None:
+    assert read_value(INT, str(number)) == number
+
+
+@given(st.dictionaries(st.text(), st.integers() | st.text() | st.none()))
+def test_data_of_an_answer_is_any_object(data: dict[str, Any]) -> None:
+    assert answer_data("e", {}, (), out.as_json(data)) == data
+
+
+def test_fields_are_added_to_data() -> None:
+    types = {"note": STR, "count": INT}
+    assert answer_data("e", types, [("count", "2")], '{"note": "x"}') == {"note": "x", "count": 2}
+    with pytest.raises(AnswerError):
+        answer_data("e", types, [("cnt", "2")], None)
+
+
+# tables -------------------------------------------------------------------------------------
+
+cells = st.text(st.characters(codec="utf-8", exclude_categories=("Cc",)), max_size=60)
+
+
+@given(st.integers(2, 5).flatmap(lambda n: st.lists(st.tuples(*[cells] * n), min_size=1, max_size=6)))
+def test_a_table_fits_and_loses_no_word(rows: list[tuple[str, ...]]) -> None:
+    lines = table([Row(row) for row in rows], width=60)
+    assert all(size(line) <= 60 for line in lines)
+    shown = "".join("".join(lines).split())
+    for row in rows:
+        for cell in row:
+            for word in out.plain(cell).split():
+                assert set(word) <= set(shown)
+
+
+def test_columns_line_up() -> None:
+    rows = [Row(("a", "1", "x")), Row(("bbb", "1,000", "y"))]
+    assert table(rows, ("n", "count", "z"), right={1}) == [
+        "n    count  z", "a        1  x", "bbb  1,000  y",
+    ]  # fmt: skip
+    assert table([Row(("日本", "x")), Row(("ab", "y"))]) == ["日本  x", "ab    y"]
+    assert table([]) == []
+
+
+def test_long_cells_wrap_in_their_column() -> None:
+    lines = table([Row(("key", "one two three four five six"))], width=20)
+    assert lines == ["key  one two three", "     four five six"]
+
+
+# text for terminals -------------------------------------------------------------------------
+
+
+@given(st.text())
+def test_plain_text_holds_nothing_that_a_terminal_obeys(text: str) -> None:
+    shown = out.plain(text)
+    assert all(c in "\n\t" or c >= " " for c in shown)
+    assert not {"\x1b", "\x7f", "\x9b", "\u202e"} & set(shown)
+    assert out.plain(shown) == shown
+
+
+@given(st.text(st.characters(min_codepoint=32, max_codepoint=126) | st.sampled_from("\n\t")))
+def test_ordinary_text_stays_as_it_is(text: str) -> None:
+    assert out.plain(text) == text
+
+
+@given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text(), x)))
+def test_json_is_read_back(data: Any) -> None:
+    import json
+
+    assert json.loads(out.as_json(data)) == data
+
+
+# budgets ------------------------------------------------------------------------------------
+
+
+class Share(NamedTuple):
+    """How much of a bound is used, and how that is shown."""
+
+    id: str
+    share: float
+    bar: str
+    colour: str
+
+
+SHARES = [
+    Share("none", 0.0, "░░░░░░░░░░", "green"),
+    Share("below-zero", -1.0, "░░░░░░░░░░", "green"),
+    Share("a-little", 0.09, "░░░░░░░░░░", "green"),
+    Share("half", 0.5, "█████░░░░░", "green"),
+    Share("below-amber", 0.799, "███████░░░", "green"),
+    Share("amber", 0.8, "████████░░", "yellow"),
+    Share("nearly-all", 0.999, "█████████░", "yellow"),
+    Share("all", 1.0, "██████████", "red"),
+    Share("more", 7.5, "██████████", "red"),
+]
+
+
+@pytest.mark.parametrize("case", SHARES, ids=lambda case: case.id)
+def test_a_bar_of_ten_cells(case: Share) -> None:
+    budget = Budget("run.steps", case.share, "")
+    assert (budget.bar, budget.colour) == (case.bar, case.colour)
+
+
+@given(st.floats(-10, 10))
+def test_a_bar_has_ten_cells_and_is_full_only_when_all_is_used(share: float) -> None:
+    bar = Budget("x", share, "").bar
+    assert len(bar) == 10
+    assert (bar == "█" * 10) is (share >= 1 - 1e-10)
+
+
+@pytest.mark.parametrize(
+    ("cost", "said"), [(0.0, "$0.00"), (12.345, "$12.35"), (0.01234, "$0.01234"), (3e-7, "$3e-07")]
+)
+def test_costs_are_said_with_digits_that_say_something(cost: float, said: str) -> None:
+    assert say_cost(cost) == said

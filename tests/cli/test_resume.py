@@ -1,0 +1,268 @@
+"""`interlock resume`, `answer`, `pause`, `cancel`, `fork`, `replay`: from one process to another."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.cli.shell import ADD, ADDER, ASK, Shell, slowly, started, until
+
+SLOW = ("looper.yaml", "x", "--script", "slow.yaml")
+
+
+def state_of(sh: Shell, run: str = "r") -> dict[str, Any]:
+    """The row of a run."""
+    return next(r for r in sh("runs", "--format", "json").json if r["run"] == run)
+
+
+def begin(sh: Shell, *args: str, steps: int = 2) -> subprocess.Popen[str]:
+    """A run in a process of its own, once it has done so many steps."""
+    going = started("run", *args, "--run-id", "r", cwd=sh.folder)
+    until(lambda: state_of(sh)["steps"] >= steps)
+    return going
+
+
+# answers ------------------------------------------------------------------------------------
+
+
+def test_an_answer_and_then_on(sh: Shell) -> None:
+    sh("run", *ASK, "--run-id", "r")
+    sent = sh("answer", "r", "fix", "note=use 3", "count=2", "sure=true", "--format", "json")
+    assert sent.code == 0
+    assert sent.json["sent"]["data"] == {"note": "use 3", "count": 2, "sure": True}
+    assert "if no process drives it now:  interlock resume r" in sent.err
+    again = sh("resume", "r")
+    assert again.code == 4
+    assert "Is forty-two right?" in again.err
+    assert sh("answer", "r", "ok").code == 0
+    done = sh("resume", "last", "--format", "json")
+    assert done.code == 0
+    assert done.json["path"].count("wait") == 2
+    assert done.json["usage"]["llm_calls"] == 2  # none was made twice
+
+
+class Answer(NamedTuple):
+    """An answer that is not taken, and what is said of it."""
+
+    id: str
+    args: tuple[str, ...]
+    says: str
+
+
+ANSWERS = [
+    Answer("event", ("fx",), "`wait` does not take `fx`"),
+    Answer("event-hint", ("fx",), "it takes `fix`, `ok`, `abort`"),
+    Answer("missing", ("fix", "note=x"), "`fix` needs `count` (int)"),
+    Answer("type", ("fix", "note=x", "count=two", "sure=true"), "`count` of `fix` is int: `two` is none"),
+    Answer("field", ("fix", "nte=x"), "`fix` has no field `nte`"),
+    Answer("field-hint", ("fix", "nte=x"), "did you mean `note`?"),
+    Answer("no-pair", ("fix", "note"), "`note` is not NAME=VALUE"),
+    Answer("data", ("fix", "--data", "{note"), "--data is no JSON"),
+    Answer("data-no-object", ("fix", "--data", "[1]"), "--data is no JSON object"),
+]
+
+
+@pytest.mark.parametrize("case", ANSWERS, ids=lambda case: case.id)
+def test_an_answer_that_is_not_taken(sh: Shell, case: Answer) -> None:
+    sh("run", *ASK, "--run-id", "r")
+    done = sh("answer", "r", *case.args)
+    assert done.code == 2
+    assert case.says in done.err
+    assert sh("resume", "r").code == 4  # it waits as before
+
+
+def test_an_answer_as_json_and_delivered_twice(sh: Shell) -> None:
+    sh("run", *ASK, "--run-id", "r")
+    data = '{"note": "n", "count": 1, "sure": false}'
+    assert sh("answer", "r", "fix", "--data", data, "--id", "m1", "--format", "json").json["new"]
+    twice = sh("answer", "r", "fix", "--data", data, "--id", "m1", "--format", "json")
+    assert not twice.json["new"]
+    assert "nothing is done twice" in twice.err
+
+
+def test_nothing_can_be_sent_to_a_run_that_has_ended(sh: Shell) -> None:
+    sh("run", *ADD, "--run-id", "r")
+    assert "the run waits for nothing" in sh("answer", "r", "ok").err
+    for verb in ("pause", "cancel", "resume"):
+        done = sh(verb, "r")
+        assert done.code == 1
+        assert "error[IL601]: run `r` has ended: it is completed" in done.err
+
+
+# from outside -------------------------------------------------------------------------------
+
+
+def test_cancel_from_another_process(sh: Shell) -> None:
+    going = begin(sh, *SLOW, "--format", "json")
+    sent = sh("cancel", "r", "--message", "not needed")
+    assert sent.code == 0
+    out, _ = going.communicate(timeout=20)
+    told = json.loads(out)
+    assert told["reason"] == "user_requested"
+    assert told["signals"][0]["message"] == "not needed"
+    assert going.returncode == 5
+
+
+def test_pause_from_another_process_and_resume_here(sh: Shell) -> None:
+    going = begin(sh, *SLOW)
+    assert sh("pause", "r").code == 0
+    _, err = going.communicate(timeout=20)
+    assert going.returncode == 4
+    assert "go on with:  interlock resume r" in err
+    assert state_of(sh)["status"] == "paused"
+    assert "is paused already" in sh("pause", "r").err
+    sh.write("slow.yaml", "replies: [hm, hm, hm, hm, hm, hm, hm, enough]\n")  # read anew
+    done = sh("resume", "r", "--format", "json")
+    assert done.code == 0
+    assert done.json["usage"]["llm_calls"] == 8
+
+
+def test_a_pause_that_nobody_took_does_not_stop_who_resumes(sh: Shell) -> None:
+    going = begin(sh, *SLOW)
+    going.kill()
+    going.communicate()
+    sh("pause", "r")
+    sh.write("slow.yaml", "replies: [hm, hm, hm, hm, hm, hm, hm, enough]\n")
+    assert sh("resume", "r").code == 0
+
+
+# interruptions ------------------------------------------------------------------------------
+
+
+def test_ctrl_c_once_stops_before_the_next_action(sh: Shell) -> None:
+    going = begin(sh, *SLOW, "--format", "json", steps=1)
+    going.send_signal(signal.SIGINT)
+    out, err = going.communicate(timeout=20)
+    assert "stopping before the next action; Ctrl-C again stops now" in err
+    told = json.loads(out)
+    assert (told["kind"], told["reason"]) == ("human", "user_requested")
+    assert told["usage"]["llm_calls"] == 1  # the call at hand was finished and recorded
+    assert going.returncode == 130
+
+
+def test_ctrl_c_twice_stops_now(sh: Shell) -> None:
+    sh.write("slow.yaml", slowly("60s"))
+    going = begin(sh, *SLOW, steps=1)
+    until(lambda: state_of(sh)["state"] == "think")
+    going.send_signal(signal.SIGINT)
+    assert going.stderr is not None
+    while "Ctrl-C again stops now" not in going.stderr.readline():
+        pass
+    going.send_signal(signal.SIGINT)
+    out, err = going.communicate(timeout=10)
+    assert out == ""
+    assert "go on with:  interlock resume r\n" in err
+    assert going.returncode == 130
+    assert state_of(sh)["status"] == "running"
+    sh.write("slow.yaml", "replies: [enough]\n")
+    again = sh("resume", "r", "--format", "json")
+    assert again.code == 0
+    assert any("begun before an interruption" in w for w in again.json["warnings"])
+
+
+def test_a_killed_run_goes_on_from_its_last_record(sh: Shell) -> None:
+    sh.write("slow.yaml", "replies:\n" + "  - {text: hm, delay: 300ms}\n" * 5 + "  - enough\n")
+    going = begin(sh, *SLOW, steps=3)
+    going.kill()
+    going.communicate()
+    before = sh("show", "r", "--format", "json").json
+    done = sh("resume", "r", "--format", "json")
+    assert done.code == 0
+    assert done.json["usage"]["llm_calls"] == 6
+    assert done.json["path"][: len(before["path"])] == before["path"]
+    after = sh("show", "r", "--format", "json").json["records"]
+    assert after[: len(before["records"])] == before["records"]
+
+
+# how it was started -------------------------------------------------------------------------
+
+
+def test_tools_are_code_and_must_be_said_again(sh: Shell) -> None:
+    sh("run", *ADD, "--run-id", "first")
+    made = sh("fork", "first", "--at", "3", "--run-id", "second")
+    assert made.out == "second\n"
+    refused = sh("resume", "second")
+    assert refused.code == 1
+    assert f"say them again: --tools {sh.folder}/tools.py" in refused.err
+    assert sh("resume", "second", "--tools", "tools.py").out == "It is 5.\n"
+
+
+def test_a_script_that_is_gone_is_named(sh: Shell) -> None:
+    sh("run", *ASK, "--run-id", "r")
+    (sh.folder / "guesses.yaml").unlink()
+    done = sh("resume", "r")
+    assert done.code == 1
+    assert "the script of this run is gone" in done.err
+
+
+def test_a_server_must_be_said_again(sh: Shell) -> None:
+    sh("run", *ASK, "--run-id", "r")
+    done = sh("resume", "r", "--api-base", "http://127.0.0.1:9/v1", "--script", "guesses.yaml")
+    assert done.code == 2
+    assert "--script takes the place of a model" in done.err
+
+
+def test_the_machine_is_the_recorded_one_unless_told_otherwise(sh: Shell) -> None:
+    sh("run", *ADD, "--run-id", "a")
+    sh("fork", "a", "--at", "3", "--run-id", "b")
+    same = ADDER.replace("# nothing", "") + "# a comment changes nothing\n"
+    sh.write("adder.yaml", same)
+    assert sh("resume", "b", "--machine", "adder.yaml", "--tools", "tools.py").code == 0
+    sh("fork", "a", "--at", "3", "--run-id", "c")
+    sh.write("adder.yaml", ADDER.replace("steps: 20", "steps: 4"))
+    refused = sh("resume", "c", "--machine", "adder.yaml", "--tools", "tools.py")
+    assert refused.code == 1
+    assert "error[IL605]: adder.yaml is not the machine that run `c` was started with" in refused.err
+    assert "--use-new-file" in refused.err
+    told = sh("resume", "c", "--machine", "adder.yaml", "--tools", "tools.py", "--use-new-file", "--format", "json")
+    assert told.json["reason"] == "steps_limit"
+    assert f"run c goes on as run {told.json['run']}, with the new file" in told.err
+    assert state_of(sh, "c")["status"] == "running"  # the old one stands where it stood
+    assert sh("replay", told.json["run"]).code == 0
+
+
+def test_a_new_file_that_decides_otherwise_is_refused(sh: Shell) -> None:
+    sh("run", *ADD, "--run-id", "a")
+    sh("fork", "a", "--at", "4", "--run-id", "b")
+    sh.write("adder.yaml", ADDER.replace("steps: 20", "steps: 2"))
+    done = sh("resume", "b", "--machine", "adder.yaml", "--tools", "tools.py", "--use-new-file")
+    assert done.code == 1
+    assert "record 2 at think" in done.err
+    assert "interlock fork b --at 2 --machine FILE" in done.err
+
+
+# fork and replay ----------------------------------------------------------------------------
+
+
+def test_a_fork_begins_where_it_is_told(sh: Shell) -> None:
+    sh("run", *ADD, "--run-id", "a")
+    made = sh("fork", "a", "--at", "3", "--format", "json").json
+    assert made == {"run": made["run"], "parent": "a", "at": 3, "state": "act"}
+    row = state_of(sh, made["run"])
+    assert (row["status"], row["state"], row["steps"], row["reason"]) == ("running", "act", 2, None)
+    assert "a, from record 3" in sh("show", made["run"]).out
+    assert state_of(sh, "a")["status"] == "completed"
+
+
+@pytest.mark.parametrize("at", ["0", "6", "99"])
+def test_a_fork_at_no_record(sh: Shell, at: str) -> None:
+    sh("run", *ADD, "--run-id", "a")
+    assert sh("fork", "a", "--at", at).code in (1, 2)
+    assert len(sh("runs", "--format", "json").json) == 1
+
+
+def test_replay_is_the_same_until_the_machine_changes(sh: Shell) -> None:
+    sh("run", *ADD, "--run-id", "a")
+    same = sh("replay", "a")
+    assert (same.code, same.out) == (0, "5 records, all decided as they were recorded\n")
+    sh.write("adder.yaml", ADDER.replace("steps: 20", "steps: 2"))
+    other = sh("replay", "a", "--machine", "adder.yaml", "--tools", "tools.py")
+    assert other.code == 1
+    assert "2 of 5 records are the same, then:" in other.out
+    told = sh("replay", "a", "--machine", "adder.yaml", "--tools", "tools.py", "--format", "json").json
+    assert told["same"] is False
+    assert told["differences"][0]["seq"] == 2

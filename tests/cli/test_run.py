@@ -1,0 +1,245 @@
+"""`interlock run`: what it prints where, its exit codes, its options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.cli.shell import ADD, ADDER, ADDS, ASK, Shell, program
+
+RESULT = [
+    "run", "machine", "reason", "kind", "success", "forced", "status", "state", "steps", "usage",
+    "elapsed", "output", "question", "signals", "warnings", "errors", "path",
+]  # fmt: skip
+"""The public shape. Source: design "language", section 11."""
+
+
+def test_only_the_result_is_on_stdout(sh: Shell) -> None:
+    done = sh("run", *ADD)
+    assert done.out == "It is 5.\n"
+    assert done.code == 0
+    assert "Stopped for `completed` (natural)" in done.err
+    assert f"run {sh.last()} · journal .interlock/journal.db" in done.err
+    assert "2 model calls, 135 tokens, cost unknown" in done.err
+    assert "adding\n" in done.err  # what a tool prints is no result
+
+
+def test_json_has_the_public_shape(sh: Shell) -> None:
+    told = sh("run", *ADD, "--format", "json").json
+    assert list(told) == RESULT
+    assert told["path"] == ["receive", "think", "act", "think", "done"]
+    assert told["usage"]["calls"] == {"add": 1}
+    assert (told["output"], told["kind"], told["success"]) == ("It is 5.", "natural", True)
+
+
+def test_json_lines_are_the_events_and_then_the_result(sh: Shell) -> None:
+    done = sh("run", *ADD, "--format", "jsonl", "-v")
+    events = [line["event"] for line in done.lines]
+    assert events[0] == "recorded"
+    assert events[-1] == "result"
+    assert list(done.lines[-1]) == ["event", *RESULT]
+    recorded = [line for line in done.lines if line["event"] == "recorded"]
+    assert [r["seq"] for r in recorded] == [0, 1, 2, 3, 4]
+    assert "".join(x["text"] for x in done.lines if x["event"] == "delta") == "Let me add.It is 5."
+    assert "  3  act  call_tools ok  → think" in done.err
+
+
+def test_verbose_says_a_line_for_each_record(sh: Shell) -> None:
+    err = sh("run", *ADD, "-v").err
+    assert "  2  think  infer ok, calls add  → act  (len(last.tool_calls) > 0)\n" in err
+    assert "  4  think  infer ok  → done\n" in err
+
+
+class End(NamedTuple):
+    """A run that ends in some way, and its exit code."""
+
+    id: str
+    args: tuple[str, ...]
+    code: int
+    kind: str
+
+
+ENDS = [
+    End("natural", ADD, 0, "natural"),
+    End("limit", (*ADD, "--limit", "steps=2"), 3, "limit"),
+    End("limit-of-tokens", (*ADD, "--limit", "tokens=60"), 3, "limit"),
+    End("waits", (*ASK, "--no-input"), 4, "waiting"),
+    End("person", (*ASK, "--clock", "simulated"), 5, "human"),
+    End("error", ("adder.yaml", "x", "--tools", "tools.py", "--script", "fails.yaml"), 1, "error"),
+]
+
+
+@pytest.mark.parametrize("case", ENDS, ids=lambda case: case.id)
+def test_the_exit_code_is_that_of_the_kind(sh: Shell, case: End) -> None:
+    sh.write("fails.yaml", "replies: [{error: {category: CRITICAL, message: no such key}}]\n")
+    done = sh("run", *case.args, "--format", "json")
+    assert (done.json["kind"], done.code) == (case.kind, case.code)
+
+
+def test_a_definition_may_be_replaced(folder: Path) -> None:
+    done = program("run", *ADD, "--define", "long=run.steps >= 3", "--format", "json", cwd=folder)
+    assert (done.json["reason"], done.code) == ("time_limit", 3)
+
+
+def test_the_task_may_come_from_stdin(sh: Shell) -> None:
+    told = sh("run", "adder.yaml", "-", *ADD[2:], stdin="two and\nthree\n")
+    assert told.code == 0
+    assert "task    two and" in sh("show", "last").out
+
+
+def test_the_task_keeps_what_a_shell_gave_it(sh: Shell) -> None:
+    sh("run", "adder.yaml", "--tools", "tools.py", "--script", "adds.yaml", "--", "--help me")
+    assert "--help me" in sh("show", "last").out
+
+
+def test_values_are_read_by_their_types(sh: Shell) -> None:
+    given = ("--limit", "tokens=5_000", "--var", "approach=12", "--var", "tries=7")
+    assert sh("run", *ADD, *given, "--run-id", "typed", "--agent", "a", "--session", "s").code == 0
+    first = sh("show", "typed", "--format", "json").json["records"][0]["data"]
+    assert first["limits"] == {"tokens": 5000}
+    assert first["vars"] == {"approach": "12", "tries": 7}
+    assert (first["agent"], first["session"]) == ("a", "s")
+
+
+def test_a_run_in_memory_leaves_nothing(sh: Shell) -> None:
+    done = sh("run", *ADD, "--in-memory")
+    assert "kept in memory only" in done.err
+    assert not (sh.folder / ".interlock").exists()
+    waits = sh("run", *ASK, "--in-memory")
+    assert waits.code == 4
+    assert "it is gone" in waits.err
+
+
+def test_a_run_id_is_given_once(sh: Shell) -> None:
+    assert sh("run", *ADD, "--run-id", "mine").code == 0
+    again = sh("run", *ADD, "--run-id", "mine")
+    assert again.code == 1
+    assert "there is a run `mine` already" in again.err
+
+
+def test_another_journal(sh: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    sh("run", *ASK, "--journal", "deep/er/j.db", "--run-id", "there")
+    assert sh("runs", "--journal", "deep/er/j.db", "--format", "json").json[0]["run"] == "there"
+    assert sh("runs", "--format", "json").json == []
+    monkeypatch.setenv("INTERLOCK_JOURNAL", "deep/er/j.db")
+    assert sh("runs", "--format", "json").json[0]["run"] == "there"
+
+
+def test_the_nearest_folder_with_a_journal_is_used(
+    sh: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sh("run", *ADD, "--run-id", "above")
+    (sh.folder / "below").mkdir()
+    monkeypatch.chdir(sh.folder / "below")
+    assert sh("runs", "--format", "json").json[0]["run"] == "above"
+
+
+def test_a_wait_says_the_lines_that_answer_it(sh: Shell) -> None:
+    done = sh("run", *ASK, "--run-id", "w", "--journal", "j.db")
+    assert done.code == 4
+    assert done.out == ""
+    assert "Is forty-one right?" in done.err
+    assert "  interlock answer w fix note=STR count=INT sure=BOOL --journal j.db\n" in done.err
+    assert "  interlock answer w abort --journal j.db\n" in done.err
+    assert "then:  interlock resume w --journal j.db\n" in done.err
+
+
+def test_partial_results_are_results(sh: Shell) -> None:
+    sh.write("hi.yaml", """\
+replies:
+  - tool_calls: [{name: send_message, arguments: {message: working on it}}]
+  - done
+""")
+    assert sh("run", "agent", "x", "--script", "hi.yaml").out == "working on it\ndone\n"
+
+
+# scripts ------------------------------------------------------------------------------------
+
+
+def test_a_script_may_send_events(sh: Shell) -> None:
+    events = "events:\n  - {after: 3, send: fix, data: {note: no, count: 2, sure: true}}\n"
+    sh.write("all.yaml", (sh.folder / "guesses.yaml").read_text() + events + "  - {after: 5, send: ok}\n")
+    told = sh("run", "asker.yaml", "q", "--script", "all.yaml", "--format", "json").json
+    assert told["reason"] == "completed"
+    assert told["path"].count("wait") == 2
+
+
+class Script(NamedTuple):
+    """A script that is wrong, and what is said of it."""
+
+    id: str
+    text: str
+    says: str
+    where: str = ""
+
+
+SCRIPTS = [
+    Script("too-few", "replies: [Let me think.]\n", "the script has too few replies"),
+    Script("left-over", ADDS + "  - never\n", "1 reply was never asked for"),
+    Script("syntax", "replies: [\n", "error[IL001]"),
+    Script("key", "reply: []\n", "did you mean `replies`?", "bad.yaml:1:1"),
+    Script("no-mapping", "just text\n", "a script is a mapping with `replies`"),
+    Script("reply", "replies: [{txt: x}]\n", "unknown field `txt`: did you mean `text`?"),
+    Script("event", "replies: []\nevents:\n  - {send: x}\n", "an event cannot be read", "bad.yaml:3:5"),
+    Script("event-of-two", "events: [{after: 1, send: x, cancel: y}]\n", "an event cannot be read"),
+    Script("tag", "!!python/object/apply:os.system [ls]\n", "IL003"),
+]
+
+
+@pytest.mark.parametrize("case", SCRIPTS, ids=lambda case: case.id)
+def test_a_script_that_is_wrong(sh: Shell, case: Script) -> None:
+    sh.write("bad.yaml", case.text)
+    sh.write("plain.yaml", ADDER.replace("len(last.tool_calls) > 0", 'last.finish_reason == "x"'))
+    machine = "looper.yaml" if case.id == "too-few" else "adder.yaml"
+    done = sh("run", machine, "x", "--tools", "tools.py", "--script", "bad.yaml")
+    assert case.says in done.err
+    assert case.where in done.err
+    assert done.code == 1
+
+
+def test_a_run_that_was_cut_short_may_leave_replies(sh: Shell) -> None:
+    assert sh("run", *ADD, "--limit", "steps=2").code == 3
+
+
+# findings -----------------------------------------------------------------------------------
+
+
+def test_a_file_with_mistakes_shows_all_of_them_and_runs_nothing(sh: Shell) -> None:
+    sh.write("bad.yaml", ADDER.replace("run.steps >= l", "run.stps >= l").replace("to: done", "to: dne"))
+    done = sh("run", "bad.yaml", "x", *ADD[2:])
+    assert done.code == 1
+    assert done.out == ""
+    assert "did you mean `run.steps`?" in done.err
+    assert "did you mean `done`?" in done.err
+    assert " --> bad.yaml:19:14\n19 |       - {to: dne}\n   |              ^^^\n" in done.err
+    assert done.err.endswith("\n\n3 errors in bad.yaml\n")  # the limit is read by nothing then
+
+
+TRUST = """\
+interlock: 1
+machine: far
+model: {name: openai/x, api_base: "http://127.0.0.1:9/v1"}
+limits: {steps: 5}
+rules: [{when: run.steps >= limits.steps, stop: steps_limit}]
+states:
+  think: {do: infer, next: done}
+  done: {stop: completed}
+"""
+
+
+def test_a_file_that_names_a_host_must_be_trusted(sh: Shell) -> None:
+    sh.write("far.yaml", TRUST)
+    sh.write("one.yaml", "replies: [hello]\n")
+    refused = sh("run", "far.yaml", "x", "--script", "one.yaml")
+    assert refused.code == 2
+    assert "error[IL324]: far.yaml sends the model's requests to `http://127.0.0.1:9/v1`" in refused.err
+    assert "--trust" in refused.err
+    assert sh("run", "far.yaml", "x", "--script", "one.yaml", "--trust").out == "hello\n"
+
+
+def test_a_real_process_gives_the_same(sh: Shell) -> None:
+    done = program("run", *ADD, "--format", "json", cwd=sh.folder)
+    assert done.code == 0
+    assert done.json["path"] == sh("run", *ADD, "--format", "json").json["path"]

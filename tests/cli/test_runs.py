@@ -1,0 +1,210 @@
+"""`interlock runs`, `show`, `why`: what is recorded, found and explained."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import NamedTuple
+
+import pytest
+
+from interlock.adapters.sqlite import SqliteJournal
+from interlock.run.journal import RunRow
+from interlock.run.sync import by_hand
+from tests.cli.shell import ADD, ASK, Shell
+
+ROW = ["run", "machine", "status", "state", "reason", "steps", "created", "updated"]
+"""The public shape. Source: design "language", section 11."""
+
+
+@pytest.fixture
+def full(sh: Shell) -> Shell:
+    """A journal with three runs."""
+    sh("run", *ADD, "--run-id", "abc1", "--agent", "ann", "--session", "s1")
+    sh("run", *ADD, "--run-id", "abd2", "--limit", "steps=2", "--agent", "bob")
+    sh("run", *ASK, "--run-id", "wait3", "--session", "s1")
+    return sh
+
+
+def ids(sh: Shell, *filters: str) -> list[str]:
+    return [r["run"] for r in sh("runs", "--format", "json", *filters).json]
+
+
+def test_the_newest_run_is_first(full: Shell) -> None:
+    told = full("runs", "--format", "json").json
+    assert [list(row) for row in told] == [ROW] * 3
+    assert [row["run"] for row in told] == ["wait3", "abd2", "abc1"]
+    assert [row["reason"] for row in told] == [None, "steps_limit", "completed"]
+    assert [row["status"] for row in told] == ["paused", "completed", "completed"]
+    shown = full("runs").out.splitlines()
+    assert shown[0].split() == ["run", "machine", "status", "state", "reason", "steps", "last", "record"]
+    assert shown[1].split()[:4] == ["wait3", "asker", "paused", "wait"]
+
+
+def test_filters(full: Shell) -> None:
+    assert ids(full, "--machine", "adder") == ["abd2", "abc1"]
+    assert ids(full, "--status", "paused") == ["wait3"]
+    assert ids(full, "--agent", "ann") == ["abc1"]
+    assert ids(full, "--session", "s1") == ["wait3", "abc1"]
+    assert ids(full, "--session", "s1", "--machine", "adder") == ["abc1"]
+    assert ids(full, "--limit", "1") == ["wait3"]
+    assert "--limit" in full("runs", "--limit", "2").err
+    assert ids(full, "--machine", "other") == []
+
+
+class Name(NamedTuple):
+    """How a run is named, and which is meant."""
+
+    id: str
+    name: str
+    means: str
+    says: str = ""
+
+
+NAMES = [
+    Name("id", "abd2", "abd2"),
+    Name("prefix", "abc", "abc1"),
+    Name("last", "last", "wait3"),
+    Name("several", "ab", "", "several runs begin with `ab`: abd2, abc1"),
+    Name("none", "abx1", "", "did you mean `abc1`?"),
+    Name("far-off", "zzzzzz", "", "`interlock runs` lists them"),
+    Name("empty", "", "", "there is no run ``"),
+    Name("pattern", "ab%", "", "there is no run `ab%`"),
+]
+
+
+@pytest.mark.parametrize("case", NAMES, ids=lambda case: case.id)
+def test_a_run_is_named_by_id_prefix_or_last(full: Shell, case: Name) -> None:
+    done = full("show", case.name, "--format", "json")
+    if case.means:
+        assert done.json["run"] == case.means
+    else:
+        assert done.code == 2
+        assert case.says in done.err
+
+
+def test_show(full: Shell) -> None:
+    told = full("show", "abc1", "--format", "json").json
+    assert [r["seq"] for r in told["records"]] == [0, 1, 2, 3, 4]
+    assert told["kind"] == "natural"
+    lines = [" ".join(line.split()) for line in full("show", "abc1").out.splitlines()]
+    assert "run abc1 of adder (Adds)" in lines
+    assert "ended completed (natural), completed" in lines
+    assert "path receive → think → act → think → done" in lines
+    assert any(x.endswith(" act len(last.tool_calls) > 0") for x in lines)
+    waits = full("show", "wait3").out.splitlines()
+    assert "waits Is forty-one right?" in [" ".join(line.split()) for line in waits]
+
+
+def test_show_needs_no_tools_of_ones_own(full: Shell) -> None:
+    (full.folder / "tools.py").unlink()
+    (full.folder / "adder.yaml").unlink()
+    assert full("show", "abc1").code == 0
+    assert full("why", "abc1").code == 0
+    assert full("replay", "abc1").code == 0
+
+
+def test_a_path_and_a_table_fit_their_columns(full: Shell) -> None:
+    table = full("show", "abc1").out.split("\n\n")[1]
+    assert max(len(line) for line in table.splitlines()) <= 100
+
+
+# why ----------------------------------------------------------------------------------------
+
+
+def test_why_shows_every_rule_and_edge_with_values_and_margins(full: Shell) -> None:
+    out = full("why", "abc1", "--step", "2").out
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert lines[0] == "record 2 of run abc1: step at think"
+    assert "✗ run.steps >= limits.steps 2 against 20 18 stop: steps_limit" in lines
+    assert "✗ usage.total_tokens >= limits.tokens 60 against 1,000 940 stop: token_limit" in lines
+    assert "✓ len(last.tool_calls) > 0 1 against 0 -1 act" in lines
+    assert "· otherwise done" in lines
+    assert lines[-1] == "led to think → act, running"
+    assert max(map(len, out.splitlines())) <= 100
+
+
+def test_why_of_a_stop(full: Shell) -> None:
+    lines = [" ".join(line.split()) for line in full("why", "abd2").out.splitlines()]
+    assert "✓ run.steps >= limits.steps 2 against 2 0 stop: steps_limit" in lines
+    assert lines[-1].endswith("completed, stopped for steps_limit")
+
+
+def test_why_as_json(full: Shell) -> None:
+    told = full("why", "abc1", "--step", "2", "--format", "json").json
+    assert [row["kind"] for row in told["looked_at"]] == ["rule", "rule", "rule", "edge", "edge"]
+    assert told["looked_at"][0]["atoms"][0]["margin"] == "18"
+    assert told["taken"] == ["think.next.0"]
+
+
+def test_why_of_a_record_that_is_not_there(full: Shell) -> None:
+    done = full("why", "abc1", "--step", "9")
+    assert done.code == 2
+    assert "records are numbered 0 to 4" in done.err
+
+
+def test_a_guard_of_many_parts_is_shown_part_by_part(sh: Shell) -> None:
+    guard = "run.steps >= 1 and (usage.total_tokens >= 4 or len(last.text) > 100) and run.steps < limits.steps"
+    sh.write("wide.yaml", (sh.folder / "looper.yaml").read_text().replace('last.text == "enough"', guard))
+    sh.write("one.yaml", "replies: [hm]\n")
+    assert sh("run", "wide.yaml", "x", "--script", "one.yaml").code == 0
+    out = sh("why", "last").out
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert any(line.startswith("✓ run.steps >= 1 2 against 1 -1") for line in lines)
+    assert any(line.startswith("✗ len(last.text) > 100 2 against 100 98") for line in lines)
+    assert max(map(len, out.splitlines())) <= 100
+
+
+# rm, export ---------------------------------------------------------------------------------
+
+
+def aged(sh: Shell, run_id: str, days: float) -> None:
+    """A run whose last record is so old."""
+    at = time.time() - days * 86_400
+    journal = SqliteJournal(sh.folder / ".interlock" / "journal.db")
+    row = RunRow(run_id, "adder", "", status="completed", created=at, updated=at)
+    by_hand(journal.create(row))
+    by_hand(journal.close())
+
+
+def test_rm_removes_the_older_ones(full: Shell) -> None:
+    aged(full, "old", 40)
+    aged(full, "older", 400)
+    refused = full("runs", "rm", "--older", "30d")
+    assert (refused.code, refused.out) == (2, "")
+    assert "this would remove 2 runs: say --yes" in refused.err
+    assert "older" in ids(full)
+    assert full("runs", "rm", "--older", "100d", "--yes", "--format", "json").json == {"removed": ["older"]}
+    assert "1 removed" in full("runs", "rm", "--older", "30d", "--yes").err
+    assert ids(full) == ["wait3", "abd2", "abc1"]
+    assert "nothing to remove" in full("runs", "rm", "--older", "30d", "--yes").err
+
+
+def test_rm_by_name_and_filter(full: Shell) -> None:
+    assert full("runs", "rm", "abc", "--yes").code == 0
+    assert ids(full) == ["wait3", "abd2"]
+    assert full("runs", "rm", "nope", "--yes").code == 2
+    assert "1 run (1 of them not ended)" in full("runs", "rm", "--older", "0s", "--status", "paused").err
+    assert full("runs", "rm", "--older", "0s", "--machine", "adder", "--yes").code == 0
+    assert ids(full) == ["wait3"]
+
+
+def test_export_is_the_row_and_every_record(full: Shell) -> None:
+    lines = [json.loads(x) for x in full("runs", "export", "abc1").out.splitlines()]
+    assert lines[0]["run"] == "abc1"
+    assert [x["seq"] for x in lines[1:]] == [0, 1, 2, 3, 4]
+    assert lines[1]["data"]["task"] == "What is 2 + 3?"
+
+
+# journals that cannot be read ---------------------------------------------------------------
+
+
+def test_a_damaged_journal_is_named_and_left_alone(sh: Shell) -> None:
+    (sh.folder / "bad.db").write_text("this is no journal at all, whatever its name says\n" * 99)
+    before = (sh.folder / "bad.db").read_bytes()
+    for args in (("runs",), ("show", "last"), ("run", *ADD)):
+        done = sh(*args, "--journal", "bad.db")
+        assert done.code == 1
+        assert "error[IL608]: " in done.err
+        assert "bad.db" in done.err
+    assert (sh.folder / "bad.db").read_bytes() == before

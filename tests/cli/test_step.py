@@ -1,0 +1,151 @@
+"""`interlock step`: the prompt, piped."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+
+from tests.cli.shell import ADD, ASK, Done, Shell
+
+
+def stepped(sh: Shell, *commands: str, args: tuple[str, ...] = ADD) -> Done:
+    return sh("step", *args, "--run-id", "r", stdin="".join(f"{c}\n" for c in commands))
+
+
+def said(done: Done, command: str, prompt: str = "adder> ") -> list[str]:
+    """What followed a command, spaces made one."""
+    after = done.out.split(f"{prompt}{command}\n", 1)[1].split(f"\n{prompt}")[0]
+    return [" ".join(line.split()) for line in after.splitlines()]
+
+
+def test_it_shows_what_comes_and_what_would_be_decided(sh: Shell) -> None:
+    done = stepped(sh, "do", "quit")
+    first = [" ".join(line.split()) for line in done.out.split("adder> ")[0].splitlines()]
+    assert first[0] == "step 1 at receive, running"
+    assert "does receive: Puts the task into the conversation." in first
+    assert "then → think" in first
+    assert "rules 3 looked at first" in first
+    assert "░░░░░░░░░░ run.steps 0 of 20" in first
+    then = said(done, "do")
+    assert then[0] == "1 receive: ok → think"
+    assert then[1] == "step 2 at think, running"
+    assert "then len(last.tool_calls) > 0 → act" in then
+    assert "otherwise → done" in then
+    assert "go on with: interlock resume r --tools tools.py" in " ".join(done.err.split())
+    assert done.code == 0
+
+
+def test_enter_next_and_n_do_the_action(sh: Shell) -> None:
+    done = stepped(sh, "", "next", "n", "do")
+    assert "Stopped for `completed` (natural) at `done`" in done.out
+    assert done.code == 0
+    assert sh("show", "r", "--format", "json").json["steps"] == 4
+
+
+def test_the_text_of_the_model_is_shown_as_it_comes(sh: Shell) -> None:
+    assert "Let me add." in said(stepped(sh, "", "do"), "do")
+
+
+def test_why_and_facts(sh: Shell) -> None:
+    done = stepped(sh, "", "", "why", "why 1", "facts usage.total", "facts zzz", "why 99")
+    assert "✓ len(last.tool_calls) > 0 1 against 0 -1 act" in said(done, "why")
+    assert "led to receive → think, running" in said(done, "why 1")
+    assert said(done, "facts usage.total") == ["usage.total_tokens 60"]
+    assert "no fact has `zzz`" in said(done, "facts zzz")[0]
+    assert "records are numbered 0 to 2" in " ".join(said(done, "why 99"))
+
+
+def test_set_changes_a_limit_on_the_record(sh: Shell) -> None:
+    done = stepped(sh, "set steps 2", "set vars.tries 9", "facts vars.tries", "run", "records")
+    assert said(done, "set steps 2") == ["limits.steps = 2"]
+    assert said(done, "facts vars.tries") == ["vars.tries 9"]
+    assert "Stopped for `steps_limit` (limit)" in "\n".join(said(done, "run"))
+    assert done.code == 3
+    kinds = [r["kind"] for r in sh("show", "r", "--format", "json").json["records"]]
+    assert kinds == ["start", "edit", "edit", "step", "step"]
+
+
+class Refused(NamedTuple):
+    """A command that cannot be done, and what is said."""
+
+    id: str
+    command: str
+    says: str
+
+
+REFUSED = [
+    Refused("unknown", "frobnicate", "there is no command `frobnicate`"),
+    Refused("nearest", "recrods", "did you mean `records`?"),
+    Refused("limit", "set limits.stps 3", "did you mean `steps`?"),
+    Refused("value", "set steps many", "limit `steps` is int: `many` is none"),
+    Refused("no-value", "set steps", "a value is missing"),
+    Refused("root", "set usage.cost 3", "cannot be set"),
+    Refused("state", "run to actt", "did you mean `act`?"),
+    Refused("no-state", "run to", "says not where to"),
+    Refused("answer", "answer ok", "the run waits for nothing"),
+    Refused("answer-quotes", "answer ok 'x", "cannot be read"),
+    Refused("answer-nothing", "answer", "cannot be read"),
+    Refused("back", "back 9", "there is no record"),
+    Refused("number", "back two", "`two` is no number"),
+    Refused("do", "do it", "`do` takes nothing"),
+    Refused("private", "_step", "there is no command `_step`"),
+]
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.id)
+def test_what_cannot_be_done_is_said_and_the_prompt_goes_on(sh: Shell, case: Refused) -> None:
+    done = stepped(sh, case.command, "facts run.steps")
+    assert case.says in " ".join(said(done, case.command))
+    assert said(done, "facts run.steps") == ["run.steps 0"]
+
+
+def test_back_takes_records_back_as_a_new_run(sh: Shell) -> None:
+    done = stepped(sh, "", "", "", "back 2", "run")
+    back = said(done, "back 2")
+    assert back[0].startswith("back before the last 2; now run ")
+    assert back[1] == "step 2 at think, running"
+    assert "Stopped for `completed`" in "\n".join(said(done, "run"))
+    rows = {r["run"]: r for r in sh("runs", "--format", "json").json}
+    assert rows["r"]["steps"] == 3
+    assert len(rows) == 2
+
+
+def test_run_to_a_state(sh: Shell) -> None:
+    done = stepped(sh, "run to act", "draw")
+    assert "step 3 at act, running" in said(done, "run to act")
+    assert "▶ [act]" in said(done, "draw")
+    assert "step 3 at act" in " ".join(sh("step", *ADD, "--to", "act").out.split())
+
+
+def test_answers(sh: Shell) -> None:
+    done = stepped(
+        sh, "run", "do", "answer fix note='use 3' count=2 sure=yes", "answer fix note='use 3' count=2 sure=true",
+        "run", "answer ok", "do", args=ASK,
+    )  # fmt: skip
+    waits = said(done, "run", "asker> ")
+    assert "asks Is forty-one right?" in waits
+    assert "answer answer fix note=STR count=INT sure=BOOL → think" in waits
+    assert "the run waits" in said(done, "do", "asker> ")[0]
+    assert "`sure` of `fix` is bool" in done.out
+    assert "Stopped for `completed`" in "\n".join(said(done, "answer ok", "asker> "))
+    assert "the run has ended" in done.out
+    assert done.code == 0
+
+
+def test_draw_into_a_file(sh: Shell) -> None:
+    stepped(sh, "draw chart.mmd")
+    assert (sh.folder / "chart.mmd").read_text().startswith("flowchart")
+
+
+def test_help_names_every_command(sh: Shell) -> None:
+    told = "\n".join(said(stepped(sh, "help"), "help"))
+    for word in ("do", "why", "facts", "set", "back", "run to", "answer", "draw", "records", "quit"):
+        assert word in told
+
+
+def test_a_failed_call_is_shown_and_can_be_done_again(sh: Shell) -> None:
+    sh.write("busy.yaml", "replies:\n  - {error: {category: TRANSIENT, message: busy}}\n  - It is 5.\n")
+    done = stepped(sh, "", "do", args=(*ADD[:-1], "busy.yaml"))
+    assert "2 infer: failed: TRANSIENT busy" in " ".join(said(done, "do"))
+    assert done.code == 1

@@ -1,0 +1,210 @@
+"""At a terminal: the live view, questions in place, Ctrl-C, colours. A real pseudo-terminal."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.shell import ADD, ASK, ASKER, Shell, Terminal, program, slowly
+
+ESCAPE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
+
+
+def row_of(folder: Path, run: str = "r") -> dict[str, Any]:
+    rows = json.loads(program("runs", "--format", "json", cwd=folder).out)
+    return next(r for r in rows if r["run"] == run)
+
+
+def test_the_live_view_shows_state_budgets_and_the_last_decision(folder: Path) -> None:
+    (folder / "slow.yaml").write_text(slowly("700ms", 3).replace("hm", "thinking aloud") + "  - enough\n")
+    with Terminal("run", "looper.yaml", "x", "--script", "slow.yaml", "--run-id", "r", cwd=folder) as t:
+        t.expect("looper · r")
+        t.expect("think  running  step 2: infer")
+        t.expect("run.steps")
+        t.expect("░░░░░░░░░░")
+        t.expect("1 of 500")
+        t.expect("last   receive → think")
+        t.expect("Ctrl-C stops before the next action")
+        t.expect("step 3: infer")
+        t.expect("2 of 500")
+        assert t.wait() == 0
+        end = ESCAPE.sub("", t.shown)
+    assert "\nenough\r\n" in end
+    assert "Stopped for `completed` (natural) at `done` after 5 steps" in end
+
+
+def test_a_budget_turns_amber_and_red(folder: Path) -> None:
+    script = slowly("600ms", 3).replace("prompt_tokens: 5", "prompt_tokens: 899")
+    (folder / "slow.yaml").write_text(script)
+    text = (folder / "looper.yaml").read_text()
+    text = text.replace("{steps: 500}", "{steps: 500, tokens: 2000}")
+    text = text.replace("stop: steps_limit}]", "stop: steps_limit}, {when: usage.total_tokens >= limits.tokens, stop: token_limit}]")
+    (folder / "looper.yaml").write_text(text)
+    with Terminal("run", "looper.yaml", "x", "--script", "slow.yaml", cwd=folder) as t:
+        t.expect("\x1b[32m████░░░░░░")
+        t.expect("900 of 2,000")
+        t.expect("\x1b[33m█████████░")
+        t.expect("1,800 of 2,000")
+        assert t.wait() == 3
+
+
+def test_no_view_where_the_terminal_is_dumb_or_lines_are_wanted(folder: Path) -> None:
+    with Terminal("run", *ADD, cwd=folder, TERM="dumb") as t:
+        assert t.wait() == 0
+        assert "\x1b" not in t.shown
+        assert "It is 5." in t.shown
+    with Terminal("run", *ADD, "-v", cwd=folder) as t:
+        t.expect("  2  think  infer ok, calls add  → act")
+        assert t.wait() == 0
+
+
+def test_no_colour_where_none_is_wanted(folder: Path) -> None:
+    with Terminal("check", "agent", cwd=folder) as t:
+        assert t.wait() == 0
+        assert "\x1b[32m" in t.shown
+    with Terminal("check", "agent", cwd=folder, NO_COLOR="1") as t:
+        assert t.wait() == 0
+        assert "\x1b" not in t.shown
+
+
+def test_what_a_model_says_cannot_steer_the_terminal(folder: Path) -> None:
+    (folder / "evil.yaml").write_text('replies: ["\\e]0;owned\\a\\e[2J hello \\u202e \\r gone"]\n')
+    with Terminal("run", "agent", "x", "--script", "evil.yaml", "--run-id", "r", "-v", cwd=folder) as t:
+        assert t.wait() == 0
+        assert "\x1b]0;" not in t.shown
+        assert "\x1b[2J" not in t.shown
+        assert "\u202e" not in t.shown
+    with Terminal("show", "r", cwd=folder) as t:
+        assert t.wait() == 0
+        assert "\x1b]0;" not in t.shown
+    piped = program("run", "agent", "x", "--script", "evil.yaml", cwd=folder)
+    assert piped.out.startswith("\x1b]0;owned\a")  # a pipe gets what was said
+
+
+# asking -------------------------------------------------------------------------------------
+
+
+def test_a_question_is_asked_in_place(folder: Path) -> None:
+    with Terminal("run", *ASK, "--run-id", "r", cwd=folder) as t:
+        t.expect("Is forty-one right?")
+        t.expect("1  fix   note (str), count (int), sure (bool)")
+        t.expect("2  ok")
+        t.expect("no answer within 5 min")
+        t.expect("leave it waiting): ")
+        t.type("maybe\n")
+        t.expect("`maybe` is none of them")
+        t.expect("leave it waiting): ")
+        t.type("1\n")
+        t.expect("note (str): ")
+        t.type("use 3\n")
+        t.expect("count (int): ")
+        t.type("three\n")
+        t.expect("that is no int")
+        t.expect("count (int): ")
+        t.type("3\n")
+        t.expect("sure (bool): ")
+        t.type("y\n")
+        t.expect("Is forty-two right?")
+        t.expect("leave it waiting): ")
+        t.type("ok\n")
+        assert t.wait() == 0
+    records = json.loads(program("show", "r", "--format", "json", cwd=folder).out)["records"]
+    answers = [r["data"] for r in records if r["kind"] == "answer" and "data" in r]
+    assert answers == [{"note": "use 3", "count": 3, "sure": True}]
+
+
+@pytest.mark.parametrize("key", ["\n", "\x04", "\x03"], ids=["enter", "ctrl-d", "ctrl-c"])
+def test_a_question_may_be_left(folder: Path, key: str) -> None:
+    with Terminal("run", *ASK, "--run-id", "r", cwd=folder) as t:
+        t.expect("leave it waiting): ")
+        t.type(key)
+        t.expect("interlock answer r ok")
+        assert t.wait() == 4
+    assert row_of(folder)["status"] == "paused"
+
+
+def test_nothing_is_asked_where_nobody_wants_to_be(folder: Path) -> None:
+    with Terminal("run", *ASK, "--no-input", cwd=folder) as t:
+        assert t.wait() == 4
+        assert "leave it waiting" not in t.shown
+
+
+def test_a_question_expires_while_it_is_asked(folder: Path) -> None:
+    (folder / "asker.yaml").write_text(ASKER.replace("answer: 5m", "answer: 1500ms"))
+    with Terminal("run", *ASK, "--run-id", "r", cwd=folder) as t:
+        t.expect("leave it waiting): ")
+        assert t.wait() == 5
+    assert row_of(folder)["reason"] == "user_unresponsive"
+
+
+def test_an_answer_may_come_from_elsewhere(folder: Path) -> None:
+    with Terminal("run", *ASK, "--run-id", "r", cwd=folder) as t:
+        t.expect("leave it waiting): ")
+        sent = program("answer", "r", "ok", cwd=folder)
+        assert "run r has taken it: it is completed at done" in sent.err
+        assert t.wait() == 0
+
+
+# interruptions ------------------------------------------------------------------------------
+
+
+def test_ctrl_c_at_the_terminal(folder: Path) -> None:
+    (folder / "slow.yaml").write_text(slowly("2s", 9))
+    args = ("run", "looper.yaml", "x", "--script", "slow.yaml", "--run-id", "r")
+    with Terminal(*args, cwd=folder) as t:
+        t.expect("step 2: infer")
+        t.type("\x03")
+        t.expect("stopping before the next action")
+        assert t.wait() == 130
+        assert "^C" not in t.shown
+    assert row_of(folder)["reason"] == "user_requested"
+    with Terminal(*args[:-1], "s", cwd=folder) as t:
+        t.expect("step 2: infer")
+        t.type("\x03")
+        t.expect("stopping before the next action")
+        t.type("\x03")
+        t.expect("go on with:  interlock resume s")
+        assert t.wait() == 130
+        assert "\x1b[?25h" in t.shown or "\x1b[?25l" not in t.shown.split("go on")[-1]
+    assert row_of(folder, "s")["status"] == "running"
+
+
+def test_ctrl_c_at_the_prompt_leaves_the_run(folder: Path) -> None:
+    with Terminal("step", *ADD, "--run-id", "r", cwd=folder) as t:
+        t.expect("adder> ")
+        t.type("\n")
+        t.expect("step 2 at think")
+        t.expect("adder> ")
+        t.type("\x03")
+        assert t.wait() == 130
+    assert row_of(folder)["steps"] == 1
+
+
+def test_the_prompt_has_history(folder: Path) -> None:
+    with Terminal("step", *ADD, cwd=folder) as t:
+        t.expect("adder> ")
+        t.type("facts run.steps\n")
+        t.expect("run.steps  0")
+        t.expect("adder> ")
+        t.type("\x1b[A\n")  # the key up
+        t.expect("run.steps  0")
+        t.type("quit\n")
+        assert t.wait() == 0
+
+
+def test_rm_asks(sh: Shell) -> None:
+    sh("run", *ADD, "--run-id", "r")
+    with Terminal("runs", "rm", "r", cwd=sh.folder) as t:
+        t.expect("remove 1 run from .interlock/journal.db? [y/N]: ")
+        t.type("n\n")
+        assert t.wait() == 130
+    assert row_of(sh.folder)["run"] == "r"
+    with Terminal("runs", "rm", "r", cwd=sh.folder) as t:
+        t.expect("[y/N]: ")
+        t.type("y\n")
+        assert t.wait() == 0
+    assert sh("runs", "--format", "json").json == []

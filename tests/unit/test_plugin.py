@@ -1,0 +1,123 @@
+"""The pytest plugin, in real pytest processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PASSES = "machine: agent\ntask: Hello.\nreplies: [Hi.]\nexpect: {reason: completed}\n"
+FAILS = PASSES.replace("reason: completed", "output: Ho.")
+MACHINE = """interlock: 1
+machine: adder
+tools: [add]
+states:
+  work: {do: tool, with: {name: add, arguments: {a: "2", b: "3"}}, save: {vars.sum: result}, next: done}
+  done: {stop: completed}
+vars: {sum: 0}
+output: vars.sum
+"""
+ADDS = "machine: adder.yaml\nexpect: {output: 5}\n"
+TOOLS = """from interlock import tool
+
+@tool
+def add(a: int, b: int) -> int:
+    "Add."
+    return a + b
+"""
+
+
+def pytest_in(folder: Path, *options: str) -> tuple[int, str]:
+    """Exit code and output of pytest with this plugin alone."""
+    env = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "NO_COLOR": "1"}
+    command = [sys.executable, "-m", "pytest", "-p", "interlock.testing.plugin", *options]
+    done = subprocess.run(
+        command, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=100
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_scenarios_are_collected_and_run(tmp_path: Path) -> None:
+    (tmp_path / "a.scenario.yaml").write_text(PASSES)
+    (tmp_path / "other.yaml").write_text("not: a scenario")
+    code, output = pytest_in(tmp_path, "-v")
+    assert (code, "a.scenario.yaml::a PASSED" in output) == (0, True), output
+    assert "1 passed" in output
+
+
+def test_a_failure_is_the_report_without_a_traceback(tmp_path: Path) -> None:
+    (tmp_path / "a.scenario.yaml").write_text(FAILS)
+    code, output = pytest_in(tmp_path)
+    assert code == 1
+    assert "scenario a" in output
+    assert "output  (a.scenario.yaml:4:18)" in output
+    assert "≠ Ho.        Hi." in output
+    assert "Traceback" not in output
+    assert "runtest" not in output
+
+
+def test_a_fault_is_the_finding_without_a_traceback(tmp_path: Path) -> None:
+    (tmp_path / "a.scenario.yaml").write_text(PASSES + "taks: x\n")
+    code, output = pytest_in(tmp_path)
+    assert code == 1
+    assert " --> a.scenario.yaml:5:1" in output
+    assert "did you mean `task`?" in output
+    assert "Traceback" not in output
+
+
+@pytest.mark.parametrize("name", ["tools.py", "tools.py:add", "tools", "tools:add"])
+def test_own_tools_are_named_on_the_command_line(name: str, tmp_path: Path) -> None:
+    (tmp_path / "adder.yaml").write_text(MACHINE)
+    (tmp_path / "adds.scenario.yaml").write_text(ADDS)
+    (tmp_path / "tools.py").write_text(TOOLS)
+    code, output = pytest_in(tmp_path, "--interlock-tools", name)
+    assert code == 0, output
+
+
+def test_own_tools_are_named_in_the_settings(tmp_path: Path) -> None:
+    sub = tmp_path / "sub"
+    sub.mkdir()
+    (sub / "adder.yaml").write_text(MACHINE)
+    (sub / "adds.scenario.yaml").write_text(ADDS)
+    (tmp_path / "tools.py").write_text(TOOLS)
+    (tmp_path / "pytest.ini").write_text("[pytest]\ninterlock_tools = tools.py\n")
+    assert pytest_in(tmp_path)[0] == 0
+    assert pytest_in(sub)[0] == 0  # files are taken from the root folder
+
+
+class BadTools:
+    """Names that give no tools, and what is said of them."""
+
+    CASES = (
+        ("none.py", "cannot import tools from `none.py`: FileNotFoundError"),
+        ("nowhere.tools", "cannot import tools from `nowhere.tools`: ModuleNotFoundError"),
+        ("broken.py", "cannot import tools from `broken.py`: ZeroDivisionError"),
+        ("broken.py", "give a module, a file such as `tools.py`, or `module:name`"),
+        ("tools.py:sub", "`tools.py` has no `sub`"),
+    )
+
+
+@pytest.mark.parametrize(("name", "says"), BadTools.CASES)
+def test_tools_that_cannot_be_had_fail_the_scenario(name: str, says: str, tmp_path: Path) -> None:
+    (tmp_path / "a.scenario.yaml").write_text(PASSES)
+    (tmp_path / "tools.py").write_text(TOOLS)
+    (tmp_path / "broken.py").write_text("1 / 0\n")
+    code, output = pytest_in(tmp_path, "--interlock-tools", name)
+    assert code == 1
+    assert says in output
+    assert "runtest" not in output
+
+
+def test_pytest_pays_nothing_for_the_plugin_where_there_is_no_scenario(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text(
+        "import sys\n"
+        "def test_a(pytestconfig):\n"
+        "    assert pytestconfig.pluginmanager.hasplugin('interlock.testing.plugin')\n"
+        "    late = ['pydantic', 'transitions', 'yaml', 'interlock.api', 'interlock.language']\n"
+        "    assert [name for name in late if name in sys.modules] == []\n"
+    )
+    code, output = pytest_in(tmp_path)
+    assert code == 0, output
