@@ -17,7 +17,7 @@ from interlock.machine.build import Chart
 from interlock.machine.explain import Explanation
 from interlock.run.events import Event as StreamEvent
 from interlock.run.journal import Letter
-from interlock.run.loop import advance, drive
+from interlock.run.loop import IN_DOUBT, advance, drive
 from interlock.run.replay import Replay, replay, why
 from interlock.run.result import Result, result_of
 from interlock.run.session import Session
@@ -188,6 +188,10 @@ class Run:
         position = self.session.position
         if position.status != "paused":
             raise StatusError(f"the run is {position.status}, not paused")
+        if position.blocked_on == IN_DOUBT:
+            raise StatusError(
+                f"a paid call of `{position.state}` is in doubt", hint="send `retry` or `fail`"
+            )
         if position.state in self.session.chart.waiting and not position.pause_asked:
             events = ", ".join(f"`{e}`" for e in self.session.chart.events_at(position.state))
             raise StatusError(

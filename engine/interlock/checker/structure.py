@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from interlock.checker.subject import Subject, leading_to, loops, onward, parts_of
-from interlock.language.spec import HIGHEST, RETURN
+from interlock.language.spec import HIGHEST, RETURN, Edge
 
 
 def check_structure(subject: Subject) -> None:
@@ -58,8 +58,9 @@ def _reachability(subject: Subject) -> None:
     """
     dead, islands = _dead_ends(subject), _islands(subject)
     stuck = [n for n in dead if n in subject.reached]
-    circling = [c for c in passing_loops(subject) if set(c) & subject.reached]
-    one = len(subject.unread.ways) + len(stuck) + len(circling) == 1 and len(islands) == 1
+    circling = [c for c in _circles(subject) if set(c) & subject.reached]
+    lost = len(subject.unread.ways) + len(stuck) + len(circling) + len(_lost_returns(subject))
+    one = lost == 1 and len(islands) == 1
     for name in dead:
         hint = "add `next`, or make it an end with `end: completed`"
         if one and stuck == [name]:
@@ -81,7 +82,7 @@ def _no_end(subject: Subject) -> None:
     states = subject.spec.states
     leading = {n for n, s in states.items() if s.job == "end" or not s.edges}
     leading |= {n for n in states if not subject.whole([n])}
-    leading |= {n for circle in passing_loops(subject) for n in circle}
+    leading |= {n for circle in _circles(subject) for n in circle}
     leading |= {e.source for e in subject.spec.edges() if e.target == RETURN}
     # a rule without a target of the file's own ends at the engine's own end
     leading |= {t.source for t in subject.rules if t.dest not in states}
@@ -112,26 +113,36 @@ def epilogue(subject: Subject) -> set[str]:
     return {n for o in openers(subject) for n in onward(subject.own, o)}
 
 
-def _epilogues(subject: Subject) -> None:
-    own: Any = subject.own
+def _circles(subject: Subject) -> list[list[str]]:
+    """Loops that have a finding of their own: passing ones, and those behind a stop."""
     passing = passing_loops(subject)
-    for circle in loops(own.subgraph(epilogue(subject))):
+    after = loops(subject.own.subgraph(epilogue(subject)))
+    return passing + [c for c in after if c not in passing]
+
+
+def _epilogues(subject: Subject) -> None:
+    passing = passing_loops(subject)
+    for circle in loops(subject.own.subgraph(epilogue(subject))):
         if circle in passing or not subject.whole(circle):
             continue
-        opener = next(o for o in openers(subject) if circle[0] in onward(own, o))
+        opener = next(o for o in openers(subject) if circle[0] in onward(subject.own, o))
         said = f"after the stop at `{opener}` it goes round in a circle: {subject.circle(circle)}"
         hint = "lead every path behind a stop straight to an end"
         subject.say_of("IL312", subject.spec.states[opener], said, hint=hint)
 
 
-def _returns(subject: Subject) -> None:
+def _lost_returns(subject: Subject) -> list[Edge]:
+    """`return` where no detour comes by."""
     main = subject.chart.main
     detours = {r.to for r in subject.spec.rules if r.kind == "detour"}
     behind = {n for d in detours for n in onward(subject.own, d)}
-    for edge in subject.spec.edges():
-        if edge.target != RETURN or (edge.source not in main and edge.source in behind):
-            continue
-        why = "other than by a detour" if edge.source in main else "by no detour"
+    edges = [e for e in subject.spec.edges() if e.target == RETURN]
+    return [e for e in edges if e.source in main or e.source not in behind]
+
+
+def _returns(subject: Subject) -> None:
+    for edge in _lost_returns(subject):
+        why = "other than by a detour" if edge.source in subject.chart.main else "by no detour"
         said = f"`{edge.source}` says `return` and is entered {why}"
         hint = "use `return` only behind a rule with `to` and no `stop`"
         subject.say("IL313", edge.path, said, hint=hint)

@@ -14,7 +14,7 @@ from interlock.core.types import ANY, Type, parse_type, struct
 from interlock.language import file
 from interlock.language.expression import Expression, Scope
 from interlock.language.quantities import coerce
-from interlock.language.reader import Reader
+from interlock.language.reader import UNREAD_GUARD, Reader
 from interlock.language.spec import RETURN, Assign, Edge, EdgeRole
 from interlock.language.yaml import Path
 from interlock.language.yaml_document import short
@@ -76,7 +76,8 @@ def _target(reader: Reader, slot: Slot, path: Path, name: str) -> Any:
 
 def _guard(reader: Reader, slot: Slot, when: Any, scope: Scope) -> Expression | None:
     if when is None:
-        return None
+        gone = slot.role in _GUARDED and reader.is_gone((*slot.path, "when"))
+        return UNREAD_GUARD if gone else None
     if slot.role in _GUARDED:
         return reader.guard((*slot.path, "when"), when, scope)
     word = "on_error" if slot.role == "error" else "cases" if slot.role == "case" else slot.role
@@ -99,7 +100,7 @@ def read_edges(reader: Reader, slot: Slot, shape: Any, scope: Scope) -> list[Edg
         at = (*slot.path, number)
         made = read_edge(reader, slot._replace(path=at, id=f"{slot.id}.{number}"), one, scope)
         bare = not isinstance(one, file.EdgeShape) or one.when is None
-        if bare and number < given[-1][0]:
+        if bare and number < given[-1][0] and not reader.is_gone((*at, "when")):
             said = "this edge has no `when`: the edges behind it can never be taken"
             reader.say("IL321", at, said, hint="move it to the end, or give it a `when`")
         if made is not None:

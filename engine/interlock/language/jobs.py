@@ -75,6 +75,7 @@ def _complete(reader: Reader, path: Path, shape: StateShape, job: Job) -> None:
         if not _meant(reader, path, shape, key):
             hint = f"add `{key}:`"
             reader.say(code, (*path, by), f"`{by}` needs `{key}`", hint=hint, key=True)
+            reader.lose(path)
 
     if given(shape, "when"):
         lacks("then", by="when")
@@ -91,6 +92,7 @@ def _complete(reader: Reader, path: Path, shape: StateShape, job: Job) -> None:
             hint = "add `when:` with `then:` and `else:`, or `of:` with `cases:`"
             said = "`ask` needs `when`, `of`, `on` or `next`"
             reader.say("IL202", (*path, "ask"), said, hint=hint, key=True)
+            reader.lose(path)
 
 
 def _end(reader: Reader, path: Path, shape: StateShape) -> None:

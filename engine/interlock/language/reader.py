@@ -126,6 +126,11 @@ class Reader:
         self.findings.append(finding(code, message, place, hint=hint, at=dotted(full)))
         self.unread.add(full, lost)
 
+    def lose(self, path: Path) -> None:
+        """Note that a state lacks a way on, and has a finding for it."""
+        self.unread.places.add(dotted(self.base + path))
+        self.unread.ways.add(dotted(self.base + path))
+
     def mention(self, text: str) -> None:
         """Count what a text names as used, though the text is not read."""
         self.unread.words.update(names_in(text))

@@ -20,6 +20,7 @@ from pydantic import ValidationError
 from interlock.core.codes import finding
 from interlock.core.errors import Finding, nearest
 from interlock.language.file import Append, FileShape, MachineShape, StateShape, TypedValue
+from interlock.language.file_base import LONGEST_NAME, NAME
 from interlock.language.shape_parts import (
     copied,
     is_there,
@@ -41,6 +42,12 @@ _TEXT_KEYS = frozenset(
     "message reason difference value template stop fallbacks".split()
 )
 """Keys that take free text, where a number was meant to be quoted."""
+
+
+_NAMED = ("states", "limits", "vars", "memory", "define", "reasons", "machines", "output")
+_NAME = re.compile(NAME.removeprefix("^").removesuffix("$"))
+RESERVED_STATES = frozenset({"return", "next"})
+"""`next: return` and `failed: next` mean something of their own."""
 
 
 class Shaped(NamedTuple):
@@ -82,7 +89,10 @@ class _Shaper:
         self._endless()
         for number in range(_ROUNDS):
             try:
-                return FileShape.model_validate(self.data)
+                made = FileShape.model_validate(self.data)
+                self._names(("machine",), {self.data["machine"]: None}, keys=False)
+                self._names_of(self.data, ())
+                return made
             except ValidationError as error:
                 if not number:
                     self.data = copied(self.data)
@@ -96,16 +106,21 @@ class _Shaper:
         seen: set[Path] = set()
         for fault in sorted(faults, key=lambda f: f.kind != "extra_forbidden"):
             path = fault.path
-            if path in seen or not is_there(self.data, path[:-1]):
+            if path in seen or not is_there(self.data, path[:-1]) or self._went(path):
                 continue
             there = is_there(self.data, path)
-            if fault.kind == "missing" and not there:
-                self._missing(path)
+            if fault.kind == "missing":
+                if not there:
+                    self._missing(path)
             elif there and (fault.kind == "extra_forbidden" or fault.key):
                 self._unknown(path, fault)
             elif there:
                 self._wrong(path, fault)
             seen.add(path)
+
+    def _went(self, path: Path) -> bool:
+        """Whether what holds the fault has been taken out already."""
+        return any(path[:n] in self.gone for n in range(1, len(path) + 1))
 
     def _say(
         self, code: str, path: Path, message: str, hint: str = "", *, key: bool = False
@@ -200,6 +215,35 @@ class _Shaper:
         self._say("IL203", path, f"`{dotted(path)}`: {said}", hint)
         self._take_out(path)
 
+    # names ----------------------------------------------------------------------------------
+
+    def _names_of(self, machine: Any, base: Path) -> None:
+        """Whether the names that a machine declares are good ones. Bad ones stay as they are."""
+        for key in _NAMED:
+            self._names((*base, key), machine.get(key))
+        for name, state in (machine.get("states") or {}).items():
+            for event, edge in ((state or {}).get("on") or {}).items():
+                path = (*base, "states", name, "on")
+                self._names(path, {event: edge})
+                if isinstance(edge, dict):
+                    self._names((*path, event, "data"), cast(Any, edge).get("data"))
+        for name, child in (machine.get("machines") or {}).items():
+            self._names_of(child, (*base, "machines", name))
+
+    def _names(self, path: Path, given: Any, *, keys: bool = True) -> None:
+        for name in cast(dict[str, Any], given) if isinstance(given, dict) else ():
+            at = (*path, name) if keys else path
+            reserved = path[-1] == "states" and name in RESERVED_STATES
+            if _NAME.fullmatch(name) and len(name) <= LONGEST_NAME and not reserved:
+                continue
+            hint = "a small letter, then small letters, digits and underscores"
+            if better := _better_name(name):
+                hint += f": `{better}`"
+            said = f"`{short(name)}` is no name"
+            if reserved:
+                said, hint = f"`{name}` is a word of the language", "take another name"
+            self._say("IL204", at, said, hint, key=keys)
+
     def _endless(self) -> None:
         """Numbers that JSON does not have: the canonical form could not hold them."""
         if not _NEVER_FINITE.search(self.document.text):
@@ -211,6 +255,12 @@ class _Shaper:
                 hint = "a limit that is off is written `{type: int, value: null}`"
                 self._say("IL209", path, f"`{raw}` is no quantity", hint)
                 self._take_out(path)
+
+
+def _better_name(name: str) -> str:
+    """A good name that looks like a bad one; empty when there is none."""
+    better = re.sub(r"[^a-z0-9]+", "_", name[:LONGEST_NAME].lower()).strip("_")
+    return better if _NAME.fullmatch(better) else ""
 
 
 def _is_cut_guard(key: str) -> bool:

@@ -118,9 +118,8 @@ def _fits(session: Session, letter: Letter) -> bool:
         case "pause":
             return not position.stopping and not position.pause_asked
         case "resume":
-            return position.status == "paused" and (
-                position.state not in session.chart.waiting or position.pause_asked
-            )
+            waits = position.state in session.chart.waiting and not position.pause_asked
+            return position.status == "paused" and position.blocked_on != IN_DOUBT and not waits
         case _:
             return False
 
