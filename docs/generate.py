@@ -1,32 +1,45 @@
 """Writes the reference pages from the code: what they say is what the code does.
 
-    python docs/generate.py
+    python docs/generate.py [FOLDER]        # by default the folder of this file
 
-Facts, actions, tools, codes, commands and the Python API. A test compares the pages with what
-this would write; everything else in `docs/` is written by hand.
+Facts, actions, tools, reasons, codes, commands, the Python API and the schema. A test compares the
+pages with what this would write; everything else in `docs/` is written by hand.
+
+The page of the Python API is made in `python_page`; what all pages are written with is in
+`page_parts`.
 """
 
 from __future__ import annotations
 
 import inspect
-import json
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import click
+from page_parts import anchor, link, table
+from python_page import python
 
-import interlock
 from interlock.actions import builtin
 from interlock.cli.app import app as command_line
 from interlock.core.codes import CODES
 from interlock.core.errors import Severity
 from interlock.core.facts import FACTS
 from interlock.core.reasons import REASONS
-from interlock.language.schema import schema
+from interlock.core.specs import ActionSpec, ArgSpec, ToolSpec
+from interlock.language.schema import text as schema_text
 
 HERE = Path(__file__).resolve().parent
 NOTE = "<!-- Written by docs/generate.py. Change the code, then run it. -->"
+ABOUT = {
+    "IL0": "The text",
+    "IL1": "Expressions",
+    "IL2": "The shape of the file",
+    "IL3": "The machine",
+    "IL4": "Actions, tools and templates",
+    "IL6": "Calls",
+}
+"""What the codes of each hundred are about."""
 
 
 def pages() -> dict[str, str]:
@@ -40,73 +53,134 @@ def pages() -> dict[str, str]:
         "reference/python.md": python(),
     }
     texts = {name: f"{NOTE}\n\n{text.rstrip()}\n" for name, text in made.items()}
-    return {**texts, "machine.schema.json": json.dumps(schema(), indent=2) + "\n"}
+    return {**texts, "machine.schema.json": schema_text()}
 
 
-def _table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> str:
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    for row in rows:
-        lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |")
-    return "\n".join(lines)
+# facts --------------------------------------------------------------------------------------
+
+FACTS_HEAD = """\
+# Facts
+
+What guards, `set`, templates and labels may read. Facts change only when an action, an answer or a
+rule says so; a clock that jumps back never makes one fall. `limits.<name>`, `vars.<name>` and
+`memory.<block>` are the file's own, and so is each name under `define`.
+
+A fact that only grows (`↑`) can bound a loop: once `fact >= limit` holds, it holds for the rest of
+the run. A type with `None` must be tested before it is used. At a terminal:
+`interlock facts [WORD]`."""
 
 
 def facts() -> str:
     """The facts, by root."""
-    out = [
-        "# Facts",
-        "",
-        "What guards, `set`, templates and labels may read. Facts change only when an action,",
-        "an answer or a rule says so; a clock that jumps back never makes one fall.",
-        "`limits.<name>`, `vars.<name>` and `memory.<block>` are the file's own, and so is each",
-        "name under `define`.",
-    ]
-    roots = dict.fromkeys(name.partition(".")[0] for name in FACTS)
-    for root in roots:
+    out = [FACTS_HEAD]
+    for root in dict.fromkeys(name.partition(".")[0] for name in FACTS):
         rows = (
-            (f"`{n}`", f"`{s.type}`", s.unit or "–", s.about, s.changed_by)
+            (
+                f"`{n}`" + (" ↑" if s.type.grows else ""),
+                f"`{s.type}`",
+                s.unit,
+                s.about,
+                s.changed_by,
+            )
             for n, s in FACTS.items()
             if n.startswith(root + ".")
         )
-        out += ["", f"## {root}", "", _table(("fact", "type", "unit", "what it is", "changed by"), rows)]
+        head = ("fact", "type", "unit", "what it is", "changed by")
+        out += ["", f"## {root}", "", table(head, rows)]
     return "\n".join(out)
+
+
+# actions ------------------------------------------------------------------------------------
+
+ACTIONS_HEAD = """\
+# Actions
+
+What a state may `do`. *Work* moves `errors.consecutive` and `progress.*`, *upkeep* does not. A
+*pure* action may be repeated, a *local* one is the same when repeated with its key, before a *paid*
+one an intent is written into the journal. Fields under `with` are templates, expressions,
+durations, one of a few words, names, or plain data: the tables say which. Your own actions are
+[declared in Python](python.md#action)."""
+ACTIONS_LATER = """\
+## Later
+
+A file may name these; it loads, is checked and drawn, and cannot be started yet. See
+[not covered](../not-covered.md)."""
 
 
 def actions() -> str:
     """The actions and the tools that every machine may name."""
     registry = builtin()
-    out = [
-        "# Actions",
-        "",
-        "What a state may `do`. *Work* moves `errors.consecutive` and `progress.*`; *upkeep* does",
-        "not. *Pure* actions may be repeated, *local* ones are the same when repeated with their",
-        "key, *paid* ones write an intent into the journal first.",
-    ]
-    for name, spec in sorted(registry.actions.items()):
-        kind = "work" if spec.work else "upkeep"
-        out += ["", f"## {name}", "", spec.about, "", f"{kind.capitalize()}, {spec.effect}; result: `{spec.result}`."]
-        if spec.run is None:
-            out += ["", "Not carried out by this version: a file that names it loads and draws."]
-        if spec.args:
-            rows = (
-                (f"`{a.name}`" + (" (needed)" if a.required else ""), _written(a), a.about)
-                for a in spec.args
-            )
-            out += ["", _table(("with", "written as", "what it is"), rows)]
-        elif spec.targets is not None:
-            out += ["", "The keys of `with` are variables: `vars.NAME`."]
-    out += ["", "# Tools", "", "What a machine may list under `tools` besides your own."]
-    for name, tool in registry.tools.items():
-        out += ["", f"## {name}", "", tool.description]
+    now = [a for _, a in sorted(registry.actions.items()) if a.run is not None]
+    later = [a for _, a in sorted(registry.actions.items()) if a.run is None]
+    head = ("action", "kind", "effect", "what it does")
+    out = [ACTIONS_HEAD, "", table(head, ((link(a.name), *_row(a)) for a in now))]
+    for spec in now:
+        out += _action(spec)
+    out += ["", ACTIONS_LATER, "", table(head, ((f"`{a.name}`", *_row(a)) for a in later))]
+    out += ["", "## Tools", "", "What a machine may list under `tools` besides your own."]
+    for tool in registry.tools.values():
+        out += _tool(tool)
     return "\n".join(out)
 
 
-def _written(arg: Any) -> str:
-    if arg.kind == "enum":
-        return ", ".join(f"`{c}`" for c in arg.choices)
-    return {
-        "text": "template", "texts": "templates", "value": f"expression (`{arg.type}`)",
-        "values": "expressions", "name": f"name of a {arg.names}", "duration": "duration", "data": "data",
-    }[arg.kind]  # fmt: skip
+def _row(spec: ActionSpec) -> tuple[str, str, str]:
+    return "work" if spec.work else "upkeep", str(spec.effect), spec.about
+
+
+def _action(spec: ActionSpec) -> Iterator[str]:
+    kind, effect, about = _row(spec)
+    facts = ", ".join(f"`{name}`" for name in sorted(spec.changes))
+    said = [f"{kind.capitalize()}, {effect}.", f"Result: `{spec.result}`."]
+    if facts:
+        said.append(f"Besides what every action changes: {facts}.")
+    yield from ("", f"## {spec.name}", "", about, "", " ".join(said))
+    if spec.args:
+        rows = ((f"`{a.name}`", _written(a), _needed(a), a.about) for a in spec.args)
+        yield from ("", table(("with", "written as", "", "what it is"), rows))
+    elif spec.targets is not None:
+        yield from ("", "The keys of `with` are variables: `vars.NAME`.")
+
+
+def _needed(arg: ArgSpec) -> str:
+    return "needed" if arg.required else ""
+
+
+def _written(arg: ArgSpec) -> str:
+    match arg.kind:
+        case "enum":
+            return ", ".join(f"`{choice}`" for choice in arg.choices)
+        case "text":
+            return "template"
+        case "texts":
+            return "templates by name"
+        case "value":
+            return f"expression, `{arg.type}`"
+        case "values":
+            return "expressions by name"
+        case "name":
+            return f"name of a {arg.names}"
+        case "duration" | "data":
+            return arg.kind
+
+
+def _tool(tool: ToolSpec) -> Iterator[str]:
+    given: dict[str, dict[str, str]] = tool.parameters.get("properties", {})
+    rows = (
+        (f"`{n}`", f"`{p.get('type', 'any')}`", p.get("description", "")) for n, p in given.items()
+    )
+    yield from ("", f"### {tool.name}", "", inspect.cleandoc(tool.description))
+    yield from ("", table(("argument", "type", "what it is"), rows))
+
+
+# reasons and codes --------------------------------------------------------------------------
+
+REASONS_HEAD = """\
+# Stop reasons
+
+Why a run stops. The lower priority number wins; equals go by the order in which they were raised.
+*Forced*: the run was cut short. *Kind* is what `Result.kind` and the exit code tell: 0 for
+`natural`, 1 for `error`, 3 for `limit`, 5 for `human`. A file may redefine these or add its own
+under [`reasons`](../language.md#7-stop-reasons)."""
 
 
 def reasons() -> str:
@@ -115,39 +189,55 @@ def reasons() -> str:
         (f"`{r}`", str(r.priority), "yes" if r.forced else "no", r.status, r.kind)
         for r in sorted(REASONS.values(), key=lambda r: (r.priority, r))
     )
-    return "\n".join(
-        [
-            "# Stop reasons",
-            "",
-            "Why a run stops. The lower priority number wins; equals go by the order in which they",
-            "were raised. *Forced*: the run was cut short. A file may redefine these or add its own",
-            "under `reasons`.",
-            "",
-            _table(("reason", "priority", "forced", "status", "kind"), rows),
-        ]
-    )
+    return f"{REASONS_HEAD}\n\n{table(('reason', 'priority', 'forced', 'status', 'kind'), rows)}"
+
+
+ERRORS_HEAD = """\
+# Findings and errors
+
+Every finding and error has a code that never changes its meaning. A file with an error does not
+load; warnings are only shown. Some can be accepted with `ignore: [{code, at, reason}]`. The codes
+below `IL5` are about files, `IL6` about calls: what was asked of a machine or a run that it cannot
+do."""
 
 
 def errors() -> str:
     """One section for each code."""
-    out = [
-        "# Findings and errors",
-        "",
-        "Every finding and error has a code that never changes its meaning. `IL0`-`IL4` are about",
-        "a file, `IL6` about a call. A file with an error does not load; warnings are only shown,",
-        "and `ignore: [{code, at, reason}]` accepts one.",
-    ]
-    for code in CODES.values():
-        level = " (warning)" if code.severity is Severity.WARNING else ""
-        out += ["", f"## {code.code}: {code.title}{level}", "", f"**Cause.** {code.cause}", "", f"**Cure.** {code.cure}"]
+    out = [ERRORS_HEAD]
+    for start, about in ABOUT.items():
+        group = [c for c in CODES.values() if c.code.startswith(start)]
+        named = [(c, f"{c.code}: {c.title}") for c in group]
+        rows = ((f"[{c.code}]({anchor(h)})", c.title, _level(c.severity)) for c, h in named)
+        out += ["", f"## {about}", "", table(("code", "what", ""), rows)]
+        for code, heading in named:
+            out += ["", f"### {heading}", ""]
+            out += ["A warning.", ""] if code.severity is Severity.WARNING else []
+            out += [f"**Cause.** {code.cause}", "", f"**Cure.** {code.cure}"]
     return "\n".join(out)
+
+
+def _level(severity: Severity) -> str:
+    return "warning" if severity is Severity.WARNING else ""
+
+
+# commands -----------------------------------------------------------------------------------
 
 
 def commands() -> str:
     """The help of every command, as the terminal shows it."""
-    out = ["# Command line", "", "```", _help(command_line, "interlock"), "```"]
-    for name, command in _commands(command_line):
-        out += ["", f"## interlock {name}", "", "```", _help(command, f"interlock {name}"), "```"]
+    named = dict(_commands(command_line))
+    links = ", ".join(f"[`{name}`]({anchor('interlock ' + name)})" for name in named)
+    out = ["# Command line", "", f"What `--help` prints, for {links}."]
+    out += ["", "```text", _help(command_line, "interlock"), "```"]
+    for name, command in named.items():
+        out += [
+            "",
+            f"## interlock {name}",
+            "",
+            "```text",
+            _help(command, f"interlock {name}"),
+            "```",
+        ]
     return "\n".join(out)
 
 
@@ -167,41 +257,13 @@ def _help(command: click.Command, name: str) -> str:
     return command.get_help(context)
 
 
-def python() -> str:
-    """What is imported from `interlock`."""
-    out = ["# Python", "", "Everything public is imported from `interlock`:", ""]
-    found: Mapping[str, Any] = {name: getattr(interlock, name) for name in interlock.__all__}
-    for name, thing in found.items():
-        title = f"{name}{_signature(thing)}" if not inspect.isclass(thing) else f"class {name}"
-        out += ["", f"## {name}", "", "```python", title, "```", "", inspect.getdoc(thing) or ""]
-        if inspect.isclass(thing):
-            out += list(_members(thing))
-    return "\n".join(out)
-
-
-def _signature(thing: Any) -> str:
-    try:
-        return str(inspect.signature(thing))
-    except (TypeError, ValueError):
-        return "(...)"
-
-
-def _members(cls: type) -> Iterator[str]:
-    for name, member in vars(cls).items():
-        if name.startswith("_"):
-            continue
-        made = member.fget if isinstance(member, property) else getattr(cls, name)
-        doc = (inspect.getdoc(made) or "").split("\n\n")[0].replace("\n", " ")
-        if inspect.isfunction(made) or isinstance(member, classmethod):
-            call = "" if isinstance(member, property) else _signature(made)
-            yield f"\n- `{name}{call}`: {doc}"
-
-
-def main() -> None:
+def main(folder: Path) -> None:
     """Write the pages."""
     for name, text in pages().items():
-        (HERE / name).write_text(text, encoding="utf-8")
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else HERE)

@@ -10,6 +10,7 @@ import io
 import json
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -113,6 +114,9 @@ states:
 """
 
 
+ESCAPE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
+
+
 def slowly(delay: str, count: int = 60) -> str:
     """A script of so many replies, each of which takes so long."""
     usage = "usage: {prompt_tokens: 5, completion_tokens: 1}"
@@ -168,7 +172,8 @@ class Shell:
         self._monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
         self._capsys.readouterr()
         code = app.main(list(args), prog_name="interlock", standalone_mode=False)
-        return Done(code, *self._capsys.readouterr())
+        seen = self._capsys.readouterr()
+        return Done(code, seen.out, seen.err)
 
     def write(self, name: str, text: str) -> None:
         """A file of this test's own."""
@@ -191,9 +196,7 @@ def environment(**more: str) -> dict[str, str]:
     return {**kept, "PYTHONPATH": str(ROOT / "engine"), **more}
 
 
-def program(
-    *args: str, cwd: Path, stdin: str = "", env: Mapping[str, str] | None = None
-) -> Done:
+def program(*args: str, cwd: Path, stdin: str = "", env: Mapping[str, str] | None = None) -> Done:
     """The program in a process of its own, with pipes."""
     done = subprocess.run(
         [*PROGRAM, *args], cwd=cwd, input=stdin, capture_output=True, check=False, timeout=60,
@@ -222,16 +225,21 @@ def until(holds: Any, patience: float = 20.0) -> Any:
 
 
 class Terminal:
-    """The program at a terminal of its own; what it shows is in `shown`."""
+    """The program at a terminal of its own.
+
+    `shown` is what came since the last text that was expected, without colours and the like;
+    `raw` is everything, with them.
+    """
 
     def __init__(self, *args: str, cwd: Path, columns: int = 100, **env: str) -> None:
-        self.shown = ""
+        self.raw = self.shown = ""
+        self._seen, self._bytes = 0, b""
         self._fd = -1
         pid, fd = pty.fork()
         if not pid:
             os.chdir(cwd)
             given = {"TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": "30", **env}
-            os.execve(sys.executable, [*PROGRAM, *args], environment(**given))
+            os.execve(sys.executable, [*PROGRAM, *args], environment(**given))  # noqa: S606  no shell is wanted
         self.pid, self._fd = pid, fd
 
     def __enter__(self) -> Terminal:
@@ -250,6 +258,7 @@ class Terminal:
             if time.monotonic() > end or not self._read(end - time.monotonic()):
                 raise AssertionError(f"{text!r} was not shown, but:\n{self.shown}")
         before, _, self.shown = self.shown.partition(text)
+        self._seen += len(before) + len(text)
         return before
 
     def type(self, text: str) -> None:
@@ -271,5 +280,7 @@ class Terminal:
             data = os.read(self._fd, 65_536)
         except OSError:  # the other side has gone
             return False
-        self.shown += data.decode("utf-8", errors="replace")
+        self._bytes += data
+        self.raw = self._bytes.decode("utf-8", errors="replace")
+        self.shown = ESCAPE.sub("", self.raw)[self._seen :]
         return bool(data)

@@ -173,11 +173,18 @@ def test_signs_are_written_otherwise_where_there_is_only_ascii(folder: Path) -> 
 
 def test_text_that_no_encoding_holds_does_not_crash(sh: Shell) -> None:
     sh.write("odd.yaml", 'replies: [{text: "\\ud800 \\u001b[31mred"}]\n')
-    done = program(
-        "run", "agent", "hm", "--script", "odd.yaml", "--in-memory", cwd=sh.folder
-    )
+    done = program("run", "agent", "hm", "--script", "odd.yaml", "--in-memory", cwd=sh.folder)
     assert "Traceback" not in done.err
     assert done.code in (0, 1)
+
+
+def test_a_task_that_is_no_utf8_does_not_crash(folder: Path) -> None:
+    done = subprocess.run(
+        [*PROGRAM, "run", "adder.yaml", "-", *ADD[2:]], cwd=folder, input=b"\xff\xfe two",
+        capture_output=True, env=environment(), check=False,
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert b"It is 5." in done.stdout
 
 
 def test_colours_only_where_they_are_wanted(folder: Path) -> None:

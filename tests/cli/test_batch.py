@@ -33,7 +33,12 @@ def test_a_table_of_all_runs(sh: Shell) -> None:
 
 
 def test_each_line_has_values_of_its_own(sh: Shell) -> None:
-    tasks(sh, {"task": "a"}, {"task": "b", "limits": {"steps": 2}}, {"task": "c", "vars": {"tries": 9}})
+    tasks(
+        sh,
+        {"task": "a"},
+        {"task": "b", "limits": {"steps": 2}},
+        {"task": "c", "vars": {"tries": 9}},
+    )
     told = sh("run", *MANY, "--format", "json", "--limit", "tokens=5000").json
     assert [r["reason"] for r in told["runs"]] == ["completed", "steps_limit", "completed"]
     assert [r["line"] for r in told["runs"]] == [1, 2, 3]
@@ -49,7 +54,9 @@ def test_no_run_is_started_once_the_total_is_spent(sh: Shell) -> None:
     assert "2 of 6 run: 2 natural; 8 steps, 270 tokens" in done.out
     assert "4 lines not started: the total of tokens is spent" in done.err
     assert "the total cost could not be enforced" in done.err
-    told = sh("run", *MANY, "--concurrency", "1", "--total-limit", "steps=1", "--format", "json").json
+    told = sh(
+        "run", *MANY, "--concurrency", "1", "--total-limit", "steps=1", "--format", "json"
+    ).json
     assert told["not_started"] == [2, 3, 4, 5, 6]
     assert told["reached"] == ["steps"]
     assert told["total"] == {"tokens": 135, "cost": None, "steps": 4}
@@ -57,7 +64,9 @@ def test_no_run_is_started_once_the_total_is_spent(sh: Shell) -> None:
 
 def test_running_ones_finish(sh: Shell) -> None:
     tasks(sh, *({"task": str(n)} for n in range(6)))
-    told = sh("run", *MANY, "--concurrency", "3", "--total-limit", "steps=1", "--format", "json").json
+    told = sh(
+        "run", *MANY, "--concurrency", "3", "--total-limit", "steps=1", "--format", "json"
+    ).json
     assert 1 <= len(told["runs"]) <= 3
     assert {r["kind"] for r in told["runs"]} == {"natural"}
 
@@ -123,24 +132,32 @@ def test_bad_lines_are_all_named_and_nothing_runs(sh: Shell) -> None:
     assert sh("runs", "--format", "json").json == []
 
 
+class Unfit(NamedTuple):
+    """Arguments that do not go with many runs, and what is said of them."""
+
+    id: str
+    args: tuple[str, ...]
+    says: str
+
+
 @pytest.mark.parametrize(
-    ("args", "says"),
+    "case",
     [
-        (("--total-limit", "money=3"), "--total-limit has no `money`"),
-        (("--total-limit", "tokens=1.5"), "cannot be `1.5`"),
-        (("--total-limit", "cost=-1"), "cannot be `-1`"),
-        (("--total-limit", "cost=inf"), "cannot be `inf`"),
-        (("--run-id", "x"), "--run-id names one run"),
-        (("a task",), "leave TASK out"),
-        (("--concurrency", "0"), "0 is not in the range"),
+        Unfit("total", ("--total-limit", "money=3"), "--total-limit has no `money`"),
+        Unfit("half-a-token", ("--total-limit", "tokens=1.5"), "cannot be `1.5`"),
+        Unfit("below-zero", ("--total-limit", "cost=-1"), "cannot be `-1`"),
+        Unfit("no-end", ("--total-limit", "cost=inf"), "cannot be `inf`"),
+        Unfit("run-id", ("--run-id", "x"), "--run-id names one run"),
+        Unfit("task", ("a task",), "leave TASK out"),
+        Unfit("concurrency", ("--concurrency", "0"), "0 is not in the range"),
     ],
-    ids=lambda value: value[-1] if isinstance(value, tuple) else "",
+    ids=lambda case: case.id,
 )
-def test_options_that_do_not_fit(sh: Shell, args: tuple[str, ...], says: str) -> None:
+def test_options_that_do_not_fit(sh: Shell, case: Unfit) -> None:
     tasks(sh, OK)
-    done = sh("run", *MANY[:1], *[a for a in args if a == "a task"], *MANY[1:], *[a for a in args if a != "a task"])
+    done = sh("run", *MANY, *case.args)
     assert done.code == 2
-    assert says in done.err
+    assert case.says in done.err
 
 
 def test_the_lines_may_come_from_stdin(sh: Shell) -> None:
@@ -171,9 +188,7 @@ amounts = st.integers(0, 10**9)
 
 @given(st.lists(st.tuples(amounts, amounts, st.none() | st.floats(0, 1e6))))
 def test_what_is_spent_is_the_sum(runs: list[tuple[int, int, float | None]]) -> None:
-    total = spent(
-        Facts(RunFacts(steps=s), UsageFacts(total_tokens=t, cost=c)) for s, t, c in runs
-    )
+    total = spent(Facts(RunFacts(steps=s), UsageFacts(total_tokens=t, cost=c)) for s, t, c in runs)
     assert total.steps == sum(s for s, _, _ in runs)
     assert total.tokens == sum(t for _, t, _ in runs)
     costs = [c for _, _, c in runs if c is not None]

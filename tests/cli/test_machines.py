@@ -35,7 +35,9 @@ def test_which_failures_the_file_handles(sh: Shell) -> None:
 
 
 def test_every_mistake_with_place_caret_and_a_last_line(sh: Shell) -> None:
-    sh.write("bad.yaml", ADDER.replace("to: done", "to: dne").replace("next: think}", "nxt: think}"))
+    sh.write(
+        "bad.yaml", ADDER.replace("to: done", "to: dne").replace("next: think}", "nxt: think}")
+    )
     done = sh("check", "bad.yaml", "--tools", "tools.py")
     assert done.code == 1
     assert "\x1b" not in done.out
@@ -52,9 +54,16 @@ def test_every_mistake_with_place_caret_and_a_last_line(sh: Shell) -> None:
 
 
 def test_warnings_alone_are_no_failure(sh: Shell) -> None:
-    loose = ADDER.replace("run.steps >= limits.steps", "last.text == \"x\" and run.steps >= limits.steps")
-    loose = loose.replace("usage.total_tokens >= limits.tokens, ", 'last.text == "y" and usage.total_tokens >= limits.tokens, ')
-    loose = loose.replace("  - {when: long, stop: time_limit}\n", "").replace("define: {long: run.steps >= 15}\n", "")
+    loose = ADDER.replace(
+        "run.steps >= limits.steps", 'last.text == "x" and run.steps >= limits.steps'
+    )
+    loose = loose.replace(
+        "usage.total_tokens >= limits.tokens, ",
+        'last.text == "y" and usage.total_tokens >= limits.tokens, ',
+    )
+    loose = loose.replace("  - {when: long, stop: time_limit}\n", "").replace(
+        "define: {long: run.steps >= 15}\n", ""
+    )
     sh.write("loose.yaml", loose.replace(", warn_at: 80%", ""))
     done = sh("check", "loose.yaml", "--tools", "tools.py")
     assert done.code == 0
@@ -70,7 +79,9 @@ def test_several_files_at_once(sh: Shell) -> None:
 
 
 def test_what_needs_trust_is_listed(sh: Shell) -> None:
-    sh.write("far.yaml", ADDER.replace("{name: scripted}", '{name: openai/x, api_base: "http://h/v1"}'))
+    sh.write(
+        "far.yaml", ADDER.replace("{name: scripted}", '{name: openai/x, api_base: "http://h/v1"}')
+    )
     done = sh("check", "far.yaml", "--tools", "tools.py")
     assert done.code == 0
     assert "warning[IL324]: the file sends the model's requests to `http://h/v1`" in done.out
@@ -97,7 +108,9 @@ class Trust(NamedTuple):
         Trust("api-base", 'model: {name: openai/x, api_base: "http://h/v1"}', needs=True),
         Trust("api-base-without-scheme", "model: {name: openai/x, api_base: h}", needs=True),
         Trust("extra", "model: {name: openai/x, extra: {user: me}}", needs=False),
-        Trust("host-in-extra", 'model: {name: x/y, extra: {vertex: {base: "https://h"}}}', needs=True),
+        Trust(
+            "host-in-extra", 'model: {name: x/y, extra: {vertex: {base: "https://h"}}}', needs=True
+        ),
     ],
     ids=lambda case: case.id,
 )
@@ -113,7 +126,9 @@ def test_a_link_out_of_the_folder_is_outside(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "secret.yaml").write_text("[]")
     (tmp_path / "in" / "tasks.yaml").symlink_to(tmp_path / "secret.yaml")
-    text = "interlock: 1\nmachine: m\ntasks: {file: tasks.yaml}\nstates:\n  done: {stop: completed}\n"
+    text = (
+        "interlock: 1\nmachine: m\ntasks: {file: tasks.yaml}\nstates:\n  done: {stop: completed}\n"
+    )
     spec = load(text, str(tmp_path / "in" / "m.yaml"), builtin()).spec
     assert spec is not None
     assert needs_trust(spec) == ["reads `tasks.yaml`, which is outside its folder"]
@@ -131,7 +146,10 @@ def test_draw_as_text(sh: Shell) -> None:
 def test_draw_in_every_format(sh: Shell) -> None:
     assert sh("draw", "agent", "--format", "mermaid").out.startswith("flowchart")
     assert sh("draw", "agent", "--format", "dot").out.startswith(("digraph", "//", "strict"))
-    drawn = [sh("draw", "agent", "--format", "mermaid", "--rules", r).out for r in ("box", "chain", "none")]
+    drawn = [
+        sh("draw", "agent", "--format", "mermaid", "--rules", r).out
+        for r in ("box", "chain", "none")
+    ]
     assert len(set(drawn)) == 3
     assert min(drawn, key=len) == drawn[2]
     assert "end-error" in sh("draw", "executive", "--all", "--format", "mermaid").out
@@ -174,7 +192,9 @@ def test_facts_are_those_of_the_code(sh: Shell) -> None:
     out = sh("facts").out
     assert all(f"\n{name} " in f"\n{out}" for name in FACTS)
     assert max(map(len, out.splitlines())) <= 100
-    assert {f["fact"] for f in sh("facts", "context", "--format", "json").json} >= {"usage.context_ratio"}
+    assert {f["fact"] for f in sh("facts", "context", "--format", "json").json} >= {
+        "usage.context_ratio"
+    }
 
 
 def test_actions_are_those_of_the_registry(sh: Shell) -> None:
@@ -189,14 +209,17 @@ def test_actions_are_those_of_the_registry(sh: Shell) -> None:
 
 
 def test_actions_of_ones_own(sh: Shell) -> None:
-    sh.write("own.py", '''\
+    sh.write(
+        "own.py",
+        '''\
 from interlock import Context, action
 
 @action(effect="pure")
 def shout(ctx: Context, text: str) -> str:
     """Say it loudly."""
     return text.upper()
-''')
+''',
+    )
     assert "Say it loudly." in sh("actions", "shout", "--tools", "own.py").out
 
 
@@ -216,8 +239,19 @@ def test_doctor_says_what_is_here_and_no_secret(sh: Shell, monkeypatch: pytest.M
     assert "sk-do-not-show" not in done.out + done.err
     assert not (sh.folder / ".interlock").exists()
     told = {c["what"]: c for c in sh("doctor", "--format", "json").json}
-    assert {"interlock", "python", "packages", "llm", "sandbox", "drawing", "keys", "journal"} <= set(told)
-    assert told["drawing"]["verdict"] == ("ok" if shutil.which("dot") else told["drawing"]["verdict"])
+    assert {
+        "interlock",
+        "python",
+        "packages",
+        "llm",
+        "sandbox",
+        "drawing",
+        "keys",
+        "journal",
+    } <= set(told)
+    assert told["drawing"]["verdict"] == (
+        "ok" if shutil.which("dot") else told["drawing"]["verdict"]
+    )
     missing = [c for c in told.values() if c["verdict"] == "missing"]
     assert all(c["cure"] for c in missing)
 
@@ -253,7 +287,10 @@ def test_scenarios_are_found_and_run(sh: Shell) -> None:
 
 
 def test_a_scenario_that_fails_says_why_and_the_others_run(sh: Shell) -> None:
-    sh.write("a.scenario.yaml", SCENARIO.replace("expect: {reason: completed", "expect: {reason: time_limit"))
+    sh.write(
+        "a.scenario.yaml",
+        SCENARIO.replace("expect: {reason: completed", "expect: {reason: time_limit"),
+    )
     sh.write("b.scenario.yaml", "machine: [\n")
     sh.write("c.scenario.yaml", SCENARIO)
     done = sh("test")
@@ -273,5 +310,3 @@ def test_no_scenario_is_an_error(sh: Shell) -> None:
     done = sh("test", "empty")
     assert done.code == 2
     assert "there is no scenario here" in done.err
-
-

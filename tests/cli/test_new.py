@@ -33,12 +33,24 @@ def test_what_is_written(sh: Shell) -> None:
     assert told["machine"] == "my_agent"
     assert sorted(told["files"]) == sorted(p.name for p in folder.iterdir())
     text = (folder / "machine.yaml").read_text()
-    assert text.startswith("# yaml-language-server: $schema=machine.schema.json\ninterlock: 1\nmachine: my_agent\n")
+    assert text.startswith(
+        "# yaml-language-server: $schema=machine.schema.json\ninterlock: 1\nmachine: my_agent\n"
+    )
     assert (folder / "my_agent.scenario.yaml").is_file()
     assert ".interlock/" in (folder / ".gitignore").read_text()
-    checked = sh("check", "agents/my-agent/machine.yaml", "--tools", "agents/my-agent/tools.py", "--format", "json")
+    checked = sh(
+        "check",
+        "agents/my-agent/machine.yaml",
+        "--tools",
+        "agents/my-agent/tools.py",
+        "--format",
+        "json",
+    )
     assert checked.json["findings"] == []  # no warnings either
-    assert sh("run", str(folder / "machine.yaml"), "x", "--script", str(folder / "replies.yaml")).code == 1
+    assert (
+        sh("run", str(folder / "machine.yaml"), "x", "--script", str(folder / "replies.yaml")).code
+        == 1
+    )
     assert schema() == json.loads((folder / "machine.schema.json").read_text())
 
 

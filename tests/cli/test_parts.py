@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, NamedTuple
 
 import pytest
@@ -97,7 +98,9 @@ def test_fields_are_added_to_data() -> None:
 cells = st.text(st.characters(codec="utf-8", exclude_categories=("Cc",)), max_size=60)
 
 
-@given(st.integers(2, 5).flatmap(lambda n: st.lists(st.tuples(*[cells] * n), min_size=1, max_size=6)))
+@given(
+    st.integers(2, 5).flatmap(lambda n: st.lists(st.tuples(*[cells] * n), min_size=1, max_size=6))
+)
 def test_a_table_fits_and_loses_no_word(rows: list[tuple[str, ...]]) -> None:
     lines = table([Row(row) for row in rows], width=60)
     assert all(size(line) <= 60 for line in lines)
@@ -138,10 +141,13 @@ def test_ordinary_text_stays_as_it_is(text: str) -> None:
     assert out.plain(text) == text
 
 
-@given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text(), x)))
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(),
+        lambda x: st.lists(x) | st.dictionaries(st.text(), x),
+    )
+)
 def test_json_is_read_back(data: Any) -> None:
-    import json
-
     assert json.loads(out.as_json(data)) == data
 
 

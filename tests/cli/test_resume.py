@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from interlock.adapters.sqlite import SqliteJournal
+from interlock.run.sync import by_hand
 from tests.cli.shell import ADD, ADDER, ASK, Shell, slowly, started, until
 
 SLOW = ("looper.yaml", "x", "--script", "slow.yaml")
@@ -57,7 +59,11 @@ ANSWERS = [
     Answer("event", ("fx",), "`wait` does not take `fx`"),
     Answer("event-hint", ("fx",), "it takes `fix`, `ok`, `abort`"),
     Answer("missing", ("fix", "note=x"), "`fix` needs `count` (int)"),
-    Answer("type", ("fix", "note=x", "count=two", "sure=true"), "`count` of `fix` is int: `two` is none"),
+    Answer(
+        "type",
+        ("fix", "note=x", "count=two", "sure=true"),
+        "`count` of `fix` is int: `two` is none",
+    ),
     Answer("field", ("fix", "nte=x"), "`fix` has no field `nte`"),
     Answer("field-hint", ("fix", "nte=x"), "did you mean `note`?"),
     Answer("no-pair", ("fix", "note"), "`note` is not NAME=VALUE"),
@@ -147,7 +153,9 @@ def test_ctrl_c_once_stops_before_the_next_action(sh: Shell) -> None:
 def test_ctrl_c_twice_stops_now(sh: Shell) -> None:
     sh.write("slow.yaml", slowly("60s"))
     going = begin(sh, *SLOW, steps=1)
-    until(lambda: state_of(sh)["state"] == "think")
+    journal = SqliteJournal(sh.folder / ".interlock" / "journal.db")
+    until(lambda: by_hand(journal.events("r"))[-1].type == "intent")
+    by_hand(journal.close())
     going.send_signal(signal.SIGINT)
     assert going.stderr is not None
     while "Ctrl-C again stops now" not in going.stderr.readline():
@@ -216,9 +224,21 @@ def test_the_machine_is_the_recorded_one_unless_told_otherwise(sh: Shell) -> Non
     sh.write("adder.yaml", ADDER.replace("steps: 20", "steps: 4"))
     refused = sh("resume", "c", "--machine", "adder.yaml", "--tools", "tools.py")
     assert refused.code == 1
-    assert "error[IL605]: adder.yaml is not the machine that run `c` was started with" in refused.err
+    assert (
+        "error[IL605]: adder.yaml is not the machine that run `c` was started with" in refused.err
+    )
     assert "--use-new-file" in refused.err
-    told = sh("resume", "c", "--machine", "adder.yaml", "--tools", "tools.py", "--use-new-file", "--format", "json")
+    told = sh(
+        "resume",
+        "c",
+        "--machine",
+        "adder.yaml",
+        "--tools",
+        "tools.py",
+        "--use-new-file",
+        "--format",
+        "json",
+    )
     assert told.json["reason"] == "steps_limit"
     assert f"run c goes on as run {told.json['run']}, with the new file" in told.err
     assert state_of(sh, "c")["status"] == "running"  # the old one stands where it stood
@@ -263,6 +283,8 @@ def test_replay_is_the_same_until_the_machine_changes(sh: Shell) -> None:
     other = sh("replay", "a", "--machine", "adder.yaml", "--tools", "tools.py")
     assert other.code == 1
     assert "2 of 5 records are the same, then:" in other.out
-    told = sh("replay", "a", "--machine", "adder.yaml", "--tools", "tools.py", "--format", "json").json
+    told = sh(
+        "replay", "a", "--machine", "adder.yaml", "--tools", "tools.py", "--format", "json"
+    ).json
     assert told["same"] is False
     assert told["differences"][0]["seq"] == 2

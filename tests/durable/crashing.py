@@ -19,8 +19,8 @@ from interlock.api import Machine, Run, load
 from interlock.core.outcome import ToolResult
 from interlock.core.plain import plain
 from interlock.core.specs import ToolSpec
-from interlock.run.failing import AgentStop
 from interlock.run.context import Context
+from interlock.run.failing import AgentStop
 from interlock.run.journal import Journal, MemoryJournal
 from interlock.run.ports import ModelReply, ModelRequest, OnText
 from interlock.run.sync import wait
@@ -71,7 +71,7 @@ class Sqlite:
 
     def close(self) -> None:
         for journal in self.opened:
-            wait(journal.close(), suspends=False)
+            wait(journal.close(), suspends=journal.suspends)
         self.opened.clear()
 
 

@@ -17,9 +17,8 @@ from typing import Any
 import pytest
 
 from interlock.adapters.sqlite import SqliteJournal
-from interlock.core.plain import plain
-from interlock.run.sync import by_hand
-from tests.durable.crashing import doubts
+from interlock.run.sync import wait
+from tests.durable.crashing import RUN, doubts
 
 ROOT = Path(__file__).parents[2]
 KILLS = 8
@@ -87,9 +86,12 @@ def test_kill_at_any_moment_and_go_on(seed: int, tmp_path: Path) -> None:
     assert finish(rough) == expected
 
     journal = SqliteJournal(rough / "journal.db")
+    row = wait(journal.row(RUN), suspends=journal.suspends)
+    assert row is not None
+    assert row.epoch > 1, "nobody was killed in the middle of it"
     doubted = doubts(journal)
-    by_hand(journal.close())
+    wait(journal.close(), suspends=journal.suspends)
     paid = Counter((rough / "ledger").read_text().split())
     assert set(paid) == set((calm / "ledger").read_text().split())
     assert {key: count for key, count in paid.items() if count > 1 + doubted[key]} == {}
-    assert plain(expected)["reason"] == "completed"
+    assert expected["reason"] == "completed"

@@ -10,6 +10,7 @@ import pytest
 
 from interlock.actions.declare import tool_spec
 from interlock.run.journal import MemoryJournal
+from interlock.run.sync import by_hand
 from tests.talks import call, calls, outcomes, provider_says, talk, written
 
 END = "  z: {stop: completed}\n"
@@ -62,15 +63,25 @@ class TestCallTools:
         assert run.run().reason == "completed"
         (outcome,) = outcomes(run, "b")
         assert outcome.ok
-        assert [m["content"] for m in outcome.messages] == ["error: ValueError: odd", "1", "error: ValueError: odd"]
-        assert (run.facts.errors.total, run.facts.errors.consecutive, run.facts.errors.rate) == (2, 0, 0.0)
+        assert [m["content"] for m in outcome.messages] == [
+            "error: ValueError: odd",
+            "1",
+            "error: ValueError: odd",
+        ]
+        assert (run.facts.errors.total, run.facts.errors.consecutive, run.facts.errors.rate) == (
+            2,
+            0,
+            0.0,
+        )
         assert run.facts.errors.last is not None
         assert run.facts.errors.last[:3] == ("RECOVERABLE", "bad: error: ValueError: odd", "b")
         assert [e["message"] for e in run.result.errors] == ["bad: error: ValueError: odd"] * 2
 
     @pytest.mark.parametrize("action", ["call_tools", "call_tool"])
     def test_on_error_fail_makes_the_action_fail(self, action: str) -> None:
-        body = (WORK % action).replace(f"do: {action}", f"do: {action}, with: {{on_error: fail}}, failed: next")
+        body = (WORK % action).replace(
+            f"do: {action}", f"do: {action}, with: {{on_error: fail}}, failed: next"
+        )
         run = talk(body, [calls("bad")], TOOLS)
         run.run()
         (outcome,) = outcomes(run, "b")
@@ -84,7 +95,10 @@ class TestCallTools:
         def add(a: int) -> int:
             return a + 1
 
-        body = "tools: [add]\nstates:\n  a: {do: infer, next: b}\n  b: {do: call_tools, next: z}\n" + END
+        body = (
+            "tools: [add]\nstates:\n  a: {do: infer, next: b}\n  b: {do: call_tools, next: z}\n"
+            + END
+        )
         run = talk(body, [call("add", a="x")], [tool_spec(add)])
         run.run()
         (outcome,) = outcomes(run, "b")
@@ -111,13 +125,16 @@ class TestCallTools:
         notes = [(e.type, e.data["key"]) for e in _events(journal, run.id) if e.record is None]
         key = f"{run.id}/b/1/call_0_"
         assert sorted(notes[1:]) == sorted(
-            [("intent", f"{key}0"), ("result", f"{key}0"), ("intent", f"{key}2"), ("result", f"{key}2")]
+            [
+                ("intent", f"{key}0"),
+                ("result", f"{key}0"),
+                ("intent", f"{key}2"),
+                ("result", f"{key}2"),
+            ]
         )
 
 
 def _events(journal: MemoryJournal, run_id: str) -> Any:
-    from interlock.run.sync import by_hand
-
     return by_hand(journal.events(run_id))
 
 
@@ -142,7 +159,10 @@ class TestCallTool:
         assert (outcome.dropped, outcome.rewrite) == ((), None)
 
     def test_replies_that_are_there_already_stay(self) -> None:
-        body = "tools: [one, two]\nstates:\n  a: {do: infer, next: b}\n  b: {do: call_tool, next: c}\n  c: {do: call_tool, next: z}\n" + END
+        body = (
+            "tools: [one, two]\nstates:\n  a: {do: infer, next: b}\n  b: {do: call_tool, next: c}\n  c: {do: call_tool, next: z}\n"
+            + END
+        )
         run = talk(body, [calls("one", "two")], TOOLS)
         run.run()
         assert outcomes(run, "c")[0].result == []
@@ -150,7 +170,10 @@ class TestCallTool:
 
 
 class TestTool:
-    BODY = "vars: {who: Ann}\nstates:\n  a: {do: tool, with: {name: greet, arguments: %s}, failed: next, next: z}\n" + END
+    BODY = (
+        "vars: {who: Ann}\nstates:\n  a: {do: tool, with: {name: greet, arguments: %s}, failed: next, next: z}\n"
+        + END
+    )
 
     @staticmethod
     def greet(name: str, times: int = 1) -> dict[str, Any]:
@@ -162,22 +185,36 @@ class TestTool:
         run = talk(self.BODY % "{name: '{{ vars.who }}', times: '2'}", (), [tool_spec(self.greet)])
         run.run()
         assert outcomes(run, "a")[0].result == {"said": "hello Annhello Ann"}
-        assert run.facts.usage.calls == {"greet": 1} | {n: 0 for n in run.facts.usage.calls if n != "greet"}
+        assert run.facts.usage.calls == {"greet": 1} | {
+            n: 0 for n in run.facts.usage.calls if n != "greet"
+        }
         assert run.messages == ()
 
     @pytest.mark.parametrize(
-        ("arguments", "kind"), [("{}", "arguments"), ("{name: x, times: x}", "arguments"), ("{name: x, times: '0'}", "tool")]
+        ("arguments", "kind"),
+        [
+            ("{}", "arguments"),
+            ("{name: x, times: x}", "arguments"),
+            ("{name: x, times: '0'}", "tool"),
+        ],
     )
     def test_what_goes_wrong_fails_the_action(self, arguments: str, kind: str) -> None:
         run = talk(self.BODY % arguments, (), [tool_spec(self.greet)])
         run.run()
         (outcome,) = outcomes(run, "a")
         assert outcome.error is not None
-        assert (outcome.ok, outcome.error.category, outcome.error.kind) == (False, "RECOVERABLE", kind)
+        assert (outcome.ok, outcome.error.category, outcome.error.kind) == (
+            False,
+            "RECOVERABLE",
+            kind,
+        )
         assert run.facts.errors.total == 1
 
 
-MEMORY = "tools: [core_memory_append, core_memory_replace, one]\nmemory: {notes: {value: old, limit: 12}, other: ''}\nstates:\n  a: {do: infer, next: b}\n  b: {do: %s, failed: next, next: z}\n" + END
+MEMORY = (
+    "tools: [core_memory_append, core_memory_replace, one]\nmemory: {notes: {value: old, limit: 12}, other: ''}\nstates:\n  a: {do: infer, next: b}\n  b: {do: %s, failed: next, next: z}\n"
+    + END
+)
 
 
 class Edit(NamedTuple):
@@ -232,7 +269,9 @@ def test_a_block_that_is_not_there_is_named_with_the_nearest() -> None:
 
 
 def test_update_memory_leaves_other_calls_to_others() -> None:
-    body = (MEMORY % "update_memory").replace("next: z}", "next: c}\n  c: {do: call_tools, next: z}")
+    body = (MEMORY % "update_memory").replace(
+        "next: z}", "next: c}\n  c: {do: call_tools, next: z}"
+    )
     run = talk(body, [{"text": "", "tool_calls": [append("x"), {"name": "one"}]}], TOOLS)
     run.run()
     assert [r["name"] for r in outcomes(run, "b")[0].result] == ["core_memory_append"]
@@ -259,7 +298,10 @@ WITHS = [
 
 @pytest.mark.parametrize("case", WITHS, ids=lambda case: case.id)
 def test_update_memory_from_the_file(case: With) -> None:
-    body = f"memory: {{notes: {{value: old, limit: 12}}}}\nstates:\n  a: {{do: update_memory, with: {{{case.fields}}}, failed: next, next: z}}\n" + END
+    body = (
+        f"memory: {{notes: {{value: old, limit: 12}}}}\nstates:\n  a: {{do: update_memory, with: {{{case.fields}}}, failed: next, next: z}}\n"
+        + END
+    )
     run = talk(body)
     run.run()
     (outcome,) = outcomes(run, "a")
@@ -268,7 +310,10 @@ def test_update_memory_from_the_file(case: With) -> None:
 
 
 def test_send_message_is_a_partial_result() -> None:
-    body = "tools: [send_message]\nstates:\n  a: {do: infer, next: b}\n  b: {do: call_tools, next: z}\n" + END
+    body = (
+        "tools: [send_message]\nstates:\n  a: {do: infer, next: b}\n  b: {do: call_tools, next: z}\n"
+        + END
+    )
     result = talk(body, [call("send_message", message="hi")]).run()
     assert result.partial == ("hi",)
 
@@ -286,9 +331,14 @@ class Search(NamedTuple):
     ids=lambda case: f"{case.query}-{case.limit}",
 )  # fmt: skip
 def test_conversation_search(case: Search) -> None:
-    body = "tools: [conversation_search]\nstates:\n  a: {do: infer, next: b}\n  b: {do: call_tools, next: z}\n" + END
+    body = (
+        "tools: [conversation_search]\nstates:\n  a: {do: infer, next: b}\n  b: {do: call_tools, next: z}\n"
+        + END
+    )
     said = [{"role": "user", "content": t} for t in ("an apple", "a plum", "apple and pear")]
-    run = talk(body, [call("conversation_search", query=case.query, limit=case.limit)], messages=said)
+    run = talk(
+        body, [call("conversation_search", query=case.query, limit=case.limit)], messages=said
+    )
     run.run()
     (found,) = outcomes(run, "b")[0].result
     assert [hit["index"] + 1 for hit in found["result"]] == case.found

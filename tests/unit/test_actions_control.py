@@ -15,14 +15,17 @@ from interlock.run.journal import MemoryJournal
 from interlock.run.ports import SandboxResult
 from interlock.run.sync import by_hand
 from interlock.testing.clock import ManualClock
-from tests.support import failure, path, start
+from tests.support import failure, machine, path, start
 from tests.talks import outcomes, talk, written
 
 END = "  z: {stop: completed}\n"
 
 
 class TestBackOff:
-    BODY = "states:\n  a: {do: act, failed: b, next: z}\n  b: {do: back_off, with: {base: 2s, factor: 3, most: 10s}, next: a}\n" + END
+    BODY = (
+        "states:\n  a: {do: act, failed: b, next: z}\n  b: {do: back_off, with: {base: 2s, factor: 3, most: 10s}, next: a}\n"
+        + END
+    )
 
     def test_waits_grow_up_to_the_longest_and_work_resets_them(self) -> None:
         clock = ManualClock()
@@ -32,7 +35,11 @@ class TestBackOff:
         waited = [o.result["waited"] for o in outcomes(run, "b")]
         assert waited == [2, 6, 10, 10]
         assert clock.now() - begun == 28
-        assert (run.facts.errors.retries, run.facts.errors.consecutive, run.facts.errors.total) == (0, 0, 4)
+        assert (run.facts.errors.retries, run.facts.errors.consecutive, run.facts.errors.total) == (
+            0,
+            0,
+            4,
+        )
         assert run.facts.run.idle == 28
         assert run.facts.run.steps == 9
 
@@ -62,7 +69,10 @@ class TestBackOff:
 
 
 def test_ask_user_puts_the_question_of_the_wait() -> None:
-    body = "vars: {n: 3}\nstates:\n  a: {do: ask_user, with: {text: 'Is {{ vars.n }} right?'}, next: w}\n  w: {ask: Well?, on: {yes: z, no: w2}}\n  w2: {ask: Still?, on: {yes: z}}\n" + END
+    body = (
+        "vars: {n: 3}\nstates:\n  a: {do: ask_user, with: {text: 'Is {{ vars.n }} right?'}, next: w}\n  w: {ask: Well?, on: {yes: z, no: w2}}\n  w2: {ask: Still?, on: {yes: z}}\n"
+        + END
+    )
     run = start(body)
     assert run.run().question == "Is 3 right?"
     assert run.result.events == ("yes", "no")
@@ -71,7 +81,10 @@ def test_ask_user_puts_the_question_of_the_wait() -> None:
 
 
 def test_signal_stops_at_the_next_decision() -> None:
-    body = "states:\n  a: {do: signal, with: {reason: custom, message: 'after {{ run.steps }}'}, next: b}\n  b: {do: act, next: z}\n" + END
+    body = (
+        "states:\n  a: {do: signal, with: {reason: custom, message: 'after {{ run.steps }}'}, next: b}\n  b: {do: act, next: z}\n"
+        + END
+    )
     run = start(body)
     result = run.run()
     assert (path(run), result.reason) == ("a end-completed", "custom")
@@ -91,7 +104,10 @@ class Continue(NamedTuple):
     ids=lambda case: str(case.times),
 )  # fmt: skip
 def test_continue_run(case: Continue) -> None:
-    body = f"rules:\n  - {{when: run.steps >= 1, signal: custom, at: [a]}}\nstates:\n  a: {{do: act, next: c}}\n  c: {{do: continue_run, with: {{times: {case.times}}}, next: [{{when: signals.continued, to: a}}, {{to: s}}]}}\n  s: {{stop: highest, next: e}}\n  e: {{end: by_reason}}\n" + END
+    body = (
+        f"rules:\n  - {{when: run.steps >= 1, signal: custom, at: [a]}}\nstates:\n  a: {{do: act, next: c}}\n  c: {{do: continue_run, with: {{times: {case.times}}}, next: [{{when: signals.continued, to: a}}, {{to: s}}]}}\n  s: {{stop: highest, next: e}}\n  e: {{end: by_reason}}\n"
+        + END
+    )
     run = start(body)
     result = run.run()
     assert [o.result["granted"] for o in outcomes(run, "c")] == case.granted
@@ -124,7 +140,10 @@ PRUNES = [
 
 @pytest.mark.parametrize("case", PRUNES, ids=lambda case: case.id)
 def test_prune_context(case: Prune) -> None:
-    body = f"model: {{name: none, context_window: 840}}\nstates:\n  a: {{do: prune_context, with: {{{case.fields}}}, next: z}}\n" + END
+    body = (
+        f"model: {{name: none, context_window: 840}}\nstates:\n  a: {{do: prune_context, with: {{{case.fields}}}, next: z}}\n"
+        + END
+    )
     messages = said(*(str(n) * 400 for n in range(6)))
     run = talk(body, messages=messages)
     run.run()
@@ -139,7 +158,11 @@ def test_prune_context(case: Prune) -> None:
 
 
 def test_when_nothing_can_be_pruned_it_says_so() -> None:
-    run = talk("model: {name: none, context_window: 40}\nstates:\n  a: {do: prune_context, next: z}\n" + END, messages=said("x" * 400))
+    run = talk(
+        "model: {name: none, context_window: 40}\nstates:\n  a: {do: prune_context, next: z}\n"
+        + END,
+        messages=said("x" * 400),
+    )
     run.run()
     assert (run.facts.usage.prunable, len(run.messages)) == (False, 1)
 
@@ -153,23 +176,38 @@ def test_nothing_does_nothing() -> None:
 
 class TestReport:
     def test_it_says_how_the_run_stands(self) -> None:
-        run = start("on_stop: r\nstates:\n  a: {do: act, next: {to: r, stop: custom}}\n  r: {do: report, next: e}\n  e: {end: by_reason}\n" + END)
+        run = start(
+            "on_stop: r\nstates:\n  a: {do: act, next: {to: r, stop: custom}}\n  r: {do: report, next: e}\n  e: {end: by_reason}\n"
+            + END
+        )
         result = run.run()
         report = outcomes(run, "r")[0].result
-        assert (report["reason"], report["steps"], report["task"], report["signals"]) == ("custom", 1, "task", ["custom"])
+        assert (report["reason"], report["steps"], report["task"], report["signals"]) == (
+            "custom",
+            1,
+            "task",
+            ["custom"],
+        )
         assert report["cost"] is None
         assert "| Stopped for | custom |" in report["text"]
         assert "| Cost | not known |" in report["text"]
         assert result.partial == ()
 
     def test_partial_adds_to_the_partial_results(self) -> None:
-        body = "states:\n  a: {do: report, with: {text: 'at {{ run.steps }}', partial: true}, next: b}\n  b: {do: report, with: {text: 'at {{ run.steps }}', partial: true}, next: z}\n" + END
+        body = (
+            "states:\n  a: {do: report, with: {text: 'at {{ run.steps }}', partial: true}, next: b}\n  b: {do: report, with: {text: 'at {{ run.steps }}', partial: true}, next: z}\n"
+            + END
+        )
         assert start(body).run().partial == ("at 0", "at 1")
 
 
 def test_save_run_writes_a_snapshot() -> None:
     journal = MemoryJournal()
-    run = start("states:\n  a: {do: act, next: b}\n  b: {do: save_run, next: c}\n  c: {do: act, next: z}\n" + END, journal=journal)
+    run = start(
+        "states:\n  a: {do: act, next: b}\n  b: {do: save_run, next: c}\n  c: {do: act, next: z}\n"
+        + END,
+        journal=journal,
+    )
     run.step()
     run.step()
     assert by_hand(journal.snapshot(run.id)) is None
@@ -194,13 +232,18 @@ class Listener:
 
 def test_notify_tells_somebody() -> None:
     listener = Listener()
-    body = "states:\n  a: {do: notify, with: {text: 'hi {{ run.task }}'}, next: b}\n  b: {do: notify, next: z}\n" + END
+    body = (
+        "states:\n  a: {do: notify, with: {text: 'hi {{ run.task }}'}, next: b}\n  b: {do: notify, next: z}\n"
+        + END
+    )
     start(body, notifier=listener).run()
     assert listener.heard == [("hi task", 0), ("m: at b", 1)]
 
 
 def test_a_notifier_that_fails_fails_the_action() -> None:
-    run = start("states:\n  a: {do: notify, next: z}\n" + END, notifier=Listener(OSError("no line")))
+    run = start(
+        "states:\n  a: {do: notify, next: z}\n" + END, notifier=Listener(OSError("no line"))
+    )
     result = run.run()
     assert (result.reason, result.errors[0]["message"]) == ("error", "OSError: no line")
 
@@ -214,28 +257,48 @@ class Sandbox:
         self.results = list(results)
         self.asked: list[tuple[str, bytes | None, float | None]] = []
 
-    async def run(self, code: str, *, session: bytes | None, timeout: float | None) -> SandboxResult:
+    async def run(
+        self, code: str, *, session: bytes | None, timeout: float | None
+    ) -> SandboxResult:
         self.asked.append((code, session, timeout))
         return self.results.pop(0)
 
 
 class TestPython:
-    BODY = "vars: {code: '1 + 1'}\nstates:\n  a: {do: python, with: {code: vars.code}, within: 3s, failed: next, next: b}\n  b: {do: python, with: {code: vars.code}, failed: next, next: z}\n" + END
+    BODY = (
+        "vars: {code: '1 + 1'}\nstates:\n  a: {do: python, with: {code: vars.code}, within: 3s, failed: next, next: b}\n  b: {do: python, with: {code: vars.code}, failed: next, next: z}\n"
+        + END
+    )
 
     def test_the_result_has_all_its_fields(self) -> None:
         sandbox = Sandbox(SandboxResult(True, 2, "out", "err", session=b"s1"), SandboxResult(True))
         run = start(self.BODY, sandbox=sandbox)
         run.run()
-        assert outcomes(run, "a")[0].result == {"value": 2, "stdout": "out", "stderr": "err", "error": "", "session_lost": False}
+        assert outcomes(run, "a")[0].result == {
+            "value": 2,
+            "stdout": "out",
+            "stderr": "err",
+            "error": "",
+            "session_lost": False,
+        }
         assert sandbox.asked == [("1 + 1", None, 3.0), ("1 + 1", b"s1", None)]
         written(run)
 
     def test_an_error_fails_it_with_what_was_printed(self) -> None:
-        run = start(self.BODY, sandbox=Sandbox(SandboxResult(False, None, "out", "", "line 1: bad"), SandboxResult(True)))
+        run = start(
+            self.BODY,
+            sandbox=Sandbox(
+                SandboxResult(False, None, "out", "", "line 1: bad"), SandboxResult(True)
+            ),
+        )
         run.run()
         (outcome,) = outcomes(run, "a")
         assert outcome.error is not None
-        assert (outcome.ok, outcome.error.category, outcome.error.message) == (False, "RECOVERABLE", "line 1: bad")
+        assert (outcome.ok, outcome.error.category, outcome.error.message) == (
+            False,
+            "RECOVERABLE",
+            "line 1: bad",
+        )
         assert outcome.result["stdout"] == "out"
 
     def test_lost_variables_are_said(self) -> None:
@@ -254,12 +317,23 @@ class TestPython:
         run = start(self.BODY, sandbox=sandbox, journal=journal)
         run.step()
         run.step()
-        again = run.machine.open(run.id, journal=journal, sandbox=sandbox, clock=ManualClock())
+        again = machine(self.BODY).open(
+            run.id, journal=journal, sandbox=sandbox, clock=ManualClock()
+        )
         again.run()
         assert sandbox.asked[1][1] == b"\x00\xff"
 
 
-LATER = ("apply_fix", "measure", "checkpoint", "restore", "enqueue", "work", "run_machine", "run_machines")
+LATER = (
+    "apply_fix",
+    "measure",
+    "checkpoint",
+    "restore",
+    "enqueue",
+    "work",
+    "run_machine",
+    "run_machines",
+)
 
 
 @pytest.mark.parametrize("name", LATER)

@@ -9,6 +9,7 @@ import pytest
 
 from interlock.core.errors import SpecError
 from interlock.core.outcome import Outcome
+from interlock.run.replay import replay
 from tests.support import start
 from tests.talks import machine, outcomes, talk, written
 
@@ -75,7 +76,11 @@ def plain(value: Any) -> Any:
 
 @pytest.mark.parametrize("case", PARSES, ids=lambda case: case.id)
 def test_parse(case: Parse) -> None:
-    body = VARS + f"states:\n  a: {{do: infer, next: b}}\n  b: {{do: parse, with: {{vars.{case.name}: {case.entry}}}, next: z}}\n" + END
+    body = (
+        VARS
+        + f"states:\n  a: {{do: infer, next: b}}\n  b: {{do: parse, with: {{vars.{case.name}: {case.entry}}}, next: z}}\n"
+        + END
+    )
     run = talk(body, [case.reply])
     assert run.run().reason == "completed"
     wanted = FIRST[case.name] if case.value is None else case.value
@@ -84,10 +89,16 @@ def test_parse(case: Parse) -> None:
     written(run)
 
 
-@pytest.mark.parametrize("case", [c for c in PARSES if c.entry.startswith("{")], ids=lambda case: case.id)
+@pytest.mark.parametrize(
+    "case", [c for c in PARSES if c.entry.startswith("{")], ids=lambda case: case.id
+)
 def test_parse_what_is_required(case: Parse) -> None:
     entry = case.entry.replace("}", ", required: true}")
-    body = VARS + f"states:\n  a: {{do: infer, next: b}}\n  b: {{do: parse, with: {{vars.{case.name}: {entry}, vars.o: {{tag: O}}}}, failed: next, next: z}}\n" + END
+    body = (
+        VARS
+        + f"states:\n  a: {{do: infer, next: b}}\n  b: {{do: parse, with: {{vars.{case.name}: {entry}, vars.o: {{tag: O}}}}, failed: next, next: z}}\n"
+        + END
+    )
     run = talk(body, [case.reply + "\n<O>set</O>"])
     run.run()
     (outcome,) = outcomes(run, "b")
@@ -99,7 +110,11 @@ def test_parse_what_is_required(case: Parse) -> None:
 
 
 def test_every_target_is_set_on_every_turn() -> None:
-    body = VARS + "states:\n  a: {do: infer, next: b}\n  b: {do: parse, with: {vars.s: {tag: S}, vars.o: {tag: O}}, next: [{when: usage.llm_calls >= 2, to: z}, {to: a}]}\n" + END
+    body = (
+        VARS
+        + "states:\n  a: {do: infer, next: b}\n  b: {do: parse, with: {vars.s: {tag: S}, vars.o: {tag: O}}, next: [{when: usage.llm_calls >= 2, to: z}, {to: a}]}\n"
+        + END
+    )
     run = talk(body, ["<S>1</S>", "<O>2</O>"])
     run.run()
     assert (run.facts.vars["s"], run.facts.vars["o"]) == ("first", "2")
@@ -125,7 +140,11 @@ class Adopt(NamedTuple):
     ids=lambda case: case.id,
 )  # fmt: skip
 def test_adopt_proposal(case: Adopt) -> None:
-    body = VARS + "states:\n  a: {do: infer, next: b}\n  b: {do: parse, with: {vars.m: json}, next: c}\n  c: {do: adopt_proposal, with: {from: vars.m, map: {Status: vars.s, Approach: vars.o}}, next: z}\n" + END
+    body = (
+        VARS
+        + "states:\n  a: {do: infer, next: b}\n  b: {do: parse, with: {vars.m: json}, next: c}\n  c: {do: adopt_proposal, with: {from: vars.m, map: {Status: vars.s, Approach: vars.o}}, next: z}\n"
+        + END
+    )
     run = talk(body, [case.proposal])
     run.run()
     assert (run.facts.vars["s"], run.facts.vars["o"]) == (case.s, case.o)
@@ -134,7 +153,11 @@ def test_adopt_proposal(case: Adopt) -> None:
 
 
 def test_adopting_into_a_variable_of_another_type_fails() -> None:
-    body = VARS + "states:\n  c: {do: adopt_proposal, with: {from: vars.m, map: {k: vars.n}}, failed: next, next: z}\n" + END
+    body = (
+        VARS
+        + "states:\n  c: {do: adopt_proposal, with: {from: vars.m, map: {k: vars.n}}, failed: next, next: z}\n"
+        + END
+    )
     run = talk(body)
     run.run()
     assert run.facts.vars["n"] == 7
@@ -142,7 +165,11 @@ def test_adopting_into_a_variable_of_another_type_fails() -> None:
 
 
 def test_set_as_an_action_of_its_own() -> None:
-    body = VARS + "states:\n  a: {do: set, with: {vars.n: vars.n + 1, vars.s: '\"x\"', vars.b: false}, next: z}\n" + END
+    body = (
+        VARS
+        + "states:\n  a: {do: set, with: {vars.n: vars.n + 1, vars.s: '\"x\"', vars.b: false}, next: z}\n"
+        + END
+    )
     run = talk(body)
     run.run()
     assert (run.facts.vars["n"], run.facts.vars["s"], run.facts.vars["b"]) == (8, "x", False)
@@ -151,7 +178,11 @@ def test_set_as_an_action_of_its_own() -> None:
 
 def test_a_map_goes_into_variables() -> None:
     with pytest.raises(SpecError, match="vars"):
-        machine(VARS + "states:\n  c: {do: adopt_proposal, with: {from: vars.m, map: {k: s}}, next: z}\n" + END)
+        machine(
+            VARS
+            + "states:\n  c: {do: adopt_proposal, with: {from: vars.m, map: {k: s}}, next: z}\n"
+            + END
+        )
 
 
 class Save(NamedTuple):
@@ -203,8 +234,26 @@ def test_save_runs_only_when_the_action_succeeded() -> None:
     ids=["fences", "tags", "spaces", "brackets", "braces", "pairs", "stars", "words"],
 )  # fmt: skip
 def test_a_hostile_reply_is_read_at_once(reply: str) -> None:
-    body = VARS + "states:\n  a: {do: infer, next: b}\n  b: {do: parse, with: {vars.s: {fence: python}, vars.m: {tag: T, as: pairs}, vars.a: json}, next: z}\n" + END
+    body = (
+        VARS
+        + "states:\n  a: {do: infer, next: b}\n  b: {do: parse, with: {vars.s: {fence: python}, vars.m: {tag: T, as: pairs}, vars.a: json}, next: z}\n"
+        + END
+    )
     run = talk(body, [f"{reply}<T>{reply}</T>"])
     begun = time.process_time()
     run.run()
     assert time.process_time() - begun < 5
+
+
+def test_a_list_that_did_not_change_is_no_progress_live_and_replayed() -> None:
+    body = (
+        VARS
+        + "states:\n  a: {do: infer, next: b}\n  b: {do: parse, with: {vars.l: {tag: T, as: list}}, next: z}\n"
+        + END
+    )
+    run = talk(body, ["nothing"])
+    run.run()
+    assert run.facts.progress.stalled_steps == 2
+    again = replay(run.machine.chart, written(run), run.id)
+    assert again.same
+    assert again.position.facts.progress == run.facts.progress

@@ -76,7 +76,9 @@ class TestInfer:
 
     def test_a_block_with_a_template_is_shown_by_it(self) -> None:
         model = Listening(ModelReply("hello"))
-        body = CHAT.replace('label: "hidden"', 'label: "hidden", template: "{{ label }}={{ value }}"')
+        body = CHAT.replace(
+            'label: "hidden"', 'label: "hidden", template: "{{ label }}={{ value }}"'
+        )
         talk(body, model=model).run()
         assert model.asked[0].messages[0]["content"].endswith("hidden=s")
 
@@ -84,8 +86,17 @@ class TestInfer:
         run = talk(CHAT, model=Listening(ModelReply("hello", (), "length", 12, 3, 0.5, "named")))
         run.run()
         (outcome,) = outcomes(run, "b")
-        assert outcome.result == {"text": "hello", "finish_reason": "length", "model": "named", "tool_calls": []}
-        assert (outcome.spent.llm_calls, outcome.spent.prompt_tokens, outcome.spent.completion_tokens) == (1, 12, 3)
+        assert outcome.result == {
+            "text": "hello",
+            "finish_reason": "length",
+            "model": "named",
+            "tool_calls": [],
+        }
+        assert (
+            outcome.spent.llm_calls,
+            outcome.spent.prompt_tokens,
+            outcome.spent.completion_tokens,
+        ) == (1, 12, 3)
         assert (outcome.spent.cost, outcome.spent.estimated) == (0.5, False)
         assert (run.facts.last.text, run.facts.last.finish_reason) == ("hello", "length")
         assert run.facts.usage.context_tokens == 15
@@ -101,38 +112,65 @@ class TestInfer:
 
     def test_the_call_has_a_key_and_a_number(self) -> None:
         model = Listening(ModelReply("one"), ModelReply("two"))
-        run = talk("states:\n  a: {do: infer, next: [{when: usage.llm_calls >= 2, to: z}, {to: a}]}\n" + END, model=model)
+        run = talk(
+            "states:\n  a: {do: infer, next: [{when: usage.llm_calls >= 2, to: z}, {to: a}]}\n"
+            + END,
+            model=model,
+        )
         run.run()
         assert [m.number for m in model.asked] == [0, 1]
         assert len({m.key for m in model.asked}) == 2
 
     def test_settings_come_from_the_file_the_caller_and_the_state(self) -> None:
         model = Listening(ModelReply("one"))
-        body = "model: {name: filed, temperature: 0.1, seed: 4}\nstates:\n  a: {do: infer, with: {temperature: 0.7, model: 'st-{{ run.steps }}'}, next: z}\n" + END
+        body = (
+            "model: {name: filed, temperature: 0.1, seed: 4}\nstates:\n  a: {do: infer, with: {temperature: 0.7, model: 'st-{{ run.steps }}'}, next: z}\n"
+            + END
+        )
         talk(body, model=model).run()
         assert model.asked[0].settings == {"name": "st-0", "temperature": 0.7, "seed": 4}
 
     def test_only_the_tools_that_the_state_allows_are_sent(self) -> None:
         tools = [tool_spec(lambda: 1, name="one"), tool_spec(lambda: 1, name="two")]
-        body = "tools: [two, one]\nstates:\n  a: {do: infer, with: {tool_choice: auto}, next: b}\n  b: {do: infer, allow: [one], next: c}\n  c: {do: infer, allow: [], with: {tool_choice: auto}, next: z}\n" + END
+        body = (
+            "tools: [two, one]\nstates:\n  a: {do: infer, with: {tool_choice: auto}, next: b}\n  b: {do: infer, allow: [one], next: c}\n  c: {do: infer, allow: [], with: {tool_choice: auto}, next: z}\n"
+            + END
+        )
         model = Listening(*[ModelReply("x")] * 3)
         talk(body, (), tools, model=model).run()
-        assert [[t["function"]["name"] for t in m.tools] for m in model.asked] == [["two", "one"], ["one"], []]
+        assert [[t["function"]["name"] for t in m.tools] for m in model.asked] == [
+            ["two", "one"],
+            ["one"],
+            [],
+        ]
         assert [m.tool_choice for m in model.asked] == ["auto", None, None]
 
     def test_keep_false_leaves_the_reply_out_of_the_conversation(self) -> None:
-        run = talk("states:\n  a: {do: receive, next: b}\n  b: {do: infer, with: {keep: false}, next: z}\n" + END, ["hello"])
+        run = talk(
+            "states:\n  a: {do: receive, next: b}\n  b: {do: infer, with: {keep: false}, next: z}\n"
+            + END,
+            ["hello"],
+        )
         result = run.run()
         assert said(run.messages) == [("user", "task")]
         assert result.output == "hello"
 
     def test_a_failed_call_is_on_the_record(self) -> None:
-        error = {"error": {"category": "RECOVERABLE", "message": "too long", "kind": "context_overflow"}}
-        run = talk("states:\n  a: {do: infer, failed: b, next: z}\n  b: {do: infer, next: z}\n" + END, [error, "yes"])
+        error = {
+            "error": {"category": "RECOVERABLE", "message": "too long", "kind": "context_overflow"}
+        }
+        run = talk(
+            "states:\n  a: {do: infer, failed: b, next: z}\n  b: {do: infer, next: z}\n" + END,
+            [error, "yes"],
+        )
         result = run.run()
         failed = outcomes(run, "a")[0]
         assert failed.error is not None
-        assert (failed.error.category, failed.error.kind, failed.unanswered) == ("RECOVERABLE", "context_overflow", 1)
+        assert (failed.error.category, failed.error.kind, failed.unanswered) == (
+            "RECOVERABLE",
+            "context_overflow",
+            1,
+        )
         assert result.output == "yes"
         assert run.facts.usage.llm_calls == 1
 
@@ -165,7 +203,10 @@ SCHEMAS = [
 @pytest.mark.parametrize("case", SCHEMAS, ids=lambda case: case.id)
 def test_output_of_a_schema(case: Schema) -> None:
     schema = "{type: object, required: [n], properties: {n: {type: integer}}, additionalProperties: false}"
-    run = talk(f"states:\n  a: {{do: infer, with: {{output: {schema}}}, failed: next, next: z}}\n" + END, [case.text])
+    run = talk(
+        f"states:\n  a: {{do: infer, with: {{output: {schema}}}, failed: next, next: z}}\n" + END,
+        [case.text],
+    )
     run.run()
     (outcome,) = outcomes(run, "a")
     assert outcome.ok == (not case.problem)
@@ -178,7 +219,10 @@ def test_output_of_a_schema(case: Schema) -> None:
     written(run)
 
 
-PROMPT = "vars: {x: one}\nstates:\n  a: {do: receive, next: b}\n  b: {do: prompt, with: {user: 'Say {{ vars.x }}'%s}, next: c}\n  c: {do: infer, next: d}\n  d: {do: infer, next: z}\n" + END
+PROMPT = (
+    "vars: {x: one}\nstates:\n  a: {do: receive, next: b}\n  b: {do: prompt, with: {user: 'Say {{ vars.x }}'%s}, next: c}\n  c: {do: infer, next: d}\n  d: {do: infer, next: z}\n"
+    + END
+)
 
 
 class TestPrompt:
@@ -190,10 +234,15 @@ class TestPrompt:
         assert said(model.asked[1].messages) == [("user", "task")]
         assert said(run.messages) == [("user", "task"), ("assistant", "two")]
         assert outcomes(run, "b")[0].result == {
-            "messages": [{"role": "system", "content": "Brief."}, {"role": "user", "content": "Say one"}]
+            "messages": [
+                {"role": "system", "content": "Brief."},
+                {"role": "user", "content": "Say one"},
+            ]
         }
         assert outcomes(run, "c")[0].reply is not None  # on the record
-        assert run.facts.usage.context_tokens == 8  # the prompt's own size is not the conversation's
+        assert (
+            run.facts.usage.context_tokens == 8
+        )  # the prompt's own size is not the conversation's
 
     def test_the_instructions_are_its_system_message_by_default(self) -> None:
         model = Listening(ModelReply("one"), ModelReply("two"))
@@ -211,11 +260,18 @@ class TestPrompt:
         model = Listening(ModelReply("one"), ModelReply("two"))
         run = talk(PROMPT % ", system: Brief., keep: true", model=model)
         run.run()
-        assert said(model.asked[0].messages) == [("system", "Brief."), ("user", "task"), ("user", "Say one")]
+        assert said(model.asked[0].messages) == [
+            ("system", "Brief."),
+            ("user", "task"),
+            ("user", "Say one"),
+        ]
         assert [r for r, _ in said(run.messages)] == ["user", "user", "assistant", "assistant"]
 
     def test_tool_calls_bring_the_question_into_the_conversation(self) -> None:
-        body = "tools: [one]\nstates:\n  b: {do: prompt, with: {user: Say}, next: c}\n  c: {do: infer, next: d}\n  d: {do: call_tools, next: e}\n  e: {do: infer, next: z}\n" + END
+        body = (
+            "tools: [one]\nstates:\n  b: {do: prompt, with: {user: Say}, next: c}\n  c: {do: infer, next: d}\n  d: {do: call_tools, next: e}\n  e: {do: infer, next: z}\n"
+            + END
+        )
         run = talk(body, [call("one"), "done"], [tool_spec(lambda: 1, name="one")])
         run.run()
         assert [m["role"] for m in run.messages] == ["user", "assistant", "tool", "assistant"]
@@ -264,7 +320,9 @@ def test_what_is_sent_is_acceptable(case: Mess) -> None:
 
 
 def test_calls_that_nobody_carries_out_do_not_end_the_conversation() -> None:
-    model = Listening(ModelReply("", (ToolCall("1", "one", "{}"),), "tool_calls"), ModelReply("done"))
+    model = Listening(
+        ModelReply("", (ToolCall("1", "one", "{}"),), "tool_calls"), ModelReply("done")
+    )
     body = "tools: [one]\nstates:\n  a: {do: infer, next: b}\n  b: {do: infer, next: z}\n" + END
     run = talk(body, (), [tool_spec(lambda: 1, name="one")], model=model)
     assert run.run().output == "done"
@@ -274,7 +332,10 @@ def test_calls_that_nobody_carries_out_do_not_end_the_conversation() -> None:
 def test_wants_memory_is_for_replies_that_ask_for_nothing_else() -> None:
     tools = [tool_spec(lambda: 1, name="one")]
     memory = {"name": "core_memory_append", "arguments": {"block_name": "b", "content": "x"}}
-    body = "tools: [core_memory_append, one]\nmemory: {b: ''}\nstates:\n  a: {do: infer, next: z}\n" + END
+    body = (
+        "tools: [core_memory_append, one]\nmemory: {b: ''}\nstates:\n  a: {do: infer, next: z}\n"
+        + END
+    )
     seen: list[bool] = []
     for asked in ([memory], [memory, {"name": "one"}], [{"name": "one"}], []):
         run = talk(body, [{"text": "t", "tool_calls": asked}], tools)

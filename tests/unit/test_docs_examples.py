@@ -8,10 +8,11 @@ A page is played from top to bottom in an empty folder, as its reader would:
     ```yaml             a machine must load without a finding; anything else must be readable
     ```json             must be readable
     ```LANG title=FILE  the page's reader saves it as FILE; the commands that follow use it
+    ```mermaid          is what a command has written into a file
     ```sh               to paste; only what is known to need nothing but this clone is run
 
-Ids of runs, times and dates differ from one run to the next and are not compared, nor is white
-space. Generated pages have a test of their own (`tests/golden/test_docs.py`).
+Ids of runs (on a page with a letter and a digit at least), times and dates differ from one run to
+the next and are not compared, nor is white space. Generated pages have a test of their own (`tests/golden/test_docs.py`).
 """
 
 from __future__ import annotations
@@ -37,8 +38,17 @@ from interlock.language.shape_parts import keys_of
 from interlock.language.yaml import read
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-LINKING = [*PAGES, *sorted((ROOT / "docs" / "reference").glob("*.md")), ROOT / "CHANGELOG.md"]
+PAGES = [
+    ROOT / "examples" / "README.md",
+    ROOT / "README.md",
+    *(p for p in sorted((ROOT / "docs").glob("*.md")) if p.name != "testing.md"),
+]
+LINKING = [
+    *PAGES,
+    ROOT / "docs" / "testing.md",
+    *sorted((ROOT / "docs" / "reference").glob("*.md")),
+    ROOT / "CHANGELOG.md",
+]
 TEST_LINE = (
     'python3 -m venv .venv && .venv/bin/pip install -q -e ".[test]"'
     " && .venv/bin/python -m pytest -q -n auto"
@@ -97,7 +107,11 @@ class Reader:
         self.folder = folder
         self._programs = programs
         programs.mkdir()
-        for name, module in (("interlock", "-m interlock"), ("python", ""), ("pytest", "-m pytest")):
+        for name, module in (
+            ("interlock", "-m interlock"),
+            ("python", ""),
+            ("pytest", "-m pytest"),
+        ):
             shim = programs / name
             shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" {module} "$@"\n')
             shim.chmod(0o755)
@@ -185,9 +199,15 @@ def play_session(block: Block, reader: Reader) -> None:
     assert done.returncode == 0, f"line {block.line}\n{done.stdout}"
 
 
+def play_mermaid(block: Block, reader: Reader) -> None:
+    drawn = [path.read_text("utf-8") for path in reader.folder.glob("*.mmd")]
+    assert block.text in drawn, f"line {block.line} is not what was drawn"
+
+
 PLAYS = {
     "console": play_console,
     "json": play_json,
+    "mermaid": play_mermaid,
     "pycon": play_session,
     "python": play_python,
     "yaml": play_yaml,
@@ -198,7 +218,9 @@ PLAYS = {
 def reader(tmp_path: Path) -> Reader:
     folder = tmp_path / "clone"
     folder.mkdir()
-    shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns(".*", "__*"))
+    shutil.copytree(
+        ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns(".*", "__*")
+    )
     return Reader(folder, tmp_path / "programs")
 
 
@@ -206,16 +228,14 @@ def reader(tmp_path: Path) -> Reader:
 def test_a_page_does_what_it_says(page: Path, reader: Reader) -> None:
     for block in blocks(page):
         if block.title:
-            target = reader.folder / block.title
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(block.text, "utf-8")
+            (reader.folder / block.title).write_text(block.text, "utf-8")
         elif block.language in PLAYS:
             PLAYS[block.language](block, reader)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)
 def test_a_page_has_only_blocks_that_are_played(page: Path) -> None:
-    unknown = [b for b in blocks(page) if b.language not in {*PLAYS, "sh", "text", "mermaid"}]
+    unknown = [b for b in blocks(page) if b.language not in {*PLAYS, "sh", "text"}]
     assert not unknown
 
 

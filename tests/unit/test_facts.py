@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
 
@@ -22,7 +22,11 @@ def reply(*names: str, arguments: str = "{}", memory: bool = False, text: str = 
     """A model's reply that asks for these calls."""
     asked = tuple(ToolCall(str(n), name, arguments) for n, name in enumerate(names))
     said = Reply(text, "tool_calls" if names else "stop", asked, memory)
-    return Outcome(reply=said, spent=Spent(1, 20, 5, 0.25), messages=({"role": "assistant", "content": "x" * 80},))
+    return Outcome(
+        reply=said,
+        spent=Spent(1, 20, 5, 0.25),
+        messages=({"role": "assistant", "content": "x" * 80},),
+    )
 
 
 def changed(**values: Any) -> Outcome:
@@ -111,8 +115,11 @@ CASES = [
 def fact(facts: Facts, name: str) -> Any:
     value: Any = facts
     for part in name.split("."):
-        value = None if value is None else value.get(part) if isinstance(value, dict) else getattr(value, part)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return value  # pyright: ignore[reportUnknownVariableType]
+        if isinstance(value, dict):
+            value = cast(dict[str, Any], value).get(part)
+        else:
+            value = None if value is None else getattr(value, part)
+    return value
 
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{c.fact}-{n}" for n, c in enumerate(CASES)])
@@ -141,9 +148,17 @@ class TestTime:
                 run.send("yes", {})
             run.step()
             facts = run.facts
-            seen.append((facts.run.elapsed, facts.run.working, facts.run.idle, facts.progress.stalled_for))
+            seen.append(
+                (facts.run.elapsed, facts.run.working, facts.run.idle, facts.progress.stalled_for)
+            )
         assert run.facts.run.started_at == 100
-        assert seen == [(0, 0, 0, 0), (5, 5, 0, 5), (12, 12, 0, 0), (32, 12, 20, 20), (33, 13, 20, 21)]
+        assert seen == [
+            (0, 0, 0, 0),
+            (5, 5, 0, 5),
+            (12, 12, 0, 0),
+            (32, 12, 20, 20),
+            (33, 13, 20, 21),
+        ]
 
     def test_paused_from(self) -> None:
         run = start("states:\n  a: {do: act, status: debugging, next: z}\n  z: {stop: completed}\n")
@@ -183,7 +198,10 @@ def test_the_last_answer() -> None:
 
 
 def test_the_signals() -> None:
-    body = "rules:\n  - {when: run.steps == 1, signal: custom}\n  - {when: run.steps == 2, signal: error_rate}\n" + LINE
+    body = (
+        "rules:\n  - {when: run.steps == 1, signal: custom}\n  - {when: run.steps == 2, signal: error_rate}\n"
+        + LINE
+    )
     run = start(body, {"c": [Outcome(continued=1)]})
     seen: list[tuple[Any, ...]] = []
     while run.step() is not None:
@@ -227,7 +245,12 @@ class TestTable:
             "run.id", "run.agent", "run.session", "run.started_at", "run.elapsed", "run.working", "run.idle", "run.paused_from",
             "progress.stalled_for", "last.answer", *(f for f in FACTS if f.startswith("signals.")),
         }  # fmt: skip
-        shown = {name for case in CASES for name in FACTS if case.fact == name or case.fact.startswith(f"{name}.")}
+        shown = {
+            name
+            for case in CASES
+            for name in FACTS
+            if case.fact == name or case.fact.startswith(f"{name}.")
+        }
         assert shown | elsewhere == set(FACTS)
 
     @pytest.mark.parametrize("name", [n for n in FACTS if FACTS[n].type.grows])

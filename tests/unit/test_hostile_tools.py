@@ -63,10 +63,10 @@ class Mute(Exception):
 RAISED = [
     Raising("an exception", lambda: ValueError("odd"), "error: ValueError: odd"),
     Raising("exit", lambda: SystemExit(3), "error: SystemExit: 3"),
-    Raising("interrupt", lambda: KeyboardInterrupt(), "error: KeyboardInterrupt: "),
-    Raising("generator exit", lambda: GeneratorExit(), "error: GeneratorExit: "),
+    Raising("interrupt", KeyboardInterrupt, "error: KeyboardInterrupt: "),
+    Raising("generator exit", GeneratorExit, "error: GeneratorExit: "),
     Raising("stop iteration", lambda: StopIteration(1), "StopIteration"),
-    Raising("a cancellation of its own", lambda: asyncio.CancelledError(), "error: CancelledError: "),
+    Raising("a cancellation of its own", asyncio.CancelledError, "error: CancelledError: "),
     Raising("a group", lambda: ExceptionGroup("two", [ValueError("a"), OSError("b")]), "error: ExceptionGroup: two (2 sub-exceptions)"),
     Raising("a group with an exit", lambda: BaseExceptionGroup("two", [SystemExit()]), "error: BaseExceptionGroup: two (1 sub-exception)"),
     Raising("no Exception", lambda: Odd("x"), "error: Odd: x"),
@@ -97,7 +97,9 @@ def test_a_tool_may_raise_anything(case: Raising, asynchronous: bool) -> None:
     written(run)
 
 
-@pytest.mark.parametrize("error", [SystemExit(2), KeyboardInterrupt(), Odd("x")], ids=["exit", "interrupt", "odd"])
+@pytest.mark.parametrize(
+    "error", [SystemExit(2), KeyboardInterrupt(), Odd("x")], ids=["exit", "interrupt", "odd"]
+)
 def test_the_private_loop_outlives_what_a_tool_raises(error: BaseException) -> None:
     async def bad() -> str:
         raise error
@@ -112,7 +114,11 @@ def test_a_tool_may_stop_the_run() -> None:
 
     run = made_by(bad)
     result = run.run()
-    assert (result.reason, result.signals[0].message, result.signals[0].source) == ("custom", "enough", "bad")
+    assert (result.reason, result.signals[0].message, result.signals[0].source) == (
+        "custom",
+        "enough",
+        "bad",
+    )
     assert result.facts.errors.total == 0
     assert provider_says(run.messages) is None
 
@@ -198,7 +204,10 @@ def test_a_plain_function_may_give_a_coroutine() -> None:
     async def inner() -> int:
         return 5
 
-    run = made_by(lambda: inner())
+    def bad() -> object:
+        return inner()
+
+    run = made_by(bad)
     run.run()
     assert outcomes(run, "work")[0].result[0]["result"] == 5
 
@@ -243,7 +252,9 @@ def test_a_tool_that_changes_its_arguments_changes_nothing_else() -> None:
 
     run = talk(LOOP, [call("bad", items=[1, 2]), "done"], [tool_spec(bad, effect="pure")])
     run.run()
-    assert json.loads(run.messages[0]["tool_calls"][0]["function"]["arguments"]) == {"items": [1, 2]}
+    assert json.loads(run.messages[0]["tool_calls"][0]["function"]["arguments"]) == {
+        "items": [1, 2]
+    }
 
 
 def test_what_a_tool_returns_is_copied() -> None:
@@ -289,10 +300,13 @@ def test_calls_that_were_done_in_time_keep_their_replies() -> None:
         paid.append("x")
         return "paid"
 
-    body = SLOW.replace("[bad]", "[pay, bad]").replace("failed: next", "retry: {times: 1, base: 0s}, failed: next")
+    body = SLOW.replace("[bad]", "[pay, bad]").replace(
+        "failed: next", "retry: {times: 1, base: 0s}, failed: next"
+    )
     bad = tool_spec(_sleeps, name="bad", effect="pure")
     model = Listening(
-        ModelReply("", (ToolCall("1", "pay", "{}"), ToolCall("2", "bad", "{}")), "tool_calls"), ModelReply("done")
+        ModelReply("", (ToolCall("1", "pay", "{}"), ToolCall("2", "bad", "{}")), "tool_calls"),
+        ModelReply("done"),
     )
     run = talk(body, (), [tool_spec(pay, name="pay"), bad], model=model, clock=SystemClock())
     assert run.run().reason == "completed"
@@ -311,7 +325,9 @@ def test_no_thread_keeps_the_process_alive() -> None:
         "bad = tool_spec(lambda: time.sleep(3600), name='bad', effect='pure')\n"
         "print(talk(SLOW, [call('bad'), 'done'], [bad], clock=SystemClock()).run().reason)\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
     assert (done.stdout.strip(), done.returncode) == ("completed", 0), done.stderr
 
 
@@ -365,7 +381,9 @@ def test_a_tool_may_run_another_machine() -> None:
 def test_a_tool_that_nobody_registered() -> None:
     run = talk(LOOP, [call("nope"), "done"], [tool_spec(lambda: 1, name="bad")])
     assert run.run().reason == "completed"
-    assert outcomes(run, "work")[0].tool_errors == ("nope: error: there is no tool `nope`; the tools are: `bad`",)
+    assert outcomes(run, "work")[0].tool_errors == (
+        "nope: error: there is no tool `nope`; the tools are: `bad`",
+    )
     assert run.facts.usage.tool_calls == 0
 
 
@@ -396,7 +414,9 @@ ASKS = [
 @pytest.mark.parametrize("case", ASKS, ids=lambda case: case.id)
 def test_a_model_may_ask_for_anything(case: Asks, action: str) -> None:
     model = Listening(ModelReply("\ud800\0", case.calls, "tool_calls"), ModelReply("done"))
-    run = talk(LOOP.replace("call_tools", action), (), [tool_spec(lambda: "ok", name="bad")], model=model)
+    run = talk(
+        LOOP.replace("call_tools", action), (), [tool_spec(lambda: "ok", name="bad")], model=model
+    )
     assert run.run().reason == "completed"
     assert len(model.asked) == 2  # and neither would be refused: see `Listening`
     written(run)

@@ -6,12 +6,14 @@ One file per family. An action is a function from a context and the fields of `w
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
+from typing import Any
 
 from interlock.actions import calling, code, control, later, reading, reporting, talking
 from interlock.actions.builtin_tools import TOOLS
-from interlock.actions.declare import specs_of
-from interlock.core.specs import Registry
+from interlock.actions.declare import ATTRIBUTE, specs_of
+from interlock.core.specs import ActionSpec, Registry
 
 
 @cache
@@ -28,3 +30,23 @@ def with_own(own: Registry) -> Registry:
     return Registry(
         {**base.actions, **own.actions}, {**base.tools, **own.tools}, {**base.guards, **own.guards}
     )
+
+
+def own_sources(registry: Registry) -> tuple[object, ...]:
+    """What an application added, as pickle can carry it: `specs_of` reads it again.
+
+    Of a decorated function the function, by its name; of anything else its spec.
+    """
+    base = builtin()
+    known = {id(spec) for entries in _entries(base) for spec in entries.values()}
+    own = [s for entries in _entries(registry) for s in entries.values() if id(s) not in known]
+    return tuple(_source(spec) for spec in own)
+
+
+def _entries(registry: Registry) -> tuple[Mapping[str, Any], ...]:
+    return registry.actions, registry.tools, registry.guards
+
+
+def _source(spec: Any) -> object:
+    function = spec.run if isinstance(spec, ActionSpec) else spec.call
+    return function if hasattr(function, ATTRIBUTE) else spec

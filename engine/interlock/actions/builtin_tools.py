@@ -1,5 +1,6 @@
-"""The tools that every machine may list: `send_message`, `conversation_search` and the two that
-edit memory blocks.
+"""The tools that every machine may list.
+
+`send_message`, `conversation_search` and the two that edit memory blocks.
 
 Source: 004 `tools-enabled`, "Memory Update Step", "With Tool System".
 """
@@ -24,14 +25,14 @@ async def send_message(message: str) -> ToolResult:
 
 
 @tool(effect="pure")
-async def conversation_search(ctx: Context, query: str, limit: int = 5) -> ToolResult:
+async def conversation_search(_ctx: Context, query: str, limit: int = 5) -> ToolResult:
     """Search the conversation so far.
 
     Args:
         query: Words to look for.
         limit: How many results to give at most.
     """
-    found = search(ctx.messages.whole(), query, max(1, min(limit, 50)))
+    found = search(_ctx.messages.whole(), query, max(1, min(limit, 50)))
     if not found:
         return ToolResult("Nothing in the conversation matches.", result=[])
     lines = [f"{f.index + 1}. {f.role}: {f.excerpt}" for f in found]
@@ -39,19 +40,19 @@ async def conversation_search(ctx: Context, query: str, limit: int = 5) -> ToolR
 
 
 @tool(effect="pure", memory=True)
-async def core_memory_append(ctx: Context, block_name: str, content: str) -> ToolResult:
+async def core_memory_append(_ctx: Context, block_name: str, content: str) -> ToolResult:
     """Add text at the end of a memory block.
 
     Args:
         block_name: Name of the block.
         content: Text to add, on a line of its own.
     """
-    return append_text(ctx, block_name, content)
+    return append_text(_ctx, block_name, content)
 
 
 @tool(effect="pure", memory=True)
 async def core_memory_replace(
-    ctx: Context, block_name: str, old_content: str, new_content: str
+    _ctx: Context, block_name: str, old_content: str, new_content: str
 ) -> ToolResult:
     """Replace text in a memory block.
 
@@ -60,7 +61,7 @@ async def core_memory_replace(
         old_content: Text that stands in the block now, exactly.
         new_content: Text to put in its place; empty to remove it.
     """
-    return replace_text(ctx, block_name, old_content, new_content)
+    return replace_text(_ctx, block_name, old_content, new_content)
 
 
 def append_text(ctx: Context, block: str, content: str) -> ToolResult:
@@ -85,7 +86,8 @@ def _put(ctx: Context, block: str, value: str, operation: str, content: str) -> 
     spec = ctx.machine.memory.get(block)
     if spec is not None and spec.limit is not None and len(value) > spec.limit:
         return ToolResult(
-            f"error: block `{block}` may hold {spec.limit} characters, this would make it {len(value)}",
+            f"error: block `{block}` may hold {spec.limit} characters,"
+            f" this would make it {len(value)}",
             ok=False,
         )
     result = {"operation": operation, "block_name": block, "content": content}

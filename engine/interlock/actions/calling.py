@@ -141,9 +141,7 @@ class _Batch:
             self.done[n] = await _paid(ctx, self.keys[n], spec, arguments)
 
 
-async def _paid(
-    ctx: Context, key: str, spec: ToolSpec, arguments: Mapping[str, Any]
-) -> ToolResult:
+async def _paid(ctx: Context, key: str, spec: ToolSpec, arguments: Mapping[str, Any]) -> ToolResult:
     """A call that costs: its intent, the call, its result. What is recorded is not done again."""
     if key in ctx.recorded:
         return _read_result(ctx, ctx.recorded[key])
@@ -208,28 +206,53 @@ _ON_ERROR = ArgSpec(
 )  # fmt: skip
 ACTIONS = (
     ActionSpec(
-        "call_tools", call_tools, (_ON_ERROR,), result=list_of(CALLED), effect=Effect.PAID, own_intents=True,
-        changes=frozenset({"memory.*"}), about="Carries out all tool calls of the newest reply, at once.",
+        "call_tools",
+        call_tools,
+        (_ON_ERROR,),
+        result=list_of(CALLED),
+        effect=Effect.PAID,
+        own_intents=True,
+        changes=frozenset({"memory.*"}),
+        about="Carries out all tool calls of the newest reply, at once.",
     ),
     ActionSpec(
-        "call_tool", call_tool, (_ON_ERROR,), result=list_of(CALLED), effect=Effect.PAID, own_intents=True,
-        changes=frozenset({"memory.*"}), about="Carries out the first tool call of the newest reply; drops the others.",
+        "call_tool",
+        call_tool,
+        (_ON_ERROR,),
+        result=list_of(CALLED),
+        effect=Effect.PAID,
+        own_intents=True,
+        changes=frozenset({"memory.*"}),
+        about="Carries out the first tool call of the newest reply; drops the others.",
     ),
     ActionSpec(
-        "tool", tool, (
+        "tool",
+        tool,
+        (
             ArgSpec("name", "name", STR, required=True, names="tool", about="The tool's name."),
             ArgSpec("arguments", "texts", about="Its arguments; every text is a template."),
         ),
-        effect=Effect.PAID, changes=frozenset({"memory.*"}), about="Calls one registered tool without a model.",
+        effect=Effect.PAID,
+        changes=frozenset({"memory.*"}),
+        about="Calls one registered tool without a model.",
     ),
     ActionSpec(
-        "update_memory", update_memory, (
-            ArgSpec("block", "name", STR, names="block", about="The block; without it, the model's own memory calls."),
+        "update_memory",
+        update_memory,
+        (
+            ArgSpec(
+                "block",
+                "name",
+                STR,
+                names="block",
+                about="The block; without it, the model's own memory calls.",
+            ),
             ArgSpec("append", "text", STR, about="Text to add at the end of the block."),
             ArgSpec("old", "text", STR, about="Text to replace."),
             ArgSpec("new", "text", STR, about="What to put in its place."),
         ),
-        effect=Effect.PURE, changes=frozenset({"memory.*"}),
-        about="Appends to or replaces in memory blocks, from the model's memory tools or from `with`.",
+        effect=Effect.PURE,
+        changes=frozenset({"memory.*"}),
+        about="Appends to or replaces in memory blocks: what memory tools or `with` say.",
     ),
-)  # fmt: skip
+)

@@ -51,9 +51,23 @@ def _result(done: SandboxResult) -> dict[str, Any]:
 
 ACTIONS = (
     ActionSpec(
-        "python", python, (ArgSpec("code", "value", STR, required=True, about="An expression that gives the code: `vars.code`."),),
-        result=struct({"value": ANY, "stdout": STR, "stderr": STR, "error": STR, "session_lost": BOOL}, keyed=True),
-        effect=Effect.LOCAL, uses=frozenset({"sandbox"}),
-        about="Runs Python code in the sandbox; what it prints is in the result, its variables live on.",
+        "python",
+        python,
+        (
+            ArgSpec(
+                "code",
+                "value",
+                STR,
+                required=True,
+                about="An expression that gives the code: `vars.code`.",
+            ),
+        ),
+        result=struct(
+            {"value": ANY, "stdout": STR, "stderr": STR, "error": STR, "session_lost": BOOL},
+            keyed=True,
+        ),
+        effect=Effect.LOCAL,
+        uses=frozenset({"sandbox"}),
+        about="Runs Python code in the sandbox; its output is the result, variables live on.",
     ),
-)  # fmt: skip
+)

@@ -28,13 +28,13 @@ def back_off(
     return Outcome(result={"waited": wait}, forgiven=True)
 
 
-def ask_user(ctx: Context, text: str = "") -> Outcome:
+def ask_user(_ctx: Context, text: str = "") -> Outcome:
     """Put a question; the wait that follows takes the answer."""
     return Outcome(result={"question": text}, kept={"ask_user": text})
 
 
 def signal(ctx: Context, reason: str, message: str = "") -> Outcome:
-    """Raise a stop signal. The run stops at the next decision unless a continuation is asked for."""
+    """Raise a stop signal: the run stops at the next decision unless it is continued."""
     raised = StopSignal(ctx.machine.reason(reason), message, {}, ctx.state.name)
     return Outcome(result={"reason": reason, "message": message}, signals=(raised,))
 
@@ -46,7 +46,7 @@ def continue_run(ctx: Context, times: int = 1) -> Outcome:
 
 
 def prune_context(
-    ctx: Context, strategy: str = "sliding", keep_first: int = 2, target: float = 0.5,
+    ctx: Context, *, strategy: str = "sliding", keep_first: int = 2, target: float = 0.5,
     system_tokens: int = 0, response_tokens: int = 0,
 ) -> Outcome:  # fmt: skip
     """Shorten the conversation; a call and its replies stay together."""
@@ -71,51 +71,107 @@ def prune_context(
     )
 
 
-def nothing(ctx: Context) -> Outcome:
+def nothing(_ctx: Context) -> Outcome:
     """Nothing."""
     return Outcome()
 
 
 ACTIONS = (
     ActionSpec(
-        "back_off", back_off, (
+        "back_off",
+        back_off,
+        (
             ArgSpec("base", "duration", DURATION, about="The first wait; default 1s."),
-            ArgSpec("factor", "value", FLOAT, about="Each further wait is so many times longer; default 2."),
+            ArgSpec(
+                "factor",
+                "value",
+                FLOAT,
+                about="Each further wait is so many times longer; default 2.",
+            ),
             ArgSpec("most", "duration", DURATION, about="The longest wait; default 5m."),
         ),
-        result=struct({"waited": FLOAT}, keyed=True), work=False, effect=Effect.PURE, suspends=False, may_wait=True,
+        result=struct({"waited": FLOAT}, keyed=True),
+        work=False,
+        effect=Effect.PURE,
+        suspends=False,
+        may_wait=True,
         changes=frozenset({"errors.consecutive", "errors.retries"}),
-        about="Waits base · factor^retries, then clears `errors.consecutive` and adds one to `errors.retries`.",
+        about="Waits base · factor^retries, clears `errors.consecutive`, adds to `errors.retries`.",
     ),
     ActionSpec(
-        "ask_user", ask_user, (ArgSpec("text", "text", STR, about="The question; default: the wait's own."),),
-        result=struct({"question": STR}, keyed=True), work=False, effect=Effect.PURE, suspends=False,
+        "ask_user",
+        ask_user,
+        (ArgSpec("text", "text", STR, about="The question; default: the wait's own."),),
+        result=struct({"question": STR}, keyed=True),
+        work=False,
+        effect=Effect.PURE,
+        suspends=False,
         about="Puts the question of the wait that follows.",
     ),
     ActionSpec(
-        "signal", signal, (
+        "signal",
+        signal,
+        (
             ArgSpec("reason", "name", STR, required=True, names="reason", about="The stop reason."),
             ArgSpec("message", "text", STR, about="What to say with it."),
         ),
-        work=False, effect=Effect.PURE, suspends=False, changes=frozenset({"signals.*"}),
+        work=False,
+        effect=Effect.PURE,
+        suspends=False,
+        changes=frozenset({"signals.*"}),
         about="Raises a stop signal.",
     ),
     ActionSpec(
-        "continue_run", continue_run, (ArgSpec("times", "value", COUNT, about="How often in a run; default 1."),),
-        work=False, effect=Effect.PURE, suspends=False, changes=frozenset({"signals.continued", "run.continuations"}),
+        "continue_run",
+        continue_run,
+        (ArgSpec("times", "value", COUNT, about="How often in a run; default 1."),),
+        work=False,
+        effect=Effect.PURE,
+        suspends=False,
+        changes=frozenset({"signals.continued", "run.continuations"}),
         about="Puts the pending stop signals off until the next work action.",
     ),
     ActionSpec(
-        "prune_context", prune_context, (
-            ArgSpec("strategy", "enum", STR, choices=("sliding", "truncate"), about="`sliding` keeps the first and the newest messages, `truncate` the newest."),
-            ArgSpec("keep_first", "value", COUNT, about="How many of the first groups `sliding` keeps; default 2."),
-            ArgSpec("target", "value", FRACTION, about="The share of the window to come down to; default 50%."),
-            ArgSpec("system_tokens", "value", COUNT, about="Tokens to keep free for the system message."),
+        "prune_context",
+        prune_context,
+        (
+            ArgSpec(
+                "strategy",
+                "enum",
+                STR,
+                choices=("sliding", "truncate"),
+                about="`sliding` keeps the first and the newest messages, `truncate` the newest.",
+            ),
+            ArgSpec(
+                "keep_first",
+                "value",
+                COUNT,
+                about="How many of the first groups `sliding` keeps; default 2.",
+            ),
+            ArgSpec(
+                "target",
+                "value",
+                FRACTION,
+                about="The share of the window to come down to; default 50%.",
+            ),
+            ArgSpec(
+                "system_tokens", "value", COUNT, about="Tokens to keep free for the system message."
+            ),
             ArgSpec("response_tokens", "value", COUNT, about="Tokens to keep free for the reply."),
         ),
         result=struct({"before": COUNT, "after": COUNT, "removed": COUNT}, keyed=True),
-        work=False, effect=Effect.PURE, suspends=False, changes=frozenset({"usage.messages", "usage.context_tokens", "usage.prunable"}),
+        work=False,
+        effect=Effect.PURE,
+        suspends=False,
+        changes=frozenset({"usage.messages", "usage.context_tokens", "usage.prunable"}),
         about="Shortens the conversation, keeping calls and their replies together.",
     ),
-    ActionSpec("nothing", nothing, work=False, effect=Effect.PURE, suspends=False, about="Does nothing: for sketches."),
-)  # fmt: skip
+    ActionSpec(
+        "nothing",
+        nothing,
+        work=False,
+        effect=Effect.PURE,
+        suspends=False,
+        about="Does nothing: for sketches.",
+    ),
+)

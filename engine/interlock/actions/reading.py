@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 from interlock.core.errors import Category, nearest
 from interlock.core.outcome import Outcome
 from interlock.core.specs import ActionSpec, ArgSpec, Effect
-from interlock.core.types import STR, Type, accepts, map_of
+from interlock.core.types import STR, accepts, map_of
 from interlock.run.context import Context
 from interlock.run.sound import DECODER, read_json
 
@@ -21,7 +21,7 @@ _FORMS = ("text", "pairs", "json", "list")
 _MISSING = object()
 
 
-def target_problem(name: str, entry: Any) -> str | None:
+def target_problem(_name: str, entry: Any) -> str | None:
     """What is wrong with one entry of a `parse`, or None."""
     if entry == "json":
         return None
@@ -46,7 +46,7 @@ def parse(ctx: Context, targets: Mapping[str, Any]) -> Outcome:
     for name, entry in targets.items():
         rule: Mapping[str, Any] = {"json": ""} if entry == "json" else entry
         spec = ctx.machine.vars[name.removeprefix("vars.")]
-        found = _find(text, rule, spec.type)
+        found = _find(text, rule)
         if found is not _MISSING and not accepts(spec.type, found):
             found = _MISSING
         if found is _MISSING:
@@ -69,7 +69,7 @@ def _named(rule: Mapping[str, Any]) -> str:
     )
 
 
-def _find(text: str, rule: Mapping[str, Any], type: Type) -> Any:
+def _find(text: str, rule: Mapping[str, Any]) -> Any:
     if "json" in rule:
         return _json_part(text, str(rule["json"] or ""))
     part = _tag(text, str(rule["tag"])) if "tag" in rule else _fence(text, str(rule["fence"] or ""))
@@ -175,42 +175,74 @@ def pairs(text: str) -> dict[str, str]:
     return {key: "\n".join(lines).strip() for key, lines in out.items()}
 
 
-def adopt_proposal(ctx: Context, proposal: Mapping[str, str], map: Mapping[str, str]) -> Outcome:
+def adopt_proposal(_ctx: Context, **fields: Mapping[str, str]) -> Outcome:
     """Variables that take what a proposal says under their key. What it leaves out stays."""
-    lower = {k.lower(): v for k, v in proposal.items()}
-    found = {target: lower[key.lower()] for key, target in map.items() if key.lower() in lower}
+    lower = {key.lower(): value for key, value in fields["from"].items()}
+    found = {
+        target: lower[key.lower()] for key, target in fields["map"].items() if key.lower() in lower
+    }
     return Outcome(result={"adopted": sorted(found)}, changes=found)
 
 
-def set_variables(ctx: Context, values: Mapping[str, Any]) -> Outcome:
+def set_variables(_ctx: Context, values: Mapping[str, Any]) -> Outcome:
     """Variables that take the values of `with`, as an action of its own."""
     return Outcome(
         result={n.removeprefix("vars."): v for n, v in values.items()}, changes=dict(values)
     )
 
 
+def any_value(_name: str, _entry: Any) -> str | None:
+    """What is wrong with one entry of a `set`: nothing, its expression is checked apart."""
+    return None
+
+
 def _map_problem(value: Any) -> str | None:
-    good = isinstance(value, dict) and all(
-        isinstance(v, str) and v.startswith("vars.") for v in value.values()
-    )  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    targets = cast(dict[Any, Any], value).values() if isinstance(value, dict) else [None]
+    good = all(isinstance(target, str) and target.startswith("vars.") for target in targets)
     return None if good else "a mapping from a key of the proposal to `vars.x`"
 
 
 ACTIONS = (
     ActionSpec(
-        "parse", parse, targets=target_problem, effect=Effect.PURE, suspends=False, changes=frozenset({"vars.*"}),
-        about="Reads parts of the newest reply into variables: tags, fenced code, JSON, `Key: value` pairs.",
+        "parse",
+        parse,
+        targets=target_problem,
+        effect=Effect.PURE,
+        suspends=False,
+        changes=frozenset({"vars.*"}),
+        about="Reads parts of the newest reply into variables: tags, fences, JSON, pairs.",
     ),
     ActionSpec(
-        "adopt_proposal", lambda ctx, **a: adopt_proposal(ctx, a["from"], a["map"]), (
-            ArgSpec("from", "value", map_of(STR), required=True, about="The proposal: keys and values."),
-            ArgSpec("map", "data", map_of(STR), required=True, about="Which key goes into which variable.", check=_map_problem),
+        "adopt_proposal",
+        adopt_proposal,
+        (
+            ArgSpec(
+                "from", "value", map_of(STR), required=True, about="The proposal: keys and values."
+            ),
+            ArgSpec(
+                "map",
+                "data",
+                map_of(STR),
+                required=True,
+                about="Which key goes into which variable.",
+                check=_map_problem,
+            ),
         ),
-        work=False, effect=Effect.PURE, suspends=False, changes=frozenset({"vars.*"}),
+        work=False,
+        effect=Effect.PURE,
+        suspends=False,
+        changes=frozenset({"vars.*"}),
         about="Takes over what the model proposed: each key into its variable.",
     ),
     ActionSpec(
-        "set", set_variables, targets=lambda name, value: None, target_kind="value", work=False, effect=Effect.PURE,
-        suspends=False, changes=frozenset({"vars.*"}), about="Sets variables, as an action of its own.",
+        "set",
+        set_variables,
+        targets=any_value,
+        target_kind="value",
+        work=False,
+        effect=Effect.PURE,
+        suspends=False,
+        changes=frozenset({"vars.*"}),
+        about="Sets variables, as an action of its own.",
     ),
-)  # fmt: skip
+)

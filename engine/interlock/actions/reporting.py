@@ -77,16 +77,42 @@ async def notify(ctx: Context, text: str = "") -> Outcome:
 _TEXT = struct({"text": STR}, keyed=True)
 ACTIONS = (
     ActionSpec(
-        "report", report, (
-            ArgSpec("text", "text", STR, about="The report, a template; default: reason, usage and errors."),
-            ArgSpec("partial", "value", BOOL, about="Append it to the partial results and the stream."),
+        "report",
+        report,
+        (
+            ArgSpec(
+                "text",
+                "text",
+                STR,
+                about="The report, a template; default: reason, usage and errors.",
+            ),
+            ArgSpec(
+                "partial", "value", BOOL, about="Append it to the partial results and the stream."
+            ),
         ),
-        result=_TEXT, work=False, effect=Effect.PURE, suspends=False, about="Writes a report of the run as it stands.",
+        result=_TEXT,
+        work=False,
+        effect=Effect.PURE,
+        suspends=False,
+        about="Writes a report of the run as it stands.",
     ),
-    ActionSpec("save_run", save_run, work=False, effect=Effect.LOCAL, suspends=False, about="Writes the run through to the disk, with a snapshot."),
     ActionSpec(
-        "notify", notify, (ArgSpec("text", "text", STR, about="What to say; default: the reason, or the state."),),
-        result=_TEXT, work=False, effect=Effect.PAID, suspends=False, uses=frozenset({"notifier"}),
+        "save_run",
+        save_run,
+        work=False,
+        effect=Effect.LOCAL,
+        suspends=False,
+        about="Writes the run through to the disk, with a snapshot.",
+    ),
+    ActionSpec(
+        "notify",
+        notify,
+        (ArgSpec("text", "text", STR, about="What to say; default: the reason, or the state."),),
+        result=_TEXT,
+        work=False,
+        effect=Effect.PAID,
+        suspends=False,
+        uses=frozenset({"notifier"}),
         about="Tells somebody: a log, a webhook, a terminal.",
     ),
-)  # fmt: skip
+)

@@ -76,7 +76,7 @@ def _deliver(done: asyncio.Future[Made], made: Made) -> None:
 async def _awaited(call: Callable[[], Awaitable[Any]]) -> Made:
     try:
         return await call(), None
-    except BaseException as error:  # noqa: BLE001  a tool may raise anything; the model is told
+    except BaseException as error:
         if isinstance(error, (KeyboardInterrupt, asyncio.CancelledError)) and not is_own(error):
             raise
         return None, error

@@ -183,9 +183,7 @@ def _sound(reply: ModelReply, ctx: Context) -> ModelReply:
     return reply._replace(text=text, tool_calls=tuple(calls))
 
 
-def _outcome(
-    ctx: Context, request: ModelRequest, reply: ModelReply, keep: bool | None
-) -> Outcome:
+def _outcome(ctx: Context, request: ModelRequest, reply: ModelReply, keep: bool | None) -> Outcome:
     said = assistant(reply.text, reply.tool_calls)
     memory_tools = {n for n, t in ctx.machine.registry.tools.items() if t.memory}
     wants_memory = bool(reply.tool_calls) and all(c.name in memory_tools for c in reply.tool_calls)
@@ -236,27 +234,55 @@ def _structured(outcome: Outcome, text: str, schema: Mapping[str, Any]) -> Outco
 
 ACTIONS = (
     ActionSpec(
-        "receive", receive, result=struct({"text": STR}, keyed=True), work=False, effect=Effect.PURE,
-        suspends=False, about="Puts the task into the conversation.",
+        "receive",
+        receive,
+        result=struct({"text": STR}, keyed=True),
+        work=False,
+        effect=Effect.PURE,
+        suspends=False,
+        about="Puts the task into the conversation.",
     ),
     ActionSpec(
-        "prompt", prompt, (
+        "prompt",
+        prompt,
+        (
             ArgSpec("user", "text", STR, about="The user message, a template."),
-            ArgSpec("system", "text", STR, about="The system message; default: the file's instructions."),
-            ArgSpec("keep", "value", BOOL, about="Keep the text and the reply in the conversation."),
+            ArgSpec(
+                "system", "text", STR, about="The system message; default: the file's instructions."
+            ),
+            ArgSpec(
+                "keep", "value", BOOL, about="Keep the text and the reply in the conversation."
+            ),
         ),
-        work=False, effect=Effect.PURE, suspends=False,
-        about="Builds the messages of the next `infer` only; they are on the record, not in the conversation.",
+        work=False,
+        effect=Effect.PURE,
+        suspends=False,
+        about="Builds the messages of the next `infer` only; the conversation is left as it is.",
     ),
     ActionSpec(
-        "infer", infer, (
+        "infer",
+        infer,
+        (
             ArgSpec("model", "text", STR, about="Another model than the file's."),
-            ArgSpec("output", "data", map_of(STR), about="JSON Schema that the reply must satisfy; its data is `result.data`."),
-            ArgSpec("tool_choice", "data", STR, about="`auto`, `none`, `required`, or one tool as the provider writes it."),
+            ArgSpec(
+                "output",
+                "data",
+                map_of(STR),
+                about="JSON Schema that the reply must satisfy; its data is `result.data`.",
+            ),
+            ArgSpec(
+                "tool_choice",
+                "data",
+                STR,
+                about="`auto`, `none`, `required`, or one tool as the provider writes it.",
+            ),
             ArgSpec("temperature", "value", FLOAT, about="Another temperature than the file's."),
             ArgSpec("keep", "value", BOOL, about="Whether the reply stays in the conversation."),
         ),
-        result=REPLY, effect=Effect.PAID, suspends=False, uses=frozenset({"model"}),
-        about="One model call: sends instructions, memory blocks, conversation and the state's tools.",
+        result=REPLY,
+        effect=Effect.PAID,
+        suspends=False,
+        uses=frozenset({"model"}),
+        about="One model call: sends instructions, memory, conversation and the state's tools.",
     ),
-)  # fmt: skip
+)

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from interlock import catalog
-from interlock.actions import builtin, with_own
+from interlock.actions import builtin, own_sources, with_own
 from interlock.actions.declare import specs_of
+from interlock.api.detached import DetachedRun
 from interlock.api.run import Run, new_run_id
 from interlock.api.values import limit_value, var_value
 from interlock.api.wiring import PortOptions, make_ports, prepare, suspends, window_of
 from interlock.checker import check as check_chart
-from interlock.core.errors import Finding, SpecError
+from interlock.core.errors import Finding, MachineChangedError, SetupError, SpecError
 from interlock.core.facts import Facts
 from interlock.core.outcome import Message
 from interlock.core.records import Input
@@ -158,8 +159,8 @@ class Machine:
     def __repr__(self) -> str:
         return f"<Machine {self.name}: {len(self.spec.states)} states, {self.hash[:8]}>"
 
-    def __reduce__(self) -> tuple[Any, tuple[str, Registry]]:
-        return (_from_canonical, (self._canonical(), self.spec.registry))
+    def __reduce__(self) -> tuple[Any, tuple[str, tuple[object, ...]]]:
+        return (_from_canonical, (self._canonical(), own_sources(self.spec.registry)))
 
     def check(self) -> tuple[Finding, ...]:
         """The findings of the file; there are no errors among them, or it would not have loaded."""
@@ -238,6 +239,30 @@ class Machine:
         wait(made.open(), suspends=made.journal.suspends)
         return Run(self, made, lambda: prepare(self.spec, made.ports))
 
+    def attach(
+        self, kept: DetachedRun, *, journal: Journal | None = None, **ports: Unpack[PortOptions]
+    ) -> Run:
+        """A run that was pickled, to be driven on with these components; see `start`.
+
+        `journal` is the one that holds the run; it may be left out where that was in memory.
+        `MachineChangedError` when the run was started with another machine.
+        """
+        if kept.row.machine_hash != self.hash:
+            raise MachineChangedError(
+                f"run `{kept.run_id}` was started with another machine than this `{self.name}`",
+                hint=f"it was {kept.row.machine_hash[:8]}, this one is {self.hash[:8]}",
+            )
+        if kept.begun is not None:
+            run = self.start(run_id=kept.run_id, journal=journal, **ports)
+            run.session.begun, run.session.row = kept.begun, kept.row
+            return run
+        if journal is None and kept.events is None:
+            raise SetupError(
+                f"the log of run `{kept.run_id}` is not part of what was pickled",
+                hint="give the journal that holds it: `journal=`",
+            )
+        return self.open(kept.run_id, journal=journal or kept.journal(), **ports)
+
     def _session(self, run_id: str, journal: Journal, ports: PortOptions) -> Session:
         made = Session(self.chart, journal, run_id, make_ports(self.spec, self.folder, ports))
         cancel = ports.get("cancel")
@@ -247,8 +272,8 @@ class Machine:
         return made
 
 
-def _from_canonical(text: str, registry: Registry) -> Machine:
-    loaded = load_text(text, "<canonical>", registry)
+def _from_canonical(text: str, own: tuple[object, ...]) -> Machine:
+    loaded = load_text(text, "<canonical>", with_own(specs_of(*own)))
     if loaded.spec is None:
         raise SpecError(loaded.findings)
     return Machine(Chart(loaded.spec, lifecycle()))

@@ -6,6 +6,7 @@ import secrets
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from typing import Any, Protocol, TypeVar
 
+from interlock.api.detached import DetachedRun, detached
 from interlock.api.values import check_answer, limit_value, var_value
 from interlock.api.wiring import suspends
 from interlock.core.errors import LimitError, RunError, StatusError
@@ -119,6 +120,9 @@ class Run:
     def __repr__(self) -> str:
         at = f"{self.status} at {self.state}, {self.facts.run.steps} steps"
         return f"<Run {self.id} of {self.machine.name}: {at}>"
+
+    def __reduce__(self) -> tuple[type[DetachedRun], tuple[Any, ...]]:
+        return (DetachedRun, tuple(detached(self.session)))
 
     # going on -------------------------------------------------------------------------------
 

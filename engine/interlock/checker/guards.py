@@ -65,12 +65,12 @@ def _rules(subject: Subject) -> None:
 
 def _at(subject: Subject, rule: Rule, number: int) -> None:
     """A rule that is looked at after the action of a state that has none."""
-    for name in rule.at:
+    for n, name in enumerate(rule.at):
         state = subject.spec.states[name]
         if state.action is None and state.job != "wait" and name != subject.spec.start:
             said = f"`{name}` has no action after which this rule could be looked at"
             hint = "name a state with `do`, or use `before`"
-            subject.say("IL307", ("rules", number, "at"), said, hint=hint, of=name)
+            subject.say("IL307", ("rules", number, "at", n), said, hint=hint)
 
 
 def _stuck(subject: Subject, state: StateSpec) -> None:

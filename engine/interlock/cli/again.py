@@ -9,7 +9,7 @@ import click
 
 from interlock.cli import options, out
 from interlock.cli.faults import ERROR
-from interlock.cli.options import How
+from interlock.cli.how import How
 from interlock.core.errors import MachineChangedError, RunError
 
 if TYPE_CHECKING:

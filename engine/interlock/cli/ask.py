@@ -20,7 +20,7 @@ from interlock.core.units import say_elapsed
 
 if TYPE_CHECKING:
     from interlock.api import Run
-    from interlock.cli.options import How
+    from interlock.cli.how import How
     from interlock.language.spec import Edge
 
 LOOK = 0.25

@@ -33,7 +33,7 @@ from interlock.core.units import say_number
 if TYPE_CHECKING:
     from interlock.api import Machine, Run
     from interlock.cli.drive import Interrupts
-    from interlock.cli.options import How
+    from interlock.cli.how import How
     from interlock.cli.script import Script
     from interlock.run.journal import Journal
 

@@ -9,7 +9,7 @@ import click
 
 from interlock.cli import options, out
 from interlock.cli.faults import ERROR, report
-from interlock.cli.options import How
+from interlock.cli.how import How
 
 if TYPE_CHECKING:
     from interlock.api import Machine

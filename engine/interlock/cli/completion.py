@@ -102,7 +102,7 @@ def _rows(ctx: click.Context, prefix: str) -> list[RunRow]:
 
 
 def _spec_of_run(ctx: click.Context) -> tuple[MachineSpec | None, RunRow | None]:
-    from interlock.cli.options import How
+    from interlock.cli.how import How
     from interlock.cli.stored import find_run, machine_of
 
     journal = _journal(ctx)

@@ -16,7 +16,7 @@ import click
 
 from interlock.cli import options, out
 from interlock.cli.faults import ERROR
-from interlock.cli.options import How
+from interlock.cli.how import How
 from interlock.cli.table import Row, table
 from interlock.core.errors import InterlockError
 

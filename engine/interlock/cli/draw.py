@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from interlock.cli import options, out
-from interlock.cli.options import How
+from interlock.cli.how import How
 
 if TYPE_CHECKING:
     from interlock.view.picture import Picture

@@ -20,10 +20,11 @@ from interlock.cli.ask import ask, can_ask
 from interlock.cli.faults import INTERRUPTED, exit_code
 from interlock.cli.stored import line_for, say_journal
 from interlock.cli.views import view_for
+from interlock.core.errors import InterlockError
 
 if TYPE_CHECKING:
     from interlock.api import Run
-    from interlock.cli.options import How
+    from interlock.cli.how import How
     from interlock.cli.script import Script
     from interlock.cli.views import View
     from interlock.run.result import Result
@@ -77,6 +78,10 @@ def drive(run: Run, how: How, interrupts: Interrupts, script: Script | None = No
                 break
     except KeyboardInterrupt:
         _leave_now(run, how)
+    except InterlockError:  # said by whoever called; here, what is still there
+        if run.session.head and not how.in_memory:
+            out.say(f"run {run.id} can go on:  {line_for('resume', run.id, how)}")
+        raise
     finally:
         run.session.listener = None
         interrupts.view = None

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from interlock.cli import completion, options, out
-from interlock.cli.options import PAIR, How
+from interlock.cli.how import How
+from interlock.cli.options import PAIR
 from interlock.core.errors import StatusError
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from interlock.core.errors import SetupError
 
 if TYPE_CHECKING:
     from interlock.api import Machine
-    from interlock.cli.options import How
+    from interlock.cli.how import How
     from interlock.core.specs import Registry
     from interlock.language.spec import MachineSpec
 

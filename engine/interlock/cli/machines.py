@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from interlock.cli import options, out
-from interlock.cli.options import How
+from interlock.cli.how import How
 from interlock.cli.table import Row, table
 
 

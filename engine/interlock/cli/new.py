@@ -11,7 +11,7 @@ import click
 
 from interlock.cli import options, out
 from interlock.cli.faults import MisuseError
-from interlock.cli.options import How
+from interlock.cli.how import How
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 

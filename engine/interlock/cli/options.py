@@ -1,12 +1,12 @@
-"""Arguments and options that several commands share, and the record that holds them.
+"""Arguments and options that several commands share.
 
-Belongs here: their names, help texts and reading. Never: what is done with them.
+Belongs here: their names, help texts and reading. Never: what was said (`how`), or what is
+done with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
@@ -37,42 +37,6 @@ class Pair(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  only
 
 
 PAIR = Pair()
-
-
-@dataclass(frozen=True)
-class How:
-    """What the command line said about loading, running and printing."""
-
-    format: str = "text"
-    tools: tuple[str, ...] = ()
-    define: tuple[tuple[str, str], ...] = ()
-    trust: bool = False
-    script: str | None = None
-    model: str | None = None
-    api_base: str | None = None
-    clock: str = "system"
-    journal: str | None = None
-    in_memory: bool = False
-    no_input: bool = False
-    verbose: bool = False
-    limit: tuple[tuple[str, str], ...] = ()
-    var: tuple[tuple[str, str], ...] = ()
-    run_id: str | None = None
-    agent: str | None = None
-    session: str | None = None
-    more: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Options of one command alone."""
-
-    @classmethod
-    def of(cls, given: Mapping[str, Any]) -> How:
-        """From a command's keyword arguments."""
-        known = {n: v for n, v in given.items() if n in cls.__dataclass_fields__}
-        return cls(**known, more={n: v for n, v in given.items() if n not in known})
-
-    @property
-    def is_json(self) -> bool:
-        """Whether results are printed for programs."""
-        return self.format != "text"
 
 
 def together(*decorators: Decorator[Any]) -> Decorator[Any]:

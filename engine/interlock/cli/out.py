@@ -34,11 +34,13 @@ _SIGNS = {
 
 
 def fit_streams() -> None:
-    """Let both streams take any text: what they cannot encode is written in another way."""
+    """Let all streams take any text: what they cannot encode is written in another way."""
     codecs.register_error("interlock", _stand_in)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="interlock")
+    streams = {"interlock": (sys.stdout, sys.stderr), "replace": (sys.stdin,)}
+    for errors, named in streams.items():
+        for stream in named:
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors=errors)
 
 
 def _stand_in(error: UnicodeError) -> tuple[str, int]:
@@ -69,10 +71,11 @@ def coloured(stream: TextIO) -> bool:
 
 def style(text: str, colour: str = "", *, bold: bool = False, stream: TextIO | None = None) -> str:
     """The text in a colour, where the stream (default: stdout) takes colours."""
-    if not text or not coloured(stream or sys.stdout):
+    if not text or not (colour or bold) or not coloured(stream or sys.stdout):
         return text
-    dim = colour == "dim"
-    return click.style(text, fg=None if dim or not colour else colour, bold=bold, dim=dim or None)
+    if colour == "dim":
+        return click.style(text, dim=True)
+    return click.style(text, fg=colour or None, bold=bold or None)
 
 
 def plain(text: str) -> str:

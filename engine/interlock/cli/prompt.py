@@ -208,7 +208,7 @@ class Prompt:
         """The records as a table."""
         from interlock.cli.show import records_table
 
-        for line in records_table(self.run.machine, self.run.records):
+        for line in records_table(self.run.machine.chart, self.run.records):
             out.result(line)
 
     def do_draw(self, rest: str) -> None:

@@ -9,7 +9,7 @@ from click.shell_completion import CompletionItem
 
 from interlock.cli import options, out
 from interlock.cli.faults import MisuseError
-from interlock.cli.options import How
+from interlock.cli.how import How
 from interlock.cli.table import Row, table
 from interlock.core.errors import nearest
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from interlock.cli import options, out
-from interlock.cli.options import How
+from interlock.cli.how import How
 from interlock.core.errors import StatusError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from interlock.cli import options
-from interlock.cli.options import How
+from interlock.cli.how import How
 
 
 @click.command(

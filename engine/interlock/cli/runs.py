@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from interlock.cli import completion, options, out
-from interlock.cli.options import How
+from interlock.cli.how import How
 from interlock.cli.table import Row, table
 from interlock.core.units import parse_duration
 

@@ -8,7 +8,7 @@ import click
 
 from interlock.cli import options, out
 from interlock.cli.faults import ERROR, MisuseError, count
-from interlock.cli.options import How
+from interlock.cli.how import How
 from interlock.core.errors import InterlockError, SpecError
 
 if TYPE_CHECKING:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from interlock.cli import options, out, words
-from interlock.cli.options import How
+from interlock.cli.how import How
 from interlock.cli.table import Row, table
 from interlock.core.units import say_elapsed
 
 if TYPE_CHECKING:
     from interlock.api import Machine
     from interlock.core.records import Record
+    from interlock.machine.build import Chart
     from interlock.run.journal import RunRow
     from interlock.run.result import Result
 
@@ -49,7 +50,12 @@ def show(run: str, **given: Any) -> None:
         listed = [{"seq": r.seq, **r.to_dict()} for r in records]
         out.result(out.as_json({**opened.result.to_dict(), "records": listed}))
         return
-    for line in [*_head(row, machine, opened.result), "", *records_table(machine, records), ""]:
+    for line in [
+        *_head(row, machine, opened.result),
+        "",
+        *records_table(machine.chart, records),
+        "",
+    ]:
         out.result(line)
     path = " → ".join(opened.result.path)
     out.result(out.plain(f"path  {path}"))
@@ -91,9 +97,8 @@ def _short(value: object) -> str:
     return text if len(text) <= 400 else text[:399] + "…"
 
 
-def records_table(machine: Machine, records: list[Record]) -> list[str]:
+def records_table(chart: Chart, records: list[Record]) -> list[str]:
     """A line for each record: what happened, and where it led."""
-    chart = machine.chart
     rows = [
         Row(
             (

@@ -5,7 +5,7 @@ Imported by: prompt
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 from interlock.cli import out, words
@@ -36,12 +36,11 @@ def standing(run: Run) -> list[str]:
     if state is None or state.action is None:
         return [*lines, *_table([("does", "nothing: `do` goes on")])]
     paused = [("paused", "`do` goes on")] if run.status == "paused" else []
-    rows = [*paused, *_action(state), *_ways(run), *_rules(run)]
-    return [*lines, *_table(rows)]
+    return [*lines, *_table([*paused, *_action(state), *_ways(run)], _rules(run))]
 
 
-def _table(rows: list[tuple[str, str]]) -> list[str]:
-    return table([Row(cells) for cells in rows], indent="  ")
+def _table(rows: list[tuple[str, str]], more: Iterable[Row] = ()) -> list[str]:
+    return table([*(Row(cells) for cells in rows), *more], indent="  ")
 
 
 def _asked(run: Run, events: tuple[str, ...], state: StateSpec | None) -> list[tuple[str, str]]:
@@ -92,13 +91,14 @@ def _ways(run: Run) -> Iterator[tuple[str, str]]:
         )
 
 
-def _rules(run: Run) -> Iterator[tuple[str, str]]:
+def _rules(run: Run) -> Iterator[Row]:
     chart = run.machine.chart
     covering = chart.rules_at(run.state)
     if covering is None:
         return
     count = len(covering.numbers)
-    yield "rules", f"{count} looked at first" if count > 1 else "1 looked at first"
+    yield Row(("rules", f"{count} looked at first"))
     found = sorted(words.budgets(chart, run.facts), key=lambda b: b.share, reverse=True)
     for budget in found[:BARS]:
-        yield "", f"{out.style(budget.bar, budget.colour)}  {budget.fact}  {budget.said}"
+        colour = "" if budget.colour == "green" else budget.colour
+        yield Row(("", f"{budget.bar}  {budget.fact}  {budget.said}"), colour)

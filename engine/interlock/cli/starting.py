@@ -5,17 +5,19 @@ Imported by: run, batch, step, resume
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from interlock.cli import out
 from interlock.cli.values import values_of
 
 if TYPE_CHECKING:
     from interlock.api import Machine, Run
-    from interlock.cli.options import How
+    from interlock.cli.how import How
     from interlock.cli.script import Script
     from interlock.run.journal import Journal
     from interlock.run.ports import Cancel, Clock, ModelReply, ModelRequest, OnText
@@ -74,6 +76,7 @@ def start(
     clock, spec, more = clock_of(how), machine.spec, more or {}
     limits = values_of({n: x.type for n, x in spec.limits.items()}, how.limit)
     variables = values_of({n: v.type for n, v in spec.vars.items()}, how.var)
+    _announce(machine, script)
     run = machine.start(
         task, **_model(how, script, clock), clock=clock, journal=journal, cancel=cancel,
         limits={**limits, **more.get("limits", {})}, vars={**variables, **more.get("vars", {})},
@@ -93,6 +96,15 @@ def go_on(
     run = machine.open(run_id, journal=journal, clock=clock, cancel=cancel, **model)
     _settle(run, how)
     return run
+
+
+def _announce(machine: Machine, script: Script | None) -> None:
+    """Say what takes a few seconds: the model's library is loaded before the first step."""
+    from interlock.api.wiring import uses_of
+
+    real = script is None and "model" in uses_of(machine.spec)
+    if real and "litellm" not in sys.modules and out.is_terminal(sys.stderr):
+        out.say("loading litellm ...", "dim")
 
 
 def _model(how: How, script: Script | None, clock: Clock) -> dict[str, Any]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from interlock.cli import completion, options, out
-from interlock.cli.options import How
+from interlock.cli.how import How
+
+if TYPE_CHECKING:
+    from interlock.cli.prompt import Prompt
 
 
 @click.command(
@@ -41,7 +44,7 @@ def step(machine: str, task: str, to: str | None, **given: Any) -> None:
 
     A prompt that shows where the run is, what comes next and what would be decided after it.
     """
-    from interlock.cli.faults import exit_code
+    from interlock.cli.faults import INTERRUPTED, exit_code
     from interlock.cli.loading import load_machine
     from interlock.cli.prompt import Prompt, reader
     from interlock.cli.starting import script_of, start
@@ -60,7 +63,18 @@ def step(machine: str, task: str, to: str | None, **given: Any) -> None:
     run.step()
     if to is not None:
         prompt.obey(f"run to {to}")
-    prompt.loop()
+    left = _loop(prompt)
     if not run.ended and not how.in_memory:
         out.say(f"go on with:  {line_for('resume', run.id, how)}")
-    raise click.exceptions.Exit(exit_code(run.result) if run.ended else 0)
+    code = exit_code(run.result) if run.ended else 0
+    raise click.exceptions.Exit(INTERRUPTED if left else code)
+
+
+def _loop(prompt: Prompt) -> bool:
+    """Read and obey; whether Ctrl-C ended it."""
+    try:
+        prompt.loop()
+    except KeyboardInterrupt:
+        out.say()
+        return True
+    return False

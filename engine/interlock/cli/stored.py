@@ -30,7 +30,7 @@ from interlock.core.errors import (
 
 if TYPE_CHECKING:
     from interlock.api import Machine, Run
-    from interlock.cli.options import How
+    from interlock.cli.how import How
     from interlock.core.specs import ToolSpec
     from interlock.run.journal import Journal, RunRow
 

@@ -14,7 +14,7 @@ from interlock.run.events import Event, Recorded
 
 if TYPE_CHECKING:
     from interlock.api import Run
-    from interlock.cli.options import How
+    from interlock.cli.how import How
     from interlock.core.records import Record
 
 

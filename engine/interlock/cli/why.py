@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from interlock.cli import options, out
-from interlock.cli.options import How
+from interlock.cli.how import How
 from interlock.cli.table import Row, table
 
 if TYPE_CHECKING:

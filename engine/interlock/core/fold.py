@@ -28,6 +28,7 @@ from interlock.core.facts import (
     UsageFacts,
 )
 from interlock.core.outcome import NOTHING_SPENT, Outcome
+from interlock.core.plain import plain
 from interlock.core.tokens import estimate_messages
 
 
@@ -53,7 +54,7 @@ def fold(
     moved = False
     if outcome.changes or saved:
         changed = {**outcome.changes, **saved}
-        moved = any(lookup(facts, name) != value for name, value in changed.items())
+        moved = not all(_same(lookup(facts, name), value) for name, value in changed.items())
         _, _, _, progress, _, queue, _, memory, _, vars_, _ = assign(facts, changed)
     if outcome.queue is not None:
         queue, moved = _queued(queue, outcome.queue), True
@@ -119,6 +120,11 @@ def tick(facts: Facts, at: float) -> Facts:
         progress=facts.progress._replace(stalled_for=now - marks.progress_at),
         marks=marks._replace(now=now, paused_at=None if marks.paused_at is None else now),
     )
+
+
+def _same(before: Any, after: Any) -> bool:
+    # a list that was read back from a journal is the tuple that it was before
+    return before == after or plain(before) == plain(after)
 
 
 def _used(usage: UsageFacts, outcome: Outcome, messages: int) -> UsageFacts:

@@ -228,4 +228,4 @@ def _output(reader: Reader, shape: Any) -> Expression | dict[str, Expression] | 
             made = reader.expression(("output", name), text, None, scope)
             if made is not None:
                 out[name] = made
-    return out
+    return out or None

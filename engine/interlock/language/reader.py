@@ -139,6 +139,11 @@ class Reader:
         """Whether what stood there was taken out, with a finding of its own."""
         return self.base + path in self.gone
 
+    def lost_in(self, path: Path) -> bool:
+        """Whether anything was taken out of what stands there."""
+        full = self.base + path
+        return any(gone[: len(full)] == full for gone in self.gone)
+
     def items(self, path: Path, given: Sequence[T] | None) -> Iterator[tuple[int, T]]:
         """The items of a list with their numbers, without those that were taken out."""
         for number, item in enumerate(given or ()):

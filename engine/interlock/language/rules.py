@@ -29,7 +29,10 @@ def read_rule(reader: Reader, number: int, shape: file.RuleShape) -> Rule | None
         reader.template((*path, "message"), shape.message) if shape.message else None,
         share,
     )  # fmt: skip
-    return None if to is None else rule
+    if to is None:
+        reader.mention(when.text)
+        return None
+    return rule
 
 
 def _has_form(reader: Reader, path: Path, shape: file.RuleShape) -> bool:

@@ -68,7 +68,7 @@ def read_tools(reader: Reader, names: list[str] | None) -> tuple[str, ...]:
 
 def refuse_servers(reader: Reader, shape: Mapping[str, Any] | None) -> None:
     """`mcp_servers`: part of the language, not of this version."""
-    if shape:
+    if shape and not reader.lost_in(("mcp_servers",)):
         said, hint = "MCP servers are not in this version", "remove `mcp_servers`"
         reader.say("IL205", ("mcp_servers",), said, hint=hint, key=True)
 
@@ -91,22 +91,23 @@ def read_reasons(
 
 def read_tasks(reader: Reader, shape: Any) -> tuple[dict[str, Any], ...] | str | None:
     """`tasks`: the queue's first tasks, or the file that holds them (read when a run starts)."""
-    if shape is None or isinstance(shape, file.TaskFile):
-        return shape and shape.file
+    if isinstance(shape, file.TaskFile):
+        return shape.file
     given: list[tuple[int, file.TaskShape]] = list(reader.items(("tasks",), shape))
     ids = [(n, t.id or f"task_{n + 1}") for n, t in given]
     reader.once(("tasks",), ids, "task")
     for number, task in given:
         if task.by is not None:
             _check_by(reader, ("tasks", number, "by"), task.by)
-    return tuple(
+    made = [
         {"id": id, **task.model_dump(exclude={"id"}, exclude_none=True)}
         for (_, task), (_, id) in zip(given, ids, strict=True)
-    )
+    ]
+    return tuple(made) or None
 
 
 def _check_by(reader: Reader, path: Path, by: Mapping[Any, Any]) -> None:
-    if len(by) != 1:
+    if len(by) != 1 and not reader.lost_in(path):
         said = "a task is done by one of `tool`, `prompt`, `machine`"
         reader.say("IL207", path, said, hint="name one of them", key=True)
     for kind, name in by.items():

@@ -19,8 +19,16 @@ from pydantic import ValidationError
 
 from interlock.core.codes import finding
 from interlock.core.errors import Finding, nearest
-from interlock.language.file import Append, FileShape, MachineShape, StateShape, TypedValue
-from interlock.language.file_base import LONGEST_NAME, NAME
+from interlock.language.file import (
+    Append,
+    EdgeShape,
+    FileShape,
+    MachineShape,
+    RuleShape,
+    StateShape,
+    TypedValue,
+)
+from interlock.language.file_names import bad_name, bad_names
 from interlock.language.shape_parts import (
     copied,
     is_there,
@@ -42,12 +50,6 @@ _TEXT_KEYS = frozenset(
     "message reason difference value template stop fallbacks".split()
 )
 """Keys that take free text, where a number was meant to be quoted."""
-
-
-_NAMED = ("states", "limits", "vars", "memory", "define", "reasons", "machines", "output")
-_NAME = re.compile(NAME.removeprefix("^").removesuffix("$"))
-RESERVED_STATES = frozenset({"return", "next"})
-"""`next: return` and `failed: next` mean something of their own."""
 
 
 class Shaped(NamedTuple):
@@ -82,7 +84,9 @@ class _Shaper:
                 self._say("IL203", (), "a machine file is a mapping", "it begins `interlock: 1`")
             return None
         for found in self.findings:  # a key that is there twice, a word that stands alone
-            path = tuple(found.at.split("."))
+            place = found.place
+            word = place.text[place.column - 1 : place.column - 1 + place.width].strip("\"'")
+            path = (*found.at.split("."), word)
             self.unread.add(path)
             self.unread.lose_way(path)
         self.data = cast(dict[str, Any], data)
@@ -90,8 +94,7 @@ class _Shaper:
         for number in range(_ROUNDS):
             try:
                 made = FileShape.model_validate(self.data)
-                self._names(("machine",), {self.data["machine"]: None}, keys=False)
-                self._names_of(self.data, ())
+                self._names(made.machine)
                 return made
             except ValidationError as error:
                 if not number:
@@ -197,11 +200,10 @@ class _Shaper:
             meant = _meant(key, known)
             self._say("IL201", path, f"unknown key `{short(key)}`", _cure(key, known), key=True)
             self.unread.add(path, _texts(holder[key]))
+            self.gone.add(path)
             value = holder.pop(key)
             if meant and meant not in holder:
                 holder[meant] = value
-            elif not meant:
-                self.gone.add(path)
 
     def _plain_map(self, path: Path, model: type[Any]) -> None:
         """A mapping where only `{type, value}` or `{append}` may be one."""
@@ -215,34 +217,13 @@ class _Shaper:
         self._say("IL203", path, f"`{dotted(path)}`: {said}", hint)
         self._take_out(path)
 
-    # names ----------------------------------------------------------------------------------
-
-    def _names_of(self, machine: Any, base: Path) -> None:
-        """Whether the names that a machine declares are good ones. Bad ones stay as they are."""
-        for key in _NAMED:
-            self._names((*base, key), machine.get(key))
-        for name, state in (machine.get("states") or {}).items():
-            for event, edge in ((state or {}).get("on") or {}).items():
-                path = (*base, "states", name, "on")
-                self._names(path, {event: edge})
-                if isinstance(edge, dict):
-                    self._names((*path, event, "data"), cast(Any, edge).get("data"))
-        for name, child in (machine.get("machines") or {}).items():
-            self._names_of(child, (*base, "machines", name))
-
-    def _names(self, path: Path, given: Any, *, keys: bool = True) -> None:
-        for name in cast(dict[str, Any], given) if isinstance(given, dict) else ():
-            at = (*path, name) if keys else path
-            reserved = path[-1] == "states" and name in RESERVED_STATES
-            if _NAME.fullmatch(name) and len(name) <= LONGEST_NAME and not reserved:
-                continue
-            hint = "a small letter, then small letters, digits and underscores"
-            if better := _better_name(name):
-                hint += f": `{better}`"
-            said = f"`{short(name)}` is no name"
-            if reserved:
-                said, hint = f"`{name}` is a word of the language", "take another name"
-            self._say("IL204", at, said, hint, key=keys)
+    def _names(self, machine: str) -> None:
+        if found := bad_name(("machine",), machine):
+            self._say("IL204", *found)
+        for found in bad_names(self.data):
+            self._say("IL204", *found, key=True)
+            if "states" not in found.path:
+                self.unread.add(found.path)
 
     def _endless(self) -> None:
         """Numbers that JSON does not have: the canonical form could not hold them."""
@@ -257,12 +238,6 @@ class _Shaper:
                 self._take_out(path)
 
 
-def _better_name(name: str) -> str:
-    """A good name that looks like a bad one; empty when there is none."""
-    better = re.sub(r"[^a-z0-9]+", "_", name[:LONGEST_NAME].lower()).strip("_")
-    return better if _NAME.fullmatch(better) else ""
-
-
 def _is_cut_guard(key: str) -> bool:
     return any(sign in key for sign in "<>=\"'()") or (len(key) > 40 and " " in key)
 
@@ -273,18 +248,26 @@ def _is_plain_map(models: list[type[Any]], holder: Any) -> bool:
 
 def _meant(key: str, known: list[str]) -> str:
     """The key that is meant by a misspelt one, or by a word of another tool; empty if none is."""
-    if close := get_close_matches(key, known, n=1):
-        return close[0]
-    return next((k for k in IN_PLACE_OF.get(key, ()) if k in known), "")
+    found = [k for k in IN_PLACE_OF.get(key, ()) if k in known]
+    if not found and not _home(key, known):
+        found = get_close_matches(key, known, n=1)
+    return found[0] if found else ""
+
+
+def _home(key: str, known: list[str]) -> str:
+    """Where a key belongs that stands in the wrong place; empty when it is none."""
+    for model in (StateShape, MachineShape, RuleShape, EdgeShape):
+        keys = keys_of(model)
+        if key in keys and not set(keys) <= set(known):
+            return noun_of(model)
+    return ""
 
 
 def _cure(key: str, known: list[str]) -> str:
     if meant := _meant(key, known):
         return f"did you mean `{meant}`?"
-    for model in (StateShape, MachineShape, *models_at(("rules", 0)), *models_at(("on_error",))):
-        if key in keys_of(model) and not set(keys_of(model)) <= set(known):
-            return f"`{key}` is a key of {noun_of(model)}"
-    return nearest(key, known)
+    home = _home(key, known)
+    return f"`{key}` is a key of {home}" if home else nearest(key, known)
 
 
 def _texts(value: Any) -> Iterator[str]:

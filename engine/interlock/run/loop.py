@@ -56,7 +56,7 @@ async def _next(session: Session) -> Record | None:
     return await step(session)
 
 
-async def begin(session: Session) -> Record:
+async def begin(session: Session) -> Record | None:
     """The `start` record of a new run."""
     given = session.begun
     if given is None:
@@ -64,7 +64,12 @@ async def begin(session: Session) -> Record:
             f"run `{session.run_id}` stopped before its first record",
             hint="nothing has happened yet: start it again, with the same id",
         )
-    await session.create()
+    if not session.epoch:
+        await session.create()
+    else:  # begun before, and whether it was written is not known
+        await session.take_over()
+        if session.position.status != "idle":
+            return await _next(session)
     return await session.apply(given)
 
 

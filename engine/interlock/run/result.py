@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from interlock.core.facts import Facts
+from interlock.core.plain import plain
 from interlock.core.reasons import NO_SIGNALS, ResultKind, StopReason, StopSignals
 from interlock.core.types import Type
 from interlock.core.units import say_elapsed
 from interlock.language.expression import Expression, GuardFailed
-from interlock.machine.saying import say_value
+from interlock.machine.saying import fact_value, say_value
 from interlock.run.session import Session
 
 
@@ -82,12 +83,11 @@ class Result:
     def explain(self) -> str:
         """Why the run stopped, in words."""
         if self.reason is None:
-            asked = f": {self.question}" if self.question else ""
-            return f"The run has not ended. It is {self.status} at `{self.state}`{asked}."
+            asked = f": {self.question}" if self.question else "."
+            return f"The run has not ended. It is {self.status} at `{self.state}`{asked}"
         top = self.signals.highest
-        lines = [
-            f"Stopped for `{self.reason}` ({self.kind}) at `{self.state}` after {self.steps} steps and {say_elapsed(self.elapsed)}."
-        ]
+        spent = f"{self.steps} steps and {say_elapsed(self.elapsed)}"
+        lines = [f"Stopped for `{self.reason}` ({self.kind}) at `{self.state}` after {spent}."]
         if top is not None and (top.message or top.source):
             said = f": {top.message}" if top.message else ""
             lines.append(f"Raised by {top.source}{said}.")
@@ -135,18 +135,10 @@ def output_of(session: Session) -> tuple[Any, str]:
         if output is None:
             return session.tally.last_text or facts.last.text or None, ""
         if isinstance(output, Expression):
-            return _plain(output.value(facts, session.ask)), ""
-        return {n: _plain(e.value(facts, session.ask)) for n, e in output.items()}, ""
+            return plain(output.value(facts, session.ask)), ""
+        return {n: plain(e.value(facts, session.ask)) for n, e in output.items()}, ""
     except GuardFailed as error:
         return None, f"`output` could not be read: {error}"
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return value._asdict() if hasattr(value, "_asdict") else [_plain(v) for v in value]  # pyright: ignore[reportUnknownVariableType, reportAttributeAccessIssue, reportUnknownMemberType]
-    if isinstance(value, Mapping):
-        return {k: _plain(v) for k, v in value.items()}  # pyright: ignore[reportUnknownVariableType]
-    return value
 
 
 def question_of(session: Session) -> str | None:
@@ -155,7 +147,10 @@ def question_of(session: Session) -> str | None:
     if position.ended:
         return None
     if position.blocked_on == "in-doubt":
-        return f"A paid call of `{position.state}` was begun before an interruption. Answer `retry` to make it again, or `fail`."
+        return (
+            f"A paid call of `{position.state}` was begun before an interruption."
+            " Answer `retry` to make it again, or `fail`."
+        )
     if position.state not in session.chart.waiting:
         return None
     asked = position.kept.get("ask_user")
@@ -190,10 +185,7 @@ def say_facts(facts: Facts, roots: Mapping[str, Type]) -> list[tuple[str, str]]:
     """Facts that differ from nothing, as people write them."""
     out: list[tuple[str, str]] = []
     for root, section in roots.items():
-        value = getattr(facts, root, None)
         for name, type in section.fields:
-            item: Any = (
-                value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
-            )  # pyright: ignore[reportUnknownMemberType]
-            out.append((f"{root}.{name}", say_value(item, type)))
+            full = f"{root}.{name}"
+            out.append((full, say_value(fact_value(facts, full), type)))
     return out

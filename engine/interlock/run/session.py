@@ -196,7 +196,7 @@ class Session:
         reason = decision.winner if position.ended else ""
         steps = position.facts.run.steps
         update = Update(position.status, position.state, reason, steps, position.wake_at)
-        event = Event(self.head, "record", input.at, record)
+        event = Event(self.head, "record", input.at, record, EMPTY, self.epoch)
         await self._append(event, update, consumed, durable=self.save_now)
         self.position = position
         self.tally.add(record, decision, steps)
@@ -210,7 +210,8 @@ class Session:
     async def note(self, type: NoteType, key: str, data: Mapping[str, Any]) -> None:
         """Write an intent, a result or a doubt about a paid call."""
         async with self._writing if self.journal.suspends else _ALONE:
-            event = Event(self.head, type, self.ports.clock.now(), None, {"key": key, **data})
+            now, noted = self.ports.clock.now(), {"key": key, **data}
+            event = Event(self.head, type, now, None, noted, self.epoch)
             await self._append(event, durable=type == "intent")
         self._noted(event)
 
@@ -239,7 +240,7 @@ class Session:
         self._snapshot_at = _next_snapshot(self.tally.records)
         data = {
             "machine": self.row.machine_hash,
-            "tally": plain(self.tally.to_dict()),  # a copy: the tally's own lists go on growing
+            "tally": self.tally.to_dict(),
             "position": self.position.to_dict(),
         }
         await self.journal.put_snapshot(self.run_id, Snapshot(self.head, self.tally.records, data))
@@ -274,7 +275,7 @@ class Session:
 
     def cancel_requested(self) -> bool:
         """Whether somebody asked, in this process, that the run stop."""
-        return any(c.is_requested() for c in self.cancels)
+        return bool(self.cancels) and any(c.is_requested() for c in self.cancels)
 
 
 def _next_snapshot(records: int) -> int:

@@ -56,10 +56,10 @@ class Tally:
         self.errors.append({"category": category, "message": message, "state": state, "step": step})
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, for a snapshot."""
+        """Plain data, for a snapshot: a copy, since the lists go on growing."""
         return {
-            "records": self.records, "path": self.path, "warnings": self.warnings,
-            "errors": self.errors, "partial": self.partial, "last_text": self.last_text,
+            "records": self.records, "path": [*self.path], "warnings": [*self.warnings],
+            "errors": [*self.errors], "partial": [*self.partial], "last_text": self.last_text,
             "failed_calls": self.failed_calls,
             "signals": [s.to_dict() for s in self.signals],
         }  # fmt: skip

@@ -15,15 +15,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from interlock.api import Run
+from interlock.core.errors import RunError
 from interlock.testing.scenario_file import OutsideEvent
 
 
-def play(run: Run, events: Sequence[OutsideEvent] = ()) -> list[OutsideEvent]:
+def play(
+    run: Run, events: Sequence[OutsideEvent] = (), *, most: int | None = None
+) -> list[OutsideEvent]:
     """Drive a run to where it rests, with these events. Gives those that never came.
 
     Whatever the run raises passes through: `ScriptError`, `AnswerError` and other `RunError`s.
+    So does a `RunError` of our own when it takes more than `most` records.
     """
-    left = sorted(events, key=lambda e: e.after)  # stable: equals in the order of the list
+    left = list(events)
+    turns = 0
     if run.status == "idle":
         run.step()  # the start: before any step
     rests = False
@@ -35,6 +40,12 @@ def play(run: Run, events: Sequence[OutsideEvent] = ()) -> list[OutsideEvent]:
         elif rests:
             break
         rests = run.step() is None
+        turns += 1
+        if most is not None and turns > most:
+            raise RunError(
+                f"the run does not end: it has taken {most:,} records",
+                hint="give the machine a rule such as {when: run.steps >= limits.steps, stop: ...}",
+            )
     return left
 
 

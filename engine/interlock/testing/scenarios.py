@@ -30,6 +30,7 @@ from interlock.core.codes import finding
 from interlock.core.errors import RunError, ScriptError, SetupError, SpecError, nearest
 from interlock.core.specs import Registry
 from interlock.language.yaml import Document
+from interlock.language.yaml_document import short
 from interlock.testing.clock import ManualClock
 from interlock.testing.expecting import Expectation
 from interlock.testing.outside import play
@@ -44,6 +45,8 @@ from interlock.testing.scenario_file import (
 from interlock.testing.scripted_tools import ScriptedTool
 
 SUFFIX = ".scenario.yaml"
+LONGEST = 10_000
+"""Records of a run. One that takes more never ends."""
 
 
 def find_scenarios(paths: Iterable[str | Path]) -> list[Path]:
@@ -134,13 +137,14 @@ def _listed(value: Any) -> Any:
 def _machine_of(made: Scenario) -> Path:
     """The file of the machine: beside the scenario, or a shipped one."""
     beside = (made.folder or Path()) / made.machine
-    if beside.is_file():
+    if os.path.isfile(beside):  # noqa: PTH113  a name that no file can have is no error here
         return beside
     shipped = catalog.shipped()
     if made.machine in shipped:
         return shipped[made.machine]
     hint = nearest(made.machine, shipped, otherwise=f"a path, or one of {', '.join(shipped)}")
-    said = f"there is no machine `{made.machine}`, neither as a file nor among the shipped ones"
+    name = short(made.machine)
+    said = f"there is no machine `{name}`, neither as a file nor among the shipped ones"
     raise SpecError([finding("IL411", said, made.place("machine"), hint=hint, at="machine")])
 
 
@@ -188,7 +192,7 @@ def _drive(stage: _Stage, run: Run) -> Iterator[str]:
     """Drive the run, and say what kept it from going on or from hearing an event."""
     made = stage.scenario
     try:
-        for event in play(run, made.events):
+        for event in play(run, made.events, most=LONGEST):
             at = made.at("events", event.number)
             yield f"`{event}` never came{at}\n  {_why_not(run, event)}"
     except RunError as error:
@@ -200,7 +204,8 @@ def _drive(stage: _Stage, run: Run) -> Iterator[str]:
 
 def _why_not(run: Run, event: OutsideEvent) -> str:
     steps = run.facts.run.steps
-    stands = f"the run {'ended' if run.ended else 'rests'} at `{run.state}` after {steps} steps"
+    count = "1 step" if steps == 1 else f"{steps} steps"
+    stands = f"the run {'ended' if run.ended else 'rests'} at `{run.state}` after {count}"
     if event.kind == "resume":
         return f"{stands}, and was not paused"
     if steps < event.after:

@@ -1,0 +1,25 @@
+"""What generated pages are written with: tables, links."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+
+def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    """A Markdown table."""
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for row in rows:
+        cells = (" ".join(cell.replace("|", "\\|").split()) for cell in row)
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def anchor(heading: str) -> str:
+    """The link to a heading, as GitHub makes it."""
+    return "#" + re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def link(name: str) -> str:
+    """A link to the section of a name, on the same page."""
+    return f"[`{name}`]({anchor(name)})"

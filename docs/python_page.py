@@ -1,0 +1,195 @@
+"""The page of the Python API: what is imported from `interlock`, read from the code.
+
+Imported by: docs/generate.py
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from typing import Any
+
+from page_parts import link, table
+
+import interlock
+from interlock.actions.declare import action_spec, guard_spec, tool_spec
+from interlock.api.wiring import PortOptions
+from interlock.core.errors import InterlockError
+from interlock.run.events import Delta, Recorded, Started
+
+PYTHON_HEAD = """\
+# Python
+
+What has a heading of its own is imported from `interlock`; what is for tests, from
+[`interlock.testing`](../testing.md). Beside a method stands its async face: both work inside a
+running event loop."""
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "Machines": ("load", "check", "draw", "Machine", "Picture", "Finding"),
+    "Runs": ("Run", "Result", "Facts", "Record", "Outcome", "Decision"),
+    "Your own tools, actions and guards": ("tool", "action", "guard", "Context", "AgentStop"),
+    "Stopping": ("StopReason", "StopSignal", "AgentStatus"),
+    "Errors": ("InterlockError", "SpecError", "RunError"),
+}
+DECLARED: Mapping[str, Any] = {"tool": tool_spec, "action": action_spec, "guard": guard_spec}
+"""What says what a decorator takes."""
+_SECTION = re.compile(r"^(Args|Raises|Returns|Attributes):$")
+_DOUBLE = re.compile(r"``([^`]*)``")
+_SOURCE = re.compile(r"\s*\bSource: .*?(?=\n\n|\Z)", re.DOTALL)
+"""Where an idea comes from is for those who read the code."""
+_WIDE = 88
+
+
+def python() -> str:
+    """What is imported from `interlock`, and what it takes and gives."""
+    placed = [name for names in GROUPS.values() for name in names]
+    if sorted(placed) != sorted(interlock.__all__):
+        raise SystemExit("GROUPS does not name what `interlock.__all__` does")
+    links = (f"{title}: " + ", ".join(link(n) for n in names) for title, names in GROUPS.items())
+    out = [PYTHON_HEAD, "", *(f"- {line}" for line in links)]
+    for title, names in GROUPS.items():
+        out += ["", f"## {title}"]
+        for name in names:
+            out += ["", f"### {name}", "", *_thing(name, getattr(interlock, name))]
+        if title == "Runs":
+            out += ["", *_beside()]
+        if title == "Errors":
+            out += ["", "Each has a code of its own in [findings and errors](errors.md):", ""]
+            out += ["```text", *_tree(InterlockError), "```"]
+    return "\n".join(out)
+
+
+def _beside() -> Iterator[str]:
+    yield from ("### Events of a stream", "", "From `interlock.run.events`.", "")
+    yield table(
+        ("event", "what happened"),
+        ((f"`{e.__name__}`", _doc(e)) for e in (Started, Delta, Recorded)),
+    )
+    yield from ("", "### Ports", "", _doc(PortOptions), "", *_fields(PortOptions))
+
+
+def _tree(error: type[Exception], depth: int = 0) -> Iterator[str]:
+    first = (inspect.getdoc(error) or "").partition("\n")[0]
+    yield f"{'  ' * depth + error.__name__:<26}{first}"
+    for inner in error.__subclasses__():
+        if inner.__module__ == InterlockError.__module__:  # not whatever else has been imported
+            yield from _tree(inner, depth + 1)
+
+
+def _thing(name: str, thing: Any) -> Iterator[str]:
+    if not inspect.isclass(thing):
+        yield from ("```python", _call(name, thing), "```", "", _doc(thing))
+        if name in DECLARED:
+            yield from ("", _doc(DECLARED[name]))
+        return
+    yield _doc(thing)
+    if issubclass(thing, Enum):
+        yield from ("", ", ".join(f"`{member.value}`" for member in thing))
+    if rows := list(_fields(thing)):
+        yield from ("", *rows)
+    yield from _methods(thing)
+
+
+def _fields(cls: type) -> Iterator[str]:
+    """What a value of the class holds: annotated fields and properties."""
+    rows = [*_annotated(cls), *_properties(cls)]
+    if rows:
+        yield table(("field", "type", "what it is"), rows)
+
+
+def _annotated(cls: type) -> Iterator[tuple[str, str, str]]:
+    body: list[ast.stmt] = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
+    found = body[0].body if isinstance(body[0], ast.ClassDef) else []
+    for node, below in zip(found, [*found[1:], None], strict=True):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            if not node.target.id.startswith("_"):
+                yield f"`{node.target.id}`", f"`{ast.unparse(node.annotation)}`", _text(below)
+
+
+def _text(node: ast.stmt | None) -> str:
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        return _plain(inspect.cleandoc(str(node.value.value)))
+    return ""
+
+
+def _properties(cls: type) -> Iterator[tuple[str, str, str]]:
+    for name, member in vars(cls).items():
+        read = member.fget if isinstance(member, property) else getattr(member, "func", None)
+        if read is not None and not name.startswith("_"):
+            gives = inspect.get_annotations(read).get("return", "")
+            yield f"`{name}`", f"`{gives}`", _first(read)
+
+
+def _methods(cls: type) -> Iterator[str]:
+    functions = {n: getattr(cls, n) for n in vars(cls) if not n.startswith("_")}
+    calls = {n: f for n, f in functions.items() if inspect.isroutine(f)}
+    for name, function in calls.items():
+        if name.startswith("a") and name[1:] in functions:
+            continue
+        twin = f", `a{name}`" if f"a{name}" in calls else ""
+        yield from ("", f"**`{name}`**{twin}", "", "```python", _call(name, function), "```", "")
+        yield _doc(function)
+
+
+def _call(name: str, function: Any) -> str:
+    """A call as a reader writes it: no `self`, no quotes round types, one line where it fits."""
+    try:
+        found = inspect.signature(function)
+    except (TypeError, ValueError):
+        return f"{name}(...)"
+    parts = list(_parameters(found))
+    gives = found.return_annotation
+    tail = "" if gives in (inspect.Signature.empty, "None") else f" -> {gives}"
+    line = f"{name}({', '.join(parts)}){tail}"
+    if len(line) <= _WIDE:
+        return line
+    return "\n".join([f"{name}(", *(f"    {part}," for part in parts), f"){tail}"])
+
+
+def _parameters(signature: inspect.Signature) -> Iterator[str]:
+    starred = False
+    for p in signature.parameters.values():
+        if p.name in ("self", "cls"):
+            continue
+        if p.kind is p.KEYWORD_ONLY and not starred:
+            starred = True
+            yield "*"
+        mark = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
+        said = "" if p.annotation is p.empty else f": {p.annotation}"
+        yield f"{mark}{p.name}{said}{_default(p.default)}"
+        if p.kind is p.POSITIONAL_ONLY:
+            yield "/"
+
+
+def _default(value: Any) -> str:
+    if value is inspect.Parameter.empty:
+        return ""
+    plain = isinstance(value, (str, int, float, type(None))) or value == ()
+    return f" = {value!r}" if plain else " = ..."
+
+
+def _doc(thing: Any) -> str:
+    return _plain(inspect.getdoc(thing) or "")
+
+
+def _first(thing: Any) -> str:
+    return " ".join(_doc(thing).partition("\n\n")[0].split())
+
+
+def _plain(text: str) -> str:
+    """A docstring as Markdown: single backquotes, sections as lists, no sources."""
+    out: list[str] = []
+    for line in _SOURCE.sub("", _DOUBLE.sub(r"`\1`", text)).split("\n"):
+        if heading := _SECTION.match(line):
+            out += [f"{heading[1]}:", ""]
+        elif re.match(r"^ {4}\w+: ", line) and any(s in out for s in ("Args:", "Raises:")):
+            name, _, about = line.strip().partition(": ")
+            out.append(f"- `{name}`: {about}")
+        elif line.startswith("        ") and out and out[-1].startswith("- "):
+            out[-1] += " " + line.strip()
+        else:
+            out.append(line)
+    return "\n".join(out)

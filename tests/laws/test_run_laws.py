@@ -1,0 +1,218 @@
+"""Laws of whole runs: every face, every journal and every interruption give the same run."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from interlock.actions import with_own
+from interlock.actions.declare import specs_of, tool_spec
+from interlock.adapters.sqlite import SqliteJournal
+from interlock.api import Machine, Run, lifecycle
+from interlock.core.outcome import Blocked, Outcome
+from interlock.core.plain import plain
+from interlock.core.specs import ActionSpec, Effect
+from interlock.language.load import load
+from interlock.machine.build import Chart
+from interlock.run.context import Context
+from interlock.run.journal import Journal, MemoryJournal
+from interlock.run.sync import by_hand
+from interlock.testing.clock import ManualClock
+from tests.strategies import machines, outcomes
+
+Made = Outcome | Blocked | None
+"""What an action comes to; None: it raises."""
+made = st.lists(
+    st.one_of(outcomes, st.just(Blocked(None, "child")), st.none()), min_size=1, max_size=12
+)
+
+ROUNDS = 60
+"""How often a run that waits is helped on: more than any run of at most `STEPS` steps needs."""
+STEPS = 15
+
+
+def machine_of(data: dict[str, Any], what: Sequence[Made]) -> Machine:
+    """A generated machine, bounded, whose actions come to `what`, by the number of the step."""
+
+    def act(ctx: Context) -> Made:
+        ctx.ports.clock.advance(1.5)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]  simulated here
+        found = what[ctx.step % len(what)]
+        if found is None:
+            raise ValueError("odd")
+        if isinstance(found, Blocked) and ctx.position.facts.run.idle:  # not for ever
+            return Outcome()
+        return found
+
+    anything = frozenset({"vars.*"})
+    actions = [
+        ActionSpec("act", act, effect=Effect.PURE, suspends=False, changes=anything),
+        ActionSpec("keep", act, work=False, effect=Effect.PURE, suspends=False, changes=anything),
+    ]
+    bound = {"when": f"run.steps >= {STEPS}", "stop": "steps_limit"}
+    text = json.dumps(data | {"rules": [bound, *data["rules"]]})
+    loaded = load(text, "generated.yaml", with_own(specs_of(actions)))
+    assert loaded.spec is not None, "\n\n".join(f.render() for f in loaded.findings)
+    return Machine(Chart(loaded.spec, lifecycle()))
+
+
+def begin(machine: Machine, journal: Journal | None = None) -> tuple[Run, ManualClock]:
+    clock = ManualClock(1000)
+    return machine.start("t", clock=clock, journal=journal, run_id="r"), clock
+
+
+def help_on(run: Run, clock: ManualClock) -> None:
+    """What somebody outside does for a run that waits."""
+    clock.advance(1)
+    if run.result.events:
+        run.send(run.result.events[0])
+    else:
+        run.resume()
+
+
+def to_the_end(run: Run, clock: ManualClock, face: Callable[[Run], Any]) -> list[str]:
+    """The records of the run, driven by one face and helped on where it waits."""
+    for _ in range(ROUNDS):
+        face(run)
+        if run.ended:
+            break
+        help_on(run, clock)
+    return [record.to_json() for record in run.records]
+
+
+def steps(run: Run) -> None:
+    while run.step() is not None:
+        pass
+
+
+async def astreamed(run: Run) -> None:
+    async for _ in run.astream():
+        pass
+
+
+@given(machines(), made)
+def test_every_face_gives_the_same_run(data: Any, what: list[Made]) -> None:
+    machine = machine_of(data, what)
+    run, clock = begin(machine)
+    expected = to_the_end(run, clock, Run.run)
+    for face in (steps, lambda r: list(r.stream()), lambda r: asyncio.run(r.arun())):
+        other, its_clock = begin(machine)
+        assert to_the_end(other, its_clock, face) == expected
+        assert other.result.to_dict() == run.result.to_dict()
+    assert run.replay().same
+
+
+@given(machines(), made)
+@settings(max_examples=25)
+def test_the_async_stream_gives_the_same_run(data: Any, what: list[Made]) -> None:
+    machine = machine_of(data, what)
+    expected = to_the_end(*begin(machine), Run.run)
+    assert to_the_end(*begin(machine), lambda r: asyncio.run(astreamed(r))) == expected
+
+
+@given(machines(), made, st.booleans())
+def test_opened_anew_at_every_record_it_is_the_same_run(
+    data: Any, what: list[Made], snapshots: bool
+) -> None:
+    machine = machine_of(data, what)
+    run, clock = begin(machine)
+    expected = to_the_end(run, clock, Run.run)
+    journal = MemoryJournal()
+    other, its_clock = begin(machine, journal)
+    for _ in range(len(expected) + ROUNDS):
+        if other.step() is None:
+            if other.ended:
+                break
+            help_on(other, its_clock)
+        if snapshots:
+            by_hand(other.session.put_snapshot())
+        before = plain(other.session.position.to_dict())
+        other = machine.open("r", journal=journal, clock=its_clock)
+        assert plain(other.session.position.to_dict()) == before
+    assert [record.to_json() for record in other.records] == expected
+    assert other.result.to_dict() == run.result.to_dict()
+
+
+@given(machines(), made)
+@settings(max_examples=25)
+def test_a_file_holds_the_same_run(data: Any, what: list[Made]) -> None:
+    machine = machine_of(data, what)
+    expected = to_the_end(*begin(machine), Run.run)
+    with tempfile.TemporaryDirectory() as folder:
+        journal = SqliteJournal(Path(folder) / "j.db")
+        run, clock = begin(machine, journal)
+        assert to_the_end(run, clock, Run.run) == expected
+        again = machine.open("r", journal=journal, clock=clock)
+        position = again.session.position.to_dict()
+        assert plain(position) == plain(run.session.position.to_dict())
+        by_hand(journal.close())
+
+
+CHAT = """
+tools: [add, bad]
+limits: {steps: 30}
+rules:
+  - {when: run.steps >= limits.steps, stop: steps_limit}
+states:
+  a: {do: receive, next: b}
+  b: {do: infer, retry: {times: 1, base: 1s}, failed: next, next: [{when: len(last.tool_calls) > 0, to: c}, {to: d}]}
+  c: {do: %s, failed: next, next: b}
+  d: {ask: Enough?, when: usage.llm_calls >= 6, then: z, else: b}
+  z: {stop: completed}
+"""
+
+_asked = st.sampled_from(["add", "bad", "nope"]).map(
+    lambda name: {"name": name, "arguments": {"n": 1}}
+)
+replies = st.lists(
+    st.one_of(
+        st.just({"text": "so", "usage": {"prompt_tokens": 5, "completion_tokens": 2}}),
+        st.lists(_asked, min_size=1, max_size=3).map(
+            lambda calls: {"text": "", "tool_calls": calls}
+        ),
+        st.just({"error": {"category": "TRANSIENT", "message": "busy"}}),
+        st.just({"text": "late", "delay": 3}),
+    ),
+    min_size=40,
+    max_size=40,
+)
+
+
+@given(replies, st.sampled_from(["call_tools", "call_tool"]))
+@settings(max_examples=15)
+def test_a_conversation_is_the_same_however_it_is_driven(script: list[Any], action: str) -> None:
+    def add(n: int) -> int:
+        return n + 1
+
+    def bad(n: int) -> int:
+        raise ValueError(f"not {n}")
+
+    tools = specs_of(tool_spec(add), tool_spec(bad))
+    loaded = load(f"interlock: 1\nmachine: m\n{CHAT % action}", "m.yaml", with_own(tools))
+    assert loaded.spec is not None, loaded.findings
+    machine = Machine(Chart(loaded.spec, lifecycle()))
+
+    def start(journal: Journal | None = None) -> Run:
+        return machine.start(
+            "t", script=script, clock=ManualClock(1000), journal=journal, run_id="r"
+        )
+
+    run = start()
+    run.run()
+    expected = [record.to_json() for record in run.records]
+    stepped = start()
+    steps(stepped)
+    assert [record.to_json() for record in stepped.records] == expected
+    journal = MemoryJournal()
+    other = start(journal)
+    while other.step() is not None:
+        clock = other.session.ports.clock
+        other = machine.open("r", journal=journal, script=script, clock=clock)
+    assert [record.to_json() for record in other.records] == expected
+    assert other.messages == run.messages

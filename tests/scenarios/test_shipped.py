@@ -1,0 +1,89 @@
+"""The scenarios of the shipped machines: they pass, and together they take every edge."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.api import load
+from interlock.core.facts import FACTS
+from interlock.core.plain import plain
+from interlock.language.yaml import Document
+from interlock.testing import (
+    ScenarioReport,
+    find_scenarios,
+    load_scenario,
+    run_scenario,
+)
+from interlock.testing.scenario_file import scenario_of
+
+SHIPPED = find_scenarios([Path(__file__).parent])
+
+
+@cache
+def reports() -> dict[str, list[ScenarioReport]]:
+    """The reports of all shipped scenarios, by machine."""
+    out: dict[str, list[ScenarioReport]] = {}
+    for path in SHIPPED:
+        out.setdefault(load_scenario(path).machine, []).append(run_scenario(path))
+    return out
+
+
+def test_the_shipped_scenarios_pass() -> None:
+    failed = [str(r) for found in reports().values() for r in found if not r.passed]
+    assert failed == []
+    assert len(SHIPPED) > 20
+
+
+@pytest.mark.parametrize("machine", ["agent", "executive"])
+def test_the_scenarios_reach_every_edge(machine: str) -> None:
+    every = {t.origin for t in load(machine).chart.step.transitions()}
+    taken = {
+        origin
+        for report in reports()[machine]
+        if report.run is not None
+        for record in report.run.records
+        for origin in record.taken
+    }
+    assert taken == every  # edges, retries, rules, detours, returns, and what the engine adds
+
+
+def plain_facts(report: ScenarioReport) -> Iterator[tuple[str, Any]]:
+    """Every fact that the language can name, at the end of a run."""
+    assert report.result is not None
+    facts = plain(report.result.facts)
+    for name in FACTS:
+        root, field = name.split(".")
+        value = facts[root][field]
+        if not isinstance(value, dict):
+            yield name, value
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name.removesuffix(".scenario.yaml"))
+def test_what_a_run_came_to_meets_itself_and_nothing_else(path: Path) -> None:
+    made, report = load_scenario(path), run_scenario(path)
+    assert report.result is not None
+    came = {
+        "reason": str(report.result.reason),
+        "kind": report.result.kind,
+        "path": list(report.result.path),
+        "output": plain(report.result.output),
+    }
+    facts = {n: v for n, v in plain_facts(report) if n != "run.id" and not isinstance(v, list)}
+    data: Mapping[str, Any] = made.document.data
+    same_again = dict(data, expect=dict(came, facts=facts))
+    assert run_scenario(scenario_of(_document(same_again), name="s", folder=path.parent)).passed
+    for key, other in (("path", [*came["path"], "end-error"]), ("output", {"no": "such"})):
+        changed = dict(data, expect=dict(came, **{key: other}))
+        report = run_scenario(scenario_of(_document(changed), name="s", folder=path.parent))
+        assert len(report.problems) == 1
+        assert report.problems[0].startswith(key)
+
+
+def _document(data: Mapping[str, Any]) -> Document:
+    return Document(json.loads(json.dumps(data)), "", "")
