@@ -68,7 +68,9 @@ EXPECTED = [
     Mistake("unreachable state", "IL304", Spot(20, 3, 4), "lead an edge to it"),
     Mistake("a misspelt key", "IL201", Spot(21, 23, 5), "did you mean `label`?"),
     Mistake("a decision where no edge need hold", "IL309", Spot(23, 5, 4), "no `when`"),
-    Mistake("a label that says something else", "IL317", Spot(24, 39, 1), "say what the guard does"),
+    Mistake(
+        "a label that says something else", "IL317", Spot(24, 39, 1), "say what the guard does"
+    ),
     Mistake("a dead end", "IL305", Spot(26, 3, 5), "add `next`"),
 ]
 """In the order of the file. Nothing else is found in it."""

@@ -43,6 +43,7 @@ class Text(NamedTuple):
 TEXTS = [
     Text("str", STR, "5", "5"),
     Text("str-of-json", STR, '{"a": 1}', '{"a": 1}'),
+    Text("str-quoted", STR, '"five"', '"five"'),
     Text("str-null", STR, "null", "null"),
     Text("maybe-str-null", STR.maybe(), "null", None),
     Text("word", enum_of("a", "b"), "a", "a"),
@@ -71,7 +72,7 @@ def test_values_are_read_by_their_type(case: Text) -> None:
     assert type(found) is type(case.value) or case.type.kind == "float"
 
 
-@given(st.text())
+@given(st.text() | st.text().map(json.dumps))
 def test_a_text_stays_a_text(text: str) -> None:
     assert read_value(STR, text) == text
 

@@ -91,6 +91,15 @@ def steps(run: Run) -> None:
         pass
 
 
+def streamed(run: Run) -> None:
+    for _ in run.stream():
+        pass
+
+
+def in_a_loop(run: Run) -> None:
+    asyncio.run(run.arun())
+
+
 async def astreamed(run: Run) -> None:
     async for _ in run.astream():
         pass
@@ -101,7 +110,7 @@ def test_every_face_gives_the_same_run(data: Any, what: list[Made]) -> None:
     machine = machine_of(data, what)
     run, clock = begin(machine)
     expected = to_the_end(run, clock, Run.run)
-    for face in (steps, lambda r: list(r.stream()), lambda r: asyncio.run(r.arun())):
+    for face in (steps, streamed, in_a_loop):
         other, its_clock = begin(machine)
         assert to_the_end(other, its_clock, face) == expected
         assert other.result.to_dict() == run.result.to_dict()

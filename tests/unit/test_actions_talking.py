@@ -308,6 +308,7 @@ MESSES = [
     Mess("a reply to nothing", (reply("9"), USER), ["u"]),
     Mess("a reply to something else", (USER, asks("1"), reply("9"), reply("1")), ["u", "", "r"]),
     Mess("a reply twice", (asks("1"), reply("1"), reply("1", "again"), USER), ["", "r", "u"]),
+    Mess("the same id twice", (asks("1", "1"), reply("1", "a"), reply("1", "b"), USER), ["", "a", "b", "u"]),
     Mess("out of order", (asks("1", "2"), reply("2", "b"), reply("1", "a"), USER), ["", "a", "b", "u"]),
 ]  # fmt: skip
 

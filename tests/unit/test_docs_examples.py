@@ -224,6 +224,8 @@ def reader(tmp_path: Path) -> Reader:
     return Reader(folder, tmp_path / "programs")
 
 
+@pytest.mark.system("bash", install="apt-get install bash")
+@pytest.mark.system("timeout", install="apt-get install coreutils")
 @pytest.mark.parametrize("page", PAGES, ids=_name)
 def test_a_page_does_what_it_says(page: Path, reader: Reader) -> None:
     for block in blocks(page):

@@ -242,3 +242,39 @@ def test_a_signal_from_a_journal_has_the_priority_that_the_file_gives_it() -> No
     run = start(body, {"a": [Outcome(signals=(read_back,))]})
     result = run.run()
     assert (result.reason, result.status) == ("odd", "error")
+
+
+def test_machines_with_other_definitions_do_not_share_compiled_rules() -> None:
+    body = (
+        "define: {long: %s}\nrules:\n  - {when: long, stop: time_limit}\n"
+        "states:\n  a: {do: act, next: z}\n" + END
+    )
+    assert start(body % "run.steps >= 9").run().reason == "completed"
+    assert start(body % "run.steps >= 1").run().reason == "time_limit"
+
+
+def test_a_pause_during_a_back_off_takes_effect_after_it() -> None:
+    clock = ManualClock()
+    due = clock.now() + 60
+    said: Said = {"a": [Blocked(due, "child"), OK]}
+    run = start("states:\n  a: {do: act, next: z}\n" + END, said, clock=clock)
+    run.step()
+    run.step()
+    assert run.status == "paused"
+    run.pause()
+    run.run()
+    assert (run.state, run.status) == ("a", "paused")
+    run.resume()
+    assert run.run().reason == "completed"
+
+
+def test_a_fork_of_an_ended_run_stands_where_it_was_forked() -> None:
+    run = start("states:\n  a: {do: act, next: b}\n  b: {do: act, next: z}\n" + END)
+    run.run()
+    fork = run.fork(2)
+    assert (fork.session.row.status, fork.session.row.state, fork.session.row.reason) == (
+        "running",
+        "b",
+        "",
+    )
+    assert fork.run().reason == "completed"

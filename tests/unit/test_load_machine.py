@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import pytest
@@ -16,7 +17,8 @@ USES_TIME = "rules: [{when: run.elapsed >= limits.x, stop: time_limit}]\n"
 USES_SHARE = "rules: [{when: usage.context_ratio >= limits.x, stop: custom}]\nmodel: {name: scripted, context_window: 9}\n"
 
 
-class Says(NamedTuple):
+@dataclass(frozen=True)
+class Says:
     """A part of a file, and what it means."""
 
     id: str
@@ -89,7 +91,7 @@ SAYS = [
     Says("output-one", "output: last.text\n", lambda s: value(s.output), "last.text"),
     Says("output-several", "output: {n: run.steps, why: signals.top}\n", lambda s: {k: value(v) for k, v in s.output.items()} if isinstance(s.output, dict) else None, {"n": "run.steps", "why": "signals.top"}),
     Says("agent", "agent: bob\n", lambda s: s.agent, "bob"),
-    Says("ignore", "ignore: [{code: IL316, at: states.a, reason: fine}]\n", lambda s: [tuple((i.code, i.at, i.reason)) for i in s.ignore], [("IL316", "states.a", "fine")]),
+    Says("ignore", "ignore: [{code: IL316, at: states.a, reason: fine}]\n", lambda s: [(i.code, i.at, i.reason) for i in s.ignore], [("IL316", "states.a", "fine")]),
     Says("deviations", "source: d.md\ndeviations: [{difference: d, reason: r}]\n", lambda s: [(d.difference, d.reason) for d in s.deviations], [("d", "r")]),
     Says("renamed", "renamed: {old: a}\n", lambda s: s.renamed, {"old": "a"}),
     Says("yaml-1.2-words-are-texts", "vars: {x: off}\n" + "states:\n  a: {ask: Q?, on: {yes: z, no: z, on: z}}\n" + END, lambda s: (s.vars["x"].value, [e.trigger for e in s.states["a"].edges]), ("off", ["yes", "no", "on"])),
@@ -104,7 +106,15 @@ def test_says(case: Says) -> None:
 @pytest.mark.parametrize("name", "bool int float str duration fraction list[T] map[T] any".split())
 def test_every_type_can_be_declared(name: str) -> None:
     text = name.replace("T", "str")
-    first = {"bool": "true", "str": "''", "list[str]": "[]", "map[str]": "{}", "duration": "1s", "fraction": "5%", "any": "null"}
+    first = {
+        "bool": "true",
+        "str": "''",
+        "list[str]": "[]",
+        "map[str]": "{}",
+        "duration": "1s",
+        "fraction": "5%",
+        "any": "null",
+    }
     got = spec(f"vars: {{x: {{type: '{text}', value: {first.get(text, '1')}}}}}\n").vars["x"].type
     assert got == parse_type(text)
 
@@ -140,6 +150,7 @@ FAULTS = [
     Fault("task-by-unknown-tool", "tasks: [{text: t, by: {tool: «sendd»}}]\n", "IL405", "sendd"),
     Fault("task-id-twice", "tasks: [{text: t, id: x}, «{text: u, id: x}»]\n", "IL211", "`x` is named twice"),
     Fault("limit-below-zero", "limits: {x: «-1»}\n" + USES, "IL209", "cannot be `-1`"),
+    Fault("typed-limit-below-zero", "limits: {x: {type: int, value: «-1»}}\n" + USES, "IL209", "no int of a limit"),
     Fault("limit-is-no-quantity", "limits: {x: «soon»}\n" + USES, "IL209", "cannot be `soon`", "`30m`"),
     Fault("limit-without-end", "limits: {x: «.inf»}\n" + USES, "IL209", "`.inf` is no quantity", "null"),
     Fault("limit-of-no-type", "limits: {x: {type: «time», value: 1}}\n" + USES, "IL209", "`time` is no type", "duration"),
@@ -236,6 +247,9 @@ def test_a_fault_in_a_replacement_is_shown_where_it_was_given(case: Replaced) ->
 
 
 def test_a_replacement_does_not_reach_child_machines() -> None:
-    body = DEFINES + "machines: {kid: {define: {far: run.steps > 1}, states: {a: {do: nothing, next: [{when: far, to: e}, e2]}, e: {end: completed}, e2: {end: error}}}}\n"
+    body = (
+        DEFINES
+        + "machines: {kid: {define: {far: run.steps > 1}, states: {a: {do: nothing, next: [{when: far, to: e}, e2]}, e: {end: completed}, e2: {end: error}}}}\n"
+    )
     made = spec(body, define={"far": "run.steps > 9"})
     assert made.machines["kid"].define["far"].text == "run.steps > 1"

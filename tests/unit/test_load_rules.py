@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
 from interlock.language.spec import Rule
-from tests.found import END, Fault, expect, spec, value
+from tests.found import END, Fault, expect, found, spec, value, whole
 
 LIMITS = "limits: {n: 5, share: 90%}\n"
 DETOUR = "states:\n  a: {do: nothing, next: z}\n  d: {do: nothing, next: return}\n" + END
@@ -19,7 +20,8 @@ def rule(body: str, states: str = "") -> str:
     return f"{LIMITS}rules:\n  - {{{body}}}\n  - {{when: usage.context_ratio > limits.share, stop: custom}}\nmodel: {{name: scripted, context_window: 9}}\n{states}"
 
 
-class Says(NamedTuple):
+@dataclass(frozen=True)
+class Says:
     """The first rule of a file, and what it means."""
 
     id: str
@@ -85,3 +87,9 @@ FAULTS = [
 @pytest.mark.parametrize("case", FAULTS, ids=lambda case: case.id)
 def test_fault(case: Fault) -> None:
     expect(case)
+
+
+def test_a_part_that_cannot_be_read_hides_nothing_else() -> None:
+    body = "limits: {n: 5}\nrules:\n  - {when: [1], stop: custom}\n  - {when: run.stepz >= limits.n, stop: custom}\n"
+    body += "states:\n  a: {do: nothing, next: {to: 5}}\n  b: {do: noting, next: z}\n" + END
+    assert [f.code for f in found(whole(body))] == ["IL203", "IL103", "IL203", "IL401"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from tests.found import END, Fault, expect, spec, value
 
 RESULT = struct({"n": INT, "text": STR, "words": map_of(STR), "free": ANY}, keyed=True)
 DO_IT = ActionSpec(
-    "do_it", lambda ctx: None, (
+    "do_it", None, (
         ArgSpec("text", "text", STR), ArgSpec("texts", "texts"), ArgSpec("value", "value", INT),
         ArgSpec("values", "values"), ArgSpec("word", "enum", STR, choices=("one", "two")),
         ArgSpec("tool", "name", STR, names="tool"), ArgSpec("state", "name", STR, names="state"),
@@ -36,7 +37,8 @@ def given(body: str) -> str:
     return act(f"with: {{{body}}}")
 
 
-class Says(NamedTuple):
+@dataclass(frozen=True)
+class Says:
     """The state `a`, and what it means."""
 
     id: str

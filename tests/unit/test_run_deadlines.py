@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import NamedTuple
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -132,3 +133,16 @@ def test_a_deadline_holds_inside_a_running_loop() -> None:
         return path(run)
 
     assert asyncio.run(main()) == "a b z"
+
+
+class Hasty(SystemClock):
+    """Its alarm goes off a moment before its reading says so, as that of a loop's own clock may."""
+
+    def deadline(self, at: float) -> AbstractContextManager[Any]:
+        return super().deadline(at - 0.02)
+
+
+def test_an_alarm_that_goes_off_early_is_still_the_time_limits() -> None:
+    run = begin(RULE % "elapsed" + "states:\n  a: {do: takes, next: z}\n" + END, Hasty(), 9)
+    result = run.run()
+    assert (result.reason, result.elapsed >= 0.2) == ("time_limit", True)

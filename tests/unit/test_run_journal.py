@@ -12,7 +12,7 @@ import pytest
 from interlock.actions.declare import tool_spec
 from interlock.api import Machine, Run
 from interlock.core.errors import AnswerError, Fenced, JournalError, StatusError
-from interlock.run.journal import Event, MemoryJournal, RunRow, Update
+from interlock.run.journal import Event, Letter, MemoryJournal, RunRow, Update
 from interlock.run.session import SNAPSHOT_AFTER
 from interlock.run.sync import by_hand
 from interlock.testing.clock import ManualClock
@@ -109,6 +109,8 @@ class TestDoubt:
             run.resume()
         with pytest.raises(AnswerError):
             run.send("yes")
+        by_hand(kept[1].send("r", Letter("x", 1_700_000_100, {"kind": "resume"})))
+        assert run.run().kind == "waiting"  # nor does a resume from elsewhere answer it
         run = reopened(*kept)  # the question outlives another process
         run.send(answer)
         run.run()
@@ -201,6 +203,14 @@ class Failing(MemoryJournal):
         raise self.error
 
 
+class Ticking(ManualClock):
+    """Time goes on: what is done again is another event."""
+
+    def now(self) -> float:
+        self.advance(1)
+        return super().now()
+
+
 LINE = "states:\n  a: {do: act, next: b}\n  b: {do: act, next: c}\n  c: {do: act, next: z}\n" + END
 
 
@@ -211,7 +221,7 @@ LINE = "states:\n  a: {do: act, next: b}\n  b: {do: act, next: c}\n  c: {do: act
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
 def test_a_write_that_fails_can_be_tried_again(n: int, written: bool, error: BaseException) -> None:
     journal = Failing(n, written=written, error=error)
-    run = own_machine(LINE).start("t", clock=ManualClock(), journal=journal, run_id="r")
+    run = own_machine(LINE).start("t", clock=Ticking(), journal=journal, run_id="r")
     with pytest.raises(type(error)):
         run.run()
     assert run.run().reason == "completed"

@@ -19,7 +19,7 @@ from interlock.machine.explain import Explanation
 from interlock.run.events import Event as StreamEvent
 from interlock.run.journal import Letter
 from interlock.run.loop import IN_DOUBT, advance, drive
-from interlock.run.replay import Replay, replay, why
+from interlock.run.replay import Replay, position_before, replay, why
 from interlock.run.result import Result, result_of
 from interlock.run.session import Session
 from interlock.run.stream import astream, stream
@@ -267,10 +267,12 @@ class Run:
                 f"there is no record {seq} to fork at",
                 hint=f"records are numbered 0 to {count - 1}; `at` is the first that is left out",
             )
-        new_id = run_id or new_run_id()
+        new_id, now = run_id or new_run_id(), old.ports.clock.now()
+        there = position_before(old.chart, await self.arecords(), seq, new_id)
         row = old.row._replace(
-            run_id=new_id, epoch=0, created=old.ports.clock.now(), updated=old.ports.clock.now()
-        )
+            run_id=new_id, epoch=0, created=now, updated=now, status=there.status,
+            state=there.state, reason="", steps=there.facts.run.steps, wake_at=there.wake_at,
+        )  # fmt: skip
         await old.journal.fork(self.id, seq, row)
         made = Session(old.chart, old.journal, new_id, old.ports)
         made.cancels = old.cancels

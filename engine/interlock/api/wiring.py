@@ -56,8 +56,7 @@ def make_ports(spec: MachineSpec, folder: Path | None, given: PortOptions) -> Po
     )
     if "model" in uses:
         made.model = _model(spec, given, clock)
-    if "sandbox" in uses:
-        made.sandbox = given.get("sandbox") or MontySandbox()
+    made.sandbox = given.get("sandbox")
     return made
 
 
@@ -79,7 +78,10 @@ def prepare(spec: MachineSpec, ports: Ports) -> None:
                 f"`{state.name}` does `{state.action.name}`, which this version does not carry out",
                 hint="the file can be checked, drawn and reviewed; it cannot be run yet",
             )
-    if "model" not in uses_of(spec):
+    uses = uses_of(spec)
+    if "sandbox" in uses and ports.sandbox is None:
+        ports.sandbox = MontySandbox()
+    if "model" not in uses:
         return
     if ports.model is None:
         named = "is scripted" if spec.model.get("name") == "scripted" else "names no model"

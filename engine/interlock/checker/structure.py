@@ -48,7 +48,7 @@ def _islands(subject: Subject) -> list[list[str]]:
             first = subject.in_order(parts.nodes[part]["members"])[0]
             rest = {n for p in behind for n in parts.nodes[p]["members"]} - {first}
             out.append([first, *subject.in_order(rest)])
-    return sorted(out, key=lambda names: missed.index(names[0]))
+    return sorted(out, key=lambda names: subject.order[names[0]])
 
 
 def _reachability(subject: Subject) -> None:
@@ -145,7 +145,7 @@ def _returns(subject: Subject) -> None:
         why = "other than by a detour" if edge.source in subject.chart.main else "by no detour"
         said = f"`{edge.source}` says `return` and is entered {why}"
         hint = "use `return` only behind a rule with `to` and no `stop`"
-        subject.say("IL313", edge.path, said, hint=hint)
+        subject.say("IL313", (*edge.path, "to"), said, hint=hint)
 
 
 def _by_reason(subject: Subject) -> None:

@@ -12,7 +12,7 @@ from interlock.core.errors import Finding
 from interlock.language.expression import Expression
 from interlock.language.spec import MachineSpec, StateSpec
 from interlock.language.unread import Unread
-from interlock.language.yaml import Path
+from interlock.language.yaml import MAX_FINDINGS, Path
 from interlock.language.yaml_document import dotted
 from interlock.machine.build import Chart
 from interlock.machine.regions import GuardedTransition
@@ -32,6 +32,8 @@ class Subject:
         self.spec = chart.spec
         self.unread = unread
         self.findings: list[Finding] = []
+        self.order = {name: n for n, name in enumerate(self.spec.states)}
+        """Where each state stands in the file."""
         moves = [t for t in chart.step.transitions() if t.is_edge]
         self.rules = [t for t in chart.step.transitions("check") if t.kind == "rule" and t.dest]
         self.own = self._graph(t for t in moves if t.kind != "retry")
@@ -72,7 +74,7 @@ class Subject:
 
         Nothing is said about a state, rule or limit that could not be read whole.
         """
-        if dotted(path[:2]) not in self.unread.places:
+        if len(self.findings) < MAX_FINDINGS and dotted(path[:2]) not in self.unread.places:
             place = self.spec.place(path, key=key, of=of)
             full = dotted(self.spec.base + path)
             self.findings.append(finding(code, message, place, hint=hint, at=at or full))
@@ -87,8 +89,7 @@ class Subject:
 
     def in_order(self, names: Iterable[str]) -> list[str]:
         """States in the order of the file."""
-        wanted = set(names)
-        return [name for name in self.spec.states if name in wanted]
+        return sorted(set(names), key=self.order.__getitem__)
 
     def circle(self, names: Iterable[str]) -> str:
         """States that go round, in words."""

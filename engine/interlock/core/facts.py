@@ -247,7 +247,7 @@ FACTS: Mapping[str, FactSpec] = MappingProxyType(
         "run.visits": FactSpec(map_of(COUNTER), "Entries of each state: `run.visits.<state>`.", "entries", "entering a state"),
         "run.elapsed": FactSpec(_TIME, "All time since the start.", "duration", "every record"),
         "run.working": FactSpec(_TIME, "`elapsed` without `idle`.", "duration", "every record"),
-        "run.idle": FactSpec(_TIME, "Time spent paused or waiting.", "duration", "the end of a pause or wait"),
+        "run.idle": FactSpec(_TIME, "Time spent paused or waiting, or with nobody driving the run.", "duration", "the end of a pause or wait"),
         "run.started_at": FactSpec(Type("float", nonneg=True), "When the run was started.", "seconds since 1970-01-01 UTC", "start"),
         "run.continuations": FactSpec(COUNTER, "How often `continue_run` put a stop off.", "times", "`continue_run`"),
         "run.depth": FactSpec(COUNT, "0 for a run of its own, 1 for its child, and so on.", "levels", "start"),

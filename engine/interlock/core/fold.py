@@ -29,11 +29,12 @@ from interlock.core.facts import (
 )
 from interlock.core.outcome import NOTHING_SPENT, Outcome
 from interlock.core.plain import plain
+from interlock.core.specs import ActionSpec
 from interlock.core.tokens import estimate_messages
 
 
 def fold(
-    facts: Facts, outcome: Outcome, *, state: str, action: str, work: bool, at: float,
+    facts: Facts, outcome: Outcome, *, state: str, action: ActionSpec, started: float, at: float,
     saved: Mapping[str, Any], messages: int,
 ) -> Facts:  # fmt: skip
     """The facts after an action has finished.
@@ -45,9 +46,13 @@ def fold(
     run, usage, errors, progress, last, queue, signals, memory, limits, vars_, marks = facts
     now = max(at, marks.now)
     elapsed = now - run.started_at
+    idle = run.idle
+    if started > marks.now:  # nobody drove the run: it was killed, or a person took their time
+        idle += min(started, now) - marks.now
+    work, name = action.work, action.name
     run = RunFacts(
         run.id, run.machine, run.agent, run.session, run.task, run.status, run.paused_from,
-        run.steps + 1, dict(run.visits), elapsed, elapsed - run.idle, run.idle, run.started_at,
+        run.steps + 1, dict(run.visits), elapsed, elapsed - idle, idle, run.started_at,
         run.continuations, run.depth,
     )  # fmt: skip
     calls = _fingerprints(outcome.reply.tool_calls) if outcome.reply is not None else None
@@ -84,19 +89,19 @@ def fold(
     progress = ProgressFacts(
         (0 if moved else progress.stalled_steps + 1) if work else progress.stalled_steps,
         now - progress_at, repeats,
-        (*progress.recent, *_recent(action, outcome))[-RECENT:] if work else progress.recent,
+        (*progress.recent, *_recent(name, outcome))[-RECENT:] if work else progress.recent,
         progress.cycles, progress.improving, progress.improvements, progress.magnitude,
     )  # fmt: skip
     reply = outcome.reply
     error = outcome.error._replace(state=state) if outcome.error is not None else None
     last = (
         LastFacts(
-            state, action, outcome.ok, error, outcome.result, last.answer,
+            state, name, outcome.ok, error, outcome.result, last.answer,
             last.text, last.finish_reason, last.tool_calls, last.wants_memory,
         )
         if reply is None
         else LastFacts(
-            state, action, outcome.ok, error, outcome.result, last.answer,
+            state, name, outcome.ok, error, outcome.result, last.answer,
             reply.text, reply.finish_reason, reply.tool_calls, reply.wants_memory,
         )
     )  # fmt: skip

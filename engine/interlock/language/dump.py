@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
@@ -32,6 +33,9 @@ from interlock.language.template import Template
 
 Data = dict[str, Any]
 
+_UNWRITTEN = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+"""Signs that JSON writes as they are, and that YAML takes for ends of lines or refuses."""
+
 
 def dump(spec: MachineSpec) -> Data:
     """The whole file as plain data."""
@@ -40,7 +44,8 @@ def dump(spec: MachineSpec) -> Data:
 
 def canonical(spec: MachineSpec) -> str:
     """The canonical text: JSON, which is YAML that `load` reads."""
-    return json.dumps(dump(spec), ensure_ascii=False, separators=(",", ":")) + "\n"
+    text = json.dumps(dump(spec), ensure_ascii=False, separators=(",", ":"))
+    return _UNWRITTEN.sub(lambda sign: f"\\u{ord(sign[0]):04x}", text) + "\n"
 
 
 def hash_of(spec: MachineSpec) -> str:

@@ -16,12 +16,12 @@ from typing import Annotated, Literal
 from pydantic import Discriminator, Field, Strict, Tag
 
 from interlock.language.file_base import (
+    FINITE,
     LIST,
     MAPPING,
     SCALAR,
     Data,
     Name,
-    Number,
     Scalar,
     Shape,
     Text,
@@ -124,7 +124,7 @@ class RetryShape(Shape):
     """How many extra attempts: 1 to 100."""
     base: Scalar = "1s"
     """The wait before the first extra attempt."""
-    factor: Annotated[Number, Field(ge=1, le=100)] = 2.0
+    factor: Annotated[float, Field(ge=1, le=100), FINITE] = 2.0
     """Each further wait is so many times longer."""
     on: list[Literal["TRANSIENT", "RECOVERABLE", "CRITICAL"]] = Field(
         default_factory=lambda: ["TRANSIENT"]

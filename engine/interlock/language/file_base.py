@@ -11,7 +11,15 @@ import math
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, JsonValue, PlainValidator, Strict, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    JsonValue,
+    PlainValidator,
+    Strict,
+    WithJsonSchema,
+)
 from pydantic_core import PydanticCustomError
 
 NAME = r"^[a-z][a-z0-9_]*$"
@@ -49,7 +57,8 @@ Scalar = Annotated[
     WithJsonSchema({"type": ["string", "number", "boolean"]}),
 ]
 """What YAML writes on one line: an expression, a quantity or a constant."""
-Number = Annotated[float, PlainValidator(_finite), WithJsonSchema({"type": "number"})]
+FINITE = BeforeValidator(_finite)
+"""Makes a float of a number, and refuses what is none."""
 Data = Annotated[JsonValue, WithJsonSchema({})]
 """Anything."""
 

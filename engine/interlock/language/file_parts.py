@@ -13,12 +13,12 @@ from typing import Annotated, Literal
 from pydantic import Discriminator, Field, Strict, Tag
 
 from interlock.language.file_base import (
+    FINITE,
     LIST,
     MAPPING,
     SCALAR,
     Data,
     Flag,
-    Number,
     Scalar,
     Shape,
     Text,
@@ -31,9 +31,9 @@ class ModelShape(Shape):
 
     name: Text
     """A litellm model name such as `openai/gpt-4o-mini`, or `scripted`."""
-    temperature: Annotated[Number, Field(ge=0, le=2)] | None = None
+    temperature: Annotated[float, Field(ge=0, le=2), FINITE] | None = None
     """How freely the model chooses its words: 0 to 2."""
-    top_p: Annotated[Number, Field(gt=0, le=1)] | None = None
+    top_p: Annotated[float, Field(gt=0, le=1), FINITE] | None = None
     """The share of likely words that it chooses from: above 0, up to 1."""
     max_tokens: Scalar | None = None
     """Longest reply, in tokens."""
@@ -53,9 +53,9 @@ class ModelShape(Shape):
     """The environment variable that holds the key. Never the key itself."""
     context_window: Scalar | None = None
     """The model's window, in tokens: `128_000`."""
-    input_cost_per_token: Annotated[Number, Field(ge=0)] | None = None
+    input_cost_per_token: Annotated[float, Field(ge=0), FINITE] | None = None
     """Price of a token that is sent, in USD."""
-    output_cost_per_token: Annotated[Number, Field(ge=0)] | None = None
+    output_cost_per_token: Annotated[float, Field(ge=0), FINITE] | None = None
     """Price of a token that the model writes, in USD."""
     fallbacks: list[Text] | None = None
     """Models that are tried next when this one fails."""

@@ -147,7 +147,7 @@ def _read(
         hint = "add `states:` with a first state: `think: {do: infer, next: done}`"
         path: Path = ("states",) if shape.states is not None else ()
         reader.say("IL302", path, said, hint=hint, key=True)
-    reader.states = names
+    reader.states = dict.fromkeys(names)
     limits = read_limits(reader, shape.limits)
     variables = read_vars(reader, shape.vars)
     reader.variables = {n: v.type for n, v in variables.items()}
@@ -202,7 +202,7 @@ def _with_notes(reader: Reader, spec: MachineSpec, shape: file.MachineShape) -> 
 
 
 def _start(reader: Reader, given: str | None) -> str:
-    first = reader.states[0] if reader.states else ""
+    first = next(iter(reader.states), "")
     if given is None or not reader.states:
         return first
     return reader.state(("start",), given, "IL303") or first

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cache
+from itertools import islice
 from typing import Any, TypeVar
 
 from interlock.core.codes import finding
@@ -26,8 +27,8 @@ from interlock.language.flow import Flow, Moment
 from interlock.language.label import Label, LabelFault, parse_label
 from interlock.language.template import Template, TemplateFault
 from interlock.language.template import parse as parse_template
-from interlock.language.unread import Unread, names_in
-from interlock.language.yaml import Document, Path
+from interlock.language.unread import TOO_MANY, Unread, names_in
+from interlock.language.yaml import MAX_FINDINGS, Document, Path
 from interlock.language.yaml_document import dotted, short
 
 NULLABLE = frozenset({name for name, spec in FACTS.items() if spec.type.nullable} | {"last.answer"})
@@ -44,6 +45,9 @@ _ROOTS = {
 
 UNREAD_GUARD = parse("False", Scope({}), want=BOOL)
 """Stands for a guard that could not be read, so that its edge or rule is not lost."""
+
+_MANY = 500
+"""Names that a misspelt one is compared with."""
 
 T = TypeVar("T")
 
@@ -98,7 +102,8 @@ class Reader:
     """Definitions that the caller replaces."""
     scope: Scope = field(default_factory=lambda: Scope({}))
     defined: Mapping[str, Type] = field(default_factory=dict[str, Type])
-    states: tuple[str, ...] = ()
+    states: Mapping[str, None] = field(default_factory=dict[str, None])
+    """The names of the states, in the file's order."""
     variables: Mapping[str, Type] = field(default_factory=dict[str, Type])
     reasons: Mapping[str, StopReason] = field(default_factory=lambda: dict(REASONS))
     tools: tuple[str, ...] = ()
@@ -119,12 +124,16 @@ class Reader:
         `lost` are texts that could not be read: what they name counts as used.
         """
         full = self.base + path
+        self.unread.add(full, lost)
+        if len(self.findings) > MAX_FINDINGS:
+            return
+        if len(self.findings) == MAX_FINDINGS:
+            code, message, hint = "IL005", TOO_MANY, ""
         if part is not None:
             place = self.document.part(full, *part)
         else:
             place = self.document.key(full) if key else self.document.at(full)
         self.findings.append(finding(code, message, place, hint=hint, at=dotted(full)))
-        self.unread.add(full, lost)
 
     def lose(self, path: Path) -> None:
         """Note that a state lacks a way on, and has a finding for it."""
@@ -279,10 +288,19 @@ class Reader:
             return name
         if what in _ROOTS and self.is_gone((_ROOTS[what],)):
             return None
-        said = f"unknown {what} `{short(name)}`"
-        self.say(code, path, said, hint=nearest(name, known), key=key, lost=[name])
-        close = get_close_matches(name, sorted(set(known)), n=1)
-        return close[0] if close else None
+        close, hint = self._nearest(name, known)
+        self.say(code, path, f"unknown {what} `{short(name)}`", hint=hint, key=key, lost=[name])
+        return close
+
+    def _nearest(self, name: str, known: Collection[str]) -> tuple[str | None, str]:
+        """The name that is meant, if one is like it, and how to say so."""
+        if len(self.findings) > MAX_FINDINGS:
+            return None, ""
+        few = len(known) <= _MANY
+        close = get_close_matches(name, sorted(set(known)) if few else _alike(name, known), n=1)
+        if close:
+            return close[0], f"did you mean `{close[0]}`?"
+        return None, nearest(name, known) if few else ""
 
     def state(self, path: Path, name: str, code: str = "IL301") -> str | None:
         """The name of a state. One that is like none may have meant any."""
@@ -304,6 +322,12 @@ class Reader:
     def reason(self, path: Path, name: str) -> str:
         """The name of a stop reason; as it stands where it is none."""
         return self.name(path, name, self.reasons, "stop reason", "IL408") or name
+
+
+def _alike(name: str, known: Iterable[str]) -> list[str]:
+    """Of very many names those that may be meant: to compare all of them would take too long."""
+    found = (k for k in known if abs(len(k) - len(name)) < 3 and k[:1] == name[:1])
+    return list(islice(found, _MANY))
 
 
 def _text(value: Any) -> str:

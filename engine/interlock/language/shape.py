@@ -38,8 +38,8 @@ from interlock.language.shape_parts import (
     value_at,
 )
 from interlock.language.shape_words import IN_PLACE_OF, Fault, hint_for, message_of, noun_of
-from interlock.language.unread import Unread
-from interlock.language.yaml import Document, Path
+from interlock.language.unread import TOO_MANY, Unread
+from interlock.language.yaml import MAX_FINDINGS, Document, Path
 from interlock.language.yaml_document import dotted, short
 
 _ROUNDS = 8
@@ -107,6 +107,7 @@ class _Shaper:
     def _round(self, faults: list[Fault]) -> None:
         """What one validation found: misspelt keys first, for they may be what is missing."""
         seen: set[Path] = set()
+        faults = faults[: MAX_FINDINGS + 1]
         for fault in sorted(faults, key=lambda f: f.kind != "extra_forbidden"):
             path = fault.path
             if path in seen or not is_there(self.data, path[:-1]) or self._went(path):
@@ -128,6 +129,10 @@ class _Shaper:
     def _say(
         self, code: str, path: Path, message: str, hint: str = "", *, key: bool = False
     ) -> None:
+        if len(self.findings) > MAX_FINDINGS:
+            return
+        if len(self.findings) == MAX_FINDINGS:
+            code, message, hint = "IL005", TOO_MANY, ""
         place = self.document.key(path) if key else self.document.at(path)
         self.findings.append(finding(code, message, place, hint=hint, at=dotted(path)))
 

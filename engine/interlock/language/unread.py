@@ -9,6 +9,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from interlock.language.yaml import MAX_FINDINGS
+
+TOO_MANY = f"over {MAX_FINDINGS} mistakes: reading ends here"
+
 _NAMES = re.compile(r"[A-Za-z_]\w{0,63}(?:\.[A-Za-z_]\w{0,63})*", re.ASCII)
 _WAYS = frozenset({"next", "then", "else", "cases", "on", "expired", "failed", "all", "to"})
 _HARMLESS = frozenset({"label", "ask", "about", "role", "shape", "with", "save", "set", "allow"})

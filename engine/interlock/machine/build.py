@@ -7,7 +7,7 @@ a new chart and a new hash.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from interlock.core.facts import (
@@ -92,6 +92,7 @@ class Chart:
         self.by_origin: dict[str, GuardedTransition] = {}
         for t in self.step.transitions():
             self.by_origin.setdefault(t.origin, t)
+        self._fused: dict[tuple[int, ...], Rules] = {}
         self._rules = {n: self._covering(n) for n in states}
         self.before: dict[str, tuple[int, ...]] = {}
         for number, rule in enumerate(spec.rules):
@@ -113,7 +114,9 @@ class Chart:
         numbers = tuple(
             n for n, r in enumerate(rules) if not r.before and (not r.at or state in r.at)
         )
-        return _fused(tuple(rules[n].when for n in numbers), numbers) if numbers else None
+        if numbers and numbers not in self._fused:
+            self._fused[numbers] = Rules(numbers, fuse([rules[n].when for n in numbers]))
+        return self._fused.get(numbers)
 
     @cached_property
     def returnable(self) -> Mapping[str, bool]:
@@ -204,11 +207,6 @@ def _region(make: type[Region], attribute: str, spec: MachineSpec, table: list[W
             kind=way.kind, by=way.by, edge=way.edge, rule=way.rule,
         )  # fmt: skip
     return region
-
-
-@cache
-def _fused(expressions: tuple[Expression, ...], numbers: tuple[int, ...]) -> Rules:
-    return Rules(numbers, fuse(expressions))
 
 
 def handled_states(spec: MachineSpec) -> frozenset[str]:

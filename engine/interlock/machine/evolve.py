@@ -101,8 +101,8 @@ def _step(walk: Walk, input: Input) -> None:
         walk.suppress()
     walk.skip = ""
     walk.facts = fold(
-        walk.facts, outcome, state=state.name, action=action.name, work=action.work, at=input.at,
-        saved=saved, messages=len(walk.messages),
+        walk.facts, outcome, state=state.name, action=action, started=input.started,
+        at=input.at, saved=saved, messages=len(walk.messages),
     )  # fmt: skip
     for signal in outcome.signals:
         walk.signal(signal)
@@ -181,10 +181,10 @@ def _blocked(walk: Walk, input: Input) -> None:
 
 def _pause(walk: Walk, input: Input) -> None:
     walk.facts = tick(walk.facts, input.at)
-    if walk.position.status == "paused" and walk.position.state in walk.chart.waiting:
+    if walk.position.status == "paused":  # at a wait or a back-off: it takes effect after that
         walk.pause_asked = True
-        return
-    walk.pause()
+    else:
+        walk.pause()
 
 
 def _resume(walk: Walk, input: Input) -> None:
@@ -194,6 +194,10 @@ def _resume(walk: Walk, input: Input) -> None:
         walk.pause_asked = False
         return
     walk.facts = tick(walk.facts, input.at)
+    if walk.pause_asked:  # the back-off is over, and somebody wants the run paused
+        walk.pause_asked = False
+        walk.wake_at, walk.blocked_on = None, ""
+        return
     walk.resume()
     decide(walk, None)
 

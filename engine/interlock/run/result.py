@@ -90,11 +90,11 @@ class Result:
         lines = [f"Stopped for `{self.reason}` ({self.kind}) at `{self.state}` after {spent}."]
         if top is not None and (top.message or top.source):
             said = f": {top.message}" if top.message else ""
-            lines.append(f"Raised by {top.source}{said}.")
+            lines.append(_sentence(f"Raised by {top.source}{said}"))
         others = [s for s in self.signals if s is not top]
         if others:
-            lines.append("Also raised: " + "; ".join(str(s) for s in others) + ".")
-        lines += [f"Warning: {w}." for w in self.warnings]
+            lines.append(_sentence("Also raised: " + "; ".join(str(s) for s in others)))
+        lines += [_sentence(f"Warning: {w}") for w in self.warnings]
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
@@ -111,6 +111,10 @@ class Result:
 
     def __str__(self) -> str:
         return self.explain()
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "?", "!")) else f"{text}."
 
 
 def result_of(session: Session) -> Result:
