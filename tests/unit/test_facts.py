@@ -154,10 +154,10 @@ class TestTime:
         assert run.facts.run.started_at == 100
         assert seen == [
             (0, 0, 0, 0),
-            (5, 5, 0, 5),
-            (12, 12, 0, 0),
-            (32, 12, 20, 20),
-            (33, 13, 20, 21),
+            (5, 0, 5, 5),
+            (12, 0, 12, 0),
+            (32, 0, 32, 20),
+            (33, 0, 33, 21),
         ]
 
     def test_paused_from(self) -> None:
