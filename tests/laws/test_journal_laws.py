@@ -18,7 +18,7 @@ from hypothesis.stateful import (
     initialize,
     invariant,
     rule,
-    run_state_machine_as_test,  # pyright: ignore[reportUnknownVariableType]
+    run_state_machine_as_test,
 )
 
 from interlock.adapters.sqlite import SqliteJournal

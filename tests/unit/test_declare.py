@@ -855,7 +855,11 @@ def test_a_bare_function_is_what_it_is_given_as() -> None:
     assert set(specs_of(wait, bare="action").actions) == {"wait"}
 
 
-@pytest.mark.parametrize("source", [_says_int, "weather", 3, None, Shop, b"x"], ids=lambda source: getattr(source, "__name__", str(source)))
+@pytest.mark.parametrize(
+    "source",
+    [_says_int, "weather", 3, None, Shop, b"x"],
+    ids=lambda source: getattr(source, "__name__", str(source)),
+)
 def test_what_declares_nothing_says_so(source: object) -> None:
     with pytest.raises(SetupError, match="declares nothing"):
         specs_of(source)

@@ -109,8 +109,9 @@ def _return(walk: Walk, taken: GuardedTransition) -> None:
     """Go on with the edge that a detour interrupted."""
     cursor = walk.cursor
     walk.taken.append(taken.origin)
-    returns: tuple[str, ...] = walk.returns
-    last, walk.returns = returns[-1], returns[:-1]
+    returns = list(walk.returns)
+    last = returns.pop()
+    walk.returns = tuple(returns)
     cursor.failed = cursor.retrying = False
     pending, _, attempt = last.partition(":")[2].partition("#")
     if pending.endswith(".all") and cursor.state in walk.chart.joins:
