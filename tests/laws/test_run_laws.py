@@ -64,7 +64,8 @@ def machine_of(data: dict[str, Any], what: Sequence[Made]) -> Machine:
     text = json.dumps(data | {"rules": [bound, *data["rules"]]})
     loaded = load(text, "generated.yaml", with_own(specs_of(actions)))
     errors = [f.render() for f in loaded.findings if f.is_error]
-    assert loaded.spec is not None and not errors, "\n\n".join(errors)
+    assert not errors, "\n\n".join(errors)
+    assert loaded.spec is not None
     return Machine(Chart(loaded.spec, lifecycle()))
 
 
