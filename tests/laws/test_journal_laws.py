@@ -83,7 +83,20 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "kept": MAPPINGS,
     "signals": st.lists(SIGNALS, max_size=2).map(tuple),
 }
-OUTCOMES = st.fixed_dictionaries({}, optional=FIELDS).map(lambda fields: Outcome(**fields))
+_ANY = st.fixed_dictionaries({}, optional=FIELDS).map(lambda fields: Outcome(**fields))
+
+
+def _as_said(outcome: Outcome, result: bool, message: bool) -> Outcome:
+    """As `infer` returns it: what the model said stands in the result, or among the messages."""
+    if outcome.reply is None:
+        return outcome
+    said = (*outcome.messages, outcome.reply.message) if message else outcome.messages
+    return outcome._replace(
+        result=outcome.reply.result if result else outcome.result, messages=said
+    )
+
+
+OUTCOMES = st.builds(_as_said, _ANY, st.booleans(), st.booleans())
 INPUTS = st.builds(
     Input, st.sampled_from(KINDS), TEXTS, st.none() | OUTCOMES, FLOATS, FLOATS, MAPPINGS,
     st.lists(st.booleans(), max_size=2).map(tuple),

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 from interlock.actions.reply_schema import problem_with
 from interlock.core.conversation import (
-    assistant,
     calls_of,
     groups,
     system,
@@ -184,30 +183,26 @@ def _sound(reply: ModelReply, ctx: Context) -> ModelReply:
 
 
 def _outcome(ctx: Context, request: ModelRequest, reply: ModelReply, keep: bool | None) -> Outcome:
-    said = assistant(reply.text, reply.tool_calls)
     memory_tools = {n for n, t in ctx.machine.registry.tools.items() if t.memory}
     wants_memory = bool(reply.tool_calls) and all(c.name in memory_tools for c in reply.tool_calls)
+    heard = Reply(reply.text, reply.finish_reason, reply.tool_calls, wants_memory, reply.model)
     sent, written = reply.prompt_tokens, reply.completion_tokens
     estimated = sent is None or written is None
     sent = estimate_messages(request.messages) if sent is None else sent
-    written = estimate_messages((said,)) if written is None else written
+    written = estimate_messages((heard.message,)) if written is None else written
     return Outcome(
-        result={
-            "text": reply.text, "finish_reason": reply.finish_reason, "model": reply.model,
-            "tool_calls": [call._asdict() for call in reply.tool_calls],
-        },
-        reply=Reply(reply.text, reply.finish_reason, reply.tool_calls, wants_memory, reply.model),
-        messages=_added(ctx, said, reply, keep),
+        result=heard.result,
+        reply=heard,
+        messages=_added(ctx, heard, keep),
         spent=Spent(1, sent, written, reply.cost, estimated),
         context_tokens=sent + written if ctx.prompt is None else None,
         warnings=("a reply came without usage; its tokens were estimated",) if estimated else (),
     )  # fmt: skip
 
 
-def _added(
-    ctx: Context, said: Message, reply: ModelReply, keep: bool | None
-) -> tuple[Message, ...]:
+def _added(ctx: Context, reply: Reply, keep: bool | None) -> tuple[Message, ...]:
     """What a reply adds to the conversation."""
+    said = reply.message
     if ctx.prompt is None:
         return (said,) if keep is not False or reply.tool_calls else ()
     if keep or ctx.kept.get(KEEP, {}).get("keep"):

@@ -20,7 +20,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from interlock.core.facts import ToolCall
-from interlock.core.outcome import Message
+from interlock.core.outcome import Message, Reply
 
 Messages = tuple[Message, ...]
 Count = Callable[[Sequence[Message]], int]
@@ -39,9 +39,7 @@ def user(text: str) -> Message:
 
 def assistant(text: str, tool_calls: Iterable[ToolCall] = ()) -> Message:
     """What the model says, with the calls that it asks for."""
-    calls = [_written(call) for call in tool_calls]
-    said = {"role": "assistant", "content": text}
-    return {**said, "tool_calls": calls} if calls else said
+    return Reply(text, tool_calls=tuple(tool_calls)).message
 
 
 def tool_reply(call: ToolCall, text: str) -> Message:
@@ -168,11 +166,6 @@ def search(messages: Sequence[Message], query: str, limit: int = 5) -> tuple[Hit
             hit = Hit(message["role"], _excerpt(text, min(starts)), index)
             found.append((-len(starts), -index, hit))
     return tuple(hit for _, _, hit in sorted(found)[: max(limit, 0)])
-
-
-def _written(call: ToolCall) -> dict[str, Any]:
-    function = {"name": call.name, "arguments": call.arguments}
-    return {"id": call.id, "type": "function", "function": function}
 
 
 def _groups(messages: Iterable[Message]) -> Iterator[Messages]:

@@ -42,6 +42,31 @@ class Reply(NamedTuple):
     wants_memory: bool = False
     model: str = ""
 
+    @property
+    def message(self) -> Message:
+        """The reply as the conversation holds it."""
+        said: dict[str, Any] = {"role": "assistant", "content": self.text}
+        if self.tool_calls:
+            said["tool_calls"] = [
+                {
+                    "id": call.id,
+                    "type": "function",
+                    "function": {"name": call.name, "arguments": call.arguments},
+                }
+                for call in self.tool_calls
+            ]
+        return said
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """The reply as the result of the action that asked for it."""
+        return {
+            "text": self.text,
+            "finish_reason": self.finish_reason,
+            "model": self.model,
+            "tool_calls": [call._asdict() for call in self.tool_calls],
+        }
+
 
 NOTHING_SPENT = Spent()
 
@@ -98,11 +123,26 @@ class Outcome(NamedTuple):
         return cls(ok=False, error=Failure(str(category), message, "", kind), **more)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data without what was left at its default."""
+        """Plain data without what was left at its default.
+
+        What a model said is written once: a result that only repeats the `reply` is left out,
+        and ``"said": true`` stands for its message at the end of `messages`.
+        """
         out: dict[str, Any] = {}
         for name, value, default in zip(self._fields, self, _DEFAULTS, strict=True):
             if value is not default and value != default:
                 out[name] = _plain(value)
+        reply = self.reply
+        if reply is not None:
+            if self.result is None:
+                out["result"] = None
+            elif self.result == reply.result:
+                del out["result"]
+            if self.messages and self.messages[-1] == reply.message:
+                out["said"] = True
+                out["messages"] = out["messages"][:-1]
+                if not out["messages"]:
+                    del out["messages"]
         return out
 
     @classmethod
@@ -116,6 +156,11 @@ class Outcome(NamedTuple):
                 given[name] = read(given[name])
         if "signals" in given:
             given["signals"] = tuple(StopSignal.from_dict(s, reasons) for s in given["signals"])
+        reply: Reply | None = given.get("reply")
+        if reply is not None:
+            given.setdefault("result", reply.result)
+            if given.pop("said", False):
+                given["messages"] = (*given.get("messages", ()), reply.message)
         return cls(**given)
 
 
@@ -145,6 +190,7 @@ class Blocked(NamedTuple):
 
 
 _DEFAULTS = Outcome()
+_MISSING = object()
 
 
 def _plain(value: object) -> Any:
@@ -154,7 +200,8 @@ def _plain(value: object) -> Any:
     if isinstance(value, tuple):
         given = cast(Any, value)
         if hasattr(given, "_fields"):
-            said = {n: _plain(v) for n, v in given._asdict().items()}
+            unset: Mapping[str, Any] = given._field_defaults
+            said = {n: _plain(v) for n, v in given._asdict().items() if v != unset.get(n, _MISSING)}
             return {n: v for n, v in said.items() if v is not None and v not in ([], {})}
         return [_plain(v) for v in given]
     if isinstance(value, Mapping):
