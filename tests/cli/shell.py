@@ -265,6 +265,15 @@ class Terminal:
         """Type a text."""
         os.write(self._fd, text.encode())
 
+    def ctrl_c(self) -> None:
+        """Interrupt, a moment after what was shown.
+
+        A prompt stands on the screen a few instructions before its program listens: a key that
+        came in between would wait there for the next one. No person is that fast.
+        """
+        time.sleep(0.2)
+        self.type("\x03")
+
     def wait(self, patience: float = 20.0) -> int:
         """Read to the end; gives the exit code."""
         end = time.monotonic() + patience

@@ -127,7 +127,7 @@ def test_a_question_is_asked_in_place(folder: Path) -> None:
 def test_a_question_may_be_left(folder: Path, key: str) -> None:
     with Terminal("run", *ASK, "--run-id", "r", cwd=folder) as t:
         t.expect("leave it waiting): ")
-        t.type(key)
+        t.ctrl_c() if key == "\x03" else t.type(key)
         t.expect("interlock answer r ok")
         assert t.wait() == 4
     assert row_of(folder)["status"] == "paused"
@@ -164,16 +164,16 @@ def test_ctrl_c_at_the_terminal(folder: Path) -> None:
     args = ("run", "looper.yaml", "x", "--script", "slow.yaml", "--run-id", "r")
     with Terminal(*args, cwd=folder) as t:
         t.expect("step 2: infer")
-        t.type("\x03")
+        t.ctrl_c()
         t.expect("stopping before the next action")
         assert t.wait() == 130
         assert "^C" not in t.raw  # it would shift the frame
     assert row_of(folder)["reason"] == "user_requested"
     with Terminal(*args[:-1], "s", cwd=folder) as t:
         t.expect("step 2: infer")
-        t.type("\x03")
+        t.ctrl_c()
         t.expect("stopping before the next action")
-        t.type("\x03")
+        t.ctrl_c()
         t.expect("go on with:  interlock resume s")
         assert t.wait() == 130
         assert t.raw.rindex("\x1b[?25h") > t.raw.rindex("\x1b[?25l")  # the cursor is back
@@ -186,7 +186,7 @@ def test_ctrl_c_at_the_prompt_leaves_the_run(folder: Path) -> None:
         t.type("\n")
         t.expect("step 2  at think")
         t.expect("adder> ")
-        t.type("\x03")
+        t.ctrl_c()
         t.expect("go on with:  interlock resume r --tools tools.py")
         assert t.wait() == 130
     assert row_of(folder)["steps"] == 1

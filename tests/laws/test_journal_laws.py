@@ -354,7 +354,8 @@ def test_a_known_secret_survives_nowhere(
 def test_what_holds_no_secret_is_left(data: dict[str, Any], secret: str) -> None:
     text = to_json({"outcome": {"result": data}})
     if not any(secret in found for found in strings(json.loads(text))):
-        assert json.loads(Redactor([secret], environ={}).json(text)) == json.loads(text)
+        redactor = Redactor([secret], names=(), environ={})  # what a name says is another law
+        assert json.loads(redactor.json(text)) == json.loads(text)
 
 
 PIECES = st.sampled_from(
