@@ -60,9 +60,9 @@ def step(count: int = 5_000) -> Figures:
 def plausible(seq: int) -> Record:
     """A record as a model call with 200 characters of text leaves it."""
     text = "x" * 200
+    reply = Reply(text, model="m")
     outcome = Outcome(
-        result={"text": text, "finish_reason": "stop", "model": "m", "tool_calls": []},
-        reply=Reply(text), messages=({"role": "assistant", "content": text},),
+        result=reply.result, reply=reply, messages=(reply.message,),
         spent=Spent(1, 400, 50, 0.0012), context_tokens=450,
     )  # fmt: skip
     at = 1_700_000_000.25 + seq
@@ -167,14 +167,14 @@ def opening(count: int = 5_000) -> Figures:
 
         def open_it(snapshot: bool) -> None:
             journal = SqliteJournal(path)
-            session = made.start("x", script=script, journal=journal, run_id="long").session
+            session = made.start("x", script=[], journal=journal, run_id="long").session
             by_hand(session.open(snapshot=snapshot))
             assert session.tally.records == count + 2
             by_hand(journal.close())
 
         without = statistics.median(cpu(lambda: open_it(False)) for _ in range(3)) / 1000
         journal = SqliteJournal(path)
-        session = made.start("x", script=script, journal=journal, run_id="long").session
+        session = made.start("x", script=[], journal=journal, run_id="long").session
         by_hand(session.open(snapshot=False))
         by_hand(session.put_snapshot())
         by_hand(journal.close())

@@ -162,6 +162,8 @@ def test_events_are_read_back_as_they_were_appended(desk: Desk) -> None:
     assert desk(desk.journal.events("r")) == written(events, epoch)
     assert desk(desk.journal.events("r", 3)) == written(events[3:], epoch)
     assert desk(desk.journal.events("r", 5)) == []
+    assert desk(desk.journal.events("r", 1, 2)) == written(events, epoch)[1:3]
+    assert desk(desk.journal.events("r", 3, 9)) == written(events, epoch)[3:]
     assert desk.all()[0].head == 5
 
 

@@ -247,13 +247,13 @@ def _keep_payloads(db: Connection, run_id: str, seq: int, blobs: Mapping[str, st
         db.execute("INSERT INTO event_blob VALUES (?, ?, ?)", (run_id, seq, key))
 
 
-def events(db: Connection, run_id: str, start: int) -> list[Event]:
-    """The events from number `start` on, in order."""
+def events(db: Connection, run_id: str, start: int, limit: int | None = None) -> list[Event]:
+    """The events from number `start` on, in order; at most `limit` of them."""
     sql = (
         "SELECT seq, type, at, data, record, epoch FROM event "
-        "WHERE run_id = ? AND seq >= ? ORDER BY seq"
+        "WHERE run_id = ? AND seq >= ? ORDER BY seq LIMIT ?"
     )
-    found = db.execute(sql, (run_id, start)).fetchall()
+    found = db.execute(sql, (run_id, start, -1 if limit is None else limit)).fetchall()
     if not found:
         known(db, run_id)
 

@@ -151,9 +151,9 @@ class Outcome(NamedTuple):
     ) -> Outcome:
         """Read back what `to_dict` wrote."""
         given = dict(data)
-        for name, read in _READ.items():
-            if given.get(name) is not None:
-                given[name] = read(given[name])
+        for name in data.keys() & _READ.keys():
+            if data[name] is not None:
+                given[name] = _READ[name](data[name])
         if "signals" in given:
             given["signals"] = tuple(StopSignal.from_dict(s, reasons) for s in given["signals"])
         reply: Reply | None = given.get("reply")
@@ -226,9 +226,9 @@ def _calls(data: Iterable[Mapping[str, Any]]) -> tuple[ToolCall, ...]:
 
 
 def _reply(data: Mapping[str, Any]) -> Reply:
-    given = dict(data)
-    given["tool_calls"] = _calls(given.get("tool_calls", ()))
-    return Reply(**given)
+    if "tool_calls" not in data:
+        return Reply(**data)
+    return Reply(**{**data, "tool_calls": _calls(data["tool_calls"])})
 
 
 _READ: Mapping[str, Callable[[Any], Any]] = {

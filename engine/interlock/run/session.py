@@ -34,7 +34,8 @@ from interlock.run.tally import Tally
 SNAPSHOT_AFTER = 256
 """Records before the first snapshot; each next one waits for half as many again as there are,
 so that what snapshots cost stays in proportion to the run."""
-
+PAGE = 256
+"""Events that are read from the journal at a time."""
 
 _ALONE: nullcontext[None] = nullcontext()
 _ASIDE = frozenset({"pause", "resume", "edit"})
@@ -106,10 +107,21 @@ class Session:
         self.row, self.epoch = row, row.epoch
         if snapshot and upto is None:
             await self._from_snapshot()
-        for event in await self.journal.events(self.run_id, self.head):
-            if event.record is not None and upto is not None and event.record.seq >= upto:
-                break
-            self._fold(event)
+        await self._read_on(upto)
+
+    async def _read_on(self, upto: int | None = None) -> None:
+        """Fold what the log has beyond the head, below record `upto`.
+
+        In pages: a long log is neither held whole nor left to the garbage collector.
+        """
+        while True:
+            page = await self.journal.events(self.run_id, self.head, PAGE)
+            for event in page:
+                if event.record is not None and upto is not None and event.record.seq >= upto:
+                    return
+                self._fold(event)
+            if len(page) < PAGE:
+                return
 
     async def _from_snapshot(self) -> None:
         kept = await self.journal.snapshot(self.run_id)
@@ -166,8 +178,7 @@ class Session:
         self.epoch = self.row.epoch
         self.owned = True
         if self.row.head != self.head:
-            for event in await self.journal.events(self.run_id, self.head):
-                self._fold(event)
+            await self._read_on()
 
     async def create(self) -> None:
         """Put a new run into the journal."""

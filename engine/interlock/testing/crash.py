@@ -104,9 +104,11 @@ class CrashAt:
 
     # reads ----------------------------------------------------------------------------------
 
-    async def events(self, run_id: str, start: int = 0) -> list[Event]:
+    async def events(
+        self, run_id: str, start: int = 0, limit: int | None = None
+    ) -> list[Event]:
         self._live()
-        return await self.journal.events(run_id, start)
+        return await self.journal.events(run_id, start, limit)
 
     async def row(self, run_id: str) -> RunRow | None:
         self._live()
