@@ -107,6 +107,8 @@ def acceptable(messages: Sequence[Message]) -> tuple[Message, ...]:
     Source: OpenAI API reference, "Create chat completion": a tool message answers a call of the
     assistant message before it.
     """
+    if not any(m["role"] == "tool" or "tool_calls" in m for m in messages):
+        return tuple(messages)
     out: list[Message] = []
     for group in groups(messages):
         said, rest = group[0], group[1:]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from interlock.checker.forks import branch_states
-from interlock.checker.structure import epilogue, passing_loops
+from interlock.checker.structure import passing_loops, unstopped
 from interlock.checker.subject import Subject, loops
 from interlock.core.specs import Effect
 from interlock.core.types import BOOL
@@ -36,7 +36,7 @@ def _unbounded(subject: Subject) -> None:
     budgets = [r for r in spec.rules if r.kind == "stop" and not r.before and counts(r.when)]
     if any(not r.at for r in budgets):
         return
-    graph: Any = subject.own.subgraph(subject.reached - epilogue(subject)).copy()
+    graph: Any = subject.before.subgraph(unstopped(subject)).copy()
     graph.remove_nodes_from({n for r in budgets for n in r.at})
     for names in loops(graph):
         inner: Any = graph.subgraph(names).copy()

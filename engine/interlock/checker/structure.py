@@ -103,29 +103,36 @@ def openers(subject: Subject) -> list[str]:
     """The states that begin an epilogue."""
     spec = subject.spec
     found = {n for n, s in spec.states.items() if s.stop}
-    found |= {e.target for e in spec.edges() if e.stop and e.target != RETURN}
+    found |= subject.stopping & spec.states.keys()
     found |= {r.to for r in spec.rules if r.stop and r.to}
     return subject.in_order(found | ({spec.on_stop} if spec.on_stop else set()))
 
 
 def epilogue(subject: Subject) -> set[str]:
     """The states that a run can be in after a stop."""
-    return {n for o in openers(subject) for n in onward(subject.own, o)}
+    return {n for o in openers(subject) for n in onward(subject.behind, o)}
+
+
+def unstopped(subject: Subject) -> set[str]:
+    """The states that a run can be in with no reason to stop."""
+    spec, before = subject.spec, subject.before
+    starts = {spec.start} | {r.to for r in spec.rules if r.kind == "detour"}
+    return {n for s in starts if s in before for n in onward(before, s)}
 
 
 def _circles(subject: Subject) -> list[list[str]]:
     """Loops that have a finding of their own: passing ones, and those behind a stop."""
     passing = passing_loops(subject)
-    after = loops(subject.own.subgraph(epilogue(subject)))
+    after = loops(subject.behind.subgraph(epilogue(subject)))
     return passing + [c for c in after if c not in passing]
 
 
 def _epilogues(subject: Subject) -> None:
     passing = passing_loops(subject)
-    for circle in loops(subject.own.subgraph(epilogue(subject))):
+    for circle in loops(subject.behind.subgraph(epilogue(subject))):
         if circle in passing or not subject.whole(circle):
             continue
-        opener = next(o for o in openers(subject) if circle[0] in onward(subject.own, o))
+        opener = next(o for o in openers(subject) if circle[0] in onward(subject.behind, o))
         said = f"after the stop at `{opener}` it goes round in a circle: {subject.circle(circle)}"
         hint = "lead every path behind a stop straight to an end"
         subject.say_of("IL312", subject.spec.states[opener], said, hint=hint)
@@ -151,14 +158,7 @@ def _returns(subject: Subject) -> None:
 def _by_reason(subject: Subject) -> None:
     """Ends that take the reason's status need a signal on every way there."""
     spec = subject.spec
-    silent: Any = subject.own.copy()
-    silent.remove_nodes_from([n for n, s in spec.states.items() if s.stop])
-    loud = {(e.source, e.target) for e in spec.edges() if e.stop}
-    quiet = {(e.source, e.target) for e in spec.edges() if not e.stop}
-    silent.remove_edges_from([e for e in loud - quiet if silent.has_edge(*e)])
-    starts = {spec.start} | {r.to for r in spec.rules if r.kind == "detour"}
-    reached = {n for s in starts if s in silent for n in onward(silent, s)}
-    for name in subject.in_order(reached):
+    for name in subject.in_order(unstopped(subject)):
         if spec.states[name].end == "by_reason":
             said = f"`{name}` can be reached with no reason to stop"
             hint = f"raise one on the way with `stop:` (`{HIGHEST}`: one that is raised already)"

@@ -36,8 +36,15 @@ class Subject:
         """Where each state stands in the file."""
         moves = [t for t in chart.step.transitions() if t.is_edge]
         self.rules = [t for t in chart.step.transitions("check") if t.kind == "rule" and t.dest]
-        self.own = self._graph(t for t in moves if t.kind != "retry")
+        own = [t for t in moves if t.kind != "retry"]
+        self.own = self._graph(own)
         """States and the file's own edges, without retries, which are counted."""
+        self.before = self._before(own)
+        """The same as far as no reason to stop has been raised."""
+        self.behind = self._graph(t for t in own if not self._off_behind_a_stop(t))
+        """The same in an epilogue: a failed action goes on there as after a success."""
+        self.stopping = {t.dest for t in own if t.stop and t.dest}
+        """Where edges lead that raise a reason, `on_error` too."""
         self.ways = self._graph([*moves, *self.rules])
         """The same with the rules' ways out."""
         self.reached = self._reachable()
@@ -50,6 +57,16 @@ class Subject:
             if t.dest in self.spec.states:
                 graph.add_edge(t.source, t.dest)
         return graph
+
+    def _before(self, own: Iterable[GuardedTransition]) -> Any:
+        graph = self._graph(t for t in own if not t.stop)
+        graph.remove_nodes_from([n for n, s in self.spec.states.items() if s.stop])
+        return graph
+
+    def _off_behind_a_stop(self, t: GuardedTransition) -> bool:
+        """Source: design "language", section 2, the epilogue."""
+        late = t.kind == "expired" and t.source in self.chart.acting
+        return late or t.kind in ("failed", "error")
 
     def _reachable(self) -> set[str]:
         """What can be come to: from the start, by rules and signals, by what was not read."""
