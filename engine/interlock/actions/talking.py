@@ -196,10 +196,23 @@ def _outcome(ctx: Context, request: ModelRequest, reply: ModelReply, keep: bool 
         result=heard.result,
         reply=heard,
         messages=_added(ctx, heard, keep),
-        spent=Spent(1, sent, written, reply.cost, estimated),
+        spent=Spent(1, sent, written, _cost(reply, request.settings, sent, written), estimated),
         context_tokens=sent + written if ctx.prompt is None else None,
         warnings=("a reply came without usage; its tokens were estimated",) if estimated else (),
     )  # fmt: skip
+
+
+def _cost(reply: ModelReply, settings: Mapping[str, Any], sent: int, written: int) -> float | None:
+    """What the call cost: as the model's port says, else by the prices that the file gives.
+
+    With fallbacks the file's prices may not be those of the model that answered.
+    """
+    if reply.cost is not None or settings.get("fallbacks"):
+        return reply.cost
+    each = settings.get("input_cost_per_token"), settings.get("output_cost_per_token")
+    if each[0] is None or each[1] is None:
+        return None
+    return sent * each[0] + written * each[1]
 
 
 def _added(ctx: Context, reply: Reply, keep: bool | None) -> tuple[Message, ...]:

@@ -46,7 +46,7 @@ The new run's id is on stdout. Nothing is run; the old run stays as it is.
 @options.format_option()
 def fork(run: str, at: int | None, file: str | None, **given: Any) -> None:
     """Begin a new run from a record of an old one."""
-    from interlock.cli.stored import file_machine, find_run, line_for, machine_of, open_journal
+    from interlock.cli.stored import file_machine, find_run, machine_of, open_journal, resume_line
 
     how = How.of(given)
     journal = open_journal(how)
@@ -58,8 +58,9 @@ def fork(run: str, at: int | None, file: str | None, **given: Any) -> None:
         made = fork_run(journal, row, machine, at, run_id=how.run_id, changed=True)
     told = {"run": made.run_id, "parent": row.run_id, "at": at, "state": made.state}
     out.result(out.as_json(told) if how.is_json else made.run_id)
-    out.say(f"it stands at {made.state}, {made.status}, after {made.steps} steps", "dim")
-    out.say(f"go on with:  {line_for('resume', made.run_id, how)}")
+    steps = out.counted(made.steps, "step")
+    out.say(f"it stands at {made.state}, {made.status}, after {steps}", "dim")
+    out.say(f"go on with:  {resume_line(journal, made, how)}")
 
 
 def fork_run(
@@ -148,9 +149,11 @@ def replay(run: str, file: str | None, **given: Any) -> None:
         told = {"run": row.run_id, "machine": machine.name, "records": found.records}
         out.result(out.as_json({**told, "same": found.same, "differences": differences}))
     elif found.same:
-        out.result(f"{found.records} records, all decided as they were recorded")
+        was = "decided as it was" if found.records == 1 else "all decided as they were"
+        out.result(f"{out.counted(found.records, 'record')}, {was} recorded")
     else:
-        out.result(f"{found.records} of {len(records)} records are the same, then:")
+        of = out.counted(len(records), "record")
+        out.result(f"{found.records} of {of} decided as recorded, then:")
         for difference in found.differences:
             out.result(f"  {out.plain(str(difference))}")
     raise click.exceptions.Exit(0 if found.same else ERROR)

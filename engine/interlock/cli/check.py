@@ -25,7 +25,7 @@ Examples:
 
 \b
 The exit code is 1 when a file has an error; warnings alone give 0. Every code has its cause and
-cure in docs/errors.md.
+cure in docs/reference/errors.md.
 """
 )
 @click.argument("machines", nargs=-1, required=True, shell_complete=options.completion.machines)
@@ -53,20 +53,13 @@ Checked = tuple[str, "Machine | None", "Sequence[Finding]"]
 
 def _checked(source: str, how: How) -> Checked:
     from interlock.api import find_faults
-    from interlock.cli.loading import load_tools, locate, needs_trust
+    from interlock.cli.loading import load_tools, locate, with_tools_hint
     from interlock.cli.stored import shown
-    from interlock.core.codes import finding
-    from interlock.core.errors import Place
 
     name = shown(locate(source))
     own = load_tools(how.tools)
     machine, findings = find_faults(source, tools=own, define=dict(how.define))
-    wants = needs_trust(machine.spec) if machine is not None else []
-    more = [
-        finding("IL324", f"the file {what}", Place(name), hint="run it with --trust")
-        for what in wants
-    ]
-    return name, machine, [*findings, *more]
+    return name, machine, with_tools_hint(findings, how)
 
 
 def _public(machine: Machine | None, findings: Sequence[Finding]) -> dict[str, Any]:
@@ -80,7 +73,8 @@ def _said(file: str, machine: Machine | None, findings: Sequence[Finding]) -> li
     if machine is None:
         return lines
     spec, chart = machine.spec, machine.chart
-    told = f"{file}: {machine.name}, {len(spec.states)} states, {len(spec.rules)} rules"
+    states, rules = out.counted(len(spec.states), "state"), out.counted(len(spec.rules), "rule")
+    told = f"{file}: {machine.name}, {states}, {rules}"
     head = [out.style(f"{told}: no mistakes", "green")] if not findings else [*lines, told]
     acting = sorted(chart.acting)
     handled = [n for n in acting if n in chart.handled]

@@ -181,7 +181,9 @@ def _journal(how: How) -> Check:
     open_ones = sum(r.status not in ("completed", "error") for r in rows)
     size = path.stat().st_size / 1024
     return Check(
-        "journal", "ok", f"{shown(path)}: {len(rows)} runs, {open_ones} not ended, {size:,.0f} kB"
+        "journal",
+        "ok",
+        f"{shown(path)}: {out.counted(len(rows), 'run')}, {open_ones} not ended, {size:,.0f} kB",
     )
 
 

@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from interlock.cli import options, out
+from interlock.cli.faults import MisuseError
 from interlock.cli.how import How
+from interlock.core.errors import RunError
 
 if TYPE_CHECKING:
     from interlock.view.picture import Picture
-
-_SUFFIXES = {
-    ".mmd": "mermaid", ".mermaid": "mermaid", ".dot": "dot", ".gv": "dot", ".svg": "svg",
-    ".png": "png", ".txt": "text",
-}  # fmt: skip
 
 
 @click.command(
@@ -56,36 +53,33 @@ Rules hold after every step: `box` lists them beside the chart, `chain` draws th
 @options.define_option
 def draw(machine: str, output: str | None, everything: bool, **given: Any) -> None:
     """Draw a machine as a flowchart."""
-    from interlock.api import load
-    from interlock.cli.loading import load_tools, locate
+    from interlock.cli.loading import read_machine
 
-    form = given.pop("format") or _by_name(output)
+    form = given.pop("format")
     how = How.of(given)
-    locate(machine)
-    loaded = load(machine, tools=load_tools(how.tools), define=dict(how.define))
+    loaded = read_machine(machine, how)
     picture = loaded.draw(rules=how.more["rules"], all=everything, region=how.more["region"])
     if output is None or output == "-":
-        _show(picture, form)
+        _show(picture, form or "text")
         return
     path = Path(output)
-    if _SUFFIXES.get(path.suffix.lower()) == form:
-        picture.save(path)
+    if form is None:
+        _save(picture, path)
     else:
         drawn = _drawn(picture, form)
         path.write_bytes(drawn if isinstance(drawn, bytes) else drawn.encode())
-    out.say(f"{path}: {len(picture.chart.boxes)} boxes, {len(picture.chart.arrows)} arrows", "dim")
+    boxes, arrows = len(picture.chart.boxes), out.counted(len(picture.chart.arrows), "arrow")
+    out.say(f"{path}: {boxes} {'box' if boxes == 1 else 'boxes'}, {arrows}", "dim")
 
 
-def _by_name(output: str | None) -> str:
-    if output is None or output == "-":
-        return "text"
-    suffix = Path(output).suffix.lower()
-    if suffix not in _SUFFIXES:
-        known = " ".join(_SUFFIXES)
-        raise click.UsageError(
-            f"`{output}` does not say which format: end it with {known}, or say --format"
-        )
-    return _SUFFIXES[suffix]
+def _save(picture: Picture, path: Path) -> None:
+    """Write the picture in the format that the file's name says."""
+    try:
+        picture.save(path)
+    except RunError as error:
+        if error.hint:  # the name says none; else the file cannot be written
+            raise MisuseError(error.message, hint=f"{error.hint}, or say --format") from None
+        raise
 
 
 def _drawn(picture: Picture, form: str) -> str | bytes:
@@ -105,7 +99,9 @@ def _drawn(picture: Picture, form: str) -> str | bytes:
 def _show(picture: Picture, form: str) -> None:
     drawn = _drawn(picture, form)
     if isinstance(drawn, str):
-        out.result(drawn.rstrip("\n"))
+        whole = form != "text"
+        for line in [drawn.rstrip("\n")] if whole else out.fitted(drawn.rstrip("\n"), sys.stdout):
+            out.result(line)
     elif sys.stdout.isatty():
         raise click.UsageError("a PNG is no text for a terminal: give -o FILE.png")
     else:

@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 
 PATIENCE = 1.5
 """Seconds in which a process that drives the run is expected to have taken the letter."""
+_WILL = {
+    "answer": "takes it when it goes on",
+    "pause": "pauses before its next action",
+    "cancel": "stops before its next action",
+}
+"""What a run does with a letter that nobody has taken yet."""
 
 
 @click.command(
@@ -116,7 +122,7 @@ def cancel(run: str, reason: str, message: str, **given: Any) -> None:
 def _post(
     journal: Journal, row: RunRow, how: How, data: Mapping[str, Any], message_id: str | None = None
 ) -> None:
-    from interlock.cli.stored import line_for
+    from interlock.cli.stored import resume_line
     from interlock.run.journal import Letter
     from interlock.run.sync import by_hand
 
@@ -129,13 +135,15 @@ def _post(
     told = {"run": row.run_id, "sent": dict(data), "new": fresh, "taken": taken}
     if how.is_json:
         out.result(out.as_json({**told, "status": now.status, "state": now.state}))
+    kind = data["kind"]
     if not fresh:
         out.say("this message was delivered before: nothing is done twice")
     elif taken:
-        out.say(f"run {row.run_id} has taken it: it is {now.status} at {now.state}")
+        out.say(f"run {row.run_id} has taken the {kind}: it is {now.status} at {now.state}")
     else:
-        out.say(f"run {row.run_id} will take it before its next action")
-        out.say(f"if no process drives it now:  {line_for('resume', row.run_id, how)}")
+        out.say(f"the {kind} is kept for run {row.run_id}, which {_WILL[kind]}")
+        when = "go on with" if kind == "answer" else "if no process drives it now"
+        out.say(f"{when}:  {resume_line(journal, now, how)}")
 
 
 def _is_taken(journal: Journal, run_id: str, message_id: str) -> bool:

@@ -70,7 +70,7 @@ define_option = click.option(
     shell_complete=completion.pairs("define"), help="Replace a named expression of the file.",
 )  # fmt: skip
 trust_option = click.option(
-    "--trust", is_flag=True, help="Let the file name hosts, and paths outside its folder."
+    "--trust", is_flag=True, help="Let the file name hosts, keys, and paths outside its folder."
 )
 journal_option = click.option(
     "--journal", type=click.Path(dir_okay=False), metavar="PATH", envvar="INTERLOCK_JOURNAL",

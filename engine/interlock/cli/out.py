@@ -15,6 +15,7 @@ import json
 import os
 import shutil
 import sys
+import textwrap
 from typing import Any, TextIO
 
 import click
@@ -85,9 +86,30 @@ def plain(text: str) -> str:
     return "\t".join(printable(part) for part in text.split("\t"))
 
 
+def counted(number: int, what: str) -> str:
+    """A number of things: ``1 rule``, ``1,204 tokens``."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def width() -> int:
     """Columns for tables: the terminal's, at most `WIDEST`."""
     return max(40, min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns))
+
+
+def fitted(text: str, stream: TextIO) -> list[str]:
+    """The text in lines that fit the terminal, if the stream is one; words stay whole."""
+    lines = text.split("\n")
+    if not is_terminal(stream):
+        return lines
+    columns = max(40, shutil.get_terminal_size().columns)
+    return [part for line in lines for part in _broken(line, columns)]
+
+
+def _broken(line: str, columns: int) -> list[str]:
+    if len(line) <= columns:
+        return [line]
+    indent = " " * (min(columns // 2, len(line) - len(line.lstrip())) + 2)
+    return textwrap.wrap(line, columns, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def result(text: str = "", stream: TextIO | None = None) -> None:

@@ -61,7 +61,10 @@ def resume(run: str, file: str | None, use_new_file: bool, **given: Any) -> None
     journal = open_journal(how)
     row = find_run(journal, run)
     if row.status in ("completed", "error"):
-        hint = f"`interlock fork {row.run_id} --at N` begins again from one of its records"
+        hint = (
+            f"`interlock run {row.machine} TASK --parent {row.run_id}` goes on with its "
+            f"conversation; `interlock fork {row.run_id} --at N` begins again from a record"
+        )
         raise StatusError(f"run `{row.run_id}` has ended: it is {row.status}", hint=hint)
     how = as_before(journal, row, how)
     if file is None:

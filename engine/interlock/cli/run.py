@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from interlock.cli import options
+from interlock.cli import completion, options
 from interlock.cli.how import How
 
 
@@ -17,6 +17,7 @@ Examples:
   interlock run agent "What is 2 + 2?"
   interlock run agent "What is 2 + 2?" --script replies.yaml --format json
   interlock run my.yaml - --tools tools.py --limit steps=20 < task.txt
+  interlock run agent "And times three?" --parent last
   interlock run agent --inputs tasks.jsonl --concurrency 8 --total-limit cost=2.50
 
 \b
@@ -51,6 +52,11 @@ A line of --inputs is {"task": "...", "vars": {...}, "limits": {...}}.
     "--total-limit", "totals", multiple=True, metavar="tokens=N,cost=USD,steps=N",
     help="With --inputs: no new run is started once so much is spent in all.",
 )  # fmt: skip
+@click.option(
+    "--parent", metavar="RUN", shell_complete=completion.runs,
+    help="The run, ended, that TASK is the next message to: conversation, memory and variables "
+    "are carried over.",
+)  # fmt: skip
 @options.format_option("text", "json", "jsonl")
 def run(machine: str, task: str, **given: Any) -> None:
     """Run a machine, once or over a file of tasks.
@@ -59,6 +65,8 @@ def run(machine: str, task: str, **given: Any) -> None:
     stdin.
     """
     how = How.of(given)
+    if how.more["parent"] and (how.more["inputs"] is not None or how.in_memory):
+        raise click.UsageError("--parent goes with one TASK, and with the journal that has the run")
     if how.more["inputs"] is not None:
         from interlock.cli.batch import run_all
 
@@ -75,13 +83,19 @@ def run_one(source: str, task: str, how: How) -> int:
     from interlock.cli.drive import Interrupts, drive, tell
     from interlock.cli.loading import load_machine
     from interlock.cli.starting import script_of, start
-    from interlock.cli.stored import open_journal, remember
+    from interlock.cli.stored import find_run, machine_of, open_journal, remember
 
     machine = load_machine(source, how)
     script = script_of(how)
-    interrupts = Interrupts()
-    journal = open_journal(how, make=True)
-    going = start(machine, task.strip("\n"), how, journal, cancel=interrupts, script=script)
+    interrupts, before = Interrupts(), None
+    if (parent := how.more["parent"]) is not None:
+        journal = open_journal(how)
+        row = find_run(journal, parent)
+        before = machine_of(journal, row, how).open(row.run_id, journal=journal)
+    going = start(
+        machine, task.strip("\n"), how, lambda: open_journal(how, make=True), cancel=interrupts,
+        script=script, parent=before,
+    )  # fmt: skip
     remember(going, source, how)
     drive(going, how, interrupts, script)
     code = tell(going, how, interrupts)

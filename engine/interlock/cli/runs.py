@@ -123,14 +123,14 @@ def remove(names: tuple[str, ...], older: float | None, yes: bool, **given: Any)
     count = by_hand(journal.remove([r.run_id for r in doomed])) if doomed else 0
     if how.is_json:
         out.result(out.as_json({"removed": [r.run_id for r in doomed]}))
-    out.say(f"{count} removed" if count else "nothing to remove")
+    out.say(f"{out.counted(count, 'run')} removed" if count else "nothing to remove")
 
 
 def _confirm(doomed: list[RunRow], where: str) -> None:
     for line in _table(doomed[:NEWEST]):
         out.say(line)
     going = sum(not r.reason and r.status not in ("completed", "error") for r in doomed)
-    count = f"{len(doomed)} run{'' if len(doomed) == 1 else 's'}"
+    count = out.counted(len(doomed), "run")
     more = f" ({going} of them not ended)" if going else ""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise click.UsageError(f"this would remove {count}{more}: say --yes")
@@ -204,4 +204,6 @@ def _table(rows: list[RunRow]) -> list[str]:
         ago(r.updated),
     )
     head = ("run", "machine", "status", "state", "reason", "steps", "last record")
-    return table([Row(cells(r), _STATUS.get(r.status, "")) for r in rows], head, right={5})
+    return table(
+        [Row(cells(r), _STATUS.get(r.status, "")) for r in rows], head, right={5}, spare=(3, 5, 1)
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -46,7 +47,7 @@ def test(paths: tuple[str, ...], **given: Any) -> None:
     if not found:
         raise MisuseError("there is no scenario here", hint="a scenario is a NAME.scenario.yaml")
     own = load_tools(how.tools)
-    played = [Played(shown(path), *_play(path, own)) for path in found]
+    played = [Played(shown(path), *_play(path, own, how)) for path in found]
     failed = sum(not one.passed for one in played)
     if how.is_json:
         out.result(out.as_json([one._asdict() for one in played]))
@@ -68,15 +69,17 @@ class Played(NamedTuple):
     """Everything about a failure, for people."""
 
 
-def _play(path: Path, own: list[Registry]) -> tuple[bool, tuple[str, ...], str]:
+def _play(path: Path, own: list[Registry], how: How) -> tuple[bool, tuple[str, ...], str]:
     """Play one file. A fault of the file fails it, and the others are played all the same."""
+    from interlock.cli.loading import with_tools_hint
     from interlock.testing import run_scenario
 
     try:
         report = run_scenario(path, tools=own)
     except SpecError as error:
-        lines = tuple(f.render() for f in error.findings)
-        return False, lines, "\n".join([*lines, count(error.findings)])
+        found = with_tools_hint(error.findings, how)
+        lines = tuple(f.render() for f in found)
+        return False, lines, "\n".join([*lines, count(found)])
     except InterlockError as error:
         return False, (str(error),), str(error)
     return report.passed, report.problems, "" if report.passed else str(report)
@@ -88,5 +91,6 @@ def _say(played: Played) -> None:
         return
     out.result(f"{out.style('✗', 'red')} {played.file}")
     for line in out.plain(played.said).split("\n"):
-        out.result(f"    {line}".rstrip())
+        for part in out.fitted(f"    {line}".rstrip(), sys.stdout):
+            out.result(part)
     out.result()

@@ -12,7 +12,7 @@ from interlock.cli.table import Row, table
 from interlock.core.units import say_elapsed
 
 if TYPE_CHECKING:
-    from interlock.api import Machine
+    from interlock.api import Machine, Run
     from interlock.core.records import Record
     from interlock.machine.build import Chart
     from interlock.run.journal import RunRow
@@ -51,7 +51,7 @@ def show(run: str, **given: Any) -> None:
         out.result(out.as_json({**opened.result.to_dict(), "records": listed}))
         return
     for line in [
-        *_head(row, machine, opened.result),
+        *_head(row, machine, opened),
         "",
         *records_table(machine.chart, records),
         "",
@@ -61,29 +61,39 @@ def show(run: str, **given: Any) -> None:
     out.result(out.plain(f"path  {path}"))
 
 
-def _head(row: RunRow, machine: Machine, result: Result) -> list[str]:
+def _head(row: RunRow, machine: Machine, run: Run) -> list[str]:
     from interlock.cli.stored import ago, moment
 
-    title = machine.spec.title
-    reason = result.reason if result.reason is not None else f"waiting at {result.state}"
+    result, title = run.result, machine.spec.title
+    took = f"{say_elapsed(result.elapsed)}, {out.counted(result.steps, 'step')}"
+    calls = words.calls_and_cost(result.facts, run.session.tally.failed_calls)
     ended = "ended" if result.reason is not None else "now"
-    steps = "1 step" if result.steps == 1 else f"{result.steps} steps"
     lines = [
         ("run", f"{row.run_id} of {machine.name}" + (f" ({title})" if title else "")),
         ("task", _short(result.facts.run.task)),
-        (ended, f"{reason} ({result.kind}), {row.status}"),
+        (ended, _how_it_ended(result, row.status)),
         ("began", f"{moment(row.created)}, last record {ago(row.updated)}"),
-        ("took", f"{say_elapsed(result.elapsed)}, {steps}, {words.tokens_and_cost(result.facts)}"),
-        ("parent", f"{row.parent}, from record {row.fork_seq}" if row.parent else ""),
+        ("took", f"{took}, {calls}"),
+        ("parent", row.parent + ("" if row.fork_seq is None else f", from record {row.fork_seq}")),
         ("agent", row.agent), ("session", row.session), ("waits", result.question or ""),
         ("output", _short(result.output)),
     ]  # fmt: skip
     lines += [("signal", str(s)) for s in result.signals]
     lines += [("warning", w) for w in result.warnings]
-    lines += [("error", f"{e['message']} (step {e['step']}, {e['state']})") for e in result.errors]
+    lines += [
+        ("error", f"{e['category']}: {e['message']} (step {e['step']}, {e['state']})")
+        for e in result.errors
+    ]
     colours = {"ended": _KIND.get(result.kind, ""), "error": "red", "warning": "yellow"}
     shown = [Row((name, text), colours.get(name, "")) for name, text in lines if text]
     return table(shown)
+
+
+def _how_it_ended(result: Result, status: str) -> str:
+    """Reason, kind and status; what would only say the same again is left out."""
+    reason = f"waiting at {result.state}" if result.reason is None else str(result.reason)
+    kind = "" if reason.startswith(result.kind) else f" ({result.kind})"
+    return f"{reason}{kind}" + (f", {status}" if status != reason else "")
 
 
 def _short(value: object) -> str:
@@ -111,4 +121,4 @@ def records_table(chart: Chart, records: list[Record]) -> list[str]:
         for r in records
     ]  # fmt: skip
     head = ("#", "kind", "at", "did", "came", "took", "then", "because")
-    return table(rows, head, right={0, 5})
+    return table(rows, head, right={0, 5}, spare=(5, 3, 1))

@@ -53,10 +53,10 @@ def step(machine: str, task: str, to: str | None, **given: Any) -> None:
     how = How.of(given)
     loaded = load_machine(machine, how)
     script = script_of(how)
-    journal = open_journal(how, make=True)
-    run = start(loaded, sys.stdin.read() if task == "-" else task, how, journal, script=script)
+    given_task = sys.stdin.read() if task == "-" else task
+    run = start(loaded, given_task, how, lambda: open_journal(how, make=True), script=script)
     remember(run, machine, how)
-    say_journal(journal, run.id)
+    say_journal(run.session.journal, run.id)
     if script is not None and script.events:
         out.say("the script's events are yours to send: `answer EVENT`", "dim")
     prompt = Prompt(run, reader())

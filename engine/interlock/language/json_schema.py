@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from interlock.core.types import ANY, BOOL, FLOAT, INT, STR, Type, enum_of, list_of, map_of, struct
+from interlock.language.yaml_document import short
 
 _SIMPLE: Mapping[str, Type] = {"string": STR, "integer": INT, "number": FLOAT, "boolean": BOOL}
 _TYPES = frozenset({*_SIMPLE, "object", "array", "null"})
@@ -29,8 +30,9 @@ def schema_fault(value: Any) -> str | None:
     given = cast(dict[str, Any], value)
     kinds = given.get("type", [])
     for kind in cast(list[Any], kinds) if isinstance(kinds, list) else [kinds]:
-        if kind not in _TYPES:
-            return f"a JSON Schema, in which `{kind}` is no type: {', '.join(sorted(_TYPES))}"
+        if not isinstance(kind, str) or kind not in _TYPES:
+            said = short(str(kind))
+            return f"a JSON Schema, in which `{said}` is no type: {', '.join(sorted(_TYPES))}"
     return _parts_fault(given)
 
 
@@ -38,8 +40,11 @@ def _parts_fault(given: Mapping[str, Any]) -> str | None:
     properties = given.get("properties", {})
     if not isinstance(properties, dict):
         return "a JSON Schema, in which `properties` is a mapping"
-    if not isinstance(given.get("required", []), list):
-        return "a JSON Schema, in which `required` is a list"
+    required = given.get("required", [])
+    if not isinstance(required, list) or not all(isinstance(n, str) for n in cast(Any, required)):
+        return "a JSON Schema, in which `required` is a list of names"
+    if not isinstance(given.get("enum", []), list):
+        return "a JSON Schema, in which `enum` is a list"
     inner = [*cast(dict[str, Any], properties).values()]
     if "items" in given:
         inner.append(given["items"])

@@ -135,7 +135,7 @@ def read_defines(
             reader.broken.add(name)
         else:
             out[name] = made
-    reader.defined = {n: e.type for n, e in out.items()}
+    reader.defined = out
     return out
 
 

@@ -101,7 +101,7 @@ class Reader:
     define: Mapping[str, str] = field(default_factory=dict[str, str])
     """Definitions that the caller replaces."""
     scope: Scope = field(default_factory=lambda: Scope({}))
-    defined: Mapping[str, Type] = field(default_factory=dict[str, Type])
+    defined: Mapping[str, Expression] = field(default_factory=dict[str, Expression])
     states: Mapping[str, None] = field(default_factory=dict[str, None])
     """The names of the states, in the file's order."""
     variables: Mapping[str, Type] = field(default_factory=dict[str, Type])
@@ -261,7 +261,8 @@ class Reader:
         try:
             if only is not None:
                 return parse_template(text, {}, extra=only)
-            return parse_template(text, self.scope.roots, extra={**self.defined, **(extra or {})})
+            defined = {name: made.type for name, made in self.defined.items()}
+            return parse_template(text, self.scope.roots, extra={**defined, **(extra or {})})
         except TemplateFault as fault:
             self._text_fault(path, text, fault)
             return None
@@ -269,7 +270,7 @@ class Reader:
     def label(self, path: Path, text: str | None) -> Label | None:
         """The label that stands at `path`, or None. An empty one is none."""
         try:
-            return parse_label(text, self.scope.roots) if text else None
+            return parse_label(text, self.scope.roots, self.defined) if text else None
         except LabelFault as fault:
             self._text_fault(path, text or "", fault)
             return None

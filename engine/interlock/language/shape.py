@@ -86,7 +86,9 @@ class _Shaper:
         for found in self.findings:  # a key that is there twice, a word that stands alone
             place = found.place
             word = place.text[place.column - 1 : place.column - 1 + place.width].strip("\"'")
-            path = (*found.at.split("."), word)
+            path = tuple(found.at.split("."))
+            if not f".{found.at}".endswith(f".{word}"):
+                path = (*path, word)
             self.unread.add(path)
             self.unread.lose_way(path)
         self.data = cast(dict[str, Any], data)

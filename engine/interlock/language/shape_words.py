@@ -127,6 +127,8 @@ def hint_for(path: Path, value: Any = None, fault: Fault | None = None) -> str:
     if fault is not None and fault.kind == "string_type" and isinstance(value, bool):
         word = "true" if value else "false"
         return _HINTS.get(last, f'if it is text, quote it: `"{word}"`')
+    if fault is not None and fault.kind == "bool_type" and value in ("true", "false"):
+        return f"take the quotes away: `{last}: {value}`"
     if len(path) > 1 and path[-2] in ("cases", "on"):
         return _EDGE
     return _HINTS.get(last, "")

@@ -141,6 +141,10 @@ def _value(field: _Field, value: Any) -> Given | None:
         fits, constant = coerce(type, value)
         if fits:
             return Given("constant", constant)
+    if type.kind == "bool" and isinstance(value, str) and value.strip() in ("true", "false"):
+        name, word = field.arg.name, value.strip()
+        said = f"`{name}` takes true or false, not text"
+        return field.fault(said, hint=f"take the quotes away: `{name}: {word}`")
     if isinstance(value, str):
         want = None if type.kind == "any" else type
         made = field.reader.expression(field.path, value, want, field.scope)

@@ -102,12 +102,13 @@ def _unreadable(text: str, file: str) -> Finding | None:
         return finding("IL005", message, Place(file), hint="split the machine")
     if match := _UNREADABLE.search(text):
         place = Source(text, file).at(match.start(), match.end())
-        return finding(
-            "IL001",
-            f"a character that no text file holds: U+{ord(match.group()):04X}",
-            place,
-            hint="remove it, or write it as an escape in double quotes; is the file UTF-8?",
-        )
+        sign = ord(match.group())
+        if 0xDC80 <= sign <= 0xDCFF:  # how a byte is handed on that could not be decoded
+            message = f"a byte that is not UTF-8: 0x{sign - 0xDC00:02X}"
+            return finding("IL001", message, place, hint="save the file as UTF-8")
+        message = f"a character that no text file holds: U+{sign:04X}"
+        hint = "remove it, or write it as an escape in double quotes; is the file UTF-8?"
+        return finding("IL001", message, place, hint=hint)
     start = _behind_nothing(text, 0)
     if text[start : start + 1] == "%":
         # Besides being of no use, a long list of `%TAG` takes the parser quadratic time.
@@ -309,7 +310,7 @@ class _Reader:
         message = f"`{short(key.value)}` is here twice"
         related = ("first written here", self._span(first))
         hint = "rename or remove one; the first was kept for the other findings"
-        self._note("IL002", message, key, hint, related=related)
+        self._note("IL002", message, key, hint, name=key.value, related=related)
 
     def _alone(self, key: Event, before: dict[str, tuple[Event, Node]]) -> None:
         """A word without `:` in `{...}`: what is left of a text that a comma cut in two."""
@@ -319,7 +320,7 @@ class _Reader:
         if cut is not None and not isinstance(node := cut[1][1], Branch) and not node.style:
             message += f": the comma before it ended the text of `{short(cut[0])}`"
             hint = quote_hint(cut[0], f"{node.value}, {key.value}")
-        self._note("IL007", message, key, hint)
+        self._note("IL007", message, key, hint, name=key.value)
 
     def _no_word(self, key: Event, parent: Event) -> None:
         inner = key.start_mark.index == parent.start_mark.index + 1
@@ -384,10 +385,11 @@ class _Reader:
         event: Event,
         hint: str,
         *,
+        name: str | None = None,
         related: tuple[str, Place] | None = None,
     ) -> None:
-        """A finding with which reading goes on, until there are too many."""
-        at = dotted(tuple(self._path))
+        """A finding with which reading goes on, until there are too many; `name`: about a key."""
+        at = dotted(tuple(self._path) if name is None else (*self._path, name))
         place = self._span(event)
         self.findings.append(finding(code, message, place, hint=hint, at=at, related=related))
         if len(self.findings) >= MAX_FINDINGS:
