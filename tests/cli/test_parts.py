@@ -150,7 +150,9 @@ def test_ordinary_text_stays_as_it_is(text: str) -> None:
     )
 )
 def test_json_is_read_back(data: Any) -> None:
-    assert json.loads(out.as_json(data)) == data
+    text = out.as_json(data)
+    assert json.loads(text) == data
+    assert not any(sign in text for sign in "\x7f\x9b\u2028\u202e\u2066")
 
 
 # budgets ------------------------------------------------------------------------------------

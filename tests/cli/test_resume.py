@@ -13,7 +13,7 @@ from interlock import load
 from interlock.adapters.sqlite import SqliteJournal
 from interlock.cli.how import How
 from interlock.cli.stored import REMEMBERED, resume_line
-from interlock.run.journal import MemoryJournal
+from interlock.run.journal import MemoryJournal, RunRow
 from interlock.run.sync import by_hand
 from tests.cli.shell import ADD, ADDER, ASK, ASKER, Shell, slowly, started, until
 
@@ -210,6 +210,16 @@ def test_a_script_that_is_gone_is_named(sh: Shell) -> None:
     done = sh("resume", "r")
     assert done.code == 1
     assert "the script of this run is gone" in done.err
+
+
+def test_a_run_that_was_killed_before_its_first_record(sh: Shell) -> None:
+    journal = SqliteJournal(sh.folder / ".interlock" / "journal.db")
+    by_hand(journal.create(RunRow("r", machine="adder", created=1.0, updated=1.0)))
+    by_hand(journal.close())
+    done = sh("resume", "r")
+    assert done.code == 1
+    assert "stopped before its first record" in " ".join(done.err.split())
+    assert "with the same --run-id" in " ".join(done.err.split())
 
 
 def test_the_next_message_to_a_run_that_ended(sh: Shell) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from typing import Any, NamedTuple, cast
 
 import pytest
@@ -132,6 +134,13 @@ def test_what_changes_it(case: Case) -> None:
         run.step()
         seen.append(fact(run.facts, case.fact))
     assert seen == [pytest.approx(v) if isinstance(v, float) else v for v in case.seen]
+
+
+def test_a_cost_beyond_all_numbers_stays_one() -> None:
+    run = start(LINE, {s: [Outcome(spent=Spent(cost=1e308))] for s in "abcd"})
+    run.run()
+    assert run.facts.usage.cost == sys.float_info.max
+    assert json.loads(json.dumps(run.result.to_dict(), allow_nan=False))
 
 
 class TestTime:

@@ -38,7 +38,9 @@ The new run's id is on stdout. Nothing is run; the old run stays as it is.
     "--at", type=click.IntRange(min=1), metavar="N",
     help="The first record that is left out, as `interlock show` numbers them. Default: none is.",
 )  # fmt: skip
-@click.option("--run-id", metavar="ID", help="The new run's id. Default: a random one.")
+@click.option(
+    "--run-id", type=options.RUN_ID, metavar="ID", help="The new run's id. Default: a random one."
+)
 @file_option
 @options.tools_option
 @options.trust_option

@@ -13,9 +13,11 @@ import codecs
 import io
 import json
 import os
+import re
 import shutil
 import sys
 import textwrap
+from pathlib import Path
 from typing import Any, TextIO
 
 import click
@@ -34,8 +36,15 @@ _SIGNS = {
 """How signs are written where the terminal has only ASCII."""
 
 
+_OBEYED = re.compile(r"[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+"""Signs that JSON leaves as they are and a terminal obeys: 0x9b begins an escape sequence."""
+
+
 def fit_streams() -> None:
     """Let all streams take any text: what they cannot encode is written in another way."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # it was closed by whoever started us
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115  for good
     codecs.register_error("interlock", _stand_in)
     streams = {"interlock": (sys.stdout, sys.stderr), "replace": (sys.stdin,)}
     for errors, named in streams.items():
@@ -127,6 +136,7 @@ def say(text: str = "", colour: str = "") -> None:
 
 
 def as_json(data: Any, *, indent: int | None = 2) -> str:
-    """Data as JSON, in ASCII where stdout has nothing else."""
+    """Data as JSON, in ASCII where stdout has nothing else; nothing in it that a terminal obeys."""
     ascii_only = not speaks_unicode(sys.stdout)
-    return json.dumps(as_data(data), ensure_ascii=ascii_only, indent=indent, default=str)
+    text = json.dumps(as_data(data), ensure_ascii=ascii_only, indent=indent, default=str)
+    return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 from interlock.cli import out
 from interlock.cli.loading import load_tools, locate, refuse_untrusted
 from interlock.core.errors import (
+    JournalCorrupt,
     MachineChangedError,
     SetupError,
     SpecError,
@@ -121,6 +122,13 @@ def machine_of(journal: Journal, row: RunRow, how: How, *, to_run: bool = False)
             f"the journal does not hold the machine of run `{row.run_id}`",
             hint="give its file: --machine FILE",
         )
+    try:
+        json.loads(text)
+    except ValueError as error:
+        raise JournalCorrupt(
+            f"the machine of run `{row.run_id}` cannot be read from the journal",
+            hint="the file was changed by hand or by another program; give --machine FILE",
+        ) from error
     own = load_tools(how.tools)
     if to_run:
         _ask_for_tools(journal, row, how)

@@ -8,6 +8,7 @@ Source: design "language", section 6; 000 `ExecutionMetrics`, 003 "Monitoring".
 
 from __future__ import annotations
 
+import sys
 import zlib
 from collections.abc import Mapping
 from typing import Any
@@ -139,7 +140,7 @@ def _used(usage: UsageFacts, outcome: Outcome, messages: int) -> UsageFacts:
         calls = {**calls, **{n: calls.get(n, 0) + k for n, k in spent.tools.items()}}
     cost = usage.cost
     if spent.cost is not None:
-        cost = (cost or 0.0) + spent.cost
+        cost = min((cost or 0.0) + spent.cost, sys.float_info.max)  # JSON has no infinity
     tokens = outcome.context_tokens
     if tokens is None:
         if outcome.rewrite is not None:
