@@ -12,8 +12,8 @@ from interlock.actions import builtin
 from interlock.catalog import shipped
 from interlock.checker.trust import needs_trust
 from interlock.core.facts import FACTS
+from interlock.language.file.schema import schema
 from interlock.language.load import load
-from interlock.language.schema import schema
 from tests.cli.shell import ADDER, Shell, program
 
 # check --------------------------------------------------------------------------------------

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
+
 from typing import Any, NamedTuple, cast
 
 import pytest
 
 from interlock.core.facts import FACTS, Facts, Task, ToolCall, sections
-from interlock.core.fold import lookup
+from interlock.core.fold import MOST, lookup
 from interlock.core.outcome import Blocked, Outcome, Reply, Spent
 from interlock.core.reasons import REASONS, StopSignal
 from interlock.core.types import accepts
@@ -139,7 +139,7 @@ def test_what_changes_it(case: Case) -> None:
 def test_a_cost_beyond_all_numbers_stays_one() -> None:
     run = start(LINE, {s: [Outcome(spent=Spent(cost=1e308))] for s in "abcd"})
     run.run()
-    assert run.facts.usage.cost == sys.float_info.max
+    assert run.facts.usage.cost == MOST
     assert json.loads(json.dumps(run.result.to_dict(), allow_nan=False))
 
 

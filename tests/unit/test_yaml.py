@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from interlock.core.errors import Place
-from interlock.language.yaml import MAX_BYTES, MAX_DEPTH, MAX_NODES, Document, Path, read
+from interlock.language.yaml.reading import MAX_BYTES, MAX_DEPTH, MAX_NODES, Document, Path, read
 
 
 class Word(NamedTuple):
@@ -429,7 +429,7 @@ def test_the_parser_without_libyaml_says_the_same() -> None:
     script = (
         "import json, sys, yaml\n"
         "del yaml.CBaseLoader\n"
-        "from interlock.language.yaml import read\n"
+        "from interlock.language.yaml.reading import read\n"
         "said = lambda f: [f.code, f.message, f.hint, f.place.line, f.place.column]\n"
         "for text in json.load(sys.stdin):\n"
         "    document = read(text)\n"

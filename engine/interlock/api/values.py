@@ -15,8 +15,8 @@ from pydantic import ValidationError
 from interlock.core.errors import AnswerError, LimitError, nearest
 from interlock.core.types import accepts
 from interlock.core.units import parse_duration, parse_number
-from interlock.language.file_parts import ModelShape
-from interlock.language.parts import coerce
+from interlock.language.file.parts import ModelShape
+from interlock.language.readers.parts import coerce
 from interlock.language.spec import MachineSpec
 from interlock.run.loop import IN_DOUBT
 from interlock.run.session import Session

@@ -12,8 +12,8 @@ from typing import Any, cast
 from interlock.checker.subject import Subject, guards_of
 from interlock.language.expression import Expression
 from interlock.language.spec import Given, MachineSpec
-from interlock.language.template import Template
-from interlock.language.yaml import Path
+from interlock.language.template.template import Template
+from interlock.language.yaml.reading import Path
 
 
 def check_limits(subject: Subject) -> None:

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from interlock.checker.subject import Subject
 from interlock.language.spec import MachineSpec
-from interlock.language.yaml import Path
+from interlock.language.yaml.reading import Path
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 

@@ -17,6 +17,7 @@ from interlock.cli import out, words
 from interlock.cli.drive import Interrupts
 from interlock.cli.faults import kind_of
 from interlock.cli.options import PAIR
+from interlock.cli.records import lines_of, records_table
 from interlock.cli.standing import standing
 from interlock.cli.table import Row, table
 from interlock.cli.values import answer_data, read_value
@@ -193,8 +194,6 @@ class Prompt:
 
     def do_why(self, rest: str) -> None:
         """The tables of a decision."""
-        from interlock.cli.why import lines_of
-
         for line in lines_of(self.run.why(self._number(rest) if rest else None)):
             out.result(line)
 
@@ -211,8 +210,6 @@ class Prompt:
 
     def do_records(self, rest: str) -> None:
         """The records as a table."""
-        from interlock.cli.show import records_table
-
         for line in records_table(self.run.machine.chart, self.run.records):
             out.result(line)
 

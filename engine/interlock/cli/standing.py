@@ -12,7 +12,7 @@ from interlock.cli import out, words
 from interlock.cli.ending import ending
 from interlock.cli.table import Row, table
 from interlock.language.expression import Expression
-from interlock.language.template import Template
+from interlock.language.template.template import Template
 
 if TYPE_CHECKING:
     from interlock.api import Run

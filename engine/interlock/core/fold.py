@@ -8,7 +8,6 @@ Source: design "language", section 6; 000 `ExecutionMetrics`, 003 "Monitoring".
 
 from __future__ import annotations
 
-import sys
 import zlib
 from collections.abc import Mapping
 from typing import Any
@@ -32,6 +31,9 @@ from interlock.core.outcome import NOTHING_SPENT, Outcome
 from interlock.core.plain import plain
 from interlock.core.specs import ActionSpec
 from interlock.core.tokens import estimate_messages
+
+MOST = 1.7976931348623157e308
+"""The greatest float: JSON has no infinity."""
 
 
 def fold(
@@ -140,7 +142,7 @@ def _used(usage: UsageFacts, outcome: Outcome, messages: int) -> UsageFacts:
         calls = {**calls, **{n: calls.get(n, 0) + k for n, k in spent.tools.items()}}
     cost = usage.cost
     if spent.cost is not None:
-        cost = min((cost or 0.0) + spent.cost, sys.float_info.max)  # JSON has no infinity
+        cost = min((cost or 0.0) + spent.cost, MOST)
     tokens = outcome.context_tokens
     if tokens is None:
         if outcome.rewrite is not None:

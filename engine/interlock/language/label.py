@@ -29,7 +29,7 @@ from interlock.core.facts import Facts
 from interlock.core.types import ANY, Type
 from interlock.core.units import say_duration, say_fraction, say_number
 from interlock.language.expression import Expression, GuardFailed
-from interlock.language.template_filters import MISSING, look_up
+from interlock.language.template.filters import MISSING, look_up
 
 __all__ = ["Label", "LabelFault", "parse_label"]
 
