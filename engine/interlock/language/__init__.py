@@ -4,5 +4,6 @@
                                                 │
                             expression, template, label: what stands inside values
 
-`dump` writes a spec as canonical text, and as YAML for people. Pure: it reads no file.
+`dump` goes back: a spec as plain data, and as the canonical text that its hash is of. Pure: no file is
+read here.
 """
