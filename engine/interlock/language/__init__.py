@@ -4,6 +4,6 @@
                                                 │
                             expression, template, label: what stands inside values
 
-`dump` goes back: a spec as plain data, and as the canonical text that its hash is of. Pure: no file is
-read here.
+`dump` goes back: a spec as plain data, and as the canonical text that its hash is of. Pure: no file
+is read here.
 """
