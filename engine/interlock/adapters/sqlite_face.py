@@ -82,9 +82,7 @@ class JournalFace(ABC):
         given = Append(run_id, head, epoch, self._writer.lines(events), update, consumed)
         return await self._perform(lambda db: sqlite_rows.append(db, given), durable=durable)
 
-    async def events(
-        self, run_id: str, start: int = 0, limit: int | None = None
-    ) -> list[Event]:
+    async def events(self, run_id: str, start: int = 0, limit: int | None = None) -> list[Event]:
         return await self._perform(
             lambda db: sqlite_rows.events(db, run_id, start, limit), writes=False, long=True
         )

@@ -133,9 +133,7 @@ class Journal(Protocol):
         """
         ...
 
-    async def events(
-        self, run_id: str, start: int = 0, limit: int | None = None
-    ) -> list[Event]:
+    async def events(self, run_id: str, start: int = 0, limit: int | None = None) -> list[Event]:
         """The events from number `start` on, in order; at most `limit` of them."""
         ...
 
@@ -283,9 +281,7 @@ class MemoryJournal:
                 log.inbox[msg_id] = (log.inbox[msg_id][0], True)
         return head
 
-    async def events(
-        self, run_id: str, start: int = 0, limit: int | None = None
-    ) -> list[Event]:
+    async def events(self, run_id: str, start: int = 0, limit: int | None = None) -> list[Event]:
         return self._log(run_id).events[start : None if limit is None else start + limit]
 
     async def row(self, run_id: str) -> RunRow | None:

@@ -104,9 +104,7 @@ class CrashAt:
 
     # reads ----------------------------------------------------------------------------------
 
-    async def events(
-        self, run_id: str, start: int = 0, limit: int | None = None
-    ) -> list[Event]:
+    async def events(self, run_id: str, start: int = 0, limit: int | None = None) -> list[Event]:
         self._live()
         return await self.journal.events(run_id, start, limit)
 
