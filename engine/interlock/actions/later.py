@@ -6,7 +6,7 @@ come with the task queue and child machines of documents 000 and 003.
 
 from __future__ import annotations
 
-from interlock.core.specs import ActionSpec, Effect
+from interlock.core.specs import ActionSpec
 
 _WORK = (
     ("run_machine", "Runs a child machine."),

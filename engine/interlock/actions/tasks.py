@@ -24,7 +24,7 @@ from interlock.core.facts import EMPTY, Task
 from interlock.core.outcome import NOTHING_SPENT, Message, Outcome, Spent
 from interlock.core.reasons import StopSignal
 from interlock.core.specs import ActionSpec, ArgSpec, Effect, ToolSpec
-from interlock.core.types import ANY, BOOL, COUNT, COUNTER, STR, list_of, struct
+from interlock.core.types import ANY, COUNTER, STR, list_of, struct
 from interlock.run.context import Context
 from interlock.run.sound import cut, read_json, sound_data
 
@@ -81,24 +81,22 @@ def tasks_of(data: Any, taken: Iterable[str], *, kind: str = "primary") -> tuple
 
 
 def _task(entry: Any, where: str, kind: str) -> Task:
-    if isinstance(entry, str):
-        entry = {"text": entry}
-    if not isinstance(entry, Mapping):
+    if not isinstance(entry, (str, Mapping)):
         raise BadTask(f"{where} is {type(entry).__name__}, neither a text nor a mapping")
-    given = {"kind": kind, **cast("Mapping[str, Any]", entry)}
+    said: Mapping[str, Any] = {"text": entry} if isinstance(entry, str) else cast(Any, entry)
+    given: dict[str, Any] = {"id": "", "acceptance": "", "kind": kind, "by": None, **said}
+    by: Any = given.pop("by") or {}
     if unknown := [key for key in given if key not in _FIELDS]:
         raise BadTask(f"{where} has `{unknown[0]}`; a task has {', '.join(_FIELDS)}")
-    for name in ("id", "text", "kind", "acceptance"):
-        if not isinstance(given.get(name, ""), str):
-            raise BadTask(f"{where}: `{name}` must be a text")
+    if wrong := [name for name, value in given.items() if not isinstance(value, str)]:
+        raise BadTask(f"{where}: `{wrong[0]}` must be a text")
     if not given.get("text", "").strip():
         raise BadTask(f"{where} has no text")
     if given["kind"] not in ("primary", "improvement"):
         raise BadTask(f"{where}: a task is `primary` or an `improvement`, not `{given['kind']}`")
-    by = given.get("by") or {}
-    if not isinstance(by, Mapping) or len(cast("Mapping[str, Any]", by)) > 1:
+    if not isinstance(by, dict) or len(cast("dict[str, Any]", by)) > 1:
         raise BadTask(f"{where}: `by` is one of `tool`, `prompt`, `machine`")
-    return Task(**{**given, "by": dict(cast("Mapping[str, Any]", by))})
+    return Task(**given, by=cast("dict[str, Any]", by))
 
 
 def enqueue(ctx: Context, tasks: Any = None) -> Outcome:
@@ -116,8 +114,9 @@ def apply_fix(ctx: Context) -> Outcome:
 
     Errors in a row are forgiven: the next failure is the first of a new row.
     """
-    answer: Any = ctx.facts.last.answer or {}
-    note, more = str(answer.get("note", "")), answer.get("tasks") or answer.get("task") or []
+    answer: Mapping[str, Any] = ctx.facts.last.answer or {}
+    note = str(answer.get("note", ""))
+    more: Any = answer.get("tasks") or answer.get("task") or []
     try:
         added = tasks_of(more, (task.id for task in ctx.queue))
     except BadTask as error:
@@ -165,12 +164,12 @@ async def work(ctx: Context, attempts: int = 3) -> Outcome:
         warnings=done.warnings, changes=done.changes, unanswered=done.unanswered,
     )  # fmt: skip
     if not done.ok:
-        return _failed(ctx, outcome, task, rest, done, attempts)
+        return _failed(ctx, outcome, done, queue, attempts)
     try:
         report, more = _report(done.result, task, rest)
     except BadTask as error:
         wrong = done._replace(text=f"the report of `{task.id}`: {error}", kind="report")
-        return _failed(ctx, outcome, task, rest, wrong, attempts)
+        return _failed(ctx, outcome, wrong, queue, attempts)
     return outcome._replace(
         result={"task": task.id, "text": done.text, "result": done.result},
         queue=(*rest, *more),
@@ -199,8 +198,9 @@ def _turn(task: Task) -> tuple[bool, bool, bool]:
 
 
 def _failed(
-    ctx: Context, outcome: Outcome, task: Task, rest: tuple[Task, ...], done: Done, attempts: int
+    ctx: Context, outcome: Outcome, done: Done, queue: Sequence[Task], attempts: int
 ) -> Outcome:
+    task, *rest = queue
     tried = task._replace(attempts=task.attempts + 1)
     given_up = tried.attempts >= attempts
     again = "given up" if given_up else f"attempt {tried.attempts} of {attempts}"
@@ -209,7 +209,7 @@ def _failed(
     )
     failed = {"queue.failed": ctx.facts.queue.failed + 1} if given_up else {}
     return outcome._replace(
-        ok=False, error=failure.error, queue=rest if given_up else (tried, *rest),
+        ok=False, error=failure.error, queue=tuple(rest) if given_up else (tried, *rest),
         changes={**done.changes, **failed}, result={"task": task.id, "given_up": given_up},
     )  # fmt: skip
 
@@ -221,15 +221,15 @@ def _report(
     if not isinstance(result, Mapping):
         return EMPTY, ()
     report = cast("Mapping[str, Any]", result)
-    metrics: Any = report.get("metrics") or {}
-    if not isinstance(metrics, Mapping) or not all(map(_is_number, metrics.values())):  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+    metrics = cast("Mapping[str, float]", report.get("metrics") or EMPTY)
+    if not isinstance(metrics, Mapping) or not all(map(_is_number, metrics.values())):  # pyright: ignore[reportUnnecessaryIsInstance]  a tool may write anything
         raise BadTask("`metrics` must be numbers by name")
     taken = [task.id, *(other.id for other in rest)]
     more = tasks_of(report.get("tasks") or [], taken)
     better = tasks_of(
         report.get("improvements") or [], (*taken, *(t.id for t in more)), kind="improvement"
     )
-    return cast("Mapping[str, float]", metrics), (*more, *better)
+    return metrics, (*more, *better)
 
 
 def _is_number(value: object) -> bool:
@@ -276,7 +276,7 @@ def _arguments(spec: ToolSpec, task: Task) -> dict[str, Any]:
     takes = list(spec.parameters.get("properties", ()))
     fields = {"task": task.text, "text": task.text, "id": task.id, "acceptance": task.acceptance}
     given = {name: fields[name] for name in takes if name in fields}
-    return given or {name: task.text for name in takes[:1]}
+    return given or dict.fromkeys(takes[:1], task.text)
 
 
 async def _by_prompt(ctx: Context, task: Task, text: str) -> Done:

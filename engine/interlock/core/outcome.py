@@ -230,7 +230,8 @@ def _calls(data: Iterable[Mapping[str, Any]]) -> tuple[ToolCall, ...]:
 def _reply(data: Mapping[str, Any]) -> Reply:
     if "tool_calls" not in data:
         return Reply(**data)
-    return Reply(**{**data, "tool_calls": _calls(data["tool_calls"])})
+    given: dict[str, Any] = {**data, "tool_calls": _calls(data["tool_calls"])}
+    return Reply(**given)
 
 
 _READ: Mapping[str, Callable[[Any], Any]] = {
