@@ -342,7 +342,7 @@ ACTIONS = (
         ),
         result=struct({"task": STR, "text": STR, "result": ANY}, keyed=True),
         effect=Effect.PAID,
-        uses=frozenset({"model"}),
+        may_use=frozenset({"model"}),
         changes=frozenset({"queue.*", "memory.*"}),
         about="Does the next task of the queue, by its tool, its prompt or its machine.",
     ),
