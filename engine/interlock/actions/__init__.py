@@ -16,6 +16,7 @@ from interlock.actions import (
     control,
     later,
     monitoring,
+    pruning,
     reading,
     reporting,
     talking,
@@ -30,7 +31,7 @@ from interlock.core.specs import ActionSpec, Registry
 def builtin() -> Registry:
     """The registry that every file starts with."""
     families = (
-        talking, calling, reading, code, control, tasks, monitoring, reporting, later,
+        talking, calling, reading, code, control, tasks, monitoring, pruning, reporting, later,
     )  # fmt: skip
     actions = {a.name: a for family in families for a in family.ACTIONS}
     return Registry(actions, specs_of(TOOLS).tools, {})
