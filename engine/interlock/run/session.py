@@ -286,7 +286,8 @@ class Session:
 
     def cancel_requested(self) -> bool:
         """Whether somebody asked, in this process, that the run stop."""
-        return bool(self.cancels) and any(c.is_requested() for c in self.cancels)
+        run = self.position.facts.run
+        return bool(self.cancels) and any(c.is_requested(run) for c in self.cancels)
 
 
 def _next_snapshot(records: int) -> int:

@@ -16,6 +16,7 @@ from concurrent.futures import wait as wait_for
 from contextlib import contextmanager
 from typing import Any
 
+from interlock.core.facts import RunFacts
 from interlock.run.events import Event
 from interlock.run.loop import advance, drive
 from interlock.run.session import Session
@@ -30,7 +31,7 @@ class _Left:
     def __init__(self) -> None:
         self.left = False
 
-    def is_requested(self) -> bool:
+    def is_requested(self, run: RunFacts) -> bool:
         return self.left
 
 
