@@ -1,23 +1,36 @@
-"""Draws the pictures of this folder anew: every shipped machine, as Mermaid and as SVG.
+"""Draws the pictures of this folder anew: the machines that ship, and the examples.
 
     python diagrams/draw.py
 
-A test compares the committed Mermaid texts with the live machines, as graphs.
+Each as Mermaid and as SVG. A test compares the committed Mermaid texts with the live machines, as
+graphs.
 """
 
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
+from types import ModuleType
 
 from interlock import Machine, load
 from interlock.catalog import shipped
 
 HERE = Path(__file__).resolve().parent
+EXAMPLES = HERE.parent / "examples"
 
 
 def pictures() -> dict[str, Machine]:
     """The machines that are drawn, by the name of their picture."""
-    return {name: load(name) for name in shipped()}
+    return {name: load(name) for name in shipped()} | {
+        folder.name: example(folder) for folder in sorted(EXAMPLES.iterdir()) if folder.is_dir()
+    }
+
+
+def example(folder: Path) -> Machine:
+    """The machine of an example, with the tools beside it."""
+    tools = ModuleType(folder.name)
+    vars(tools).update(runpy.run_path(str(folder / "tools.py")))
+    return load(folder / "machine.yaml", tools=tools)
 
 
 def main() -> None:

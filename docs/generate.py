@@ -27,7 +27,7 @@ from interlock.core.errors import Severity
 from interlock.core.facts import FACTS
 from interlock.core.reasons import REASONS
 from interlock.core.specs import ActionSpec, ArgSpec, ToolSpec
-from interlock.language.schema import text as schema_text
+from interlock.language.file.schema import text as schema_text
 
 HERE = Path(__file__).resolve().parent
 NOTE = "<!-- Written by docs/generate.py. Change the code, then run it. -->"

@@ -125,7 +125,7 @@ def _properties(cls: type) -> Iterator[tuple[str, str, str]]:
 
 def _methods(cls: type) -> Iterator[str]:
     functions = {n: getattr(cls, n) for n in vars(cls) if not n.startswith("_")}
-    calls = {n: f for n, f in functions.items() if inspect.isroutine(f)}
+    calls = {n: f for n, f in functions.items() if inspect.isfunction(f) or inspect.ismethod(f)}
     for name, function in calls.items():
         if name.startswith("a") and name[1:] in functions:
             continue

@@ -36,10 +36,33 @@ def test_help_imports_none_of_what_commands_need() -> None:
     ]
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_streams_that_were_closed_are_no_fault(closed: str, tmp_path: Path) -> None:
+    line = f'exec "$0" -m interlock machines {closed}'
+    done = subprocess.run(
+        ["sh", "-c", line, sys.executable], cwd=tmp_path, capture_output=True, text=True,
+        check=False, env=environment(),
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+RUN_IDS = {
+    "r": True, "2-b_c.D": True, "a" * 100: True, "last": False, "../x": False, "a/b": False,
+    "a b": False, "é": False, "\x1b[31m": False, "a" * 101: False, ".a": False, "": False,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "taken"), RUN_IDS.items())
+def test_what_may_be_the_id_of_a_run(given: str, taken: bool, sh: Shell) -> None:
+    done = sh("run", *ADD, f"--run-id={given}")
+    assert done.code == (0 if taken else 2)
+    assert taken or "an id has letters, digits" in " ".join(done.err.split())
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_is_what_the_help_says_of_it(name: str) -> None:
     entry = COMMANDS[name]
-    command = getattr(import_module(f"interlock.cli.{entry.where}"), name)
+    command = getattr(import_module(f"interlock.cli.commands.{entry.where}"), name)
     assert isinstance(command, click.Command)
     assert command.name == name
     assert (command.help or "").split("\n")[0] == entry.about

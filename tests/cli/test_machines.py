@@ -10,10 +10,10 @@ import pytest
 
 from interlock.actions import builtin
 from interlock.catalog import shipped
-from interlock.cli.loading import needs_trust
+from interlock.checker.trust import needs_trust
 from interlock.core.facts import FACTS
+from interlock.language.file.schema import schema
 from interlock.language.load import load
-from interlock.language.schema import schema
 from tests.cli.shell import ADDER, Shell, program
 
 # check --------------------------------------------------------------------------------------
@@ -84,7 +84,8 @@ def test_what_needs_trust_is_listed(sh: Shell) -> None:
     )
     done = sh("check", "far.yaml", "--tools", "tools.py")
     assert done.code == 0
-    assert "warning[IL324]: the file sends the model's requests to `http://h/v1`" in done.out
+    assert "warning[IL324]: the file sends the conversation to the host `http://h/v1`" in done.out
+    assert done.out.count("IL324") == 1
 
 
 class Trust(NamedTuple):
@@ -107,6 +108,17 @@ class Trust(NamedTuple):
         Trust("model", "model: {name: openai/x}", needs=False),
         Trust("api-base", 'model: {name: openai/x, api_base: "http://h/v1"}', needs=True),
         Trust("api-base-without-scheme", "model: {name: openai/x, api_base: h}", needs=True),
+        Trust("key", "model: {name: openai/x, api_key_env: MINE}", needs=True),
+        Trust("fallback", 'model: {name: x/y, fallbacks: ["https://h"]}', needs=True),
+        Trust(
+            "host-in-a-list", 'model: {name: x/y, extra: {hosts: [{a: "https://h"}]}}', needs=True
+        ),
+        Trust("tasks-home", "tasks: {file: ~/tasks.yaml}", needs=True),
+        Trust(
+            "child",
+            "machines: {c: {model: {name: x/y, api_base: h}, states: {z: {end: completed}}}}",
+            needs=True,
+        ),
         Trust("extra", "model: {name: openai/x, extra: {user: me}}", needs=False),
         Trust(
             "host-in-extra", 'model: {name: x/y, extra: {vertex: {base: "https://h"}}}', needs=True
@@ -131,7 +143,7 @@ def test_a_link_out_of_the_folder_is_outside(tmp_path: Path) -> None:
     )
     spec = load(text, str(tmp_path / "in" / "m.yaml"), builtin()).spec
     assert spec is not None
-    assert needs_trust(spec) == ["reads `tasks.yaml`, which is outside its folder"]
+    assert needs_trust(spec) == ["reads `tasks.yaml`, outside its folder"]
 
 
 # draw ---------------------------------------------------------------------------------------
@@ -310,3 +322,51 @@ def test_no_scenario_is_an_error(sh: Shell) -> None:
     done = sh("test", "empty")
     assert done.code == 2
     assert "there is no scenario here" in done.err
+
+
+# tools of one's own -------------------------------------------------------------------------
+
+
+class Own(NamedTuple):
+    """Something that a file names and nobody gave, and what is said about it."""
+
+    id: str
+    text: str
+    hint: str
+    tools: bool = False
+
+
+SMALL = "interlock: 1\nmachine: m\nstates:\n  a: {do: nothing, next: b}\n  b: {end: completed}\n"
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Own("tool", SMALL + "tools: [subtract]\n", "give it with --tools FILE"),
+        Own("action", SMALL.replace("nothing", "shout"), "give it with --tools FILE"),
+        Own(
+            "function", SMALL.replace("next: b", "next: [{when: mine(1), to: b}, b]"),
+            "did you mean `min`? Or give your own with --tools FILE",
+        ),
+        Own("misspelt", SMALL + "tools: [ad]\n", "did you mean `add`?", tools=True),
+        Own("not-listed", SMALL.replace("nothing", "infer, allow: [x]"), ""),
+    ],
+    ids=lambda case: case.id,
+)  # fmt: skip
+def test_how_to_give_what_is_ones_own(sh: Shell, case: Own) -> None:
+    sh.write("own.yaml", case.text)
+    tools = ("--tools", "tools.py") if case.tools else ()
+    for verb in ("check", "run", "draw"):
+        done = sh(verb, "own.yaml", *tools)
+        assert done.code == 1
+        assert (
+            f"= help: {case.hint}" if case.hint else "unknown tool of this machine"
+        ) in done.out + done.err
+        assert ("--tools" in done.out + done.err) == ("--tools" in case.hint)
+
+
+def test_the_name_of_a_picture_says_its_format(sh: Shell) -> None:
+    done = sh("draw", "agent", "-o", "agent.jpeg")
+    assert done.code == 2
+    assert "end it with one of .svg .png" in done.err
+    assert "or say --format" in done.err

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from interlock.cli.starter import COMMANDS
-from interlock.language.schema import schema
+from interlock.language.file.schema import schema
 from tests.cli.shell import Shell, program
 
 

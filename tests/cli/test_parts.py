@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.cli import out
-from interlock.cli.table import Row, size, table
+from interlock.cli.table import Row, table
 from interlock.cli.values import answer_data, read_value
 from interlock.cli.words import Budget, say_cost
+from interlock.core.columns import size
 from interlock.core.errors import AnswerError
 from interlock.core.types import (
     ANY,
@@ -149,7 +150,9 @@ def test_ordinary_text_stays_as_it_is(text: str) -> None:
     )
 )
 def test_json_is_read_back(data: Any) -> None:
-    assert json.loads(out.as_json(data)) == data
+    text = out.as_json(data)
+    assert json.loads(text) == data
+    assert not any(sign in text for sign in "\x7f\x9b\u2028\u202e\u2066")
 
 
 # budgets ------------------------------------------------------------------------------------
@@ -191,7 +194,18 @@ def test_a_bar_has_ten_cells_and_is_full_only_when_all_is_used(share: float) -> 
 
 
 @pytest.mark.parametrize(
-    ("cost", "said"), [(0.0, "$0.00"), (12.345, "$12.35"), (0.01234, "$0.01234"), (3e-7, "$3e-07")]
+    ("cost", "said"),
+    [
+        (0.0, "$0.00"),
+        (12.345, "$12.35"),
+        (0.01234, "$0.01234"),
+        (3e-7, "$0.0000003"),
+        (4.2e-5, "$0.000042"),
+        (0.9999, "$0.9999"),
+        (0.1, "$0.1"),
+        (0.99999, "$1"),
+        (1e-14, "$0.00000000000001"),
+    ],
 )
 def test_costs_are_said_with_digits_that_say_something(cost: float, said: str) -> None:
     assert say_cost(cost) == said

@@ -9,9 +9,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from interlock import load
 from interlock.adapters.sqlite import SqliteJournal
+from interlock.cli.how import How
+from interlock.cli.stored import REMEMBERED, resume_line
+from interlock.run.journal import MemoryJournal, RunRow
 from interlock.run.sync import by_hand
-from tests.cli.shell import ADD, ADDER, ASK, Shell, slowly, started, until
+from tests.cli.shell import ADD, ADDER, ASK, ASKER, Shell, slowly, started, until
 
 SLOW = ("looper.yaml", "x", "--script", "slow.yaml")
 
@@ -36,7 +40,8 @@ def test_an_answer_and_then_on(sh: Shell) -> None:
     sent = sh("answer", "r", "fix", "note=use 3", "count=2", "sure=true", "--format", "json")
     assert sent.code == 0
     assert sent.json["sent"]["data"] == {"note": "use 3", "count": 2, "sure": True}
-    assert "if no process drives it now:  interlock resume r" in sent.err
+    assert "the answer is kept for run r, which takes it when it goes on\n" in sent.err
+    assert "go on with:  interlock resume r\n" in sent.err
     again = sh("resume", "r")
     assert again.code == 4
     assert "Is forty-two right?" in again.err
@@ -207,6 +212,57 @@ def test_a_script_that_is_gone_is_named(sh: Shell) -> None:
     assert "the script of this run is gone" in done.err
 
 
+def test_a_run_that_was_killed_before_its_first_record(sh: Shell) -> None:
+    journal = SqliteJournal(sh.folder / ".interlock" / "journal.db")
+    by_hand(journal.create(RunRow("r", machine="adder", created=1.0, updated=1.0)))
+    by_hand(journal.close())
+    done = sh("resume", "r")
+    assert done.code == 1
+    assert "stopped before its first record" in " ".join(done.err.split())
+    assert "with the same --run-id" in " ".join(done.err.split())
+
+
+def test_the_next_message_to_a_run_that_ended(sh: Shell) -> None:
+    sh("run", *ADD, "--run-id", "first")
+    refused = sh("resume", "first")
+    assert "--parent first" in " ".join(refused.err.split())
+    done = sh("run", *ADD, "--run-id", "second", "--parent", "first", "--format", "json")
+    assert done.code == 0
+    assert done.json["steps"] == 4
+    shown = sh("show", "second")
+    assert "parent first" in " ".join(shown.out.split())
+    assert "from record" not in shown.out
+    told = sh("show", "second", "--format", "json").json["records"][0]["data"]["messages"]
+    assert told[0]["role"] == "user"
+
+
+def test_a_parent_goes_with_one_task_and_a_journal(sh: Shell) -> None:
+    sh("run", *ADD, "--run-id", "first")
+    for more in (("--in-memory",), ("--inputs", "tasks.jsonl")):
+        sh.write("tasks.jsonl", '{"task": "x"}\n')
+        machine, _, *rest = ADD
+        assert sh("run", machine, *rest, "--parent", "first", *more).code == 2
+    sh("run", *ASK, "--run-id", "waits")
+    done = sh("run", *ASK, "--parent", "waits")
+    assert done.code == 1
+    assert "has not ended" in " ".join(done.err.split())
+
+
+def test_the_line_that_goes_on_names_the_server_that_must_be_said_again() -> None:
+    journal = MemoryJournal()
+    run = load(ASKER).start("x", script=["6"], journal=journal, run_id="r")
+    begun = run.session.begun
+    assert begun is not None
+    before = {"model": "openai/x", "api_base": "http://h/v1", "tools": ["a.py"]}
+    run.session.begun = begun._replace(data={**begun.data, REMEMBERED: before})
+    run.step()
+    row = by_hand(journal.row("r"))
+    assert row is not None
+    line = "interlock resume r --tools a.py --api-base "
+    assert resume_line(journal, row, How()) == f"{line}http://h/v1"
+    assert resume_line(journal, row, How(api_base="http://i/v1")) == f"{line}http://i/v1"
+
+
 def test_a_server_must_be_said_again(sh: Shell) -> None:
     sh("run", *ASK, "--run-id", "r")
     done = sh("resume", "r", "--api-base", "http://127.0.0.1:9/v1", "--script", "guesses.yaml")
@@ -282,7 +338,7 @@ def test_replay_is_the_same_until_the_machine_changes(sh: Shell) -> None:
     sh.write("adder.yaml", ADDER.replace("steps: 20", "steps: 2"))
     other = sh("replay", "a", "--machine", "adder.yaml", "--tools", "tools.py")
     assert other.code == 1
-    assert "2 of 5 records are the same, then:" in other.out
+    assert "2 of 5 records decided as recorded, then:" in other.out
     told = sh(
         "replay", "a", "--machine", "adder.yaml", "--tools", "tools.py", "--format", "json"
     ).json

@@ -253,7 +253,7 @@ def test_a_file_that_names_a_host_must_be_trusted(sh: Shell) -> None:
     refused = sh("run", "far.yaml", "x", "--script", "one.yaml")
     assert refused.code == 2
     assert (
-        "error[IL324]: far.yaml sends the model's requests to `http://127.0.0.1:9/v1`"
+        "error[IL324]: far.yaml sends the conversation to the host `http://127.0.0.1:9/v1`"
         in refused.err
     )
     assert "--trust" in refused.err
@@ -264,3 +264,35 @@ def test_a_real_process_gives_the_same(sh: Shell) -> None:
     done = program("run", *ADD, "--format", "json", cwd=sh.folder)
     assert done.code == 0
     assert done.json["path"] == sh("run", *ADD, "--format", "json").json["path"]
+
+
+# nothing is left of what could not begin -----------------------------------------------------
+
+
+class Fault(NamedTuple):
+    """A command that fails before the first record."""
+
+    id: str
+    args: tuple[str, ...]
+    says: str
+
+
+FAULTS = [
+    Fault("model", ("run", "adder.yaml", "x", "--tools", "tools.py"), "names no model"),
+    Fault("limit", ("run", *ADD, "--limit", "stps=3"), "did you mean `steps`?"),
+    Fault("variable", ("run", *ADD, "--var", "tries=many"), "`tries`"),
+    Fault("script", ("run", *ADD[:-1], "bad.yaml"), "unknown field `txt`"),
+    Fault("step", ("step", *ADD, "--limit", "stps=3"), "did you mean `steps`?"),
+    Fault("inputs", ("run", *ADD[:1], *ADD[2:], "--inputs", "in.jsonl"), "no limit `stps`"),
+]
+
+
+@pytest.mark.parametrize("case", FAULTS, ids=lambda case: case.id)
+def test_what_cannot_begin_leaves_no_journal(sh: Shell, case: Fault) -> None:
+    sh.write("adder.yaml", ADDER.replace("model: {name: scripted}\n", ""))
+    sh.write("bad.yaml", "replies: [{txt: x}]\n")
+    sh.write("in.jsonl", '{"task": "x", "limits": {"stps": 3}}\n')
+    done = sh(*case.args)
+    assert done.code != 0
+    assert case.says in done.err + done.out
+    assert not (sh.folder / ".interlock").exists()

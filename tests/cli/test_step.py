@@ -49,7 +49,7 @@ def test_the_text_of_the_model_is_shown_as_it_comes(sh: Shell) -> None:
 
 def test_why_and_facts(sh: Shell) -> None:
     done = stepped(sh, "", "", "why", "why 1", "facts usage.total", "facts zzz", "why 99")
-    assert "✓ len(last.tool_calls) > 0 1 against 0 -1 act" in said(done, "why")
+    assert "✓ len(last.tool_calls) > 0 1 against 0 act" in said(done, "why")
     assert "led to receive → think, running" in said(done, "why 1")
     assert said(done, "facts usage.total") == ["usage.total_tokens 60"]
     assert "no fact has `zzz`" in said(done, "facts zzz")[0]
@@ -84,8 +84,7 @@ REFUSED = [
     Refused("state", "run to actt", "did you mean `act`?"),
     Refused("no-state", "run to", "says not where to"),
     Refused("answer", "answer ok", "the run waits for nothing"),
-    Refused("answer-quotes", "answer ok 'x", "cannot be read"),
-    Refused("answer-nothing", "answer", "cannot be read"),
+    Refused("answer-nothing", "answer", "the run waits for nothing"),
     Refused("back", "back 9", "there is no record"),
     Refused("number", "back two", "`two` is no number"),
     Refused("do", "do it", "`do` takes nothing"),
@@ -103,7 +102,7 @@ def test_what_cannot_be_done_is_said_and_the_prompt_goes_on(sh: Shell, case: Ref
 def test_back_takes_records_back_as_a_new_run(sh: Shell) -> None:
     done = stepped(sh, "", "", "", "back 2", "run")
     back = said(done, "back 2")
-    assert back[0].startswith("back before the last 2; now run ")
+    assert back[0].startswith("back before the last 2 records; now run ")
     assert back[1] == "step 2 at think, running"
     assert "Stopped for `completed`" in "\n".join(said(done, "run"))
     rows = {r["run"]: r for r in sh("runs", "--format", "json").json}
@@ -116,6 +115,19 @@ def test_run_to_a_state(sh: Shell) -> None:
     assert "step 3 at act, running" in said(done, "run to act")
     assert "▶ [act]" in said(done, "draw")
     assert "step 3 at act" in " ".join(sh("step", *ADD, "--to", "act").out.split())
+
+
+def test_an_answer_before_the_wait_is_not_kept_and_does_nothing(sh: Shell) -> None:
+    done = stepped(sh, "answer ok", "facts run.steps", "run", args=ASK)
+    assert "the run waits for nothing" in " ".join(said(done, "answer ok", "asker> "))
+    assert said(done, "facts run.steps", "asker> ") == ["run.steps 0"]
+    assert "asks Is forty-one right?" in said(done, "run", "asker> ")
+
+
+def test_an_answer_says_which(sh: Shell) -> None:
+    done = stepped(sh, "run", "answer", "answer ok 'x", args=ASK)
+    assert "say which: fix, ok, abort" in " ".join(said(done, "answer", "asker> "))
+    assert "this cannot be read" in " ".join(said(done, "answer ok 'x", "asker> "))
 
 
 def test_answers(sh: Shell) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,19 @@ def test_the_live_view_shows_state_budgets_and_the_last_decision(folder: Path) -
         assert t.wait() == 0
 
 
+def test_time_passes_in_the_view_while_an_action_takes_it(folder: Path) -> None:
+    (folder / "slow.yaml").write_text(slowly("3s", 1) + "  - enough\n")
+    text = (folder / "looper.yaml").read_text().replace("{steps: 500}", "{time: 5s}")
+    rule = "rules: [{when: run.working >= limits.time, stop: time_limit}]"
+    text = re.sub("^rules:.*$", rule, text, flags=re.MULTILINE)
+    (folder / "looper.yaml").write_text(text)
+    with Terminal("run", "looper.yaml", "x", "--script", "slow.yaml", cwd=folder) as t:
+        t.expect("step 2: infer")
+        t.expect("██░░░░░░░░  1")  # a second of five, while the first call is made
+        t.expect("enough")
+        assert t.wait() == 0
+
+
 def test_a_budget_turns_amber_and_red(folder: Path) -> None:
     script = slowly("600ms", 3).replace("prompt_tokens: 5", "prompt_tokens: 899")
     (folder / "slow.yaml").write_text(script)
@@ -54,6 +68,40 @@ def test_a_budget_turns_amber_and_red(folder: Path) -> None:
         assert t.wait() == 3
         assert "\x1b[32m████░░░░░░" in t.raw
         assert "\x1b[33m█████████░" in t.raw
+
+
+LONG = "{when: last.text == 'a long text that nobody ever says' and run.stps >= 1, to: done}"
+
+
+def test_a_long_line_is_shown_round_its_mistake(folder: Path) -> None:
+    text = (folder / "looper.yaml").read_text()
+    (folder / "bad.yaml").write_text(text.replace('{when: last.text == "enough", to: done}', LONG))
+    with Terminal("check", "bad.yaml", cwd=folder, columns=60) as t:
+        assert t.wait() == 1
+        lines = t.shown.replace("\r", "").splitlines()
+    source = next(n for n, line in enumerate(lines) if "run.stps >=" in line)
+    assert max(map(len, lines)) <= 60
+    assert "| …" in lines[source]
+    at = lines[source].index("run.stps")
+    assert lines[source + 1][at : at + 8] == "^" * 8
+    assert lines[source + 1].count("^") == 8
+    piped = program("check", "bad.yaml", cwd=folder).out
+    assert LONG in piped
+
+
+def test_sentences_fit_a_narrow_terminal_and_commands_stay_whole(folder: Path) -> None:
+    (folder / "fails.yaml").write_text(
+        "replies: [{error: {category: CRITICAL, message: the key that was given is not known}}]\n"
+    )
+    args = ("run", *ADD[:4], "--script", "fails.yaml", "--run-id", "r", "--journal")
+    journal = "a-folder-with-a-name/that-is-long/journal.db"
+    with Terminal(*args, journal, "-v", cwd=folder, columns=60) as t:
+        assert t.wait() == 1
+        said = t.shown.replace("\r", "")
+    assert (
+        "Last error: CRITICAL at `think`, step 2: the key that was\n  given is not known\n" in said
+    )
+    assert f"  interlock resume last --journal {journal} --tools tools.py\n" in said
 
 
 def test_no_view_where_the_terminal_is_dumb_or_lines_are_wanted(folder: Path) -> None:
@@ -152,7 +200,7 @@ def test_an_answer_may_come_from_elsewhere(folder: Path) -> None:
     with Terminal("run", *ASK, "--run-id", "r", cwd=folder) as t:
         t.expect("leave it waiting): ")
         sent = program("answer", "r", "ok", cwd=folder)
-        assert "run r has taken it: it is completed at done" in sent.err
+        assert "run r has taken the answer: it is completed at done" in sent.err
         assert t.wait() == 0
 
 

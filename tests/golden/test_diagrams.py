@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import runpy
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -19,19 +22,30 @@ DIAGRAMS = ROOT / "diagrams"
 SOURCES = ROOT / "tests" / "cases" / "sources"
 
 
-def test_every_shipped_machine_is_drawn() -> None:
+@pytest.fixture(scope="session")
+def machines() -> Mapping[str, Machine]:
+    """What `diagrams/draw.py` draws: the shipped machines and the examples."""
+    drawing = runpy.run_path(str(DIAGRAMS / "draw.py"))
+    return cast(Callable[[], Mapping[str, Machine]], drawing["pictures"])()
+
+
+def test_every_shipped_machine_and_every_example_is_drawn(machines: Mapping[str, Machine]) -> None:
+    examples = {folder.parent.name for folder in ROOT.glob("examples/*/machine.yaml")}
+    assert set(machines) == {*shipped(), *examples}
     for suffix in ("mmd", "svg"):
-        assert {p.stem for p in DIAGRAMS.glob(f"*.{suffix}")} == set(shipped())
+        assert {p.stem for p in DIAGRAMS.glob(f"*.{suffix}")} == set(machines)
 
 
-@pytest.mark.parametrize("name", sorted(shipped()))
-def test_a_committed_picture_is_the_live_machine(name: str) -> None:
+@pytest.mark.parametrize("name", sorted(p.stem for p in DIAGRAMS.glob("*.mmd")))
+def test_a_committed_picture_is_the_live_machine(
+    name: str, machines: Mapping[str, Machine]
+) -> None:
     committed = read_mermaid((DIAGRAMS / f"{name}.mmd").read_text(encoding="utf-8"))
-    found = differences(committed, flowchart(graph(load(name).chart)))
+    found = differences(committed, flowchart(graph(machines[name].chart)))
     assert found == (), "draw them anew: python diagrams/draw.py"
     svg = (DIAGRAMS / f"{name}.svg").read_text(encoding="utf-8")
     drawn = set(re.findall(r'id="[^"]*node-([a-z0-9_]+)"', svg.replace("&#45;", "-")))
-    assert set(load(name).spec.states) <= drawn
+    assert set(machines[name].spec.states) <= drawn
 
 
 def differs(machine: Machine, document: str) -> list[str]:
@@ -52,3 +66,27 @@ def test_the_document_as_written_is_refused_as_mermaid_refuses_it() -> None:
     with pytest.raises(InterlockError, match=":8:42") as caught:
         read_mermaid((SOURCES / "seed001_verbatim.mmd").read_text("utf-8"))
     assert "Call LLM" in str(caught.value)
+
+
+SORTED_OUT = """
+interlock: 1
+machine: sorted_out
+vars: {kind: ""}
+states:
+  which: {ask: "Which kind?", of: vars.kind, cases: {order: sure}, else: done}
+  sure: {ask: "Sure?", when: vars.kind != "", then: done, else: wait}
+  wait: {ask: "Go on?", on: {go: done}, within: 5m, expired: done}
+  done: {stop: completed}
+"""
+
+
+def test_an_edge_without_a_label_of_its_own_says_when_it_is_taken() -> None:
+    arrows = load(SORTED_OUT).draw().chart.arrows
+    assert [(arrow.source, arrow.shown) for arrow in arrows] == [
+        ("which", "order"),
+        ("which", "else"),
+        ("sure", "Yes"),
+        ("sure", "No"),
+        ("wait", "go"),
+        ("wait", "after 5 min"),
+    ]

@@ -14,8 +14,8 @@ from interlock.api import find_faults
 from interlock.core.codes import CODES
 from interlock.core.errors import Finding
 from interlock.language.dump import canonical
+from interlock.language.file.schema import schema
 from interlock.language.load import load
-from interlock.language.schema import schema
 
 ROOT = Path(__file__).parents[2]
 KEYS = sorted(

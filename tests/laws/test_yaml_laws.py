@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from yaml.composer import ComposerError
 
 from interlock.core.errors import Place
-from interlock.language.yaml import Document, Path, read
-from interlock.language.yaml_scalar import BREAK
+from interlock.language.yaml.reading import Document, Path, read
+from interlock.language.yaml.scalar import BREAK
 
 STRINGS: type[Any] = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 """The same parser as ours, every scalar a string."""

@@ -13,7 +13,7 @@ import pytest
 from interlock.api import load
 from interlock.core.facts import FACTS
 from interlock.core.plain import plain
-from interlock.language.yaml import Document
+from interlock.language.yaml.reading import Document
 from interlock.testing import (
     ScenarioReport,
     find_scenarios,

@@ -22,6 +22,53 @@ def said(run_messages: Any) -> list[tuple[str, Any]]:
     return [(m["role"], m["content"]) for m in run_messages]
 
 
+class Priced(NamedTuple):
+    id: str
+    model: str
+    reply: ModelReply
+    cost: float | None
+
+
+PRICES = "name: scripted, input_cost_per_token: 0.5, output_cost_per_token: 2"
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Priced("by-the-file", PRICES, ModelReply("a", prompt_tokens=4, completion_tokens=3), 8.0),
+        Priced("by-the-port", PRICES, ModelReply("a", prompt_tokens=4, cost=0.25), 0.25),
+        Priced("for-nothing", PRICES, ModelReply("a", prompt_tokens=4, cost=0.0), 0.0),
+        Priced(
+            "one-price",
+            "name: x, input_cost_per_token: 0.5",
+            ModelReply("a", prompt_tokens=4),
+            None,
+        ),
+        Priced("no-price", "name: scripted", ModelReply("a", prompt_tokens=4), None),
+        Priced("fallbacks", f"{PRICES}, fallbacks: [b]", ModelReply("a", prompt_tokens=4), None),
+    ],
+    ids=lambda case: case.id,
+)
+def test_what_a_call_cost(case: Priced) -> None:
+    run = talk(
+        f"model: {{{case.model}}}\nstates:\n  a: {{do: infer, next: z}}\n{END}",
+        model=Listening(case.reply),
+    )
+    run.run()
+    assert run.facts.usage.cost == case.cost
+
+
+def test_estimated_tokens_have_their_price_too() -> None:
+    run = talk(
+        f"model: {{{PRICES}}}\nstates:\n  a: {{do: infer, next: z}}\n{END}",
+        model=Listening(ModelReply("some words")),
+    )
+    run.run()
+    usage = run.facts.usage
+    assert usage.completion_tokens > 0
+    assert usage.cost == usage.prompt_tokens * 0.5 + usage.completion_tokens * 2
+
+
 class TestReceive:
     BODY = "states:\n  a: {do: receive, next: z}\n" + END
 

@@ -33,9 +33,9 @@ import pytest
 from pydantic import BaseModel
 
 from interlock import SpecError, load
-from interlock.language import file
-from interlock.language.shape_parts import keys_of
-from interlock.language.yaml import read
+from interlock.language.file import file
+from interlock.language.file.shape_parts import keys_of
+from interlock.language.yaml.reading import read
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [

@@ -232,6 +232,33 @@ class TestTime:
         assert run.facts.run.elapsed == 20
 
 
+BROKEN = "vars: {x: '', l: {type: 'list[str]', value: []}}\ndefine: {first: 'vars.l[0]'}\n"
+
+
+def test_a_definition_that_raises_in_save_fails_the_action() -> None:
+    run = start(
+        BROKEN + "states:\n  a: {do: act, save: {vars.x: '{{ first }}'}, failed: b, next: z}\n"
+        "  b: {do: keep, next: z}\n" + END
+    )
+    result = run.run()
+    assert path(run) == "a b z"
+    (error,) = result.errors
+    assert "`vars.l[0]` could not be evaluated" in error["message"]
+    assert run.facts.errors.total == 1
+    assert run.replay().same
+
+
+def test_a_definition_that_raises_in_the_message_of_a_rule_stops_all_the_same() -> None:
+    run = start(
+        BROKEN + "rules: [{when: run.steps >= 1, stop: custom, message: '{{ first }}'}]\n"
+        "states:\n  a: {do: act, next: z}\n" + END
+    )
+    result = run.run()
+    assert result.reason == "custom"
+    assert "its message could not be written" in result.signals[0].message
+    assert run.replay().same
+
+
 def test_a_signal_from_a_journal_has_the_priority_that_the_file_gives_it() -> None:
     body = (
         "reasons: {odd: {priority: 0, status: error}}\n"

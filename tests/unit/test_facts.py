@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, NamedTuple, cast
 
 import pytest
 
 from interlock.core.facts import FACTS, Facts, Task, ToolCall, sections
-from interlock.core.fold import lookup
+from interlock.core.fold import MOST, lookup
 from interlock.core.outcome import Blocked, Outcome, Reply, Spent
 from interlock.core.reasons import REASONS, StopSignal
 from interlock.core.types import accepts
@@ -132,6 +133,13 @@ def test_what_changes_it(case: Case) -> None:
         run.step()
         seen.append(fact(run.facts, case.fact))
     assert seen == [pytest.approx(v) if isinstance(v, float) else v for v in case.seen]
+
+
+def test_a_cost_beyond_all_numbers_stays_one() -> None:
+    run = start(LINE, {s: [Outcome(spent=Spent(cost=1e308))] for s in "abcd"})
+    run.run()
+    assert run.facts.usage.cost == MOST
+    assert json.loads(json.dumps(run.result.to_dict(), allow_nan=False))
 
 
 class TestTime:

@@ -8,7 +8,7 @@ import pytest
 
 from interlock.core.specs import ActionSpec
 from interlock.core.types import INT, STR, struct
-from interlock.language.flow import Moment, flow
+from interlock.language.readers.flow import Moment, flow
 from tests.found import END, found, spec, whole
 
 ONE = ActionSpec("one", None, result=struct({"n": INT}, keyed=True))

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.core.facts import Facts, RunFacts, UsageFacts, sections
+from interlock.core.specs import GuardSpec
 from interlock.core.types import (
     ANY,
     BOOL,
@@ -26,6 +27,7 @@ from interlock.core.types import (
     map_of,
     struct,
 )
+from interlock.language.expression import Scope, parse
 from interlock.language.label import Label, LabelFault, parse_label
 
 FIELDS: Mapping[str, tuple[Type, Any]] = {
@@ -160,6 +162,63 @@ def test_a_label_says_what_it_reads() -> None:
     assert label.reads == {"limits.tokens", "run.visits.call"}
     assert not label.plain
     assert parse_label("{{x}} y", ROOTS).plain
+
+
+SCOPE = Scope(ROOTS, guards={"is_good": GuardSpec("is_good", (), lambda: True)})
+DEFINE = {
+    name: parse(text, SCOPE)
+    for name, text in {
+        "left": "limits.tokens - usage.total_tokens",
+        "late": "run.elapsed >= limits.half",
+        "share": "limits.runtime",
+        "broken": "run.steps // (run.steps - 12)",
+        "asked": "is_good()",
+        "trouble": "errors.last",
+        "mood": '"good" if run.steps > 3 else "bad"',
+    }.items()
+}
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Shown("{left:,} left", "998,766 left"),
+        Shown("{late} {share} {mood}", "true 24 hours good"),
+        Shown("{broken} {asked}", "? ?"),
+        Shown("{ left }", "998766"),
+        Shown("{trouble.message}", "?"),
+    ],
+    ids=lambda case: case.text,
+)
+def test_a_label_shows_what_is_defined(case: Shown) -> None:
+    label = parse_label(case.text, ROOTS, DEFINE)
+    assert label.show(FACTS) == case.shows
+    assert not label.plain
+    assert pickle.loads(pickle.dumps(label)).show(FACTS) == case.shows  # noqa: S301  # our own
+
+
+def test_a_label_reads_what_its_definitions_read() -> None:
+    label = parse_label("{left} {run.steps}", ROOTS, DEFINE)
+    assert label.reads == {"limits.tokens", "usage.total_tokens", "run.steps"}
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Refused("{lefd}", "IL103", "lefd", "`lefd`", "`left`"),
+        Refused("{left.x}", "IL103", "left.x", "`left.x`", "no fields"),
+        Refused("{share:,}", "IL104", "share:,", "duration"),
+    ],
+    ids=lambda case: case.text,
+)
+def test_a_definition_is_refused_where_it_cannot_be_shown(case: Refused) -> None:
+    with pytest.raises(LabelFault) as caught:
+        parse_label(case.text, ROOTS, DEFINE)
+    found = caught.value
+    assert found.code == case.code
+    assert case.says in found.message
+    assert case.hint in found.hint
+    assert case.text[found.offset :][: found.width] == case.at
 
 
 def test_the_same_text_in_any_quoting_is_the_same_label() -> None:

@@ -132,6 +132,7 @@ FAULTS = [
     Fault("title-is-a-bool", "title: «true»\n", "IL203", "not true or false", '"true"'),
     Fault("instructions-unknown-fact", "instructions: 'Hi {{ «run.taks» }}'\n", "IL103", "run.taks", "run.task"),
     Fault("model-unknown-key", "model: {name: scripted, «temprature»: 1}\n", "IL201", "temprature", "`temperature`"),
+    Fault("flag-of-the-model-is-a-text", 'model: {name: scripted, stream: «"true"»}\n', "IL203", "takes true or false, not text", "`stream: true`"),
     Fault("model-out-of-range", "model: {name: scripted, temperature: «3»}\n", "IL203", "at most 2"),
     Fault("model-without-a-name", "«model»: {temperature: 1}\n", "IL202", "`model` lacks the key `name`"),
     Fault("model-tokens", "model: {name: scripted, max_tokens: «many»}\n", "IL209", "no whole number"),

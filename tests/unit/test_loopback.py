@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from types import ModuleType
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -19,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.core.errors import ScriptError
-from interlock.testing import loopback
+from interlock.testing import chat_rules, loopback
 from interlock.testing.loopback import FAULTS, LoopbackServer, refuse
 
 HI: list[dict[str, Any]] = [{"role": "user", "content": "hi"}]
@@ -539,6 +540,7 @@ def test_it_listens_on_one_address_only(server: LoopbackServer) -> None:
         socket.create_connection(("127.0.0.2", address.port or 0), timeout=1)
 
 
-def test_the_examples_run() -> None:
-    result = doctest.testmod(loopback)
+@pytest.mark.parametrize("module", [chat_rules, loopback])
+def test_the_examples_run(module: ModuleType) -> None:
+    result = doctest.testmod(module)
     assert (result.failed, result.attempted > 0) == (0, True)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from interlock import testing
 from interlock.core.errors import SetupError, SpecError
-from interlock.language.yaml import Document
+from interlock.language.yaml.reading import Document
 from interlock.testing import (
     Scenario,
     find_scenarios,

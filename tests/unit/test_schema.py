@@ -11,10 +11,10 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from interlock.actions import builtin
+from interlock.language.file.schema import schema, text
+from interlock.language.file.shape import shape
 from interlock.language.load import load
-from interlock.language.schema import schema, text
-from interlock.language.shape import shape
-from interlock.language.yaml import read
+from interlock.language.yaml.reading import read
 from tests.found import END, HEAD, STATES
 
 ROOT = Path(__file__).parents[2]
@@ -30,7 +30,7 @@ def refusals(body: str) -> list[str]:
 
 
 def test_the_file_in_docs_is_up_to_date() -> None:
-    hint = "python -m interlock.language.schema > docs/machine.schema.json"
+    hint = "python -m interlock.language.file.schema > docs/machine.schema.json"
     assert CHECKED_IN.read_text() == text(), hint
     assert json.loads(CHECKED_IN.read_text()) == SCHEMA
 

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 from interlock.core.facts import Facts, Failure, LastFacts, RunFacts, ToolCall, sections
 from interlock.core.types import ANY, FLOAT, INT, STR, Type, list_of, map_of, struct
-from interlock.language import template_filters
-from interlock.language.template import MAX_TEXT, Template, TemplateFault, parse
-from interlock.language.template_check import MAX_DEPTH, MAX_NODES
-from interlock.language.template_filters import FILTERS, MAX_ITEMS, MAX_OUTPUT
+from interlock.language.template import filters
+from interlock.language.template.check import MAX_DEPTH, MAX_NODES
+from interlock.language.template.filters import FILTERS, MAX_ITEMS, MAX_OUTPUT
+from interlock.language.template.template import MAX_TEXT, Template, TemplateFault, parse
 
 VARS: Mapping[str, Type] = {
     "plan": STR, "list": list_of(STR), "map": map_of(INT), "any": ANY, "ratio": FLOAT, "big": STR,
@@ -170,7 +170,7 @@ def test_filters(case: Filter) -> None:
 
 
 def test_every_filter_has_a_case_and_a_line_in_the_docstring() -> None:
-    table = (template_filters.__doc__ or "").split("\n\n")[1]
+    table = (filters.__doc__ or "").split("\n\n")[1]
     for name in FILTERS:
         assert any(f"| {name}" in case.text for case in FILTERED), name
         assert name in table, name
@@ -445,7 +445,7 @@ def test_a_fault_can_be_sent_to_another_process() -> None:
 def test_a_constant_template_needs_no_jinja2() -> None:
     script = (
         "import sys\n"
-        "from interlock.language.template import parse\n"
+        "from interlock.language.template.template import parse\n"
         "template = parse('plain { text }} %} \\n', {})\n"
         "assert template.constant and template.render({}) == 'plain { text }} %} \\n'\n"
         "assert 'jinja2' not in sys.modules\n"

@@ -248,6 +248,7 @@ def test_what_cannot_be_read_is_refused_at_its_place(case: Refusal) -> None:
     with pytest.raises(SpecError) as refused:
         read_mermaid(case.text)
     (found,) = refused.value.findings
+    assert found.code == "IL412"
     assert case.says in found.message
     assert (found.place.line, found.place.column) == case.at
 

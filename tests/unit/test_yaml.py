@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from interlock.core.errors import Place
-from interlock.language.yaml import MAX_BYTES, MAX_DEPTH, MAX_NODES, Document, Path, read
+from interlock.language.yaml.reading import MAX_BYTES, MAX_DEPTH, MAX_NODES, Document, Path, read
 
 
 class Word(NamedTuple):
@@ -379,10 +379,33 @@ FAULTS = [
     Fault("nul", "a: \0", "IL001", (1, 4), "U+0000"),
     Fault("escape-sign", "a:\n  \x1b[0m", "IL001", (2, 3), "U+001B"),
     Fault("surrogate", "a: x\ud800", "IL001", (1, 5), "U+D800", "UTF-8"),
+    Fault(
+        "not-utf-8",
+        b"a: x\xe9".decode("utf-8", "surrogateescape"),
+        "IL001",
+        (1, 5),
+        "0xE9",
+        "UTF-8",
+    ),
     Fault("mark-inside", "a: x\ufeff", "IL001", (1, 5), "U+FEFF"),
     Fault("huge-int", "a: " + "1" * 10_000, "IL210", (1, 4), "too large", "quotes"),
     Fault("huge-float", "a: 1e999", "IL210", (1, 4), "`1e999`", "quotes"),
 ]
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("a: 1\na: 2", "a"),
+        ("s:\n  a: {n: 1, n: 2}", "s.a.n"),
+        ("l:\n  - x\n  - {n: 1, n: 2}", "l.1.n"),
+        ("s: {when: a, b}", "s.b"),
+    ],
+)
+def test_a_finding_about_a_key_says_which(text: str, at: str) -> None:
+    assert [f.at for f in read(text).findings] == [at]
+
+
 KEEP = "IL002 IL003 IL004 IL006 IL210".split()
 """Findings with which reading goes on."""
 
@@ -406,7 +429,7 @@ def test_the_parser_without_libyaml_says_the_same() -> None:
     script = (
         "import json, sys, yaml\n"
         "del yaml.CBaseLoader\n"
-        "from interlock.language.yaml import read\n"
+        "from interlock.language.yaml.reading import read\n"
         "said = lambda f: [f.code, f.message, f.hint, f.place.line, f.place.column]\n"
         "for text in json.load(sys.stdin):\n"
         "    document = read(text)\n"
@@ -435,7 +458,7 @@ def test_all_findings_come_at_once_sorted_by_place() -> None:
     ]  # fmt: skip
     assert document.data == {"b": {"x": 1}, "a": 1, "c": {}}
     duplicate = document.findings[0]
-    assert duplicate.at == "b"
+    assert duplicate.at == "b.x"
     assert duplicate.related == (
         "first written here",
         Place("<text>", 1, 5, 1, "b: {x: 1, x: 2}"),
@@ -454,7 +477,7 @@ def test_the_first_of_two_equal_keys_is_kept() -> None:
 
 def test_a_finding_names_its_part_of_the_machine() -> None:
     (found,) = read("states:\n  a:\n    next:\n      - {to: x, to: y}\n").findings
-    assert found.at == "states.a.next.0"
+    assert found.at == "states.a.next.0.to"
 
 
 class Bound(NamedTuple):

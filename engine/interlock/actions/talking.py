@@ -174,7 +174,7 @@ async def complete(
     estimated = sent is None or written is None
     sent = estimate_messages(messages) if sent is None else sent
     written = estimate_messages((reply.message,)) if written is None else written
-    return reply, Spent(1, sent, written, made.cost, estimated)
+    return reply, Spent(1, sent, written, _cost(made, settings, sent, written), estimated)
 
 
 LONGEST_ID = 200
@@ -215,6 +215,19 @@ def _outcome(ctx: Context, reply: Reply, spent: Spent, keep: bool | None) -> Out
 
 ESTIMATED = "a reply came without usage; its tokens were estimated"
 """A warning: the limits on tokens are kept by an estimate."""
+
+
+def _cost(reply: ModelReply, settings: Mapping[str, Any], sent: int, written: int) -> float | None:
+    """What the call cost: as the model's port says, else by the prices that the file gives.
+
+    With fallbacks the file's prices may not be those of the model that answered.
+    """
+    if reply.cost is not None or settings.get("fallbacks"):
+        return reply.cost
+    each = settings.get("input_cost_per_token"), settings.get("output_cost_per_token")
+    if each[0] is None or each[1] is None:
+        return None
+    return sent * each[0] + written * each[1]
 
 
 def _added(ctx: Context, reply: Reply, keep: bool | None) -> tuple[Message, ...]:

@@ -28,7 +28,7 @@ import anyio
 
 from interlock.core.errors import Category, ModelError, ScriptError, nearest
 from interlock.core.facts import ToolCall
-from interlock.core.units import parse_duration
+from interlock.core.units import parse_duration, parse_number
 from interlock.run.ports import Clock, ModelReply, ModelRequest, OnText
 
 __all__ = ["Scripted", "ScriptedCall", "ScriptedError", "ScriptedReply", "parse_replies", "pieces"]
@@ -282,9 +282,10 @@ class _Reader:
         value = given.get(name)
         if value is None:
             return None
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if number and 0 <= value < math.inf:
-            return value
+        number = parse_number(value) if isinstance(value, str) else value
+        if isinstance(number, (int, float)) and not isinstance(number, bool):
+            if 0 <= number < math.inf:
+                return number
         self._say(
             f"{at}.{name}", f"a number of {unit}, zero or more, is needed, not {_shown(value)}"
         )

@@ -7,17 +7,18 @@ Everything else in the package is a part; here the parts become one thing to use
     print(run.run().explain())
 """
 
-from interlock.api.machine import Machine, check, draw, find_faults, lifecycle, load
-from interlock.api.run import Run, new_run_id
+from interlock.api.loading import Own, check, draw, find_faults, load
+from interlock.api.machine import Machine, lifecycle
+from interlock.api.run import Run, StartOptions, new_run_id
 from interlock.api.values import check_answer, limit_value, var_value
 from interlock.api.wiring import PortOptions, suspends
-from interlock.core.specs import Own
 
 __all__ = [
     "Machine",
     "Own",
     "PortOptions",
     "Run",
+    "StartOptions",
     "check",
     "check_answer",
     "draw",

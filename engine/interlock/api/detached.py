@@ -37,6 +37,10 @@ class DetachedRun(NamedTuple):
         """The run's id."""
         return self.row.run_id
 
+    def __repr__(self) -> str:
+        at = f"{self.position.status} at {self.position.state}"
+        return f"<DetachedRun {self.run_id} of {self.row.machine}: {at}>"
+
     def journal(self) -> MemoryJournal:
         """A journal in memory that holds what was kept."""
         journal, row, events = MemoryJournal(), self.row, self.events or ()

@@ -1,8 +1,10 @@
-"""The public `Machine`, and how one is made from a file."""
+"""The public `Machine`: a compiled chart, and what can be asked of it.
+
+Imported by: api.loading, api
+"""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -11,16 +13,15 @@ from typing import Any, Unpack
 from interlock import catalog
 from interlock.actions import builtin, own_sources, with_own
 from interlock.actions.declare import specs_of
+from interlock.api.continuing import carried, changed, refuse_otherwise
 from interlock.api.detached import DetachedRun
-from interlock.api.run import Run, new_run_id
+from interlock.api.run import Run, StartOptions, new_run_id
 from interlock.api.values import limit_value, var_value
 from interlock.api.wiring import PortOptions, make_ports, prepare, suspends, window_of
-from interlock.checker import check as check_chart
-from interlock.core.errors import Finding, MachineChangedError, SetupError, SpecError
+from interlock.core.errors import Finding, SetupError, SpecError
 from interlock.core.facts import Facts
 from interlock.core.outcome import Message
 from interlock.core.records import Input
-from interlock.core.specs import Own, Registry
 from interlock.language.dump import canonical
 from interlock.language.load import load as load_text
 from interlock.language.spec import MachineSpec
@@ -45,84 +46,15 @@ def lifecycle() -> MachineSpec:
     return loaded.spec
 
 
-def _registry(tools: Own, actions: Own, guards: Own) -> Registry:
-    own = specs_of([*tools, *actions, *guards])
-    return with_own(own)
-
-
-def find_faults(
-    source: str | Path, *, tools: Own = (), actions: Own = (), guards: Own = (),
-    define: Mapping[str, str] | None = None,
-) -> tuple[Machine | None, tuple[Finding, ...]]:  # fmt: skip
-    """A machine and everything that is wrong with it, errors and warnings, sorted by place.
-
-    The machine is None when there is an error. See `load` for the arguments.
-    """
-    text, name, folder = _text_of(source)
-    registry = _registry(tools, actions, guards)
-    loaded = load_text(text, name, registry, define=define)
-    if loaded.spec is None:
-        return None, loaded.findings
-    chart = Chart(loaded.spec, lifecycle())
-    findings = [*loaded.findings, *check_chart(chart, loaded.tainted)]
-    findings = sorted(
-        {f for f in findings if not _ignored(loaded.spec, f)},
-        key=lambda f: (f.place.file, f.place.line, f.place.column, f.code),
-    )
-    if any(f.is_error for f in findings):
-        return None, tuple(findings)
-    return Machine(chart, tuple(findings), folder), tuple(findings)
-
-
-def _ignored(spec: MachineSpec, found: Finding) -> bool:
-    return any(i.code == found.code and found.at.startswith(i.at) for i in spec.ignore)
-
-
-def _text_of(source: str | Path) -> tuple[str, str, Path | None]:
-    if isinstance(source, str) and "\n" in source:
-        return source, "<text>", None
-    path = catalog.find(source)
-    shown = os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
-    return catalog.read_text(path), shown, path.parent
-
-
-def load(
-    source: str | Path, *, tools: Own = (), actions: Own = (), guards: Own = (),
-    define: Mapping[str, str] | None = None,
-) -> Machine:  # fmt: skip
-    """A machine from a file.
-
-    `source` is a path, the name of a shipped machine, or YAML text with a newline in it.
-    `tools`, `actions` and `guards` are what the file may name besides the built-in ones;
-    `define` replaces named expressions of the file. Raises `SpecError` with every finding when
-    the file has an error; warnings are in `Machine.findings`.
-    """
-    machine, findings = find_faults(
-        source, tools=tools, actions=actions, guards=guards, define=define
-    )
-    if machine is None:
-        raise SpecError(findings)
-    return machine
-
-
-def check(
-    source: str | Path | Machine, *, tools: Own = (), actions: Own = (), guards: Own = ()
-) -> tuple[Finding, ...]:
-    """Everything that is wrong with a file, or with a machine's; nothing is run."""
-    if isinstance(source, Machine):
-        return source.findings
-    return find_faults(source, tools=tools, actions=actions, guards=guards)[1]
-
-
-def draw(source: str | Path | Machine, **options: Any) -> Picture:
-    """The picture of a machine or file; see `Machine.draw`."""
-    return (source if isinstance(source, Machine) else load(source)).draw(**options)
-
-
 class Machine:
     """A compiled machine: start it, run it, check it, draw it.
 
-    Immutable, and shared by all its runs and by threads. It pickles as its canonical text.
+        machine = load("agent")
+        result = machine.run("What is 2 + 2?", script=["4"])
+        machine.draw().save("agent.svg")
+
+    Immutable, and shared by all its runs and by threads. It pickles as its canonical text, with
+    the tools, actions and guards of its own by name.
     """
 
     def __init__(
@@ -148,10 +80,11 @@ class Machine:
     def hash(self) -> str:
         """The hash of the canonical text: the same for files that mean the same."""
         if not self._hash:
-            self._hash = digest(self._canonical())
+            self._hash = digest(self.canonical())
         return self._hash
 
-    def _canonical(self) -> str:
+    def canonical(self) -> str:
+        """The canonical text, one line of JSON: what journals keep, and what `hash` is of."""
         if not self._text:
             self._text = canonical(self.spec)
         return self._text
@@ -159,8 +92,15 @@ class Machine:
     def __repr__(self) -> str:
         return f"<Machine {self.name}: {len(self.spec.states)} states, {self.hash[:8]}>"
 
-    def __reduce__(self) -> tuple[Any, tuple[str, tuple[object, ...]]]:
-        return (_from_canonical, (self._canonical(), own_sources(self.spec.registry)))
+    def __copy__(self) -> Machine:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Machine:
+        return self
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        own = own_sources(self.spec.registry)
+        return (_from_canonical, (self.canonical(), own, self.findings, self.folder))
 
     def check(self) -> tuple[Finding, ...]:
         """The findings of the file; there are no errors among them, or it would not have loaded."""
@@ -181,13 +121,14 @@ class Machine:
             return Picture(flowchart(live, rules="none"))
         return Picture(flowchart(graph(self.chart, facts=facts, engine=all), rules=rules, all=all))
 
-    def start(
+    def start(  # noqa: PLR0913  each is one thing that a caller may say
         self,
         task: str = "",
         *,
         limits: Mapping[str, Any] | None = None,
         vars: Mapping[str, Any] | None = None,
         messages: Sequence[Message] = (),
+        parent: Run | str | None = None,
         journal: Journal | None = None,
         run_id: str | None = None,
         agent: str | None = None,
@@ -197,47 +138,106 @@ class Machine:
         """A run at its very beginning: nothing has been decided yet. Step it, or run it.
 
         `limits` and `vars` replace the file's values; `messages` are a conversation to go on
-        with. The journal is in memory unless one is given. `model` is a litellm model name or
-        anything that honours the `Model` port, `script` gives scripted replies instead; for the
-        other components see `PortOptions`. Raises `SetupError` for what would fail later: no
-        model, no key, an extra that is not installed.
+        with. After `parent`, a run that has ended or the id of one in `journal`, conversation,
+        memory, variables, agent and session are carried over, and counters begin at zero: what
+        is given here wins. The journal is the parent's, else in memory, unless one is given.
+
+        `model` is a litellm model name or anything that honours the `Model` port, `settings` are
+        over the file's `model`, and `script` gives scripted replies instead; for the other
+        components see `PortOptions`.
+
+        Raises:
+            SetupError: what would fail later: no model, no key, an extra that is not installed.
+            LimitError: a limit, variable or setting does not exist, or cannot have this value.
+            StatusError: the parent has not ended.
+            MachineChangedError: the parent, given by its id, is of another machine.
         """
-        spec = self.spec
+        spec, past = self.spec, dict[str, Any]()
+        if parent is not None:
+            before = parent if isinstance(parent, Run) else self._stored(parent, journal)
+            past = carried(spec, before.session)
+            journal = journal or before.session.journal
         made = self._session(run_id or new_run_id(), journal or MemoryJournal(), ports)
         prepare(spec, made.ports)
         data = start_data(
-            task=task, agent=agent or spec.agent, session=session or "",
+            task=task, agent=agent or past.get("agent") or spec.agent,
+            session=session or past.get("session", ""), memory=past.get("memory"),
             limits={n: limit_value(spec, n, v) for n, v in (limits or {}).items()},
-            vars={n: var_value(spec, n, v) for n, v in (vars or {}).items()},
-            messages=[dict(m) for m in messages], context_window=window_of(spec, made.ports),
+            vars=past.get("vars", {}) | {n: var_value(spec, n, v) for n, v in (vars or {}).items()},
+            messages=[dict(m) for m in messages] or past.get("messages"),
+            context_window=window_of(spec, made.ports),
             tasks=[{**t._asdict(), "by": dict(t.by)} for t in self.chart.tasks()],
         )  # fmt: skip
         at = made.ports.clock.now()
         made.begun = Input("start", started=at, at=at, data=data)
         made.row = RunRow(
-            made.run_id, self.name, self.hash, state=spec.start, agent=agent or spec.agent,
-            session=session or "", created=at, updated=at,
+            made.run_id, self.name, self.hash, state=spec.start, agent=data.get("agent", ""),
+            session=data.get("session", ""), created=at, updated=at,
+            parent="" if parent is None else str(getattr(parent, "id", parent)),
         )  # fmt: skip
-        made.spec_text = self._canonical
-        return Run(self, made)
+        made.spec_text = self.canonical
+        return Run(self, made, given=ports)
 
-    def run(self, task: str = "", **options: Any) -> Result:
+    def _stored(self, run_id: str, journal: Journal | None) -> Run:
+        if journal is None:
+            raise SetupError(
+                f"no journal was given that holds the parent `{run_id}`",
+                hint="give `journal=`, or the run itself as `parent=`",
+            )
+        return self.open(run_id, journal=journal)
+
+    def run(self, task: str = "", **options: Unpack[StartOptions]) -> Result:
         """Start and run to the end, or to where the run waits for somebody; see `start`."""
         return self.start(task, **options).run()
 
-    async def arun(self, task: str = "", **options: Any) -> Result:
-        """The same inside a running event loop."""
+    async def arun(self, task: str = "", **options: Unpack[StartOptions]) -> Result:
+        """Start and run, inside a running event loop; see `start`."""
         return await self.start(task, **options).arun()
 
-    def open(self, run_id: str, *, journal: Journal, **ports: Unpack[PortOptions]) -> Run:
+    def open(
+        self, run_id: str, *, journal: Journal, changed: bool = False, **ports: Unpack[PortOptions]
+    ) -> Run:
         """A run that is in the journal, where it stands. Nothing is written until it is driven.
 
-        `UnknownRunError` when there is none of that id. What driving it needs (a key, say) is
-        looked for when it is driven: a run can be read without.
+        What driving it needs (a key, say) is looked for when it is driven: a run can be read
+        without.
+
+        A run that was started with another machine is refused, unless `changed` or the file's
+        `renamed` say that this one follows it. Then its records are decided again, and must come
+        out as they were recorded. It is read where it is; once it is driven it goes on as a fork,
+        with a new id: the records of a run belong to one machine.
+
+        Raises:
+            UnknownRunError: there is no run of that id.
+            MachineChangedError: it was started with another machine, or this one decides a
+                record otherwise.
         """
         made = self._session(run_id, journal, ports)
-        wait(made.open(), suspends=made.journal.suspends)
-        return Run(self, made, lambda: prepare(self.spec, made.ports))
+        moved = wait(self._open(made, changed), suspends=made.journal.suspends)
+        return Run(
+            self, made, given=ports, prepare=lambda: prepare(self.spec, made.ports), moved=moved
+        )
+
+    async def _open(self, session: Session, accepted: bool) -> bool:
+        """Fold the run's log; whether it is another machine's."""
+        row, renamed = await session.journal.row(session.run_id), self.spec.renamed
+        other = row is not None and row.machine_hash != self.hash
+        if row is not None and other:
+            text = await session.journal.blob(row.machine_hash)
+            other = text is None or self._canonical_of(text) != self.canonical()
+        if row is not None and other:
+            if not (accepted or renamed):
+                raise changed(row, self.name, self.hash)
+            await refuse_otherwise(session)
+        await session.open(snapshot=not other)
+        for error in session.tally.errors:
+            error["state"] = renamed.get(error["state"], error["state"])
+        return other
+
+    def _canonical_of(self, text: str) -> str:
+        """A recorded machine as this version writes it."""
+        spec = load_text(text, "<canonical>", self.spec.registry).spec
+        return "" if spec is None else canonical(spec)
 
     def attach(
         self, kept: DetachedRun, *, journal: Journal | None = None, **ports: Unpack[PortOptions]
@@ -245,14 +245,11 @@ class Machine:
         """A run that was pickled, to be driven on with these components; see `start`.
 
         `journal` is the one that holds the run; it may be left out where that was in memory.
-        `MachineChangedError` when the run was started with another machine.
+        `MachineChangedError` when the run was started with another machine; see `open`.
         """
-        if kept.row.machine_hash != self.hash:
-            raise MachineChangedError(
-                f"run `{kept.run_id}` was started with another machine than this `{self.name}`",
-                hint=f"it was {kept.row.machine_hash[:8]}, this one is {self.hash[:8]}",
-            )
         if kept.begun is not None:
+            if kept.row.machine_hash != self.hash:
+                raise changed(kept.row, self.name, self.hash)
             run = self.start(run_id=kept.run_id, journal=journal, **ports)
             run.session.begun, run.session.row = kept.begun, kept.row
             return run
@@ -272,8 +269,10 @@ class Machine:
         return made
 
 
-def _from_canonical(text: str, own: tuple[object, ...]) -> Machine:
+def _from_canonical(
+    text: str, own: tuple[object, ...], findings: tuple[Finding, ...], folder: Path | None
+) -> Machine:
     loaded = load_text(text, "<canonical>", with_own(specs_of(*own)))
     if loaded.spec is None:
         raise SpecError(loaded.findings)
-    return Machine(Chart(loaded.spec, lifecycle()))
+    return Machine(Chart(loaded.spec, lifecycle()), findings, folder)

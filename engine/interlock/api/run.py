@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
-from typing import Any, Protocol, TypeVar
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, Protocol, TypeVar, Unpack, cast
 
 from interlock.api.detached import DetachedRun, detached
+from interlock.api.hearing import Heard
+from interlock.api.of_machine import OfMachine
 from interlock.api.values import check_answer, limit_value, var_value
-from interlock.api.wiring import suspends
+from interlock.api.wiring import PortOptions, suspends
 from interlock.core.errors import LimitError, RunError, StatusError
 from interlock.core.facts import Facts
 from interlock.core.outcome import Message
 from interlock.core.records import Input, Record
-from interlock.language.spec import MachineSpec
-from interlock.machine.build import Chart
 from interlock.machine.explain import Explanation
 from interlock.run.events import Event as StreamEvent
-from interlock.run.journal import Letter
+from interlock.run.journal import Journal, Letter
 from interlock.run.loop import IN_DOUBT, advance, drive
-from interlock.run.replay import Replay, position_before, replay, why
+from interlock.run.replay import Replay, as_now, position_before, replay, why
 from interlock.run.result import Result, result_of
 from interlock.run.session import Session
 from interlock.run.stream import astream, stream
@@ -30,43 +31,56 @@ from interlock.view.picture import Picture
 T = TypeVar("T")
 
 
-class OfMachine(Protocol):
-    """What a run uses of its machine. `Machine` is one."""
+class StartOptions(PortOptions, total=False):
+    """What a run may be started with; see `Machine.start`."""
 
-    chart: Chart
+    limits: Mapping[str, Any] | None
+    vars: Mapping[str, Any] | None
+    messages: Sequence[Message]
+    parent: Run | str | None
+    journal: Journal | None
+    run_id: str | None
+    agent: str | None
+    session: str | None
 
-    @property
-    def name(self) -> str:
-        """The machine's name."""
-        ...
 
-    @property
-    def spec(self) -> MachineSpec:
-        """What its file says."""
-        ...
+class Startable(OfMachine, Protocol):
+    """A machine that a run may be followed by another run of. `Machine` is one."""
 
-    def draw(
-        self, *, rules: RuleDrawing = "box", all: bool = False, region: str = "state",
-        facts: Facts | None = None,
-    ) -> Picture:  # fmt: skip
-        """Its picture, with the limits of the facts."""
+    def start(self, task: str = "", **options: Unpack[StartOptions]) -> Run:
+        """A new run of it."""
         ...
 
 
 class Run:
-    """One execution of a machine.
+    """One execution of a machine: step it, run it, answer it, ask it why.
 
-    Every method has a sync face and, with an ``a`` before its name, an async one; both work
-    inside a running event loop.
+        run = machine.start("What is 2 + 2?", script=["4"])
+        print(run.run().explain())
+
+    What drives, changes or reads the journal has a sync face and, with an ``a`` before its name,
+    an async one; both work inside a running event loop. A run is not copied: `fork` makes another.
+    It pickles as data, which `Machine.attach` makes a run again.
     """
 
     def __init__(
-        self, machine: OfMachine, session: Session, prepare: Callable[[], None] | None = None
+        self,
+        machine: Startable,
+        session: Session,
+        *,
+        given: PortOptions | None = None,
+        prepare: Callable[[], None] | None = None,
+        moved: bool = False,
     ) -> None:
         self.machine = machine
         self.session = session
+        self._given: PortOptions = given or {}
+        """The components that the caller gave: a next run has the same."""
         self._prepare = prepare
         """What must be there before the run is driven; None once it is known to be."""
+        self._moved = moved
+        """It was started with another machine: driven, it goes on as a fork under this one."""
+        self._heard = Heard()
 
     # where it stands ------------------------------------------------------------------------
 
@@ -74,6 +88,11 @@ class Run:
     def id(self) -> str:
         """The run's id."""
         return self.session.run_id
+
+    @property
+    def parent(self) -> str:
+        """The id of the run that this one follows or was forked from; empty when of none."""
+        return self.session.row.parent
 
     @property
     def state(self) -> str:
@@ -115,11 +134,21 @@ class Run:
         if not self.session.head:
             return []
         events = await self.session.journal.events(self.id)
-        return [e.record for e in events if e.record is not None]
+        names = self.machine.spec.renamed
+        return [as_now(e.record, names) for e in events if e.record is not None]
 
     def __repr__(self) -> str:
-        at = f"{self.status} at {self.state}, {self.facts.run.steps} steps"
-        return f"<Run {self.id} of {self.machine.name}: {at}>"
+        count = self.facts.run.steps
+        steps = "1 step" if count == 1 else f"{count} steps"
+        return f"<Run {self.id} of {self.machine.name}: {self.status} at {self.state}, {steps}>"
+
+    def __copy__(self) -> Run:
+        raise RunError(
+            f"run `{self.id}` is one: it cannot be copied", hint="`run.fork()` makes another"
+        )
+
+    def __deepcopy__(self, memo: object) -> Run:
+        return self.__copy__()
 
     def __reduce__(self) -> tuple[type[DetachedRun], tuple[Any, ...]]:
         return (DetachedRun, tuple(detached(self.session)))
@@ -131,8 +160,9 @@ class Run:
         return self._wait(self.astep())
 
     async def astep(self) -> Record | None:
-        """One record: start, or do the action at hand. None when it has ended or waits."""
-        self._ready()
+        """One record; see `step`."""
+        if self._prepare is not None or self._moved or self._heard:  # a step costs microseconds
+            await self._ready()
         return await advance(self.session)
 
     def run(self) -> Result:
@@ -141,19 +171,52 @@ class Run:
 
     async def arun(self) -> Result:
         """On to the end, or to where the run waits for somebody."""
-        self._ready()
+        await self._ready()
         await drive(self.session)
         return self.result
 
     def stream(self) -> Iterator[StreamEvent]:
         """Run, and give typed events as they happen. Leaving the loop cancels cooperatively."""
-        self._ready()
+        self._wait(self._ready())
         return stream(self.session, suspends=self.suspends)
 
-    def astream(self) -> AsyncIterator[StreamEvent]:
-        """Run, and give typed events as they happen. Leaving the loop cancels cooperatively."""
-        self._ready()
-        return astream(self.session)
+    async def astream(self) -> AsyncIterator[StreamEvent]:
+        """Run, and give typed events as they happen; see `stream`."""
+        await self._ready()
+        async with aclosing(astream(self.session)) as events:
+            async for event in events:
+                yield event
+
+    def listen(self, callback: Callable[[StreamEvent], None]) -> Callable[[], None]:
+        """Call back with each typed event, however the run is driven; gives what ends that.
+
+        The callback is called where the run is driven, perhaps on another thread, and the run
+        waits for it. One that raises is logged and not called again: it never fails the run.
+        """
+
+        def stop() -> None:
+            self._heard.drop(callback)
+            self._heard.at(self.session)
+
+        self._heard.add(callback)
+        self._heard.at(self.session)
+        return stop
+
+    def next(self, task: str, **options: Unpack[StartOptions]) -> Run:
+        """A next message to a run that has ended: a new run with this one as its `parent`.
+
+        Conversation, memory and variables are carried over, counters begin at zero, limits are
+        the file's. Journal and components are those of this run, and a script begins anew;
+        `options` are those of `Machine.start` and win. `StatusError` when the run has not ended.
+
+            after = run.next("And in French?")
+            after.run()
+        """
+        replies = {"model", "script"}
+        given = dict(self._given)
+        if replies & options.keys():
+            given = {n: part for n, part in given.items() if n not in replies}
+        return self.machine.start(task, **cast(StartOptions, {"parent": self, **given, **options}))
 
     def send(
         self,
@@ -185,10 +248,18 @@ class Run:
 
     def pause(self) -> None:
         """Pause before the next action. At a wait it takes effect once the wait is over."""
-        return self._wait(self._post({"kind": "pause"}))
+        return self._wait(self.apause())
+
+    async def apause(self) -> None:
+        """Pause before the next action; see `pause`."""
+        await self._post({"kind": "pause"})
 
     def resume(self) -> None:
-        """Go on after a pause, with the next `step` or `run`. At a wait, an error."""
+        """End a pause: the run goes on with the next `step` or `run`. At a wait, an error."""
+        return self._wait(self.aresume())
+
+    async def aresume(self) -> None:
+        """End a pause; see `resume`."""
         position = self.session.position
         if position.status != "paused":
             raise StatusError(f"the run is {position.status}, not paused")
@@ -201,12 +272,15 @@ class Run:
             raise StatusError(
                 f"`{position.state}` waits for an answer", hint=f"send one of {events}"
             )
-        return self._wait(self._post({"kind": "resume"}))
+        await self._post({"kind": "resume"})
 
     def cancel(self, reason: str = "user_requested", message: str = "") -> None:
-        """Stop before the next action. Works from any thread."""
-        data = {"kind": "cancel", "reason": reason, "data": {"message": message}}
-        return self._wait(self._post(data))
+        """Stop before the next action, for a reason of the machine. Works from any thread."""
+        return self._wait(self.acancel(reason, message))
+
+    async def acancel(self, reason: str = "user_requested", message: str = "") -> None:
+        """Stop before the next action; see `cancel`."""
+        await self._post({"kind": "cancel", "reason": reason, "data": {"message": message}})
 
     async def _post(
         self, data: Mapping[str, Any], at: float | None = None, message_id: str | None = None
@@ -215,14 +289,17 @@ class Run:
         if not session.head:
             await advance(session)
         if session.position.ended:
-            raise StatusError(f"the run has ended: it is {session.position.status}")
-        when = session.ports.clock.now() if at is None else at
+            raise StatusError(
+                f"the run has ended: it is {session.position.status}",
+                hint="`next` starts a new run that goes on from it",
+            )
+        when = float(session.ports.clock.now() if at is None else at)
         await session.journal.send(self.id, Letter(message_id or secrets.token_hex(8), when, data))
 
     def set(self, name: str, value: Any) -> Record:
         """Change a limit or variable by hand: ``run.set("limits.tokens", 5000)``.
 
-        It is on the record as an `edit`.
+        It is on the record as an `edit`. `LimitError` for a value of another type.
         """
         return self._wait(self.aset(name, value))
 
@@ -233,6 +310,7 @@ class Run:
         if read is None:
             raise LimitError(f"`{name}` cannot be set", hint="write `limits.NAME` or `vars.NAME`")
         made = read(self.machine.spec, field, value)
+        await self._move()
         if not self.session.head:
             await advance(self.session)
         with self.session.turn:
@@ -246,16 +324,27 @@ class Run:
 
     def why(self, seq: int | None = None) -> Explanation:
         """Everything that was looked at when a record was decided; default: the newest."""
-        records = self.records
+        return self._wait(self.awhy(seq))
+
+    async def awhy(self, seq: int | None = None) -> Explanation:
+        """Everything that was looked at when a record was decided; see `why`."""
+        records = await self.arecords()
         number = seq if seq is not None else (records[-1].seq if records else 0)
         return why(self.machine.chart, records, number, self.id)
 
     def replay(self) -> Replay:
-        """The records, decided again by this machine and compared."""
-        return replay(self.machine.chart, self.records, self.id)
+        """The records, decided again by this machine and compared. Nothing is run."""
+        return self._wait(self.areplay())
+
+    async def areplay(self) -> Replay:
+        """The records, decided again and compared; see `replay`."""
+        return replay(self.machine.chart, await self.arecords(), self.id)
 
     def fork(self, at: int | None = None, *, run_id: str | None = None) -> Run:
-        """A new run with the records below `at` (default: all); this one stays as it is."""
+        """A new run with the records below `at` (default: all); this one stays as it is.
+
+        `at` is the number of the first record that is left out. `RunError` when there is none.
+        """
         return self._wait(self.afork(at, run_id=run_id))
 
     async def afork(self, at: int | None = None, *, run_id: str | None = None) -> Run:
@@ -273,16 +362,23 @@ class Run:
             run_id=new_id, epoch=0, created=now, updated=now, status=there.status,
             state=there.state, reason="", steps=there.facts.run.steps, wake_at=there.wake_at,
         )  # fmt: skip
+        if self._moved:
+            hash = await old.journal.put_blob(self.machine.canonical())
+            row = row._replace(machine_hash=hash)
         await old.journal.fork(self.id, seq, row)
         made = Session(old.chart, old.journal, new_id, old.ports)
         made.cancels = old.cancels
         await made.open(snapshot=False)
-        return Run(self.machine, made)
+        return Run(self.machine, made, given=self._given, prepare=self._prepare)
 
     def back(self, records: int = 1) -> Run:
         """Take back the newest records: this object goes on as a fork, with a new id."""
-        forked = self.fork(self.session.tally.records - records)
-        self.session = forked.session
+        return self._wait(self.aback(records))
+
+    async def aback(self, records: int = 1) -> Run:
+        """Take back the newest records; see `back`."""
+        forked = await self.afork(self.session.tally.records - records)
+        self.session, self._moved = forked.session, False
         return self
 
     def draw(self, *, rules: RuleDrawing = "box", all: bool = False) -> Picture:
@@ -299,10 +395,28 @@ class Run:
     def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return wait(coroutine, suspends=self.suspends)
 
-    def _ready(self) -> None:
+    async def _ready(self) -> None:
+        """Before the run is driven: its components are there, and it is this machine's."""
         if self._prepare is not None:
             self._prepare()
             self._prepare = None
+        await self._move()
+        self._heard.at(self.session)
+
+    async def _move(self) -> None:
+        """A run that was started with another machine goes on as a fork under this one."""
+        if not self._moved:
+            return
+        old = self.session
+        if old.intents.keys() - old.results.keys():  # a fork would not know of it
+            raise StatusError(
+                f"a paid call of `{old.position.state}` is in doubt",
+                hint="go on with the machine that the run was started with until it is settled",
+            )
+        forked = await self.afork()
+        for letter in await old.journal.letters(old.run_id):
+            await old.journal.send(forked.id, letter)
+        self.session, self._moved = forked.session, False
 
 
 def new_run_id() -> str:

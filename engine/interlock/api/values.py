@@ -1,4 +1,4 @@
-"""Values that come from a caller: limits, variables, answers. Checked against the file's types.
+"""Values from a caller: limits, variables, settings of the model, answers. Checked as a file's.
 
 Imported by: api.machine, api.run, cli, testing
 Source: design "language", sections 3 ("Limits changed from outside are checked again") and 5.
@@ -6,12 +6,17 @@ Source: design "language", sections 3 ("Limits changed from outside are checked 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, cast
 
+from pydantic import ValidationError
+
 from interlock.core.errors import AnswerError, LimitError, nearest
 from interlock.core.types import accepts
-from interlock.language.parts import coerce
+from interlock.core.units import parse_duration, parse_number
+from interlock.language.file.parts import ModelShape
+from interlock.language.readers.parts import coerce
 from interlock.language.spec import MachineSpec
 from interlock.run.loop import IN_DOUBT
 from interlock.run.session import Session
@@ -48,6 +53,46 @@ def var_value(spec: MachineSpec, name: str, value: Any) -> Any:
     if not fits:
         raise LimitError(f"variable `{name}` is {var.type}: `{value}` is none")
     return tuple(cast(list[Any], made)) if isinstance(made, list) else made
+
+
+def model_settings(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of the model as a file's `model` has them, checked. `LimitError` for any other.
+
+    Only those that were given; quantities are read: ``30s`` is 30.0.
+    """
+    try:
+        shape = ModelShape.model_validate({"name": "", **given})
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False, include_context=False)[0]
+        name = ".".join(map(str, first["loc"]))
+        if first["type"] == "extra_forbidden":
+            known = nearest(name, ModelShape.model_fields)
+            raise LimitError(f"a model has no setting `{name}`", hint=known) from None
+        raise LimitError(f"setting `{name}` of the model: {first['msg']}") from None
+    if not (shape.api_key_env or "x").isidentifier():  # it may be a key: it is not repeated
+        hint = "write `OPENAI_API_KEY`, and set the variable"
+        raise LimitError("`api_key_env` is the name of an environment variable", hint=hint)
+    out = {n: v for n, v in shape.model_dump(exclude_unset=True).items() if n in given}
+    for name, read in _QUANTITIES.items():
+        value = out.get(name)
+        if value is not None:
+            out[name] = _positive(name, read(value) if isinstance(value, str) else value)
+    return out
+
+
+_QUANTITIES = {
+    "timeout": parse_duration,
+    "max_tokens": parse_number,
+    "context_window": parse_number,
+}
+
+
+def _positive(name: str, value: Any) -> int | float:
+    number = isinstance(value, int if name != "timeout" else (int, float))
+    if not number or isinstance(value, bool) or not 0 < value < math.inf:
+        hint = "write seconds, or `30s`" if name == "timeout" else "write a whole number above 0"
+        raise LimitError(f"setting `{name}` of the model is no such quantity", hint=hint)
+    return value
 
 
 def check_answer(session: Session, event: str, data: Mapping[str, Any]) -> None:

@@ -14,6 +14,7 @@ from interlock.adapters.litellm import LiteLLM
 from interlock.adapters.monty import MontySandbox
 from interlock.adapters.notify import LogNotifier
 from interlock.adapters.scripted import Scripted
+from interlock.api.values import model_settings
 from interlock.core.errors import SetupError
 from interlock.core.specs import ActionSpec
 from interlock.language.spec import MachineSpec
@@ -28,7 +29,10 @@ class PortOptions(TypedDict, total=False):
     model: Model | str | None
     """A litellm model name, or anything that honours the `Model` port."""
     script: Any
-    """Scripted replies instead of a model: a list as `language` section 10 writes it."""
+    """Scripted replies instead of a model: a list as ``docs/language.md``, section 8, writes it."""
+    settings: Mapping[str, Any] | None
+    """Settings over the file's `model`: temperature, timeout, api_base ... `model` wins over a
+    ``name`` among them, and a state's `with` over them all."""
     clock: Clock | None
     cancel: Cancel | None
     """Looked at before each action; the run stops when it is requested."""
@@ -59,28 +63,27 @@ def make_ports(spec: MachineSpec, folder: Path | None, given: PortOptions) -> Po
     """The components of a run. None of them is asked for anything yet; see `prepare`."""
     uses = uses_of(spec)
     clock = given.get("clock") or SystemClock()
-    named = given.get("model")
+    named, settings = given.get("model"), model_settings(given.get("settings") or {})
     made = Ports(
         clock,
         notifier=given.get("notifier") or LogNotifier(),
         tokenizer=given.get("tokenizer"),
-        settings={"name": named} if isinstance(named, str) else {},
+        settings={**settings, "name": named} if isinstance(named, str) else settings,
         folder=folder,
     )
     if "model" in uses or any("model" in a.may_use for a in _actions(spec)):
-        made.model = _model(spec, given, clock)
+        made.model = _model({**spec.model, **made.settings}, given, clock)
     made.sandbox = given.get("sandbox")
     return made
 
 
-def _model(spec: MachineSpec, given: PortOptions, clock: Clock) -> Model | None:
+def _model(settings: Mapping[str, Any], given: PortOptions, clock: Clock) -> Model | None:
     script, model = given.get("script"), given.get("model")
     if script is not None:
         return script if isinstance(script, Scripted) else Scripted(script, clock=clock)
     if model is not None and not isinstance(model, str):
         return model
-    name = model or spec.model.get("name") or "scripted"
-    return None if name == "scripted" else LiteLLM()
+    return None if settings.get("name", "scripted") == "scripted" else LiteLLM()
 
 
 def prepare(spec: MachineSpec, ports: Ports) -> None:

@@ -17,9 +17,9 @@ from interlock.checker.structure import check_structure
 from interlock.checker.subject import Subject
 from interlock.checker.trust import check_trust
 from interlock.core.errors import Finding
+from interlock.language.file.unread import Unread
 from interlock.language.spec import MachineSpec
-from interlock.language.unread import Unread
-from interlock.language.yaml_document import dotted
+from interlock.language.yaml.document import dotted
 from interlock.machine.build import Chart
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from interlock.checker.subject import Subject
 from interlock.language.expression import Expression
 from interlock.language.label import Label
-from interlock.language.yaml import Path
+from interlock.language.yaml.reading import Path
 
 _SIGNS = {"≥": ">=", "≤": "<="}
 _COMPARISON = re.compile(r"(?:^|\s)(≥|≤|>=|<=|<|>)(?=\s)")

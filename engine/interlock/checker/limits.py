@@ -12,8 +12,8 @@ from typing import Any, cast
 from interlock.checker.subject import Subject, guards_of
 from interlock.language.expression import Expression
 from interlock.language.spec import Given, MachineSpec
-from interlock.language.template import Template
-from interlock.language.yaml import Path
+from interlock.language.template.template import Template
+from interlock.language.yaml.reading import Path
 
 
 def check_limits(subject: Subject) -> None:
@@ -30,7 +30,8 @@ def check_limits(subject: Subject) -> None:
 def _used(spec: MachineSpec) -> set[str]:
     """The limits that something reads; a child enforces its own of the same name."""
     reads = {fact for e in _expressions(spec) for fact in e.reads}
-    reads |= {fact for t in _templates(spec) for fact in t.reads}
+    named = {name for t in _templates(spec) for name in t.reads}
+    reads |= named.union(*(spec.define[n].reads for n in named & spec.define.keys()))
     used = {fact.split(".")[1] for fact in reads if fact.startswith("limits.")}
     for child in spec.machines.values():
         used |= _used(child) & child.limits.keys()

@@ -10,10 +10,10 @@ import networkx as nx
 from interlock.core.codes import finding
 from interlock.core.errors import Finding
 from interlock.language.expression import Expression
+from interlock.language.file.unread import Unread
 from interlock.language.spec import MachineSpec, StateSpec
-from interlock.language.unread import Unread
-from interlock.language.yaml import MAX_FINDINGS, Path
-from interlock.language.yaml_document import dotted
+from interlock.language.yaml.document import dotted
+from interlock.language.yaml.reading import MAX_FINDINGS, Path
 from interlock.machine.build import Chart
 from interlock.machine.regions import GuardedTransition
 

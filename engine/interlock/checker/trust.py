@@ -1,19 +1,25 @@
-"""What a file names that reaches out of its own folder: hosts, and paths elsewhere.
+"""What a file names that reaches out of its own folder: hosts, keys, and paths elsewhere.
 
 Nothing of it is touched when a file is loaded. The command line runs such a file only with
-``--trust``; `check` lists what it is about.
+``--trust``; `check` lists what it is about. The rules are here and nowhere else.
 
-Source: design "language", section 8 (last paragraph).
+Imported by:  checker, cli
+Source:       design "language", section 8 (last paragraph).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import PurePosixPath
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path as FilePath
+from typing import Any, cast
 
 from interlock.checker.subject import Subject
 from interlock.language.spec import MachineSpec
-from interlock.language.yaml import Path
+from interlock.language.yaml.reading import Path
+
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 def check_trust(subject: Subject) -> None:
@@ -23,17 +29,44 @@ def check_trust(subject: Subject) -> None:
         subject.say("IL324", path, f"the file {what}", hint=hint)
 
 
+def needs_trust(spec: MachineSpec) -> list[str]:
+    """What a file and its inline children reach out for, in words; empty when nothing."""
+    found = [what for _, what in reaches_out(spec)]
+    for child in spec.machines.values():
+        found += needs_trust(child)
+    return list(dict.fromkeys(found))
+
+
 def reaches_out(spec: MachineSpec) -> Iterator[tuple[Path, str]]:
     """What the file names outside its folder: where it stands, and what it does, in words."""
     if base := spec.model.get("api_base"):
         yield ("model", "api_base"), f"sends the conversation to the host `{base}`"
-    for name, value in dict(spec.model.get("extra", {})).items():
-        if isinstance(value, str) and "://" in value:
-            yield ("model", "extra", name), f"names the host `{value}`"
-    if isinstance(spec.tasks, str) and _outside(spec.tasks):
+    variable = str(spec.model.get("api_key_env", ""))
+    if variable.isascii() and variable.isidentifier():  # else it may be a key: never repeated
+        said = f"sends the value of the environment variable `{variable}` as its key"
+        yield ("model", "api_key_env"), said
+    for path, address in _addresses(spec.model, ("model",)):
+        if path != ("model", "api_base"):
+            yield path, f"names the host `{address}`"
+    if isinstance(spec.tasks, str) and _outside(FilePath(spec.file).parent, spec.tasks):
         yield ("tasks", "file"), f"reads `{spec.tasks}`, outside its folder"
 
 
-def _outside(path: str) -> bool:
-    given = PurePosixPath(path.replace("\\", "/"))
-    return given.is_absolute() or ".." in given.parts or ":" in path or path.startswith("~")
+def _addresses(value: object, at: Path) -> Iterator[tuple[Path, str]]:
+    """Texts that name a host, however deep they stand."""
+    if isinstance(value, str) and _ADDRESS.match(value):
+        yield at, value
+    elif isinstance(value, Mapping):
+        for name, part in cast(Mapping[str, Any], value).items():
+            yield from _addresses(part, (*at, name))
+    elif isinstance(value, (list, tuple)):
+        for number, part in enumerate(cast("list[Any]", value)):
+            yield from _addresses(part, (*at, number))
+
+
+def _outside(folder: FilePath, path: str) -> bool:
+    """Whether a path leads elsewhere, by ``..``, by a link, or as another system reads it."""
+    if path.startswith("~") or any(sign in path for sign in ":\\\0"):
+        return True
+    inside = os.path.realpath(folder)
+    return os.path.commonpath([inside, os.path.realpath(folder / path)]) != inside

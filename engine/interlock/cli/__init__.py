@@ -1,6 +1,7 @@
-"""The command line: one file per command or small family.
+"""The command line.
 
-    app        the commands, help, errors and exit codes
+    commands/  one file per command or small family
+    app        the table of the commands, help, errors and exit codes
     out        what is printed, and where: results on stdout, all else on stderr
     options    options that several commands share
     drive      a run that goes on while a person looks on

@@ -91,7 +91,7 @@ class App(click.Group):
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
-        return getattr(import_module(f"interlock.cli.{entry.where}"), entry.name)
+        return getattr(import_module(f"interlock.cli.commands.{entry.where}"), entry.name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

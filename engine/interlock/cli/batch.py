@@ -9,13 +9,15 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from interlock.cli import out, words
+from interlock.cli.ending import last_failure
 from interlock.cli.faults import (
     BY_KIND,
     ERROR,
@@ -68,7 +70,8 @@ class Batch:
 
     machine: Machine
     how: How
-    journal: Journal
+    journal: Callable[[], Journal]
+    """Opens it, for the first run that can begin; for the others it is there."""
     jobs: Sequence[Job]
     bounds: Totals
     script: Script | None
@@ -126,8 +129,8 @@ class Batch:
             out.say(out.plain(f"line {done.job.line}: {said}"))
         elif out.is_terminal(sys.stderr):
             running = len(self.started) - self.finished
-            tokens = say_number(self.spent().tokens or 0)
-            text = f"{self.finished} of {len(self.jobs)} done, {running} running, {tokens} tokens"
+            tokens = out.counted(int(self.spent().tokens or 0), "token")
+            text = f"{self.finished} of {len(self.jobs)} done, {running} running, {tokens}"
             sys.stderr.write(f"\r\x1b[K{text}")
             sys.stderr.flush()
 
@@ -137,7 +140,7 @@ def run_all(source: str, how: How) -> int:
     from interlock.cli.drive import Interrupts
     from interlock.cli.loading import load_machine
     from interlock.cli.starting import script_of
-    from interlock.cli.stored import open_journal, say_journal
+    from interlock.cli.stored import say_journal
     from interlock.run.sync import wait
 
     if how.run_id:
@@ -146,10 +149,8 @@ def run_all(source: str, how: How) -> int:
     machine, script = load_machine(source, how), script_of(how)
     if script is not None and script.events:
         raise click.UsageError("a script with `events` belongs to one run: leave --inputs")
-    journal = open_journal(how, make=True)
-    shared: Journal = getattr(journal, "grouped", journal)
-    interrupts = Interrupts()
-    batch = Batch(machine, replace(how, no_input=True), shared, jobs, bounds, script, interrupts)
+    interrupts, opened = Interrupts(), cache(partial(_shared_journal, how))
+    batch = Batch(machine, replace(how, no_input=True), opened, jobs, bounds, script, interrupts)
     try:
         with interrupts, contextlib.redirect_stdout(sys.stderr):
             wait(_all(batch, how.more["concurrency"]), suspends=True)
@@ -158,8 +159,17 @@ def run_all(source: str, how: How) -> int:
     if out.is_terminal(sys.stderr) and not how.verbose:
         sys.stderr.write("\r\x1b[K")
     _print(batch)
-    say_journal(journal)
+    if opened.cache_info().currsize:
+        say_journal(opened())
     return _exit_code(batch)
+
+
+def _shared_journal(how: How) -> Journal:
+    """The journal for many runs on one event loop: appends of a tick share a transaction."""
+    from interlock.cli.stored import open_journal
+
+    journal = open_journal(how, make=True)
+    return getattr(journal, "grouped", journal)
 
 
 async def _all(batch: Batch, concurrency: int) -> None:
@@ -173,7 +183,8 @@ async def _all(batch: Batch, concurrency: int) -> None:
 def _leave_now(batch: Batch) -> None:
     """End the process at once; see `drive`."""
     going = [d.run.id for d in batch.started if d.run is not None and not d.run.ended]
-    out.say(f"\nstopped in the middle of {len(going)} runs; what is recorded is kept")
+    runs = out.counted(len(going), "run")
+    out.say(f"\nstopped in the middle of {runs}; what is recorded is kept")
     for run_id in going[:5]:
         out.say(f"  interlock resume {run_id}")
     with contextlib.suppress(OSError, ValueError):
@@ -199,7 +210,7 @@ def _print(batch: Batch) -> None:
             out.result()
             out.result(_summary(batch, total))
     if batch.left and reached:
-        lines = f"{len(batch.left)} line{'' if len(batch.left) == 1 else 's'}"
+        lines = out.counted(len(batch.left), "line")
         out.say(f"{lines} not started: the total of {', '.join(reached)} is spent", "yellow")
     if batch.bounds.cost is not None and total.cost is None:
         out.say("the total cost could not be enforced: the model's price is not known", "yellow")
@@ -209,7 +220,8 @@ def _summary(batch: Batch, total: Totals) -> str:
     kinds = [d.kind for d in batch.started]
     counted = ", ".join(f"{kinds.count(kind)} {kind}" for kind in BY_KIND if kind in kinds)
     cost = "cost unknown" if total.cost is None else words.say_cost(total.cost)
-    used = f"{say_number(total.steps or 0)} steps, {say_number(total.tokens or 0)} tokens, {cost}"
+    steps, tokens = int(total.steps or 0), int(total.tokens or 0)
+    used = f"{out.counted(steps, 'step')}, {out.counted(tokens, 'token')}, {cost}"
     return f"{len(kinds)} of {len(batch.jobs)} run: {counted or 'none'}; {used}"
 
 
@@ -227,10 +239,11 @@ def _row(done: Done) -> Row:
     result = done.run.result
     usage = result.facts.usage
     cost = "?" if usage.cost is None else words.say_cost(usage.cost)
-    output = (
-        result.output if isinstance(result.output, str) else out.as_json(result.output, indent=None)
-    )
-    said = result.question or ("" if result.output is None else output)
+    output = result.output
+    if output is not None and not isinstance(output, str):
+        output = out.as_json(output, indent=None)
+    failure = last_failure(result)
+    said = failure["message"] if failure is not None else result.question or (output or "")
     return Row(
         (
             line, done.run.id, result.kind, str(result.reason or result.state), str(result.steps),

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.cli import out, words
 from interlock.cli.ask import ask, can_ask
+from interlock.cli.ending import ending, how_to_go_on, how_to_mend
 from interlock.cli.faults import INTERRUPTED, exit_code
 from interlock.cli.stored import line_for, say_journal
 from interlock.cli.views import view_for
@@ -67,7 +68,7 @@ def drive(run: Run, how: How, interrupts: Interrupts, script: Script | None = No
     from interlock.testing.outside import play
 
     view = interrupts.view = view_for(run, how)
-    run.session.listener = view.see
+    stop = run.listen(view.see)
     left = script.events if script is not None else []
     try:
         while True:
@@ -84,7 +85,7 @@ def drive(run: Run, how: How, interrupts: Interrupts, script: Script | None = No
             out.say(f"run {run.id} can go on:  {line_for('resume', run.id, how)}")
         raise
     finally:
-        run.session.listener = None
+        stop()
         interrupts.view = None
     return run.result
 
@@ -118,12 +119,13 @@ def tell(run: Run, how: How, interrupts: Interrupts | None = None) -> int:
     """Print what came of a run, the result on stdout and the reason on stderr; the exit code."""
     result = run.result
     _print(result, how)
-    for line in result.explain().split("\n"):
-        out.say(out.plain(line))
-    out.say(words.tokens_and_cost(result.facts), "dim")
+    for said in ending(result):
+        for line in out.fitted(out.plain(said.text), sys.stderr):
+            out.say(line, said.colour)
+    out.say(words.calls_and_cost(result.facts, run.session.tally.failed_calls), "dim")
     say_journal(run.session.journal, run.id)
-    if not run.ended:
-        _say_how_to_go_on(run, result, how)
+    for said in how_to_mend(run, result, how) if run.ended else how_to_go_on(run, result, how):
+        out.say(out.plain(said.text), said.colour)
     stopped = interrupts is not None and interrupts.count > 0
     if stopped and (not run.ended or result.reason == "user_requested"):
         return INTERRUPTED
@@ -143,20 +145,3 @@ def _print(result: Result, how: How) -> None:
             said += [text] if not said or text != said[-1] else []
         for text in said:
             out.result(out.plain(text) if out.is_terminal(sys.stdout) else text)
-
-
-def _say_how_to_go_on(run: Run, result: Result, how: How) -> None:
-    if how.in_memory:
-        out.say("the run was kept in memory only: it is gone")
-        return
-    if not result.events:
-        out.say(f"go on with:  {line_for('resume', run.id, how)}")
-        return
-    state = run.machine.spec.states.get(run.state)
-    edges = {e.trigger: e for e in state.edges_of("on")} if state is not None else {}
-    out.say("answer with:")
-    for event in result.events:
-        fields = edges[event].data if event in edges else ()
-        given = [f"{name}={str(type).upper()}" for name, type in fields]
-        out.say(f"  {line_for('answer', run.id, how, event, *given)}")
-    out.say(f"then:  {line_for('resume', run.id, how)}")

@@ -10,8 +10,11 @@ Source: design "language", section 11; core.codes (IL6xx)
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from interlock.cli import out
 from interlock.core.errors import (
@@ -41,6 +44,9 @@ PIPE = 141
 """What a shell shows for a program whose reader has gone (128 + SIGPIPE)."""
 
 BY_KIND = {"natural": OK, "error": ERROR, "limit": LIMIT, "waiting": WAITING, "human": HUMAN}
+
+
+_CARETS = re.compile(r"(\s*\| \s*)\^+")
 
 
 class UntrustedError(RunError):
@@ -87,9 +93,10 @@ def say_error(error: InterlockError) -> int:
         return ERROR
     kind = kind_of(error)
     word = out.style("error", "red", bold=True, stream=sys.stderr)
-    out.say(f"{word}{f'[{kind.code}]' if kind.code else ''}: {out.plain(error.message)}")
-    if error.hint:
-        out.say(f" = help: {out.plain(error.hint)}")
+    said = [f"{word}{f'[{kind.code}]' if kind.code else ''}: {out.plain(error.message)}"]
+    said += [f" = help: {out.plain(error.hint)}"] if error.hint else []
+    for line in (part for text in said for part in out.fitted(text, sys.stderr)):
+        out.say(line)
     return kind.exit
 
 
@@ -110,9 +117,32 @@ def report(findings: Iterable[Finding], *, err: bool = False, file: str = "") ->
     for finding in found:
         first, _, rest = out.plain(finding.render()).partition("\n")
         colour = "red" if finding.is_error else "yellow"
+        rest = "\n".join(_in_view(rest.split("\n"), stream)) if rest else ""
         lines += [out.style(first, colour, bold=True, stream=stream), *([rest] if rest else []), ""]
     file = file or next((f.place.file for f in found if f.place.file), "")
     return [*lines, count(found) + (f" in {out.plain(file)}" if file else "")] if found else []
+
+
+def _in_view(lines: list[str], stream: TextIO) -> list[str]:
+    """The lines as they fit a terminal: of a long source line, the part above its caret."""
+    if not out.is_terminal(stream):
+        return lines
+    columns, shown = max(40, shutil.get_terminal_size().columns), list(lines)
+    for n, (source, below) in enumerate(pairwise(lines)):
+        carets = _CARETS.fullmatch(below)
+        if carets is None or max(len(source), len(below)) <= columns:
+            continue
+        bar, first = below.index("|") + 2, len(carets[1])
+        skip = max(0, min(first - bar - 2, len(below) - columns + 8))
+        shown[n] = _cut(source, bar, skip, columns)
+        shown[n + 1] = below[:bar] + below[bar + skip :][: columns - bar]
+    return shown
+
+
+def _cut(line: str, bar: int, skip: int, columns: int) -> str:
+    text = f"…{line[bar + skip + 1 :]}" if skip else line[bar:]
+    room = columns - bar
+    return line[:bar] + (text if len(text) <= room else f"{text[: room - 1]}…")
 
 
 def count(findings: Iterable[Finding]) -> str:
@@ -120,12 +150,8 @@ def count(findings: Iterable[Finding]) -> str:
     errors, warnings = 0, 0
     for finding in findings:
         errors, warnings = errors + finding.is_error, warnings + (not finding.is_error)
-    parts = [
-        f"{number} {word}{'' if number == 1 else 's'}"
-        for number, word in ((errors, "error"), (warnings, "warning"))
-        if number
-    ]
-    return ", ".join(parts) or "nothing found"
+    parts = ((errors, "error"), (warnings, "warning"))
+    return ", ".join(out.counted(n, word) for n, word in parts if n) or "nothing found"
 
 
 def exit_code(result: Result) -> int:

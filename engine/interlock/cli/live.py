@@ -22,6 +22,7 @@ from interlock.run.events import Delta, Event, Recorded, Started
 
 if TYPE_CHECKING:
     from interlock.api import Run
+    from interlock.core.facts import Facts
 
 TAIL = 600
 """Characters of the streamed text that are kept."""
@@ -124,12 +125,20 @@ class Live:
         now = self._run.session.ports.clock.now()
         return max(0.0, now - marks.now) if marks.now and self._run.status != "idle" else 0.0
 
+    def _facts_now(self) -> Facts:
+        """The facts of the last record, with the time that has passed since: its bars move too."""
+        facts, since = self._run.facts, self._since_record()
+        run = facts.run
+        return facts._replace(
+            run=run._replace(elapsed=run.elapsed + since, working=run.working + since)
+        )
+
     def _where(self) -> Table:
         grid = Table.grid(expand=True)
         grid.add_column(ratio=1, no_wrap=True)
         grid.add_column(justify="right", no_wrap=True)
         run = self._run
-        elapsed = say_elapsed(run.facts.run.elapsed + self._since_record())
+        elapsed = say_elapsed(self._facts_now().run.elapsed)
         left = Text.assemble((run.state, "bold"), "  ", (run.status, "dim"), "  ", self._doing)
         grid.add_row(left, Text(elapsed))
         return grid
@@ -139,7 +148,7 @@ class Live:
         grid.add_column(no_wrap=True)
         grid.add_column(no_wrap=True)
         grid.add_column(no_wrap=True)
-        found = words.budgets(self._chart, self._run.facts)
+        found = words.budgets(self._chart, self._facts_now())
         fullest = sorted(found, key=lambda b: b.share, reverse=True)[:BARS]
         for budget in (b for b in found if b in fullest):
             bar = Text(_drawn(budget.bar, self._console), style=budget.colour)

@@ -5,34 +5,56 @@ Belongs here: how the command line's words become a `Machine`. Never: running on
 
 from __future__ import annotations
 
-import os
-import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from interlock.cli.faults import MisuseError, UntrustedError
-from interlock.core.errors import SetupError
+from interlock.core.errors import Finding, SetupError, SpecError
 
 if TYPE_CHECKING:
     from interlock.api import Machine
     from interlock.cli.how import How
     from interlock.core.specs import Registry
-    from interlock.language.spec import MachineSpec
-
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 def load_machine(source: str, how: How) -> Machine:
-    """The machine that a path or shipped name means; see `refuse_untrusted`."""
+    """The machine that a path or shipped name means, to be run; see `refuse_untrusted`."""
+    machine = read_machine(source, how)
+    refuse_untrusted(machine, how)
+    return machine
+
+
+def read_machine(source: str, how: How) -> Machine:
+    """The machine that a path or shipped name means, to be looked at."""
     from interlock.api import load
 
     own = load_tools(how.tools)
     locate(source)
-    machine = load(source, tools=own, define=dict(how.define))
-    refuse_untrusted(machine, how)
-    return machine
+    try:
+        return load(source, tools=own, define=dict(how.define))
+    except SpecError as error:
+        raise SpecError(with_tools_hint(error.findings, how)) from None
+
+
+def with_tools_hint(findings: Iterable[Finding], how: How) -> list[Finding]:
+    """The findings, with the option that brings tools and actions of one's own."""
+    if how.tools:
+        return list(findings)
+    return [replace(f, hint=_tools_hint(f)) if _may_be_own(f) else f for f in findings]
+
+
+def _may_be_own(found: Finding) -> bool:
+    return found.code in ("IL108", "IL401") or found.message.startswith("unknown tool `")
+
+
+def _tools_hint(found: Finding) -> str:
+    meant = found.hint.startswith("did you mean")
+    return (
+        f"{found.hint} Or give your own with --tools FILE" if meant else "give it with --tools FILE"
+    )
 
 
 def locate(source: str) -> Path:
@@ -54,40 +76,13 @@ def locate(source: str) -> Path:
 
 def refuse_untrusted(machine: Machine, how: How) -> None:
     """`UntrustedError` when the file needs trust that was not given."""
+    from interlock.checker.trust import needs_trust
+
     wants = needs_trust(machine.spec)
     if wants and not how.trust:
         name = machine.spec.file or machine.name
-        raise UntrustedError(
-            f"{name} {'; '.join(wants)}", hint="look at the file, then say --trust"
-        )
-
-
-def needs_trust(spec: MachineSpec) -> list[str]:
-    """What a file names that it may not without trust: hosts, and paths outside its folder."""
-    return list(dict.fromkeys(_wants(spec, Path(spec.file).parent)))
-
-
-def _wants(spec: MachineSpec, folder: Path) -> Iterator[str]:
-    if isinstance(spec.tasks, str) and _leaves(folder, spec.tasks):
-        yield f"reads `{spec.tasks}`, which is outside its folder"
-    for name, address in _addresses(spec.model):
-        yield f"sends the model's requests to `{address}` (`model.{name}`)"
-    for child in spec.machines.values():
-        yield from _wants(child, folder)
-
-
-def _leaves(folder: Path, path: str) -> bool:
-    inside = os.path.realpath(folder)
-    return os.path.commonpath([inside, os.path.realpath(folder / path)]) != inside
-
-
-def _addresses(data: Mapping[str, Any], at: str = "") -> Iterator[tuple[str, str]]:
-    """Values that name a host: `api_base`, and whatever else looks like an address."""
-    for name, value in data.items():
-        if isinstance(value, Mapping):
-            yield from _addresses(value, f"{at}{name}.")  # pyright: ignore[reportUnknownArgumentType]
-        elif isinstance(value, str) and (name == "api_base" or _ADDRESS.match(value)):
-            yield f"{at}{name}", value
+        hint = "look at the file, then say --trust"
+        raise UntrustedError(f"{name} {'; '.join(wants)}", hint=hint)
 
 
 # tools --------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ done with it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -39,6 +40,21 @@ class Pair(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  only
 PAIR = Pair()
 
 
+class RunId(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  only since click 8.3
+    """A name for a run that can be typed, and is not taken for an option, a path or `last`."""
+
+    name = "id"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value == "last" or not re.fullmatch(r"[A-Za-z0-9][\w.-]{0,99}", value, re.ASCII):
+            said = "an id has letters, digits and . _ -, begins with a letter or digit"
+            self.fail(f"{value!r}: {said}, and is not `last`", param, ctx)
+        return value
+
+
+RUN_ID = RunId()
+
+
 def together(*decorators: Decorator[Any]) -> Decorator[Any]:
     """Several decorators as one, in the order in which help shows them."""
 
@@ -70,7 +86,7 @@ define_option = click.option(
     shell_complete=completion.pairs("define"), help="Replace a named expression of the file.",
 )  # fmt: skip
 trust_option = click.option(
-    "--trust", is_flag=True, help="Let the file name hosts, and paths outside its folder."
+    "--trust", is_flag=True, help="Let the file name hosts, keys, and paths outside its folder."
 )
 journal_option = click.option(
     "--journal", type=click.Path(dir_okay=False), metavar="PATH", envvar="INTERLOCK_JOURNAL",
@@ -103,7 +119,9 @@ value_options = together(
     ),
 )  # fmt: skip
 name_options = together(
-    click.option("--run-id", metavar="ID", help="The run's id. Default: a random one."),
+    click.option(
+        "--run-id", type=RUN_ID, metavar="ID", help="The run's id. Default: a random one."
+    ),
     click.option("--agent", metavar="ID", help="The agent that this run belongs to."),
     click.option("--session", metavar="ID", help="The session that this run belongs to."),
 )

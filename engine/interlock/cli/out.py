@@ -13,8 +13,11 @@ import codecs
 import io
 import json
 import os
+import re
 import shutil
 import sys
+import textwrap
+from pathlib import Path
 from typing import Any, TextIO
 
 import click
@@ -33,8 +36,15 @@ _SIGNS = {
 """How signs are written where the terminal has only ASCII."""
 
 
+_OBEYED = re.compile(r"[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+"""Signs that JSON leaves as they are and a terminal obeys: 0x9b begins an escape sequence."""
+
+
 def fit_streams() -> None:
     """Let all streams take any text: what they cannot encode is written in another way."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # it was closed by whoever started us
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115  for good
     codecs.register_error("interlock", _stand_in)
     streams = {"interlock": (sys.stdout, sys.stderr), "replace": (sys.stdin,)}
     for errors, named in streams.items():
@@ -85,9 +95,30 @@ def plain(text: str) -> str:
     return "\t".join(printable(part) for part in text.split("\t"))
 
 
+def counted(number: int, what: str) -> str:
+    """A number of things: ``1 rule``, ``1,204 tokens``."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def width() -> int:
     """Columns for tables: the terminal's, at most `WIDEST`."""
     return max(40, min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns))
+
+
+def fitted(text: str, stream: TextIO) -> list[str]:
+    """The text in lines that fit the terminal, if the stream is one; words stay whole."""
+    lines = text.split("\n")
+    if not is_terminal(stream):
+        return lines
+    columns = max(40, shutil.get_terminal_size().columns)
+    return [part for line in lines for part in _broken(line, columns)]
+
+
+def _broken(line: str, columns: int) -> list[str]:
+    if len(line) <= columns:
+        return [line]
+    indent = " " * (min(columns // 2, len(line) - len(line.lstrip())) + 2)
+    return textwrap.wrap(line, columns, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def result(text: str = "", stream: TextIO | None = None) -> None:
@@ -105,6 +136,7 @@ def say(text: str = "", colour: str = "") -> None:
 
 
 def as_json(data: Any, *, indent: int | None = 2) -> str:
-    """Data as JSON, in ASCII where stdout has nothing else."""
+    """Data as JSON, in ASCII where stdout has nothing else; nothing in it that a terminal obeys."""
     ascii_only = not speaks_unicode(sys.stdout)
-    return json.dumps(as_data(data), ensure_ascii=ascii_only, indent=indent, default=str)
+    text = json.dumps(as_data(data), ensure_ascii=ascii_only, indent=indent, default=str)
+    return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -17,6 +17,7 @@ from interlock.cli import out, words
 from interlock.cli.drive import Interrupts
 from interlock.cli.faults import kind_of
 from interlock.cli.options import PAIR
+from interlock.cli.records import lines_of, records_table
 from interlock.cli.standing import standing
 from interlock.cli.table import Row, table
 from interlock.cli.values import answer_data, read_value
@@ -110,11 +111,15 @@ class Prompt:
         self._show()
 
     def do_answer(self, rest: str) -> None:
-        """Answer the wait; the next `do` takes it up."""
+        """Answer the wait, and go on from it."""
+        events, hint = self.run.result.events, "answer EVENT, or answer EVENT note='use 3'"
+        if not events:  # kept for later it would be forgotten, and the action at hand be done
+            raise RunError("the run waits for nothing", hint="`do` does the action at hand")
+        if not rest.strip():
+            raise RunError(f"say which: {', '.join(events)}", hint=hint)
         try:
             event, *fields = shlex.split(rest)
         except ValueError as error:
-            hint = "answer EVENT, or answer EVENT note='use 3'"
             raise RunError(f"this cannot be read: {error}", hint=hint) from None
         state = self.run.machine.spec.states.get(self.run.state)
         edge = (
@@ -132,7 +137,8 @@ class Prompt:
         count = self._number(rest or "1")
         self.run.back(count)
         out.result(
-            f"back before the last {count if count > 1 else 'record'}; now run {self.run.id}"
+            f"back before the last {'record' if count == 1 else f'{count} records'};"
+            f" now run {self.run.id}"
         )
         self._show()
 
@@ -153,14 +159,14 @@ class Prompt:
     def _step(self) -> Record | None:
         """One record, with the model's words as they come."""
         self._streamed = False
-        self.run.session.listener = self._hear
+        stop = self.run.listen(self._hear)
         try:
             record = self.run.step()
         except KeyboardInterrupt:
             out.result("\nstopped in the middle of the action: `do` begins it again")
             return None
         finally:
-            self.run.session.listener = None
+            stop()
             if self._streamed:
                 out.result()
         if record is not None:
@@ -181,16 +187,14 @@ class Prompt:
         why = words.because(chart, record)
         line = f"{record.seq}  {action}: {said}" if said else f"{record.seq}  {action}"
         line += (f"  → {path}" if path else "") + (f"  because {why}" if why else "")
-        out.result(out.plain(line))
+        for part in out.fitted(out.plain(line), sys.stdout):
+            out.result(part)
 
     # looking --------------------------------------------------------------------------------
 
     def do_why(self, rest: str) -> None:
         """The tables of a decision."""
-        from interlock.cli.why import explain
-
-        found = self.run.why(self._number(rest) if rest else None)
-        for line in explain(self.run.machine.chart, found):
+        for line in lines_of(self.run.why(self._number(rest) if rest else None)):
             out.result(line)
 
     def do_facts(self, rest: str) -> None:
@@ -206,8 +210,6 @@ class Prompt:
 
     def do_records(self, rest: str) -> None:
         """The records as a table."""
-        from interlock.cli.show import records_table
-
         for line in records_table(self.run.machine.chart, self.run.records):
             out.result(line)
 
@@ -234,6 +236,7 @@ class Prompt:
     def _show(self) -> None:
         for line in standing(self.run):
             out.result(line)
+        out.result()
 
     def _number(self, text: str) -> int:
         if not text.isdecimal():

@@ -19,7 +19,7 @@ from interlock import catalog
 from interlock.adapters.scripted import Scripted
 from interlock.core.codes import finding
 from interlock.core.errors import Finding, ScriptError, SpecError, nearest
-from interlock.language.yaml import Document, read
+from interlock.language.yaml.reading import Document, read
 from interlock.testing.scenario_file import EVENT_KINDS, EventKind, EventShape, OutsideEvent
 
 if TYPE_CHECKING:

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 from interlock.cli import out, words
+from interlock.cli.ending import ending
 from interlock.cli.table import Row, table
 from interlock.language.expression import Expression
-from interlock.language.template import Template
+from interlock.language.template.template import Template
 
 if TYPE_CHECKING:
     from interlock.api import Run
@@ -25,7 +26,7 @@ BARS = 4
 def standing(run: Run) -> list[str]:
     """The state, what its action will be, and what would be decided after it."""
     if run.ended:
-        return run.result.explain().split("\n")
+        return [out.style(out.plain(s.text), s.colour) for s in ending(run.result)]
     head = f"step {run.facts.run.steps + 1}  at {run.state}, {run.status}"
     state = run.machine.spec.states.get(run.state)
     lines = [out.style(head, bold=True)]
@@ -96,9 +97,9 @@ def _rules(run: Run) -> Iterator[Row]:
     covering = chart.rules_at(run.state)
     if covering is None:
         return
-    count = len(covering.numbers)
-    yield Row(("rules", f"{count} looked at first"))
-    found = sorted(words.budgets(chart, run.facts), key=lambda b: b.share, reverse=True)
-    for budget in found[:BARS]:
+    yield Row(("rules", f"{len(covering.numbers)} looked at first"))
+    found = words.budgets(chart, run.facts)
+    fullest = sorted(found, key=lambda b: b.share, reverse=True)[:BARS]
+    for budget in (b for b in found if b in fullest):
         colour = "" if budget.colour == "green" else budget.colour
         yield Row(("", f"{budget.bar}  {budget.fact}  {budget.said}"), colour)

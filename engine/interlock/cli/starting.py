@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,29 +20,7 @@ if TYPE_CHECKING:
     from interlock.cli.how import How
     from interlock.cli.script import Script
     from interlock.run.journal import Journal
-    from interlock.run.ports import Cancel, Clock, ModelReply, ModelRequest, OnText
-
-
-class Served:
-    """The real model at another server: `--api-base`, over the file's own settings."""
-
-    suspends = True
-
-    def __init__(self, settings: Mapping[str, Any]) -> None:
-        from interlock.adapters.litellm import LiteLLM
-
-        self.settings = settings
-        self._model = LiteLLM()
-
-    def prepare(self, settings: Mapping[str, Any]) -> None:
-        """Raise `SetupError` for what would fail later, with what the command line said."""
-        self._model.prepare({**settings, **self.settings})
-
-    def context_window(self, settings: Mapping[str, Any]) -> int | None:
-        return self._model.context_window({**settings, **self.settings})
-
-    async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
-        return await self._model.complete(request, on_text)
+    from interlock.run.ports import Cancel, Clock
 
 
 def clock_of(how: How, *, not_before: float = 0.0) -> Clock:
@@ -68,21 +46,26 @@ def script_of(how: How) -> Script | None:
 
 
 def start(
-    machine: Machine, task: str, how: How, journal: Journal, *,
-    cancel: Cancel | None = None, script: Script | None = None,
+    machine: Machine, task: str, how: How, journal: Callable[[], Journal], *,
+    cancel: Cancel | None = None, script: Script | None = None, parent: Run | None = None,
     more: Mapping[str, Any] | None = None,
 ) -> Run:  # fmt: skip
-    """A run at its very beginning. `more` are limits and variables beside those of `how`."""
+    """A run at its very beginning. `more` are limits and variables beside those of `how`.
+
+    The journal is opened last: what cannot begin, for want of a key, say, leaves no file.
+    """
     clock, spec, more = clock_of(how), machine.spec, more or {}
     limits = values_of({n: x.type for n, x in spec.limits.items()}, how.limit)
     variables = values_of({n: v.type for n, v in spec.vars.items()}, how.var)
     _announce(machine, script)
     run = machine.start(
-        task, **_model(how, script, clock), clock=clock, journal=journal, cancel=cancel,
+        task, **_model(how, script, clock), clock=clock, cancel=cancel,
         limits={**limits, **more.get("limits", {})}, vars={**variables, **more.get("vars", {})},
-        run_id=how.run_id, agent=how.agent, session=how.session,
+        run_id=how.run_id, agent=how.agent, session=how.session, parent=parent,
     )  # fmt: skip
-    _settle(run, how)
+    opened = journal()
+    # as `Machine.start` does it: on an event loop the appends of one tick share a transaction
+    run.session.journal = getattr(opened, "grouped", opened) if run.suspends else opened
     return run
 
 
@@ -93,9 +76,7 @@ def go_on(
     """A run that is in the journal, ready to be driven."""
     clock = clock_of(how, not_before=not_before)
     model = _model(how, script, clock)
-    run = machine.open(run_id, journal=journal, clock=clock, cancel=cancel, **model)
-    _settle(run, how)
-    return run
+    return machine.open(run_id, journal=journal, clock=clock, cancel=cancel, **model)
 
 
 def _announce(machine: Machine, script: Script | None) -> None:
@@ -110,17 +91,5 @@ def _announce(machine: Machine, script: Script | None) -> None:
 def _model(how: How, script: Script | None, clock: Clock) -> dict[str, Any]:
     if script is not None:
         return {"script": script.model(clock)}
-    if how.api_base:
-        return {"model": Served(_settings(how))}
-    return {"model": how.model} if how.model else {}
-
-
-def _settings(how: How) -> dict[str, Any]:
-    given = {"name": how.model, "api_base": how.api_base}
-    return {n: v for n, v in given.items() if v}
-
-
-def _settle(run: Run, how: How) -> None:
-    """What the command line says about the model wins over the file, in every call."""
-    if how.api_base:
-        run.session.ports.settings = _settings(how)
+    given = {"model": how.model, "settings": {"api_base": how.api_base} if how.api_base else None}
+    return {name: value for name, value in given.items() if value}

@@ -13,7 +13,7 @@ import json
 import os
 import shlex
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 from interlock.cli import out
 from interlock.cli.loading import load_tools, locate, refuse_untrusted
 from interlock.core.errors import (
+    JournalCorrupt,
     MachineChangedError,
     SetupError,
     SpecError,
@@ -121,6 +122,13 @@ def machine_of(journal: Journal, row: RunRow, how: How, *, to_run: bool = False)
             f"the journal does not hold the machine of run `{row.run_id}`",
             hint="give its file: --machine FILE",
         )
+    try:
+        json.loads(text)
+    except ValueError as error:
+        raise JournalCorrupt(
+            f"the machine of run `{row.run_id}` cannot be read from the journal",
+            hint="the file was changed by hand or by another program; give --machine FILE",
+        ) from error
     own = load_tools(how.tools)
     if to_run:
         _ask_for_tools(journal, row, how)
@@ -173,12 +181,32 @@ def _stand_ins(text: str, own: Iterable[Any]) -> list[ToolSpec]:
     return [ToolSpec(n, "", {"type": "object"}, json.loads, _never) for n in dict.fromkeys(names)]
 
 
-def _tools_in(data: Any) -> list[str]:
-    if not isinstance(data, dict):
-        return []
-    spec = cast("dict[str, Any]", data)
-    children: Mapping[str, Any] = spec.get("machines") or {}
-    return [*spec.get("tools", []), *(n for child in children.values() for n in _tools_in(child))]
+def _tools_in(data: Any) -> Iterator[str]:
+    """What a canonical text names as a tool: in its list, in a state's `with`, in a task's `by`."""
+    yield from _all(data, "tools")
+    for state in _all(data, "states"):
+        if _at(state, "do") == "tool" and isinstance(name := _at(state, "with", "name"), str):
+            yield name
+    for task in _all(data, "tasks"):
+        if isinstance(name := _at(task, "by", "tool"), str):
+            yield name
+    for child in _all(data, "machines"):
+        yield from _tools_in(child)
+
+
+def _all(data: Any, name: str) -> list[Any]:
+    """What a list or mapping holds."""
+    found = _at(data, name)
+    if isinstance(found, dict):
+        return [*cast("dict[str, Any]", found).values()]
+    return cast("list[Any]", found) if isinstance(found, list) else []
+
+
+def _at(data: Any, *path: str) -> Any:
+    """What stands at a path of a mapping; None where there is nothing."""
+    for name in path:
+        data = cast("dict[str, Any]", data).get(name) if isinstance(data, dict) else None
+    return data
 
 
 def _never(**_arguments: Any) -> str:
@@ -229,6 +257,15 @@ def as_before(journal: Journal, row: RunRow, how: How) -> How:
             raise SetupError(f"run `{row.run_id}` was started with a server of its own", hint=hint)
     clock = before.get("clock", how.clock) if how.clock == "system" else how.clock
     return replace(how, script=script, model=how.model or before.get("model"), clock=clock)
+
+
+def resume_line(journal: Journal, row: RunRow, how: How) -> str:
+    """The command that goes on with a recorded run, with what must be said again for it."""
+    before = remembered(journal, row)
+    tools: Iterable[str] = how.tools or before.get("tools", ())
+    base = how.api_base or (None if before.get("script") else before.get("api_base"))
+    said = replace(how, tools=tuple(shown(t) for t in tools), api_base=base)
+    return line_for("resume", row.run_id, said)
 
 
 def line_for(verb: str, run_id: str, how: How, *rest: str) -> str:

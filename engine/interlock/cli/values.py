@@ -11,7 +11,7 @@ from typing import Any
 
 from interlock.core.errors import AnswerError, nearest
 from interlock.core.types import Type, accepts
-from interlock.language.parts import coerce
+from interlock.language.readers.parts import coerce
 
 Pairs = Iterable[tuple[str, str]]
 

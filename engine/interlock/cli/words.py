@@ -6,10 +6,12 @@ Imported by: views, live, show, why, step
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from interlock.core.units import say_elapsed, say_number
+from interlock.cli import out
+from interlock.core.units import say_elapsed
 from interlock.machine.saying import say_value, type_at
 
 if TYPE_CHECKING:
@@ -127,19 +129,22 @@ def fields_of(edge: Edge) -> str:
     return ", ".join(f"{name} ({type})" for name, type in edge.data)
 
 
-def tokens_and_cost(facts: Facts) -> str:
-    """What the model calls took: ``3 model calls, 1,204 tokens, $0.0123``."""
+def calls_and_cost(facts: Facts, failed: int = 0) -> str:
+    """What the model calls took: ``3 model calls, 1 more failed, 1,204 tokens, $0.0123``."""
     usage = facts.usage
     if not usage.llm_calls:
-        return "no model calls"
-    calls = "1 model call" if usage.llm_calls == 1 else f"{usage.llm_calls} model calls"
+        return f"{out.counted(failed, 'model call')} failed" if failed else "no model calls"
+    calls = out.counted(usage.llm_calls, "model call") + (f", {failed} more failed" * bool(failed))
     cost = "cost unknown" if usage.cost is None else say_cost(usage.cost)
-    return f"{calls}, {say_number(usage.total_tokens)} tokens, {cost}"
+    return f"{calls}, {out.counted(usage.total_tokens, 'token')}, {cost}"
 
 
 def say_cost(cost: float) -> str:
     """US dollars, with as many digits as say something."""
-    return f"${cost:.2f}" if cost >= 1 or cost == 0 else f"${cost:.4g}"
+    if cost >= 1 or cost == 0:
+        return f"${cost:.2f}"
+    digits = 4 - math.ceil(math.log10(cost))  # four that say something, never 4.2e-05
+    return "$" + f"{cost:.{digits}f}".rstrip("0").rstrip(".")
 
 
 def duration_of(record: Record) -> str:

@@ -1,6 +1,6 @@
 """The codes of findings and errors: stable, each with a cause and a cure.
 
-One table; ``docs/errors.md`` is printed from it and `Finding`s take their severity from it.
+One table; ``docs/reference/errors.md`` is printed from it and `Finding`s take their severity from it.
 A code is never reused for something else.
 """
 
@@ -71,7 +71,7 @@ _ROWS = (
     Code("IL308", "loop without an action", "Passing and deciding states form a loop that no action interrupts: a step would never end.", "Put an action or a wait into the loop."),
     Code("IL309", "no edge need hold", "Every edge has a guard and nothing says that one of them must hold: the run could be stuck.", "Give the last edge no `when`, or add `else`."),
     Code("IL310", "branches never meet", "The branches of `all` have no state in common that none can go round.", "Let every branch that does not stop lead to one state."),
-    Code("IL311", "not in a branch", "A branch of `all` holds an action, a wait or a `set`; branches only decide.", "Move it behind the state where the branches meet."),
+    Code("IL311", "not in a branch", "A branch of `all` holds an action, a wait, another `all`, a `set`, or an edge with `stop`; branches only decide.", "Move it behind the state where the branches meet."),
     Code("IL312", "epilogue does not end", "After a `stop` a path never reaches an end, or goes round in a circle.", "Lead every path behind the stop straight to an end."),
     Code("IL313", "return without a detour", "`next: return` stands in a state that is entered other than by a detour.", "Use `return` only behind a rule with `to` and no `stop`."),
     Code("IL314", "end without a reason", "`end: by_reason` can be reached with no signal raised.", "Raise one with `stop` on the way, or write `end: completed`."),
@@ -97,6 +97,7 @@ _ROWS = (
     Code("IL408", "unknown reason", "`stop` or `signal` names a reason that is neither built in nor declared.", "Declare it under `reasons`."),
     Code("IL410", "unknown event", "An event is named that no wait of this machine takes.", "Use one of the events under `on`."),
     Code("IL411", "unreadable file", "A file that the machine names cannot be read.", "Check the path; it is taken from the machine's folder."),
+    Code("IL412", "unreadable flowchart", "The text is no Mermaid flowchart, or has parts that a chart of states cannot hold.", "See the line that is shown; `interlock draw --format mermaid` writes what is read."),
     # IL6xx: a call
     Code("IL601", "not in this status", "The run is not in a status or state that allows this.", "See `run.status`; a finished run is continued by a new one with `parent`."),
     Code("IL602", "answer not taken", "The wait does not take this event, or not with this data.", "Use one of the events that are shown."),

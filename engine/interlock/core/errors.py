@@ -102,7 +102,7 @@ NOWHERE = Place()
 class Finding:
     """One thing that is wrong with a machine, said so that it can be mended.
 
-    `code` is stable (`IL103`) and has a section in ``docs/errors.md``.
+    `code` is stable (`IL103`) and has a section in ``docs/reference/errors.md``.
     """
 
     code: str

@@ -32,6 +32,9 @@ from interlock.core.plain import plain
 from interlock.core.specs import ActionSpec
 from interlock.core.tokens import estimate_messages
 
+MOST = 1.7976931348623157e308
+"""The greatest float: JSON has no infinity."""
+
 
 def fold(
     facts: Facts, outcome: Outcome, *, state: str, action: ActionSpec, started: float, at: float,
@@ -139,7 +142,7 @@ def _used(usage: UsageFacts, outcome: Outcome, messages: int) -> UsageFacts:
         calls = {**calls, **{n: calls.get(n, 0) + k for n, k in spent.tools.items()}}
     cost = usage.cost
     if spent.cost is not None:
-        cost = (cost or 0.0) + spent.cost
+        cost = min((cost or 0.0) + spent.cost, MOST)
     tokens = outcome.context_tokens
     if tokens is None:
         if outcome.rewrite is not None:

@@ -29,7 +29,7 @@ from interlock.language.spec import (
     StateSpec,
     VarSpec,
 )
-from interlock.language.template import Template
+from interlock.language.template.template import Template
 
 Data = dict[str, Any]
 

@@ -3,9 +3,10 @@ r"""Labels of boxes and arrows: text that may show a fact.
     "Token Usage\n≥ {limits.tokens:,}?"      Token Usage / ≥ 1,000,000?
     "No Response\n{limits.response}"         No Response / 5 min
 
-`{fact}` shows the value by its type: durations as `24 hours`, `30 min`, `60 s`, fractions as
-`95%`, a limit that is off as `off`. Behind a colon may stand `,` (thousands), `.2f` (decimals)
-or `.1%`. `{{` and `}}` are braces. A written `\n` breaks the line whatever quotes YAML had.
+`{fact}` shows the value by its type, be it a fact or a name under `define`: durations as
+`24 hours`, `30 min`, `60 s`, fractions as `95%`, a limit that is off as `off`. Behind a colon may
+stand `,` (thousands), `.2f` (decimals) or `.1%`. `{{` and `}}` are braces. A written `\n` breaks
+the line whatever quotes YAML had.
 
 Belongs here: the wording of labels. Never: where a label is drawn; whether it says what its
 guard does (the checker, IL317).
@@ -20,13 +21,15 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 from interlock.core.errors import nearest
 from interlock.core.facts import Facts
 from interlock.core.types import ANY, Type
 from interlock.core.units import say_duration, say_fraction, say_number
-from interlock.language.template_filters import MISSING, look_up
+from interlock.language.expression import Expression, GuardFailed
+from interlock.language.template.filters import MISSING, look_up
 
 __all__ = ["Label", "LabelFault", "parse_label"]
 
@@ -66,11 +69,26 @@ class LabelFault(Exception):
 
 
 class _Slot(NamedTuple):
-    """A place for a fact."""
+    """A place for a fact, or for the value of a definition."""
 
     fact: str
     type: Type
     spec: str
+    defined: Expression | None = None
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset({self.fact}) if self.defined is None else self.defined.reads
+
+
+class _Names(NamedTuple):
+    """What a label may show."""
+
+    roots: Mapping[str, Type]
+    define: Mapping[str, Expression]
+
+
+_NOTHING: Mapping[str, Expression] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -83,13 +101,14 @@ class Label:
 
     @property
     def reads(self) -> frozenset[str]:
-        """The facts that it shows, dotted."""
-        return frozenset(piece.fact for piece in self._pieces if isinstance(piece, _Slot))
+        """The facts that it shows, dotted; for a definition those that it reads."""
+        slots = (piece for piece in self._pieces if isinstance(piece, _Slot))
+        return frozenset[str]().union(*(slot.reads for slot in slots))
 
     @property
     def plain(self) -> bool:
         """Whether it shows no fact, and is the same in every run."""
-        return not self.reads
+        return not any(isinstance(piece, _Slot) for piece in self._pieces)
 
     def show(self, facts: Facts) -> str:
         """The label at one moment. Never fails: what is not known yet shows as `?`."""
@@ -98,12 +117,18 @@ class Label:
         )
 
 
-def parse_label(text: str, roots: Mapping[str, Type]) -> Label:
-    """Read a label. `roots` are the sections of facts by name. Raises `LabelFault`."""
-    return Label(_break_lines(text), tuple(_pieces(text, roots)))
+def parse_label(
+    text: str, roots: Mapping[str, Type], define: Mapping[str, Expression] = _NOTHING
+) -> Label:
+    """Read a label. `roots` are the sections of facts by name, `define` the definitions.
+
+    Raises `LabelFault`.
+    """
+    names = _Names(roots, define)
+    return Label(_break_lines(text), tuple(_pieces(text, names)))
 
 
-def _pieces(text: str, roots: Mapping[str, Type]) -> Iterator[str | _Slot]:
+def _pieces(text: str, names: _Names) -> Iterator[str | _Slot]:
     end = 0
     for match in _PIECE.finditer(text):
         yield _break_lines(text[end : match.start()])
@@ -112,7 +137,7 @@ def _pieces(text: str, roots: Mapping[str, Type]) -> Iterator[str | _Slot]:
         if sign in ("{{", "}}"):
             yield sign[0]
         elif match[1] is not None:
-            yield _slot(match, roots)
+            yield _slot(match, names)
         else:
             message = f"`{sign}` has no partner"
             hint = f"write `{sign}{sign}` for a brace, `{{limits.x}}` for a fact"
@@ -124,7 +149,7 @@ def _break_lines(text: str) -> str:
     return text.replace("\\n", "\n")
 
 
-def _slot(match: re.Match[str], roots: Mapping[str, Type]) -> _Slot:
+def _slot(match: re.Match[str], names: _Names) -> _Slot:
     body = _SLOT.fullmatch(match[1])
     start = match.start(1)
     if body is None:
@@ -132,7 +157,7 @@ def _slot(match: re.Match[str], roots: Mapping[str, Type]) -> _Slot:
         hint = "a label shows one fact: `{limits.x}`; compute under `define`; `{{` is a brace"
         raise LabelFault("IL406", message, hint, match.start(), len(match.group()))
     fact, spec = body[1], (body[2] or "").strip()
-    found = _type_of(fact, roots, start + body.start(1))
+    found = _type_of(fact, names, start + body.start(1))
     kind = spec[-1:]
     if not _SPEC.fullmatch(spec):
         message = f"`{spec}` is no format of labels"
@@ -145,14 +170,14 @@ def _slot(match: re.Match[str], roots: Mapping[str, Type]) -> _Slot:
             "durations and fractions have their own wording" if spec else "show one of its fields"
         )
         raise LabelFault("IL104", message, hint, start + body.start(1), len(match[1].strip()))
-    return _Slot(fact, found, spec)
+    return _Slot(fact, found, spec, names.define.get(fact.partition(".")[0]))
 
 
-def _type_of(fact: str, roots: Mapping[str, Type], offset: int) -> Type:
-    """The type of a dotted fact; a map takes any key."""
+def _type_of(fact: str, names: _Names, offset: int) -> Type:
+    """The type of a dotted fact or definition; a map takes any key."""
     root, *fields = fact.split(".")
-    found = roots.get(root)
-    known = list(roots)
+    found = names.define[root].type if root in names.define else names.roots.get(root)
+    known = [*names.roots, *names.define]
     seen = root
     for name in fields:
         if found is None:
@@ -167,10 +192,19 @@ def _type_of(fact: str, roots: Mapping[str, Type], offset: int) -> Type:
     return found
 
 
-def _say_slot(slot: _Slot, facts: Facts) -> str:
-    value: Any = facts
-    for name in slot.fact.split("."):
+def _value(slot: _Slot, facts: Facts) -> Any:
+    root, *fields = slot.fact.split(".")
+    try:
+        value = look_up(facts, root) if slot.defined is None else slot.defined.value(facts)
+    except GuardFailed:
+        return MISSING
+    for name in fields:
         value = look_up(value, name)
+    return value
+
+
+def _say_slot(slot: _Slot, facts: Facts) -> str:
+    value = _value(slot, facts)
     if value is MISSING:
         return "?"
     if value is None:

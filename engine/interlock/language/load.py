@@ -17,14 +17,16 @@ from typing import Any, NamedTuple, cast
 from interlock.core.codes import finding
 from interlock.core.errors import Finding
 from interlock.core.specs import Registry
-from interlock.language import file
-from interlock.language.edges import Slot, read_edge
 from interlock.language.expression import Expression, Scope
-from interlock.language.flow import Flow, flow
-from interlock.language.parts import read_defines, read_limits, read_memory, read_vars
-from interlock.language.reader import NULLABLE, Reader, make_roots
-from interlock.language.rules import read_rule
-from interlock.language.settings import (
+from interlock.language.file import file
+from interlock.language.file.shape import Shaped, shape
+from interlock.language.file.unread import Unread
+from interlock.language.readers.edges import Slot, read_edge
+from interlock.language.readers.flow import Flow, flow
+from interlock.language.readers.parts import read_defines, read_limits, read_memory, read_vars
+from interlock.language.readers.reader import NULLABLE, Reader, make_roots
+from interlock.language.readers.rules import read_rule
+from interlock.language.readers.settings import (
     read_deviations,
     read_ignore,
     read_model,
@@ -34,11 +36,9 @@ from interlock.language.settings import (
     read_tools,
     refuse_servers,
 )
-from interlock.language.shape import Shaped, shape
+from interlock.language.readers.states import read_state
 from interlock.language.spec import Edge, MachineSpec, StateSpec
-from interlock.language.states import read_state
-from interlock.language.unread import Unread
-from interlock.language.yaml import Document, Path, read
+from interlock.language.yaml.reading import Document, Path, read
 
 __all__ = ["VERSION", "Loaded", "StateSpec", "load"]
 

@@ -20,8 +20,8 @@ from interlock.core.specs import ActionSpec, Registry
 from interlock.core.types import ANY, Type
 from interlock.language.expression import Expression
 from interlock.language.label import Label
-from interlock.language.template import Template
-from interlock.language.yaml_document import Document, Path
+from interlock.language.template.template import Template
+from interlock.language.yaml.document import Document, Path
 
 Job = Literal["act", "decide", "wait", "fork", "pass", "end"]
 EdgeRole = Literal["next", "then", "else", "case", "on", "expired", "failed", "all", "error"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
-from interlock.core.facts import Facts
+from interlock.core.facts import Facts, Failure
 from interlock.core.reasons import NO_SIGNALS, StopSignals
 from interlock.core.records import Input
 
@@ -49,3 +49,5 @@ class Decision(NamedTuple):
     """What was looked at; only when traced."""
     opaque: tuple[bool, ...] = ()
     """What registered guards answered, in order."""
+    unsaved: Failure | None = None
+    """Why an action that succeeded has failed after all: its result could not be saved."""

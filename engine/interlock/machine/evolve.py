@@ -95,6 +95,7 @@ def _step(walk: Walk, input: Input) -> None:
     saved: Mapping[str, Any] = EMPTY
     if state.save and outcome.ok:
         outcome, saved = saved_values(chart.spec, state, outcome, walk.facts)
+        walk.unsaved = None if outcome.ok else outcome.error
     _take_in(walk, outcome)
     if action.work and walk.raising.continued:
         walk.suppress()

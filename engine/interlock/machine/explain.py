@@ -1,6 +1,9 @@
 """Why a run went where it went: every rule and edge that was looked at, with its values.
 
-Made from a traced decision (`evolve(..., trace=True)`), which replay gives for any record.
+Made from a traced decision (`evolve(..., trace=True)`), which replay gives for any record. The
+table that people read is laid out here too, so that `print(run.why())` and `interlock why` show
+the same.
+
 Source: design "language", section 11 (`interlock why`); 002 "Diagnostic Output".
 """
 
@@ -9,12 +12,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
+from interlock.core.columns import Line, lay_out
+from interlock.core.columns import Row as Cells
 from interlock.core.plain import plain
 from interlock.language.expression import Expression
 from interlock.machine.build import Chart
 from interlock.machine.decision import Decision, Look
 from interlock.machine.regions import GuardedTransition, Holds, Is
-from interlock.machine.saying import say_value, type_at
+from interlock.machine.saying import say_left, say_value, type_at
+
+MARKS = {True: "✓", False: "✗", None: "·"}
+"""What held, what did not, and what was not looked at or could not be evaluated."""
+FAILED = "!"
+"""The mark of a guard that raised."""
+_WIDEST = 100
+"""Columns that a printed explanation takes at most."""
+_LEFT = 3
+_MAYBE = (2, _LEFT)
+"""Columns of the table that are left out where no row fills them."""
 
 
 class Atom(NamedTuple):
@@ -26,7 +41,7 @@ class Atom(NamedTuple):
     left: str = ""
     right: str = ""
     margin: str = ""
-    """What was left up to the bound, for `fact >= bound`."""
+    """What was left until a budget is spent; empty for what is no budget, or is spent."""
     share: float | None = None
     """`fact / bound`."""
     error: str = ""
@@ -44,15 +59,56 @@ class Row(NamedTuple):
     state: str
     to: str
     atoms: tuple[Atom, ...] = ()
+    reason: str = ""
+    """What a rule raises: ``stop: steps_limit``."""
+
+    @property
+    def group(self) -> str:
+        """What it is listed under: the rules at a state, or the edges of one."""
+        return f"rules at {self.state}" if self.kind == "rule" else f"edges of {self.state}"
+
+    @property
+    def mark(self) -> str:
+        """How it came out, in one sign."""
+        return FAILED if any(a.error for a in self.atoms) else MARKS[self.holds]
 
 
 class Explanation(NamedTuple):
-    """A decision in words."""
+    """A decision in words. Printed, it is the table that `interlock why` shows."""
 
     state: str
     kind: str
     rows: tuple[Row, ...]
     decision: Decision
+
+    @property
+    def title(self) -> str:
+        """What was decided, and where: ``step at think``."""
+        event = self.decision.input.event
+        return f"{self.kind}{f' `{event}`' if event else ''} at {self.state}"
+
+    def lines(self, width: int = _WIDEST) -> list[Line]:
+        """Everything that was looked at as one table, and where it led."""
+        found = [Line(""), *_table(self.rows, width), Line("")] if self.rows else []
+        led = [_clean(row, "") for row in self._led()]
+        return [*found, *lay_out(led, width=width)]
+
+    def _led(self) -> Iterator[tuple[str, str]]:
+        d = self.decision
+        yield from (("signal", str(signal)) for signal in d.signals)
+        yield from (("warning", warning) for warning in d.warnings)
+        path = self._path() if d.path else f"stays at {d.next}"
+        yield "led to", f"{path}, {d.status}" + (f", stopped for {d.winner}" if d.winner else "")
+
+    def _path(self) -> str:
+        begun = () if self.kind == "start" else (self.state,)  # a start enters its own state
+        return " → ".join([*begun, *self.decision.path])
+
+    def __str__(self) -> str:
+        return "\n".join([self.title, *(line.text for line in self.lines())])
+
+    def __repr__(self) -> str:
+        return f"<Explanation of {self.title}: next {self.decision.next}, {self.decision.status}>"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as `interlock why --format json` prints it."""
@@ -81,9 +137,11 @@ def _rules(chart: Chart, look: Look, decision: Decision) -> Iterator[Row]:
         atoms = atoms_of(chart, rule.when, look)
         holds = rule.id in raised or _holds(rule.when, look)
         to = rule.to or (chart.route(rule.stop) if rule.stop else "")
+        reason = f"{rule.kind}: {raises}" if (raises := rule.stop or rule.signal) else ""
         yield Row(
-            "rule", rule.id, rule.when.text, holds, rule.id == look.taken, look.state, to, atoms
-        )
+            "rule", rule.id, rule.when.text, holds, rule.id == look.taken, look.state, to, atoms,
+            reason,
+        )  # fmt: skip
 
 
 def _edges(chart: Chart, look: Look) -> Iterator[Row]:
@@ -115,13 +173,58 @@ def _holds(guard: Expression, look: Look) -> bool | None:
 def atoms_of(chart: Chart, guard: Expression, look: Look) -> tuple[Atom, ...]:
     """The comparisons of a guard with their values, as people write them."""
     out: list[Atom] = []
+    bounds = {b.text: b for b in guard.bounds}
     for r in guard.readings(look.facts, look.oracle.again()):
         fact = next(
             (f for f in sorted(guard.reads, key=len, reverse=True) if r.text.startswith(f)), ""
         )
         type = type_at(chart.spec.roots, fact)
-        margin = "" if r.margin is None else say_value(r.margin, type)
+        margin = say_left(r, bounds.get(r.text), type)
         left = say_value(r.left, type) if r.left is not None or r.right is not None else ""
         right = say_value(r.right, type) if r.right is not None else ""
         out.append(Atom(r.text, r.holds, left, right, margin, r.share, r.error))
     return tuple(out)
+
+
+# the table ----------------------------------------------------------------------------------
+
+
+def _table(rows: tuple[Row, ...], width: int) -> list[Line]:
+    """One table, so that all columns line up; an empty line before each further group."""
+    head = Cells(("", rows[0].group, "values", "left", "leads to"), "dim")
+    listed: list[Cells] = []
+    group = rows[0].group
+    for row in rows:
+        if row.group != group:
+            group = row.group
+            listed += [Cells(("",) * 5), Cells(("", group, "", "", ""), "dim")]
+        listed += _cells(row)
+    kept = [n for n in range(5) if n not in _MAYBE or any(row.cells[n] for row in listed)]
+    shown = [Cells(tuple(row.cells[n] for n in kept), row.colour) for row in (head, *listed)]
+    return lay_out(shown, width=width, right={kept.index(_LEFT)} if _LEFT in kept else ())
+
+
+def _cells(row: Row) -> Iterator[Cells]:
+    """A line for the row, with the values of its only atom; else a line for each atom."""
+    colour = "green" if row.taken else "dim" if row.holds is None else ""
+    alone = row.atoms[0] if len(row.atoms) == 1 else None
+    values, left = (_values(alone), alone.margin) if alone is not None else ("", "")
+    yield _clean((row.mark, row.text, values, left, row.reason or row.to), colour)
+    for atom in row.atoms if alone is None else ():
+        said = f"  {MARKS[atom.holds]} {atom.text}"
+        yield _clean(("", said, _values(atom), atom.margin, ""), colour)
+
+
+def _values(atom: Atom) -> str:
+    if atom.error:
+        return atom.error
+    return f"{atom.left} against {atom.right}" if atom.right else atom.left
+
+
+def _clean(cells: tuple[str, ...], colour: str) -> Cells:
+    return Cells(tuple(_visible(cell) for cell in cells), colour)
+
+
+def _visible(text: str) -> str:
+    """The text without anything that a terminal would obey: files and models wrote parts of it."""
+    return "".join(c if c.isprintable() else " " if c.isspace() else "\ufffd" for c in text)

@@ -167,8 +167,10 @@ def _label(chart: Chart, t: GuardedTransition, facts: Facts) -> str:
         return edge.label.show(facts)
     if edge.role == "expired":
         return _after(chart.spec.states[edge.source], facts)
+    if edge.role == "else":
+        return "No" if chart.spec.states[edge.source].of is None else "else"
     return {
-        "then": "Yes", "else": "No", "case": edge.case, "on": edge.trigger, "failed": "failed",
+        "then": "Yes", "case": edge.case, "on": edge.trigger, "failed": "failed",
         "error": "failed, not handled",
     }.get(edge.role, "return" if t.kind == "return" else "")  # fmt: skip
 

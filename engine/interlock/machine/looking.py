@@ -157,7 +157,7 @@ def _signal_of(walk: Walk, number: int) -> StopSignal:
     if rule.message is not None:
         try:
             message = rule.message.render(template_names(spec, facts, rule.message.reads))
-        except ValueError as error:
+        except FAILURES as error:
             message += f" (its message could not be written: {error})"
     return StopSignal(spec.reason(rule.stop or rule.signal), message, context, rule.id)
 

@@ -142,7 +142,10 @@ def _fork(walk: Walk, fork: str) -> None:
 
 
 def _branch(walk: Walk, join: str | None, stops: list[str]) -> bool:
-    """One branch, to the join or to a stop. False when it could not go on."""
+    """One branch, to the join or to a stop. False when it could not go on.
+
+    Its edges have neither `set` nor `stop`: the checker refuses them there (IL311).
+    """
     cursor, chart = walk.cursor, walk.chart
     for _ in range(chart.bound):
         walk.trace()

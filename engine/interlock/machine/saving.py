@@ -13,14 +13,17 @@ from interlock.core.errors import Category
 from interlock.core.facts import Facts
 from interlock.core.outcome import Outcome
 from interlock.core.types import ANY, Type, accepts
-from interlock.language.expression import Expression
+from interlock.language.expression import Expression, GuardFailed
 from interlock.language.spec import Assign, MachineSpec, StateSpec
 
 _ABSENT = object()
 
 
 def template_names(spec: MachineSpec, facts: Facts, reads: frozenset[str]) -> dict[str, Any]:
-    """What a template may read: the fact sections, and the definitions that it names."""
+    """What a template may read: the fact sections, and the definitions that it names.
+
+    Raises `GuardFailed` when one of these cannot be evaluated.
+    """
     names: dict[str, Any] = dict(zip(facts._fields[:-1], facts, strict=False))
     for name in reads & spec.define.keys():
         names[name] = spec.define[name].value(facts)
@@ -34,10 +37,10 @@ def saved_values(
     out: dict[str, Any] = {}
     for save in state.save:
         if save.template is not None:
-            names = template_names(spec, facts, save.template.reads)
             try:
+                names = template_names(spec, facts, save.template.reads)
                 value: Any = save.template.render({**names, "result": outcome.result})
-            except ValueError as error:
+            except (ValueError, GuardFailed) as error:
                 return _cannot(outcome, f"save {save.target}: {error}"), {}
         else:
             value = _part(outcome.result, save.path or ())

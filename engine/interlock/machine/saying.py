@@ -1,6 +1,6 @@
 """Puts guards and their values into words: messages of signals, warnings, explanations.
 
-Imported by: machine.looking, machine.explain
+Imported by: machine.looking, machine.explain, cli.words
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from interlock.core.facts import Facts
 from interlock.core.plain import plain
 from interlock.core.types import Type
 from interlock.core.units import say_duration, say_elapsed, say_fraction, say_number
-from interlock.language.expression import Expression
+from interlock.language.expression import Bound, Expression, Reading
 
 _LONGEST = 60
 
@@ -31,6 +31,21 @@ def say_value(value: Any, type: Type | None = None) -> str:
         text = repr(plain(value))
         return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
     return say_number(value)
+
+
+def say_left(reading: Reading, bound: Bound | None, type: Type | None = None) -> str:
+    """What is left until a budget is spent: ``19,930``. Empty where that says nothing.
+
+    A budget is a fact that is held against a limit, or that never falls, and its atom does not
+    hold yet. Of a signal, as of ``len(last.tool_calls) > 0``, nothing is left or used up.
+    """
+    if bound is None or reading.holds is not False or reading.margin is None:
+        return ""
+    if reading.margin < 0 or not (bound.grows or bound.bound_text.startswith("limits.")):
+        return ""
+    whole = isinstance(reading.left, int) and isinstance(reading.right, int)
+    beyond = 1 if bound.strict and whole else 0  # `>` turns only past its bound
+    return say_value(reading.margin + beyond, type)
 
 
 def type_at(roots: Mapping[str, Type], name: str) -> Type | None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from interlock.core.errors import StatusError
-from interlock.core.facts import Facts
+from interlock.core.facts import Facts, Failure
 from interlock.core.position import Position
 from interlock.core.reasons import NO_SIGNALS, StopSignal, StopSignals
 from interlock.core.records import Input
@@ -37,7 +37,7 @@ class Walk:
         "attempt", "before_move", "blocked_on", "chart", "cursor", "entered_at", "input", "kept",
         "looks", "messages", "oracle", "path", "pause_asked", "paused_from", "position", "prompt",
         "queue", "raising", "retry_in", "returns", "skip", "stopping", "taken", "unhandled",
-        "waited", "wake_at", "warned", "warnings", "winner",
+        "unsaved", "waited", "wake_at", "warned", "warnings", "winner",
     )  # fmt: skip
 
     def __init__(
@@ -60,6 +60,7 @@ class Walk:
         self.warnings: tuple[str, ...] = ()
         self.winner = ""
         self.unhandled = False
+        self.unsaved: Failure | None = None
         self.retry_in: float | None = None
         self.looks: list[Look] | None = [] if trace else None
         self.before_move = facts
@@ -236,6 +237,7 @@ class Walk:
             self.position.state, self.input, tuple(self.taken), tuple(self.path),
             StopSignals(raising.new) if raising.new else NO_SIGNALS, self.winner, self.warnings,
             cursor.state, cursor.status, tuple(self.looks or ()), tuple(self.oracle.given),
+            self.unsaved,
         )  # fmt: skip
         return position, decision
 

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from interlock.core.reasons import EndStatus
+from interlock.language.readers.states import case_value
 from interlock.language.spec import RETURN, Edge, MachineSpec, Rule, StateSpec
-from interlock.language.states import case_value
 from interlock.machine import regions
 
 END_COMPLETED = "end-completed"

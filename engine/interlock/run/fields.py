@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from interlock.language.spec import Given
-from interlock.language.template import Template
+from interlock.language.template.template import Template
 from interlock.machine.saving import template_names
 from interlock.run.job import Job
 from interlock.run.session import Session

@@ -1,15 +1,16 @@
 """Replay: recorded inputs through `evolve` again, with no effects.
 
 Gives the position before any record, the decision of a record with everything that was looked
-at, and the differences between what was recorded and what this machine decides now.
+at, and the differences between what was recorded and what this machine decides now. What was
+recorded before a state was renamed is read under its new name.
 
-Source: design "architecture", section 4; a law of the design: replay of every prefix of a run
-equals the live run at that point.
+Source: design "architecture", section 4; "language", section 1 (`renamed`); a law of the design:
+replay of every prefix of a run equals the live run at that point.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from interlock.core.errors import StatusError, UnknownRunError
@@ -44,11 +45,16 @@ class Replay(NamedTuple):
         """Whether every record was decided as it was recorded."""
         return not self.differences
 
+    def __repr__(self) -> str:
+        first = self.differences[0] if self.differences else "all as they were recorded"
+        return f"<Replay of {self.records} records: {first}>"
+
 
 def replay(chart: Chart, records: Iterable[Record], run_id: str = "") -> Replay:
     """Fold the records and compare each decision with what was recorded."""
     position, count = chart.position(run_id), 0
-    for record in records:
+    for recorded in records:
+        record = as_now(recorded, chart.spec.renamed)
         try:
             after, decision = evolve(chart, position, record.input)
         except (StatusError, KeyError) as error:
@@ -57,6 +63,25 @@ def replay(chart: Chart, records: Iterable[Record], run_id: str = "") -> Replay:
             return Replay(position, count, (Difference(record.seq, record.state, found),))
         position, count = after, count + 1
     return Replay(position, count)
+
+
+def as_now(record: Record, renamed: Mapping[str, str]) -> Record:
+    """The record with the names that its states have now: `renamed` is the file's, old to new."""
+    if not renamed:
+        return record
+    return record._replace(
+        state=renamed.get(record.state, record.state),
+        next=renamed.get(record.next, record.next),
+        taken=tuple(_edge_now(edge, renamed) for edge in record.taken),
+    )
+
+
+def _edge_now(edge: str, renamed: Mapping[str, str]) -> str:
+    """The id of an edge begins with its state; a way out that the engine made ends with it."""
+    state, dot, rest = edge.partition(".")
+    if state == "raised":
+        rest = renamed.get(rest, rest)
+    return f"{renamed.get(state, state)}{dot}{rest}"
 
 
 def _differ(record: Record, before: Position, after: Position, decision: Decision) -> str:

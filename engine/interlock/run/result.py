@@ -6,8 +6,9 @@ Source: design "language", section 11; "architecture", section 2; 000 `AgentExec
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from interlock.core.facts import Facts
@@ -20,9 +21,12 @@ from interlock.machine.saying import fact_value, say_value
 from interlock.run.session import Session
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Result:
-    """What came of a run. Times in seconds, cost in USD (None: not known)."""
+    """What came of a run, or how it stands. Times in seconds, cost in USD (None: not known).
+
+    `explain` says it in words, `to_dict` as plain data.
+    """
 
     run_id: str
     machine: str
@@ -45,7 +49,8 @@ class Result:
     """Partial results, in order."""
     path: tuple[str, ...] = ()
     """Every state entered, in order."""
-    messages: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
+    messages: Sequence[Mapping[str, Any]] = ()
+    """The conversation."""
 
     @property
     def kind(self) -> ResultKind:
@@ -86,7 +91,7 @@ class Result:
             asked = f": {self.question}" if self.question else "."
             return f"The run has not ended. It is {self.status} at `{self.state}`{asked}"
         top = self.signals.highest
-        spent = f"{self.steps} steps and {say_elapsed(self.elapsed)}"
+        spent = f"{_steps(self.steps)} and {say_elapsed(self.elapsed)}"
         lines = [f"Stopped for `{self.reason}` ({self.kind}) at `{self.state}` after {spent}."]
         if top is not None and (top.message or top.source):
             said = f": {top.message}" if top.message else ""
@@ -111,6 +116,15 @@ class Result:
 
     def __str__(self) -> str:
         return self.explain()
+
+    def __repr__(self) -> str:
+        why = self.kind if self.reason is None else f"{self.reason} ({self.kind})"
+        output = "" if self.output is None else f", output {reprlib.repr(self.output)}"
+        return f"<Result of {self.machine}: {why} at {self.state}, {_steps(self.steps)}{output}>"
+
+
+def _steps(count: int) -> str:
+    return "1 step" if count == 1 else f"{count} steps"
 
 
 def _sentence(text: str) -> str:

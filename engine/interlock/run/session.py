@@ -16,7 +16,7 @@ from typing import Any
 
 from anyio import Lock
 
-from interlock.core.errors import Fenced, RunError, StatusError, UnknownRunError
+from interlock.core.errors import Fenced, JournalCorrupt, RunError, StatusError, UnknownRunError
 from interlock.core.facts import EMPTY
 from interlock.core.plain import plain
 from interlock.core.position import Conversation, Position
@@ -122,9 +122,19 @@ class Session:
             for event in page:
                 if event.record is not None and upto is not None and event.record.seq >= upto:
                     return
+                if event.seq != self.head:
+                    raise self._damaged(f"event {self.head} is not there")
                 self._fold(event)
             if len(page) < PAGE:
-                return
+                break
+        if upto is None and self.head < self.row.head:
+            raise self._damaged(f"it ends before event {self.row.head}")
+
+    def _damaged(self, how: str) -> JournalCorrupt:
+        return JournalCorrupt(
+            f"the log of run `{self.run_id}` is damaged: {how}",
+            hint="it was changed by hand or by another program; a fork below it still works",
+        )
 
     async def _from_snapshot(self) -> None:
         kept = await self.journal.snapshot(self.run_id)
@@ -145,12 +155,18 @@ class Session:
             self.position, decision = evolve(self.chart, before, event.record.input)
             self.tally.add(event.record, decision, self.position.facts)
             self._settle(event.record)
+            recorded = event.record.next
+            if decision.next != self.chart.spec.renamed.get(recorded, recorded):
+                what = f"record {event.record.seq} went to `{recorded}`"
+                raise self._damaged(f"{what}, and what it holds leads to `{decision.next}`")
         else:
             self._noted(event)
         self.head = event.seq + 1
 
     def _noted(self, event: Event) -> None:
-        key = event.data["key"]
+        key = event.data.get("key")
+        if not isinstance(key, str):
+            raise self._damaged(f"event {event.seq} says not of which call it is")
         match event.type:
             case "intent":
                 self.intents[key] = event.data

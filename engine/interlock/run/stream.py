@@ -2,6 +2,7 @@
 
 `Started` and `Delta` come as they happen, `Recorded` after its append. Leaving the iterator
 cancels cooperatively: the action at hand is finished, and the run stops before the next one.
+Whoever listened to the run before goes on hearing of it.
 
 Imported by: api
 Source: design "architecture", section 3.
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import queue
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from concurrent.futures import wait as wait_for
 from contextlib import contextmanager
 from typing import Any
@@ -28,27 +29,38 @@ _END = object()
 class _Left:
     """The cancel of a stream that was left."""
 
-    def __init__(self) -> None:
+    def __init__(self, session: Session) -> None:
         self.left = False
+        self._session, self._before = session, session.listener
 
     def is_requested(self, run: RunFacts) -> bool:
         return self.left
 
+    def leave(self) -> None:
+        """The stream hears no more; the run is to stop."""
+        self.left, self._session.listener = True, self._before
+
 
 @contextmanager
-def _heard(session: Session, listener: Callable[[Any], None]) -> Generator[_Left]:
-    """While somebody listens to a session."""
-    left = _Left()
+def _heard(session: Session, listener: Callable[[Event], None]) -> Generator[_Left]:
+    """While somebody listens to a session, beside whoever does already."""
+    left, before = _Left(session), session.listener
+
+    def both(event: Event) -> None:
+        listener(event)
+        if before is not None:
+            before(event)
+
     session.cancels.append(left)
-    session.listener = listener
+    session.listener = both
     try:
         yield left
     finally:
-        session.listener = None
+        session.listener = before
         session.cancels.remove(left)
 
 
-async def astream(session: Session) -> AsyncIterator[Event]:
+async def astream(session: Session) -> AsyncGenerator[Event]:
     """Drive the run; give its events."""
     events: asyncio.Queue[Any] = asyncio.Queue()
     with _heard(session, events.put_nowait) as left:
@@ -59,7 +71,7 @@ async def astream(session: Session) -> AsyncIterator[Event]:
                 yield event
             await task
         finally:
-            left.left, session.listener = True, None
+            left.leave()
             if not task.done():  # cancelled while it waits here: that one is hard
                 await asyncio.gather(task, return_exceptions=True)
 
@@ -77,7 +89,7 @@ def _by_hand(session: Session) -> Iterator[Event]:
                 yield from waiting
                 waiting.clear()
         except GeneratorExit:
-            left.left, session.listener = True, None
+            left.leave()
             by_hand(drive(session))
             raise
 
@@ -92,7 +104,7 @@ def _from_thread(session: Session) -> Iterator[Event]:
                 yield event
             future.result()
         finally:
-            left.left, session.listener = True, None
+            left.leave()
             try:
                 wait_for([future])
             except BaseException:  # Ctrl-C while it waits here: that one is hard

@@ -56,8 +56,9 @@ class Tally:
             self.partial += outcome.partial
         if outcome.warnings:
             self.warnings += outcome.warnings
-        if outcome.error is not None and not outcome.ok:
-            self._err(outcome.error.category, outcome.error.message, record.state, step)
+        error = decision.unsaved if outcome.ok else outcome.error
+        if error is not None:
+            self._err(error.category, error.message, record.state, step)
         for message in outcome.tool_errors:
             self._err("RECOVERABLE", message, record.state, step)
 

@@ -23,8 +23,8 @@ from interlock.core.errors import Finding, Place, nearest
 from interlock.core.plain import plain
 from interlock.core.types import ANY, BOOL, Type, accepts
 from interlock.language.expression import Expression, ExpressionFault, GuardFailed, Scope, parse
-from interlock.language.parts import coerce
-from interlock.language.reader import NULLABLE
+from interlock.language.readers.parts import coerce
+from interlock.language.readers.reader import NULLABLE
 from interlock.language.spec import MachineSpec
 from interlock.machine.ways import ENGINE_ENDS
 from interlock.run.result import Result

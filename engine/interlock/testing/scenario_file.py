@@ -32,9 +32,9 @@ from interlock.adapters.scripted import parse_replies
 from interlock.core.codes import finding
 from interlock.core.errors import Finding, Place, SpecError, nearest
 from interlock.core.facts import EMPTY
-from interlock.language.file import Shape, Text
-from interlock.language.yaml import Document, read
-from interlock.language.yaml import Path as At
+from interlock.language.file.file import Shape, Text
+from interlock.language.yaml.reading import Document, read
+from interlock.language.yaml.reading import Path as At
 
 EventKind = Literal["send", "cancel", "pause", "resume"]
 EVENT_KINDS: tuple[EventKind, ...] = ("send", "cancel", "pause", "resume")

@@ -29,8 +29,8 @@ from interlock.api import Machine, Own, Run, load
 from interlock.core.codes import finding
 from interlock.core.errors import RunError, ScriptError, SetupError, SpecError, nearest
 from interlock.core.specs import Registry
-from interlock.language.yaml import Document
-from interlock.language.yaml_document import short
+from interlock.language.yaml.document import short
+from interlock.language.yaml.reading import Document
 from interlock.testing.clock import ManualClock
 from interlock.testing.expecting import Expectation
 from interlock.testing.outside import play

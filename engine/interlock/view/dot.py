@@ -150,12 +150,14 @@ def to_dot(chart: Flowchart, *, prefix: str = "") -> str:
     prefix = re.sub(r"[^\w-]", "_", prefix, flags=re.ASCII)
     ids = safe_ids(box.id for box in chart.boxes)
     graph.attr(id=f"{prefix}chart", **never_html(_title_style(chart)))
-    for box in chart.boxes:
+    for box in _as_reached(chart):
         name = ids[box.id]
         graph.node(name, id=f"{prefix}node-{name}", **never_html(_box_style(box)))
         if box.entry:
             graph.node(f"{name}-entry", **_DOT)
             graph.edge(f"{name}-entry", name, color=_DOT["color"], tooltip="start")
+    for panel in _panels(chart):
+        graph.edge(ids[panel.id], _top(chart.boxes[0], ids), style="invis", weight="0")
     between: Counter[tuple[str, str]] = Counter()
     for arrow in chart.arrows:
         ends = ids[arrow.source], ids[arrow.target]
@@ -163,6 +165,37 @@ def to_dot(chart: Flowchart, *, prefix: str = "") -> str:
         between[ends] += 1
         graph.edge(*ends, id=name, **never_html(_arrow_style(arrow)))
     return graph.source
+
+
+def _as_reached(chart: Flowchart) -> list[Box]:
+    """The boxes in the order in which they are reached, breadth first.
+
+    Graphviz keeps to the order of declaration where it can: so stops gather on one side and ways
+    back on the other, wherever a file has its states.
+    """
+    boxes = {box.id: box for box in chart.boxes}
+    ahead: dict[str, list[str]] = {}
+    for arrow in chart.arrows:
+        ahead.setdefault(arrow.source, []).append(arrow.target)
+    reached: dict[str, Box] = {}
+    for first in (*list(boxes)[:1], *(box.id for box in _panels(chart)), *boxes):
+        waiting = [first]
+        for name in waiting:
+            if name not in reached:
+                reached[name] = boxes[name]
+                waiting += ahead.get(name, ())
+    return list(reached.values())
+
+
+def _top(box: Box, ids: Mapping[str, str]) -> str:
+    """What is drawn first of a box: the dot that leads to it, or itself."""
+    return f"{ids[box.id]}-entry" if box.entry else ids[box.id]
+
+
+def _panels(chart: Flowchart) -> list[Box]:
+    """Where what rules do begins; an arrow may lead back there from a detour."""
+    led_to = {arrow.target for arrow in chart.arrows if arrow.kind != "return"}
+    return [box for box in chart.boxes if box.role == "rules" and box.id not in led_to]
 
 
 def _door() -> tuple[_Digraph, Callable[[str], str]]:
@@ -175,7 +208,7 @@ def _door() -> tuple[_Digraph, Callable[[str], str]]:
 
 def _title_style(chart: Flowchart) -> dict[str, str]:
     title = one_line(chart.title)
-    return {"label": _label(title), "tooltip": _tooltip(title)} if title else {}
+    return {"label": _label(f"{title}\n "), "tooltip": _tooltip(title)} if title else {}
 
 
 def _box_style(box: Box) -> dict[str, str]:
@@ -200,7 +233,8 @@ def _arrow_style(arrow: Arrow) -> dict[str, str]:
     style = {"style": "dashed"} if arrow.kind in ("rule", "return") else {}
     if one_line(arrow.shown):
         tip = _tooltip(arrow.shown)
-        style |= {"label": _label(arrow.shown), "tooltip": tip, "labeltooltip": tip}
+        padded = "\n".join(f" {line.strip()} " for line in arrow.shown.strip().splitlines())
+        style |= {"label": _label(padded), "tooltip": tip, "labeltooltip": tip}
     return style
 
 

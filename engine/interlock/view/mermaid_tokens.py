@@ -104,7 +104,7 @@ class Scanner:
         start = before.rfind("\n") + 1
         line = self._written[start:].split("\n", 1)[0].rstrip("\r")
         place = Place(self.file, before.count("\n") + 1, len(before) - start + 1, width, line)
-        raise SpecError([finding("IL411", message, place, hint=hint)])
+        raise SpecError([finding("IL412", message, place, hint=hint)])
 
     @property
     def ended(self) -> bool:

@@ -1,0 +1,114 @@
+"""A machine from a file, or everything that is wrong with one: `load`, `check`, `draw`.
+
+Imported by: api
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from interlock import catalog
+from interlock.actions import with_own
+from interlock.actions.declare import specs_of
+from interlock.api.machine import Machine, lifecycle
+from interlock.checker import check as check_chart
+from interlock.core.errors import Finding, SpecError
+from interlock.core.specs import Registry
+from interlock.language.load import load as load_text
+from interlock.machine.build import Chart
+from interlock.view.flowchart import RuleDrawing
+from interlock.view.picture import Picture
+
+Own = object
+"""Whatever declares tools, actions or guards: a function, a module, what `specs_of` gives, or
+any nesting of these in lists."""
+
+
+def _registry(tools: Own, actions: Own, guards: Own) -> Registry:
+    """What an application declares. A function without a decorator is what it is given as."""
+    own = (
+        specs_of(tools, bare="tool"),
+        specs_of(actions, bare="action"),
+        specs_of(guards, bare="guard"),
+    )
+    return with_own(specs_of(*own))
+
+
+def find_faults(
+    source: str | Path, *, tools: Own = (), actions: Own = (), guards: Own = (),
+    define: Mapping[str, str] | None = None,
+) -> tuple[Machine | None, tuple[Finding, ...]]:  # fmt: skip
+    """A machine and everything that is wrong with it, errors and warnings, sorted by place.
+
+    The machine is None when there is an error. See `load` for the arguments.
+    """
+    text, name, folder = _text_of(source)
+    registry = _registry(tools, actions, guards)
+    loaded = load_text(text, name, registry, define=define)
+    if loaded.spec is None:
+        return None, loaded.findings
+    chart = Chart(loaded.spec, lifecycle())
+    findings = [*loaded.findings, *check_chart(chart, loaded.tainted)]
+    findings = sorted(
+        set(findings),
+        key=lambda f: (f.place.file, f.place.line, f.place.column, f.code),
+    )
+    if any(f.is_error for f in findings):
+        return None, tuple(findings)
+    return Machine(chart, tuple(findings), folder), tuple(findings)
+
+
+def _text_of(source: str | Path) -> tuple[str, str, Path | None]:
+    if isinstance(source, str) and "\n" in source:
+        return source, "<text>", None
+    path = catalog.find(source)
+    shown = os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
+    return catalog.read_text(path), shown, path.parent
+
+
+def load(
+    source: str | Path, *, tools: Own = (), actions: Own = (), guards: Own = (),
+    define: Mapping[str, str] | None = None,
+) -> Machine:  # fmt: skip
+    """A machine from a file.
+
+    `source` is a path, the name of a shipped machine, or YAML text with a newline in it.
+    `tools`, `actions` and `guards` are what the file may name besides the built-in ones: functions,
+    modules that hold some, or lists of these; a decorated function, or a module, may stand in any
+    of the three. `define` replaces named expressions of the file.
+
+    Raises:
+        SpecError: the file has an error; it holds every finding. Warnings are in
+            `Machine.findings`.
+        SetupError: there is no such file or shipped machine, or an argument declares nothing.
+    """
+    machine, findings = find_faults(
+        source, tools=tools, actions=actions, guards=guards, define=define
+    )
+    if machine is None:
+        raise SpecError(findings)
+    return machine
+
+
+def check(
+    source: str | Path | Machine, *, tools: Own = (), actions: Own = (), guards: Own = (),
+    define: Mapping[str, str] | None = None,
+) -> tuple[Finding, ...]:  # fmt: skip
+    """Everything that is wrong with a file, or with a machine's; nothing is run.
+
+    See `load` for the arguments. A machine has been loaded with them: it needs none.
+    """
+    if isinstance(source, Machine):
+        return source.findings
+    return find_faults(source, tools=tools, actions=actions, guards=guards, define=define)[1]
+
+
+def draw(
+    source: str | Path | Machine, *, tools: Own = (), rules: RuleDrawing = "box",
+    all: bool = False, region: str = "state",
+) -> Picture:  # fmt: skip
+    """The picture of a machine, or of a file that names these `tools`; see `Machine.draw`."""
+    machine = source if isinstance(source, Machine) else load(source, tools=tools)
+    return machine.draw(rules=rules, all=all, region=region)

@@ -1,0 +1,161 @@
+"""`interlock fork` and `replay`: recorded inputs once more, to begin elsewhere or to compare."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from interlock.cli import options, out
+from interlock.cli.faults import ERROR
+from interlock.cli.how import How
+from interlock.core.errors import MachineChangedError, RunError
+
+if TYPE_CHECKING:
+    from interlock.api import Machine
+    from interlock.core.records import Record
+    from interlock.run.journal import Journal, RunRow
+
+file_option = click.option(
+    "--machine", "file", metavar="FILE", help="Decide by this file, not by the recorded machine."
+)
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  interlock fork last --at 4
+  interlock resume $(interlock fork 3kf --at 4)
+  interlock fork 3kf --at 4 --machine changed.yaml
+
+\b
+The new run's id is on stdout. Nothing is run; the old run stays as it is.
+"""
+)
+@options.run_argument
+@click.option(
+    "--at", type=click.IntRange(min=1), metavar="N",
+    help="The first record that is left out, as `interlock show` numbers them. Default: none is.",
+)  # fmt: skip
+@click.option(
+    "--run-id", type=options.RUN_ID, metavar="ID", help="The new run's id. Default: a random one."
+)
+@file_option
+@options.tools_option
+@options.trust_option
+@options.journal_option
+@options.format_option()
+def fork(run: str, at: int | None, file: str | None, **given: Any) -> None:
+    """Begin a new run from a record of an old one."""
+    from interlock.cli.stored import file_machine, find_run, machine_of, open_journal, resume_line
+
+    how = How.of(given)
+    journal = open_journal(how)
+    row = find_run(journal, run)
+    if file is None:
+        made = fork_run(journal, row, machine_of(journal, row, how), at, run_id=how.run_id)
+    else:
+        machine = file_machine(file, row, how, change=True)
+        made = fork_run(journal, row, machine, at, run_id=how.run_id, changed=True)
+    told = {"run": made.run_id, "parent": row.run_id, "at": at, "state": made.state}
+    out.result(out.as_json(told) if how.is_json else made.run_id)
+    steps = out.counted(made.steps, "step")
+    out.say(f"it stands at {made.state}, {made.status}, after {steps}", "dim")
+    out.say(f"go on with:  {resume_line(journal, made, how)}")
+
+
+def fork_run(
+    journal: Journal, row: RunRow, machine: Machine, at: int | None = None,
+    *, run_id: str | None = None, changed: bool = False,
+) -> RunRow:  # fmt: skip
+    """A new run with the records below `at`, decided again by this machine and found the same.
+
+    `changed`: the new run belongs to this machine, not to the recorded one.
+    """
+    from interlock.api import new_run_id
+    from interlock.language.dump import canonical
+    from interlock.run.replay import replay
+    from interlock.run.sync import by_hand
+
+    records = records_of(journal, row)
+    seq = len(records) if at is None else at
+    if not 1 <= seq <= len(records):
+        hint = f"its records are numbered 0 to {len(records) - 1}" if records else "it has none"
+        raise RunError(f"run `{row.run_id}` has no record {seq} to fork at", hint=hint)
+    found = replay(machine.chart, records[:seq], row.run_id)
+    if not found.same:
+        raise _otherwise(row, str(found.differences[0]), found.differences[0].seq)
+    position, now = found.position, time.time()
+    made = row._replace(
+        run_id=run_id or new_run_id(), epoch=0, status=position.status, state=position.state,
+        reason="" if not position.ended else row.reason, steps=position.facts.run.steps,
+        wake_at=position.wake_at, created=now, updated=now,
+        machine_hash=machine.hash if changed else row.machine_hash,
+    )  # fmt: skip
+    if changed:
+        by_hand(journal.put_blob(canonical(machine.spec)))
+    by_hand(journal.fork(row.run_id, seq, made))
+    return made
+
+
+def _otherwise(row: RunRow, what: str, seq: int) -> MachineChangedError:
+    hint = "start a new run with it"
+    if seq > 1:
+        hint = f"`interlock fork {row.run_id} --at {seq} --machine FILE` begins before it"
+    return MachineChangedError(
+        f"the machine decides otherwise than was recorded: {what}", hint=hint
+    )
+
+
+def records_of(journal: Journal, row: RunRow) -> list[Record]:
+    """What has been recorded of a run."""
+    from interlock.run.sync import by_hand
+
+    return [e.record for e in by_hand(journal.events(row.run_id)) if e.record is not None]
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  interlock replay last
+  interlock replay 3kf --machine changed.yaml
+
+\b
+Nothing is run: no model, no tool. The comparison ends at the first record that differs; the exit
+code is then 1.
+"""
+)
+@options.run_argument
+@file_option
+@options.tools_option
+@options.trust_option
+@options.journal_option
+@options.format_option()
+def replay(run: str, file: str | None, **given: Any) -> None:
+    """Decide the records of a run again, and compare."""
+    from interlock.cli.stored import file_machine, find_run, machine_of, open_journal
+    from interlock.run.replay import replay as decide_again
+
+    how = How.of(given)
+    journal = open_journal(how)
+    row = find_run(journal, run)
+    if file is None:
+        machine = machine_of(journal, row, how)
+    else:
+        machine = file_machine(file, row, how, change=True)
+    records = records_of(journal, row)
+    found = decide_again(machine.chart, records, row.run_id)
+    if how.is_json:
+        differences = [d._asdict() for d in found.differences]
+        told = {"run": row.run_id, "machine": machine.name, "records": found.records}
+        out.result(out.as_json({**told, "same": found.same, "differences": differences}))
+    elif found.same:
+        was = "decided as it was" if found.records == 1 else "all decided as they were"
+        out.result(f"{out.counted(found.records, 'record')}, {was} recorded")
+    else:
+        of = out.counted(len(records), "record")
+        out.result(f"{found.records} of {of} decided as recorded, then:")
+        for difference in found.differences:
+            out.result(f"  {out.plain(str(difference))}")
+    raise click.exceptions.Exit(0 if found.same else ERROR)

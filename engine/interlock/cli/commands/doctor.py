@@ -1,0 +1,196 @@
+"""`interlock doctor`: what is here, what is missing, and the line that gets it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from importlib import metadata, util
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import click
+
+from interlock.cli import options, out
+from interlock.cli.faults import ERROR
+from interlock.cli.how import How
+from interlock.cli.table import Row, table
+from interlock.core.errors import InterlockError
+
+Verdict = Literal["ok", "missing", "broken"]
+_COLOURS = {"ok": "green", "missing": "yellow", "broken": "red"}
+_CORE = (
+    "transitions",
+    "pydantic",
+    "networkx",
+    "graphviz",
+    "PyYAML",
+    "click",
+    "rich",
+    "anyio",
+    "jinja2",
+)
+_EXTRAS = (
+    ("llm", "litellm", "models over HTTP"),
+    ("sandbox", "pydantic-monty", "the action `python`"),
+    ("diagrams", "pygraphviz", "SVG and PNG without Graphviz"),
+)
+_KEYS = (
+    "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "AZURE_API_KEY",
+    "MISTRAL_API_KEY", "GROQ_API_KEY", "OPENROUTER_API_KEY", "DEEPSEEK_API_KEY", "XAI_API_KEY",
+    "COHERE_API_KEY", "TOGETHERAI_API_KEY", "HUGGINGFACE_API_KEY", "AWS_ACCESS_KEY_ID",
+)  # fmt: skip
+"""Variables that providers read. Only whether they are set is looked at, never what they hold."""
+
+
+class Check(NamedTuple):
+    """One thing that was looked at."""
+
+    what: str
+    verdict: Verdict
+    found: str
+    cure: str = ""
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  interlock doctor
+  interlock doctor --format json
+
+\b
+The exit code is 1 when something is broken; what is merely not installed is no fault.
+"""
+)
+@options.journal_option
+@options.format_option()
+def doctor(**given: Any) -> None:
+    """Say what is installed here, what is missing and how to get it.
+
+    Names of API keys are shown, never their values. Nothing is sent anywhere.
+    """
+    how = How.of(given)
+    checks = [*_python(), *_extras(), _drawing(), _sandbox(), _keys(), _journal(how), _terminal()]
+    if how.is_json:
+        out.result(out.as_json([c._asdict() for c in checks]))
+    else:
+        rows = [
+            Row(
+                (c.verdict, c.what, c.found + (f"\n{c.cure}" if c.cure else "")),
+                _COLOURS[c.verdict],
+            )
+            for c in checks
+        ]
+        for line in table(rows):
+            out.result(line)
+    broken = any(c.verdict == "broken" for c in checks)
+    raise click.exceptions.Exit(ERROR if broken else 0)
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _python() -> Iterator[Check]:
+    version = _version("interlock") or "from a folder"
+    yield Check("interlock", "ok", f"{version} in {Path(__file__).parents[1]}")
+    python = f"{platform.python_version()} ({sys.executable})"
+    new = sys.version_info >= (3, 11)
+    yield Check("python", "ok" if new else "broken", python, "" if new else "install Python 3.11")
+    found = {name: _version(name) for name in _CORE}
+    gone = [name for name, version in found.items() if version is None]
+    listed = ", ".join(f"{n} {v}" for n, v in found.items() if v is not None)
+    if gone:
+        yield Check("packages", "broken", f"missing: {', '.join(gone)}", "pip install interlock")
+    else:
+        yield Check("packages", "ok", listed)
+
+
+def _extras() -> Iterator[Check]:
+    for extra, distribution, what in _EXTRAS:
+        version = _version(distribution)
+        if version is None:
+            yield Check(
+                extra, "missing", f"not installed: {what}", f'pip install "interlock[{extra}]"'
+            )
+        else:
+            yield Check(extra, "ok", f"{distribution} {version}: {what}")
+
+
+def _drawing() -> Check:
+    if dot := shutil.which("dot"):
+        try:
+            done = subprocess.run(
+                [dot, "-V"], capture_output=True, text=True, timeout=10, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return Check("drawing", "broken", f"`dot` does not start: {error}")
+        return Check("drawing", "ok", f"{(done.stderr or done.stdout).strip()} ({dot})")
+    if util.find_spec("pygraphviz") is not None:
+        return Check("drawing", "ok", "pygraphviz, which brings its own Graphviz")
+    cure = 'apt-get install graphviz, or pip install "interlock[diagrams]"'
+    return Check("drawing", "missing", "no Graphviz: text, Mermaid and DOT only", cure)
+
+
+def _sandbox() -> Check:
+    if util.find_spec("pydantic_monty") is None:
+        cure = 'pip install "interlock[sandbox]"'
+        return Check("sandbox", "missing", "not installed: no machine can run Python code", cure)
+    from interlock.adapters.monty import MontySandbox
+    from interlock.run.sync import wait
+
+    try:
+        done = wait(MontySandbox().run("6 * 7", session=None, timeout=20), suspends=True)
+    except Exception as error:  # noqa: BLE001  whatever keeps it from starting is what is asked for
+        return Check("sandbox", "broken", f"does not start: {type(error).__name__}: {error}")
+    if done.ok and done.value == 42:
+        return Check("sandbox", "ok", "starts, and knows that 6 * 7 is 42")
+    return Check("sandbox", "broken", f"starts, and fails: {done.error}")
+
+
+def _keys() -> Check:
+    found = [name for name in _KEYS if os.environ.get(name, "").strip()]
+    if found:
+        return Check("keys", "ok", f"set: {', '.join(found)}")
+    cure = "export OPENAI_API_KEY=..., or the variable that `model.api_key_env` names"
+    return Check(
+        "keys", "missing", "no provider's key is set: scripted and local models only", cure
+    )
+
+
+def _journal(how: How) -> Check:
+    from interlock.adapters.sqlite import SqliteJournal, default_journal_path
+    from interlock.cli.stored import close_later, shown
+    from interlock.run.sync import by_hand
+
+    path = Path(how.journal) if how.journal else default_journal_path(Path.cwd())
+    if not path.exists():
+        return Check("journal", "ok", f"{shown(path)}: not there yet, the first run makes it")
+    try:
+        journal = SqliteJournal(path, wait=2)
+        close_later(journal)
+        rows = by_hand(journal.rows())
+    except InterlockError as error:
+        return Check("journal", "broken", f"{shown(path)}: {error.message}", error.hint)
+    open_ones = sum(r.status not in ("completed", "error") for r in rows)
+    size = path.stat().st_size / 1024
+    return Check(
+        "journal",
+        "ok",
+        f"{shown(path)}: {out.counted(len(rows), 'run')}, {open_ones} not ended, {size:,.0f} kB",
+    )
+
+
+def _terminal() -> Check:
+    say: Callable[[bool], str] = lambda yes: "yes" if yes else "no"  # noqa: E731
+    facts = {
+        "terminal": say(out.is_terminal(sys.stderr)), "colours": say(out.coloured(sys.stderr)),
+        "unicode": say(out.speaks_unicode(sys.stdout)), "columns": str(out.width()),
+    }  # fmt: skip
+    return Check("terminal", "ok", ", ".join(f"{name} {value}" for name, value in facts.items()))

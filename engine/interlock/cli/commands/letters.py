@@ -1,0 +1,158 @@
+"""`interlock answer`, `pause`, `cancel`: what is put into a run's inbox, from any process.
+
+Whoever drives the run takes it out; where nobody does, the next `interlock resume` does.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from interlock.cli import completion, options, out
+from interlock.cli.how import How
+from interlock.cli.options import PAIR
+from interlock.core.errors import StatusError
+
+if TYPE_CHECKING:
+    from interlock.run.journal import Journal, RunRow
+
+PATIENCE = 1.5
+"""Seconds in which a process that drives the run is expected to have taken the letter."""
+_WILL = {
+    "answer": "takes it when it goes on",
+    "pause": "pauses before its next action",
+    "cancel": "stops before its next action",
+}
+"""What a run does with a letter that nobody has taken yet."""
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  interlock answer last abort
+  interlock answer 3kf fix note="use 3"
+  interlock answer 3kf fix --data '{"note": "use 3"}'
+"""
+)
+@options.run_argument
+@click.argument("event", shell_complete=completion.events)
+@click.argument("fields", nargs=-1, type=PAIR, metavar="[NAME=VALUE]...")
+@click.option("--data", metavar="JSON", help="The answer's data as a JSON object.")
+@click.option(
+    "--id", "message_id", metavar="ID", help="A message id: what has the same id is taken once."
+)
+@options.tools_option
+@options.journal_option
+@options.format_option()
+def answer(run: str, event: str, fields: tuple[tuple[str, str], ...], **given: Any) -> None:
+    """Answer the question that a run waits with.
+
+    EVENT is one of those that the wait takes. Its data are given field by field, or as JSON.
+    """
+    from interlock.api import check_answer
+    from interlock.cli.stored import find_run, machine_of, open_journal
+    from interlock.cli.values import answer_data
+
+    how = How.of(given)
+    journal = open_journal(how)
+    row = find_run(journal, run)
+    opened = machine_of(journal, row, how).open(row.run_id, journal=journal)
+    state = opened.machine.spec.states.get(opened.state)
+    edge = next((e for e in state.edges_of("on") if e.trigger == event), None) if state else None
+    data = answer_data(event, dict(edge.data) if edge else {}, fields, how.more["data"])
+    check_answer(opened.session, event, data)
+    _post(
+        journal, row, how, {"kind": "answer", "event": event, "data": data}, how.more["message_id"]
+    )
+
+
+@click.command(
+    epilog="""\b
+Example:
+  interlock pause last
+"""
+)
+@options.run_argument
+@options.journal_option
+@options.format_option()
+def pause(run: str, **given: Any) -> None:
+    """Ask a run to pause before its next action.
+
+    At a wait it takes effect once the wait is over. `interlock resume` goes on.
+    """
+    from interlock.cli.stored import find_run, open_journal
+
+    how = How.of(given)
+    journal = open_journal(how)
+    row = find_run(journal, run)
+    if row.status == "paused" and row.wake_at is None:
+        raise StatusError(f"run `{row.run_id}` is paused already, at `{row.state}`")
+    _post(journal, row, how, {"kind": "pause"})
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  interlock cancel last
+  interlock cancel 3kf --reason stop_requested --message "not needed any more"
+"""
+)
+@options.run_argument
+@click.option(
+    "--reason", default="user_requested", show_default=True, help="The stop reason to record."
+)
+@click.option("--message", default="", help="Why, in words.")
+@options.journal_option
+@options.format_option()
+def cancel(run: str, reason: str, message: str, **given: Any) -> None:
+    """Ask a run to stop before its next action."""
+    from interlock.cli.stored import find_run, open_journal
+
+    how = How.of(given)
+    journal = open_journal(how)
+    row = find_run(journal, run)
+    data = {"message": message} if message else {}
+    _post(journal, row, how, {"kind": "cancel", "reason": reason, "data": data})
+
+
+def _post(
+    journal: Journal, row: RunRow, how: How, data: Mapping[str, Any], message_id: str | None = None
+) -> None:
+    from interlock.cli.stored import resume_line
+    from interlock.run.journal import Letter
+    from interlock.run.sync import by_hand
+
+    if row.reason or row.status in ("completed", "error"):
+        raise StatusError(f"run `{row.run_id}` has ended: it is {row.status}")
+    letter = Letter(message_id or secrets.token_hex(8), time.time(), data)
+    fresh = by_hand(journal.send(row.run_id, letter))
+    taken = fresh and _is_taken(journal, row.run_id, letter.msg_id)
+    now = by_hand(journal.row(row.run_id)) or row
+    told = {"run": row.run_id, "sent": dict(data), "new": fresh, "taken": taken}
+    if how.is_json:
+        out.result(out.as_json({**told, "status": now.status, "state": now.state}))
+    kind = data["kind"]
+    if not fresh:
+        out.say("this message was delivered before: nothing is done twice")
+    elif taken:
+        out.say(f"run {row.run_id} has taken the {kind}: it is {now.status} at {now.state}")
+    else:
+        out.say(f"the {kind} is kept for run {row.run_id}, which {_WILL[kind]}")
+        when = "go on with" if kind == "answer" else "if no process drives it now"
+        out.say(f"{when}:  {resume_line(journal, now, how)}")
+
+
+def _is_taken(journal: Journal, run_id: str, message_id: str) -> bool:
+    """Whether somebody takes the letter out while we look."""
+    from interlock.run.sync import by_hand
+
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        if message_id not in {x.msg_id for x in by_hand(journal.letters(run_id))}:
+            return True
+        time.sleep(0.05)
+    return False

@@ -1,0 +1,106 @@
+"""`interlock show`: a run as it was recorded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from interlock.cli import options, out, words
+from interlock.cli.how import How
+from interlock.cli.records import records_table
+from interlock.cli.table import Row, table
+from interlock.core.units import say_elapsed
+
+if TYPE_CHECKING:
+    from interlock.api import Machine, Run
+    from interlock.run.journal import RunRow
+    from interlock.run.result import Result
+
+_KIND = {"natural": "green", "error": "red", "limit": "yellow", "waiting": "cyan"}
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  interlock show last
+  interlock show 3kf --format json
+"""
+)
+@options.run_argument
+@options.tools_option
+@options.journal_option
+@options.format_option()
+def show(run: str, **given: Any) -> None:
+    """Show a run: its result, its records, its path.
+
+    RUN is an id, the beginning of one, or `last`. Numbers of records are those that `why --step`
+    and `fork --at` take.
+    """
+    from interlock.cli.stored import find_run, machine_of, open_journal
+
+    how = How.of(given)
+    journal = open_journal(how)
+    row = find_run(journal, run)
+    machine = machine_of(journal, row, how)
+    opened = machine.open(row.run_id, journal=journal)
+    records = opened.records
+    if how.is_json:
+        listed = [{"seq": r.seq, **r.to_dict()} for r in records]
+        out.result(out.as_json({**opened.result.to_dict(), "records": listed}))
+        return
+    for line in [
+        *_head(row, machine, opened),
+        "",
+        *records_table(machine.chart, records),
+        "",
+    ]:
+        out.result(line)
+    path = " → ".join(opened.result.path)
+    out.result(out.plain(f"path  {path}"))
+
+
+def _head(row: RunRow, machine: Machine, run: Run) -> list[str]:
+    from interlock.cli.stored import ago, moment
+
+    result, title = run.result, machine.spec.title
+    took = f"{say_elapsed(result.elapsed)}, {out.counted(result.steps, 'step')}"
+    calls = words.calls_and_cost(result.facts, run.session.tally.failed_calls)
+    ended = "ended" if result.reason is not None else "now"
+    lines = [
+        ("run", f"{row.run_id} of {machine.name}" + (f" ({title})" if title else "")),
+        ("task", _short(result.facts.run.task)),
+        (ended, _how_it_ended(result, row.status)),
+        ("began", f"{moment(row.created)}, last record {ago(row.updated)}"),
+        ("took", f"{took}, {calls}"),
+        ("parent", row.parent + ("" if row.fork_seq is None else f", from record {row.fork_seq}")),
+        ("agent", row.agent), ("session", row.session), ("waits", result.question or ""),
+        ("output", _short(result.output)),
+    ]  # fmt: skip
+    lines += [("signal", str(s)) for s in result.signals]
+    lines += [("warning", w) for w in result.warnings]
+    lines += [
+        ("error", f"{e['category']}: {e['message']} (step {e['step']}, {e['state']})")
+        for e in result.errors
+    ]
+    colours = {"ended": _KIND.get(result.kind, ""), "error": "red", "warning": "yellow"}
+    shown = [Row((name, text), colours.get(name, "")) for name, text in lines if text]
+    return table(shown)
+
+
+def _how_it_ended(result: Result, status: str) -> str:
+    """Reason, kind and status; what would only say the same again is left out."""
+    reason = f"waiting at {result.state}" if result.reason is None else str(result.reason)
+    kind = "" if reason.startswith(result.kind) else f" ({result.kind})"
+    return f"{reason}{kind}" + (f", {status}" if status != reason else "")
+
+
+def _short(value: object) -> str:
+    text = (
+        value
+        if isinstance(value, str)
+        else ""
+        if value is None
+        else out.as_json(value, indent=None)
+    )
+    return text if len(text) <= 400 else text[:399] + "…"

@@ -1,0 +1,106 @@
+"""What a run came to, in words: why it stopped, what failed last, and how to go on.
+
+Belongs here: lines about a result, with their colours, and the commands that they name. Never:
+driving a run, or what is printed on stdout.
+Imported by: drive, standing
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from interlock.cli import out
+from interlock.cli.stored import line_for
+from interlock.core.units import say_elapsed
+
+if TYPE_CHECKING:
+    from interlock.api import Run
+    from interlock.cli.how import How
+    from interlock.run.result import Result
+
+_CURES = {
+    "TRANSIENT": "the same may work later; `retry` at `{state}` tries again by itself",
+    "RECOVERABLE": "something has to change first: the input, the prompt or the file",
+    "CRITICAL": "mend it first: a key, a quota, a setting; `interlock doctor` shows what is here",
+}
+"""What to do about a failure, by its category."""
+
+
+class Said(NamedTuple):
+    """A line for the person at the terminal."""
+
+    text: str
+    colour: str = ""
+
+
+def ending(result: Result) -> Iterator[Said]:
+    """Why the run stopped, or that it has not; what failed last; its warnings."""
+    if result.reason is None:
+        asked = f": {result.question}" if result.question else "."
+        yield Said(f"The run has not ended. It is {result.status} at `{result.state}`{asked}")
+    else:
+        yield from _stopped(result)
+    for warning in result.warnings:
+        yield Said(_sentence(f"Warning: {warning}"), "yellow")
+
+
+def _stopped(result: Result) -> Iterator[Said]:
+    spent = f"{out.counted(result.steps, 'step')} and {say_elapsed(result.elapsed)}"
+    yield Said(f"Stopped for `{result.reason}` ({result.kind}) at `{result.state}` after {spent}.")
+    top, failure = result.signals.highest, last_failure(result)
+    told = failure["message"] if failure is not None else None
+    # an end raises its own reason: that it did is no news
+    if top is not None and (top.message or top.source != result.state) and top.message != told:
+        said = f": {top.message}" if top.message else ""
+        yield Said(_sentence(f"Raised by {top.source}{said}"))
+    if others := [str(s) for s in result.signals if s is not top]:
+        yield Said(_sentence(f"Also raised: {'; '.join(others)}"))
+    if failure is not None:
+        where = f"{failure['category']} at `{failure['state']}`, step {failure['step']}"
+        yield Said(f"Last error: {where}: {failure['message']}", "red")
+        if result.kind == "error" and (cure := _CURES.get(failure["category"])):
+            yield Said(f" = help: {cure.format(state=failure['state'])}")
+
+
+def last_failure(result: Result) -> Mapping[str, Any] | None:
+    """The newest error of a run that was not ended by itself or by a person."""
+    told = result.kind in ("error", "limit") and result.errors
+    return result.errors[-1] if told else None
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "?", "!")) else f"{text}."
+
+
+def how_to_mend(run: Run, result: Result, how: How) -> Iterator[Said]:
+    """The commands that try again what ended a run in an error."""
+    if result.kind != "error" or how.in_memory:
+        return
+    failure = last_failure(result)
+    at = failure["state"] if failure is not None else None
+    failed = [r.seq for r in run.records if r.kind == "step" and r.state == at]
+    if not failed:
+        yield Said(f"see why:  {line_for('why', run.id, how)}")
+        return
+    yield Said("try again from before the failed step:")
+    yield Said(f"  {line_for('fork', run.id, how, '--at', str(failed[-1]))}")
+    yield Said(f"  {line_for('resume', 'last', how)}")
+
+
+def how_to_go_on(run: Run, result: Result, how: How) -> Iterator[Said]:
+    """The commands that answer and resume a run that has not ended."""
+    if how.in_memory:
+        yield Said("the run was kept in memory only: it is gone")
+        return
+    if not result.events:
+        yield Said(f"go on with:  {line_for('resume', run.id, how)}")
+        return
+    state = run.machine.spec.states.get(run.state)
+    edges = {e.trigger: e for e in state.edges_of("on")} if state is not None else {}
+    yield Said("answer with:")
+    for event in result.events:
+        fields = edges[event].data if event in edges else ()
+        given = [f"{name}={str(type).upper()}" for name, type in fields]
+        yield Said(f"  {line_for('answer', run.id, how, event, *given)}")
+    yield Said(f"then:  {line_for('resume', run.id, how)}")

@@ -1,0 +1,38 @@
+"""What was recorded, as tables: a run's records, and one decision.
+
+Imported by: commands.show, commands.why, prompt
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from interlock.cli import out, words
+from interlock.cli.table import Row, table
+
+if TYPE_CHECKING:
+    from interlock.core.records import Record
+    from interlock.machine.build import Chart
+    from interlock.machine.explain import Explanation
+
+
+def lines_of(found: Explanation) -> list[str]:
+    """The table of a decision and where it led, as wide as the terminal, in its colours."""
+    return [out.style(out.plain(line.text), line.colour) for line in found.lines(out.width())]
+
+
+def records_table(chart: Chart, records: list[Record]) -> list[str]:
+    """A line for each record: what happened, and where it led."""
+    rows = [
+        Row(
+            (
+                str(r.seq), r.kind, "" if r.kind == "start" else r.state, words.action_of(chart, r),
+                words.outcome_of(r), words.duration_of(r), " → ".join(words.path_of(chart, r)),
+                words.because(chart, r),
+            ),
+            "red" if r.outcome is not None and not r.outcome.ok else "",
+        )
+        for r in records
+    ]  # fmt: skip
+    head = ("#", "kind", "at", "did", "came", "took", "then", "because")
+    return table(rows, head, right={0, 5}, spare=(5, 3, 1))

@@ -1,0 +1,131 @@
+"""Tables in plain characters: columns that line up and cells that wrap.
+
+Belongs here: widths and padding. Never: what a table says, or the codes of a terminal's colours.
+Imported by: machine.explain, cli.table
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
+
+GAP = "  "
+_NARROWEST = 8
+"""Columns that a wrapped column keeps at least."""
+_READABLE = 16
+"""Columns in which a wrapped cell can still be read with ease."""
+_FEW = 4
+"""Characters that may stand alone in a line."""
+_WORD = re.compile(r"\s*\S+")
+_SIGNS = "._/(,="
+"""Signs within long names, after which a name may be broken."""
+
+
+class Row(NamedTuple):
+    """One row; `colour` is that of all its cells, for whoever can show it."""
+
+    cells: tuple[str, ...]
+    colour: str = ""
+
+
+class Line(NamedTuple):
+    """A line of a table that is laid out."""
+
+    text: str
+    colour: str = ""
+
+
+def size(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+        for c in text
+    )
+
+
+def lay_out(
+    rows: Sequence[Row],
+    *,
+    width: int,
+    right: Collection[int] = (),
+    spare: Sequence[int] = (),
+    indent: str = "",
+) -> list[Line]:
+    """The lines of a table, `width` columns at most, where there is room for its columns.
+
+    `right` are the columns that are aligned there. `spare` are those that are left out, one
+    after the other, where the rest would be too narrow to be read.
+    """
+    if not rows:
+        return []
+    columns = range(len(rows[0].cells))
+    wanted = [max(size(line) for r in rows for line in r.cells[c].split("\n")) for c in columns]
+    kept = _kept(wanted, width - len(indent), spare)
+    room = width - len(indent) - len(GAP) * (len(kept) - 1)
+    widths = _fitted([wanted[c] for c in kept], room)
+    at_right = {n for n, c in enumerate(kept) if c in right}
+    return [
+        Line(f"{indent}{line}".rstrip(), row.colour)
+        for row in rows
+        for line in _drawn([row.cells[c] for c in kept], widths, at_right)
+    ]
+
+
+def _kept(wanted: list[int], width: int, spare: Sequence[int]) -> list[int]:
+    """The columns that stay."""
+    kept = list(range(len(wanted)))
+    for column in spare:
+        if sum(min(wanted[c], _READABLE) + len(GAP) for c in kept) - len(GAP) <= width:
+            break
+        kept.remove(column)
+    return kept
+
+
+def _fitted(wanted: list[int], room: int) -> list[int]:
+    """The widths, the widest cut down until all fit."""
+    widths = list(wanted)
+    while sum(widths) > room and max(widths) > _NARROWEST:
+        widest = widths.index(max(widths))
+        others = sorted((w for n, w in enumerate(widths) if n != widest), reverse=True)
+        least = max(_NARROWEST, others[0] if others else 0)
+        over = sum(widths) - room
+        widths[widest] = max(widths[widest] - over, min(least, widths[widest] - 1), _NARROWEST)
+    return widths
+
+
+def _drawn(cells: list[str], widths: list[int], right: Collection[int]) -> Iterator[str]:
+    wrapped = [list(_wrap(cell, widths[n])) for n, cell in enumerate(cells)]
+    for number in range(max(len(lines) for lines in wrapped)):
+        parts = [lines[number] if number < len(lines) else "" for lines in wrapped]
+        yield GAP.join(_pad(part, widths[n], n in right) for n, part in enumerate(parts))
+
+
+def _pad(text: str, width: int, right: bool) -> str:
+    space = " " * (width - size(text))
+    return space + text if right else text + space
+
+
+def _wrap(cell: str, width: int) -> Iterator[str]:
+    for line in cell.split("\n"):
+        row = ""
+        for word in _WORD.findall(line):
+            if size(row + word) <= width:
+                row += word
+                continue
+            if row.strip():
+                yield row
+            row = word.lstrip()
+            while size(row) > width:
+                cut = _cut(row, width)
+                yield row[:cut]
+                row = row[cut:]
+        yield row
+
+
+def _cut(word: str, width: int) -> int:
+    """Where to break a word that is too long: behind a sign within a name, else where it must."""
+    most = next(n for n in range(len(word), 0, -1) if n == 1 or size(word[:n]) <= width)
+    sign = max(word.rfind(sign, 0, most) for sign in _SIGNS) + 1
+    return sign if sign >= _FEW else most

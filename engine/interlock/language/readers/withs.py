@@ -1,0 +1,230 @@
+"""Reads `with`: what an action is given.
+
+Each field is written as its action wants it: texts are templates, values are expressions;
+words, names and durations stand as they are.
+
+Imported by: language.states
+Source: design "language", section 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple, cast
+
+from interlock.core.errors import nearest
+from interlock.core.specs import ActionSpec, ArgSpec
+from interlock.core.types import ANY, accepts
+from interlock.language.expression import Expression, Scope
+from interlock.language.readers.json_schema import schema_fault
+from interlock.language.readers.quantities import coerce
+from interlock.language.readers.reader import Reader
+from interlock.language.readers.saves import SCHEMA
+from interlock.language.spec import Given
+from interlock.language.yaml.document import short
+from interlock.language.yaml.reading import Path
+
+
+def read_args(
+    reader: Reader, path: Path, action: ActionSpec | None, given: Mapping[str, Any] | None,
+    scope: Scope,
+) -> dict[str, Given]:  # fmt: skip
+    """The fields of `with`, by name."""
+    if action is None or reader.is_gone(path):
+        return {}
+    if action.run is None and not action.args and action.targets is None:
+        if texts := [t for t in _texts_in(given) if "limits." in t]:
+            reader.mention(" ".join(texts))  # a later version reads them
+        return {k: Given("data", v) for k, v in (given or {}).items()}
+    out: dict[str, Given] = {}
+    for name, value in (given or {}).items():
+        if reader.is_gone((*path, name)):
+            continue
+        made = _one(reader, (*path, name), action, value, scope)
+        if made is not None:
+            out[name] = made
+    for arg in action.args:
+        if arg.required and arg.name not in (given or {}):
+            where = path if given else (*path[:-1], "do")
+            said = f"`{action.name}` needs `{arg.name}` under `with`"
+            reader.say("IL403", where, said, hint=arg.about, key=bool(given))
+    return out
+
+
+class _Field(NamedTuple):
+    """One field of a `with`, and what its action says about it."""
+
+    reader: Reader
+    path: Path
+    arg: ArgSpec
+    scope: Scope
+
+    def fault(self, message: str, *, code: str = "IL404", hint: str = "") -> None:
+        self.reader.say(code, self.path, message, hint=hint or self.arg.about)
+
+    def wrong(self, value: Any, wanted: str) -> None:
+        """Not what the field takes."""
+        name = self.arg.name
+        self.fault(f"`{name}` takes {wanted}" if value is not None else f"`{name}` is empty")
+
+
+def _one(
+    reader: Reader, path: Path, action: ActionSpec, value: Any, scope: Scope
+) -> Given | None:  # fmt: skip
+    name = str(path[-1])
+    arg = action.arg(name)
+    if arg is not None:
+        return _READERS[arg.kind](_Field(reader, path, arg, scope), value)
+    if action.targets is not None and name.startswith("vars."):
+        return _of_variable(reader, path, action, value, scope)
+    known = [a.name for a in action.args]
+    otherwise = "its fields are variables: write `vars.NAME`" if action.targets else ""
+    hint = otherwise or nearest(name, known) or "it takes none"
+    said = f"`{action.name}` has no field `{short(name)}`"
+    reader.say("IL402", path, said, hint=hint, key=True)
+    return None
+
+
+def _of_variable(
+    reader: Reader, path: Path, action: ActionSpec, value: Any, scope: Scope
+) -> Given | None:  # fmt: skip
+    name = str(path[-1])
+    type = reader.variable(path, name)
+    if type is None or action.targets is None:
+        return None
+    if problem := action.targets(name, value):
+        reader.say("IL404", path, problem, hint=action.about)
+        return None
+    if action.target_kind == "value":
+        about = f"an expression that gives {type}"
+        return _value(_Field(reader, path, ArgSpec(name, "value", type, about=about), scope), value)
+    return Given("data", value)
+
+
+# kinds of fields ----------------------------------------------------------------------------
+
+
+def _text(field: _Field, value: Any) -> Given | None:
+    reader, path = field.reader, field.path
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        raw = short(reader.document.raw(reader.base + path) or str(value))
+        said = f"`{field.arg.name}` is text, and `{raw}` is a number"
+        return field.fault(said, code="IL210", hint=f'quote it: `"{raw}"`')
+    if not isinstance(value, str):
+        return field.wrong(value, "text")
+    template = reader.template(path, value)
+    return template and Given("text", template)
+
+
+def _texts(field: _Field, value: Any) -> Given | None:
+    if not isinstance(value, (dict, list)):
+        return field.wrong(value, "a mapping or a list")
+    return Given("texts", _templates(field.reader, field.path, value))
+
+
+def _templates(reader: Reader, path: Path, value: Any) -> Any:
+    """Data in which every text is a template."""
+    if isinstance(value, str):
+        return reader.template(path, value)
+    if isinstance(value, dict):
+        items = cast(dict[str, Any], value).items()
+        return {k: _templates(reader, (*path, k), v) for k, v in items}
+    if isinstance(value, list):
+        return [_templates(reader, (*path, n), v) for n, v in enumerate(cast(list[Any], value))]
+    return value
+
+
+def _value(field: _Field, value: Any) -> Given | None:
+    type = field.arg.type
+    if not isinstance(value, str) or type.kind in ("int", "float", "duration", "fraction"):
+        fits, constant = coerce(type, value)
+        if fits:
+            return Given("constant", constant)
+    if type.kind == "bool" and isinstance(value, str) and value.strip() in ("true", "false"):
+        name, word = field.arg.name, value.strip()
+        said = f"`{name}` takes true or false, not text"
+        return field.fault(said, hint=f"take the quotes away: `{name}: {word}`")
+    if isinstance(value, str):
+        want = None if type.kind == "any" else type
+        made = field.reader.expression(field.path, value, want, field.scope)
+        return made and Given("value", made)
+    shown = "nothing" if value is None else f"`{short(str(value))}`"
+    return field.fault(f"{shown} is no {type}")
+
+
+def _values(field: _Field, value: Any) -> Given | None:
+    if not isinstance(value, dict):
+        return field.wrong(value, "a mapping of expressions")
+    anything = replace(field.arg, type=ANY)
+    made = {
+        k: _value(field._replace(path=(*field.path, k), arg=anything), v)
+        for k, v in cast(dict[str, Any], value).items()
+    }
+    return Given("values", {k: v for k, v in made.items() if v is not None})
+
+
+def _enum(field: _Field, value: Any) -> Given | None:
+    choices = field.arg.choices
+    if isinstance(value, str) and value in choices:
+        return Given("constant", value)
+    said = f"`{short(str(value))}` is not one of {', '.join(choices)}"
+    return field.fault(said, hint=nearest(str(value), choices))
+
+
+def _duration(field: _Field, value: Any) -> Given | None:
+    if value is None or isinstance(value, (dict, list)):
+        return field.wrong(value, "a duration")
+    made = field.reader.duration(field.path, value, field.scope)
+    kind = "value" if isinstance(made, Expression) else "constant"
+    return None if made is None else Given(kind, made)
+
+
+def _name(field: _Field, value: Any) -> Given | None:
+    if not isinstance(value, str):
+        return field.wrong(value, f"the name of a {field.arg.names or 'thing'}")
+    reader, path = field.reader, field.path
+    match field.arg.names:
+        case "tool":
+            reader.name(path, value, reader.registry.tools, "tool", "IL405")
+        case "variable":
+            known = [f"vars.{n}" for n in reader.variables]
+            reader.name(path, value, known, "variable", "IL103")
+        case "state":
+            reader.state(path, value)
+        case "reason":
+            reader.reason(path, value)
+        case "block":
+            known = [n for n, _ in reader.scope.roots["memory"].fields]
+            reader.name(path, value, known, "memory block", "IL103")
+        case _:
+            pass
+    return Given("constant", value)
+
+
+def _data(field: _Field, value: Any) -> Given | None:
+    arg = field.arg
+    if arg.name == SCHEMA:
+        problem = schema_fault(value)
+    elif arg.type.kind in ("map", "list", "struct") and not accepts(arg.type, value):
+        problem = "a list" if arg.type.kind == "list" else "a mapping"
+    else:
+        problem = arg.check(value) if arg.check is not None else None
+    return field.wrong(value, problem) if problem else Given("data", value)
+
+
+_READERS: Mapping[str, Callable[[_Field, Any], Given | None]] = {
+    "text": _text, "texts": _texts, "value": _value, "values": _values, "enum": _enum,
+    "duration": _duration, "name": _name, "data": _data,
+}  # fmt: skip
+"""One for each `core.specs.ArgKind`."""
+
+
+def _texts_in(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, Mapping):
+        return [t for v in cast(Mapping[str, Any], value).values() for t in _texts_in(v)]
+    if isinstance(value, list):
+        return [t for v in cast(list[Any], value) for t in _texts_in(v)]
+    return []

@@ -1,0 +1,218 @@
+"""YAML scalars: what a plain one means, and where the characters of any stand in the file.
+
+A guard or a template reports its faults by offset into its own text. That text is a scalar's
+value, and between the value and the file lie the opening quote, escapes, folding and the
+indentation of blocks. `offsets` gives the way back. It does not parse YAML: it takes the value
+that the parser gave and aligns the source with it, line by line. Where the two cannot be
+aligned it says so, and never points at a wrong character.
+
+Belongs here: pure text. Never: PyYAML, places, findings.
+Imported by: interlock.language.yaml.reading, interlock.language.yaml.document
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Literal, NamedTuple
+
+Style = Literal["", "'", '"', "|", ">"]
+"""How a scalar is written, by its first sign; empty for a plain one."""
+
+BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
+"""What the parser takes for the end of a line: the list of YAML 1.1, as libyaml reads."""
+
+_BREAKS = "\n\u2028\u2029"
+"""What is left of line ends in a value; the others become `\\n`."""
+_ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)|[^\\]", re.DOTALL)
+_ESCAPED = {
+    "0": "\0", "a": "\a", "b": "\b", "t": "\t", "\t": "\t", "n": "\n", "v": "\v", "f": "\f",
+    "r": "\r", "e": "\x1b", " ": " ", '"': '"', "/": "/", "\\": "\\",
+    "N": "\x85", "_": "\xa0", "L": "\u2028", "P": "\u2029",
+}  # fmt: skip
+
+
+MAX_DIGITS = 300
+"""Characters of a number: such an int still fits a float, and reading it takes no time."""
+
+_NUMBER = re.compile(
+    r"(?P<int>[-+]?[0-9]+)|0o(?P<oct>[0-7]+)|0x(?P<hex>[0-9a-fA-F]+)"
+    r"|(?P<float>[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?)"
+    r"|(?P<word>[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))"
+)
+_WORDS: dict[str, bool | None] = {
+    "": None, "~": None, "null": None, "Null": None, "NULL": None,
+    "true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False,
+}  # fmt: skip
+
+
+def plain(text: str) -> str | int | float | bool | None:
+    """What a scalar without quotes means by the core rules of YAML 1.2.
+
+    `OverflowError` for a number that is too large to be one: over `MAX_DIGITS` characters, or
+    a float that would be infinite without saying so.
+    """
+    if text in _WORDS:
+        return _WORDS[text]
+    match = _NUMBER.fullmatch(text) if text[0] in "+-.0123456789" else None
+    if match is None:
+        return text
+    if len(text) > MAX_DIGITS:
+        raise OverflowError(text)
+    match match.lastgroup:
+        case "int":
+            return int(text)
+        case "oct":
+            return int(match["oct"], 8)
+        case "hex":
+            return int(match["hex"], 16)
+        case "word":
+            return float(text.lower().replace(".", ""))
+        case _:
+            return _finite(text)
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise OverflowError(text)
+    return value
+
+
+class _Unit(NamedTuple):
+    """One character of the value, and where it is written."""
+
+    char: str
+    at: int
+    blank: bool
+    """White space that folding may drop: not one that is written as an escape."""
+
+
+class _Line(NamedTuple):
+    """One line of the source, with the characters that it may give to the value."""
+
+    units: list[_Unit]
+    end: int
+    """Where the line ends."""
+    glued: bool = False
+    """Its end is escaped: nothing stands between it and the next line."""
+
+
+def offsets(source: str, value: str, style: Style) -> list[int] | None:
+    """For each character of `value` its index in `source`, and one more for the end of the last.
+
+    `source` is the scalar as written, quotes and block header included. None when it cannot be
+    told: then only the scalar as a whole has a place.
+    """
+    if style in ("|", ">"):
+        return _align(_block_lines(source, value), value)
+    return _align(_flow_lines(source, style), value)
+
+
+def _align(lines: list[_Line], value: str) -> list[int] | None:
+    found: list[int] = []
+    end = lines[0].end if lines else 0
+    glued = True
+    for number, line in enumerate(lines):
+        if line.units:
+            if number:
+                found += [end] * _joint(value, len(found), glued)
+            if not value.startswith("".join(u.char for u in line.units), len(found)):
+                return None
+            found += [u.at for u in line.units]
+            end, glued = line.end, line.glued
+        elif not number:
+            glued = line.glued
+    rest = value[len(found) :]
+    if rest.strip(_BREAKS + " "):
+        return None
+    return found + [end] * (len(rest) + 1)
+
+
+def _joint(value: str, at: int, glued: bool) -> int:
+    """How many characters folding put between two lines: line breaks, one space or nothing."""
+    breaks = at
+    while breaks < len(value) and value[breaks] in _BREAKS:
+        breaks += 1
+    if breaks > at:
+        return breaks - at
+    return 0 if glued or value[at : at + 1] != " " else 1
+
+
+def _split(source: str) -> list[tuple[int, int]]:
+    """Where each line begins and ends, without its end."""
+    spans: list[tuple[int, int]] = []
+    start = 0
+    for match in BREAK.finditer(source):
+        spans.append((start, match.start()))
+        start = match.end()
+    return [*spans, (start, len(source))]
+
+
+def _block_lines(source: str, value: str) -> list[_Line]:
+    spans = _split(source)[1:]
+    indent = _indent(source, spans, value)
+    header = _Line([], spans[0][0] if spans else len(source), glued=True)
+    lines = [header]
+    for start, end in spans:
+        units = [_Unit(source[i], i, False) for i in range(min(start + indent, end), end)]
+        lines.append(_Line(units, end))
+    return lines
+
+
+def _indent(source: str, spans: list[tuple[int, int]], value: str) -> int:
+    """How many spaces the block took off: those of its first text, less those that it kept."""
+    for start, end in spans:
+        line = source[start:end]
+        if text := line.lstrip(" "):
+            kept = value.lstrip("\n")
+            return max(0, len(line) - len(text) - (len(kept) - len(kept.lstrip(" "))))
+    return 0
+
+
+def _flow_lines(source: str, style: Style) -> list[_Line]:
+    spans = _split(source)
+    # The quotes are no part of the text. Both may stand on one line.
+    spans[0] = (len(style), spans[0][1])
+    spans[-1] = (spans[-1][0], len(source) - len(style))
+    lines: list[_Line] = []
+    for number, (start, end) in enumerate(spans):
+        units = _units(source, start, end, style)
+        glued = style == '"' and _odd_backslash(source[start:end])
+        left = number > 0 or not style
+        right = not glued and (number < len(spans) - 1 or not style)
+        lines.append(_Line(_trim(units, left=left, right=right), end, glued))
+    return lines
+
+
+def _trim(units: list[_Unit], *, left: bool, right: bool) -> list[_Unit]:
+    first, last = 0, len(units)
+    while left and first < last and units[first].blank:
+        first += 1
+    while right and last > first and units[last - 1].blank:
+        last -= 1
+    return units[first:last]
+
+
+def _units(source: str, start: int, end: int, style: Style) -> list[_Unit]:
+    if style == '"':
+        return [_unescape(m) for m in _ESCAPE.finditer(source, start, end)]
+    units: list[_Unit] = []
+    at = start
+    while at < end:
+        units.append(_Unit(source[at], at, source[at] in " \t"))
+        at += 2 if style == "'" and source[at] == "'" else 1
+    return units
+
+
+def _unescape(match: re.Match[str]) -> _Unit:
+    text = match.group()
+    if len(text) == 1:
+        return _Unit(text, match.start(), text in " \t")
+    char = _ESCAPED.get(text[1], "") if len(text) == 2 else chr(int(text.lstrip("\\xuU"), 16))
+    return _Unit(char, match.start(), blank=False)
+
+
+def _odd_backslash(line: str) -> bool:
+    """Whether a line ends in a backslash that no other one escapes."""
+    return (len(line) - len(line.rstrip("\\"))) % 2 == 1

@@ -1,0 +1,130 @@
+"""Explanations: the table that people read, and what is left of a budget."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock import load
+from interlock.core.columns import size
+from interlock.machine.explain import Explanation
+from interlock.testing import ManualClock
+
+HEAD = """\
+interlock: 1
+machine: m
+model: {name: scripted}
+limits: {steps: 9, time: 1h}
+vars: {score: 0}
+rules:
+  - {when: run.steps >= limits.steps, stop: steps_limit}
+  - {when: run.working >= limits.time, stop: time_limit}
+states:
+  a: {do: infer, next: b}
+  b:
+    ask: Enough?
+    when: GUARD
+    then: c
+    else: a
+  c: {stop: completed}
+"""
+
+
+PRINTED = """\
+step at a
+
+   rules at a                  values                 left  leads to
+✗  run.steps >= limits.steps   1 against 9               8  stop: steps_limit
+✗  run.working >= limits.time  0 ms against 1 hour  1 hour  stop: time_limit
+
+   edges of a
+✓  otherwise                                                b
+
+   edges of b
+✗  len(last.text) > 5          2 against 5                  c
+✓  otherwise                                                a
+
+warning  a reply came without usage; its tokens were estimated
+led to   a → b → a, running"""
+
+
+def explained(guard: str, text: str = "hm", seq: int = 1) -> Explanation:
+    machine = load(HEAD.replace("GUARD", guard))
+    run = machine.start("x", script=[text, text], clock=ManualClock(0.0))
+    run.step()
+    run.step()
+    return run.why(seq)
+
+
+def test_printed_it_is_a_table() -> None:
+    assert str(explained("len(last.text) > 5")) == PRINTED
+
+
+def test_a_session_shows_it_in_a_line() -> None:
+    assert repr(explained("len(last.text) > 5")) == ("<Explanation of step at a: next a, running>")
+
+
+def test_a_start_names_its_state_once() -> None:
+    assert str(explained("run.steps >= 5", seq=0)).splitlines()[-1] == "led to  a, running"
+
+
+def test_columns_that_say_nothing_are_left_out() -> None:
+    run = load(
+        "interlock: 1\nmachine: m\nstates:\n  a: {do: nothing, next: b}\n  b: {end: completed}\n"
+    ).start()
+    run.run()
+    assert str(run.why(1)).splitlines()[2:4] == ["   edges of a  leads to", "✓  otherwise   b"]
+
+
+class Left(NamedTuple):
+    """A guard that was looked at, and what its row says is left."""
+
+    id: str
+    guard: str
+    left: str
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Left("counter-against-a-number", "run.steps >= 5", "4"),
+        Left("counter-against-a-limit", "run.steps >= limits.steps", "8"),
+        Left("turned-round", "limits.steps <= run.steps", "8"),
+        Left("past-its-bound", "run.steps > 5", "5"),
+        Left("past-its-bound-at-it", "run.steps > 1", "1"),
+        Left("spent", "run.steps >= 1", ""),
+        Left("below", "run.steps < 5", ""),
+        Left("at-most", "run.steps <= 5", ""),
+        Left("not-below", "not (run.steps < 5)", ""),
+        Left("falls-back-against-a-limit", "errors.consecutive >= limits.steps", "9"),
+        Left("variable-against-a-number", "vars.score >= 5", ""),
+        Left("length", "len(last.text) > 5", ""),
+        Left("length-of-nothing", "len(last.tool_calls) > 0", ""),
+        Left("equal", "run.steps == 5", ""),
+        Left("text", 'last.text == "x"', ""),
+    ],
+    ids=lambda case: case.id,
+)
+def test_what_is_left_of_a_budget(case: Left) -> None:
+    row = next(r for r in explained(case.guard).rows if r.state == "b" and r.atoms)
+    assert [atom.margin for atom in row.atoms] == [case.left]
+
+
+def test_what_others_said_cannot_steer_a_terminal() -> None:
+    failure = {"error": {"category": "CRITICAL", "message": "no\x1b[2J\u202e\x9b\nkey"}}
+    run = load(HEAD.replace("GUARD", "run.steps > 5")).start("x", script=[failure])
+    run.run()
+    said = str(run.why(1))
+    assert "no\ufffd[2J\ufffd\ufffd key" in said
+    assert not {"\x1b", "\x9b", "\u202e"} & set(said)
+
+
+@given(st.text(max_size=40), st.integers(50, 120))
+def test_the_table_is_never_wider_than_it_may_be(text: str, width: int) -> None:
+    lines = explained("len(last.text) > 5 and not (last.text == 'x')", text=text or "x").lines(
+        width
+    )
+    assert all(size(line.text) <= width for line in lines)
