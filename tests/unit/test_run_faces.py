@@ -24,6 +24,7 @@ from interlock.core.errors import (
     StatusError,
     UnknownRunError,
 )
+from interlock.core.facts import RunFacts
 from interlock.core.outcome import Outcome
 from interlock.core.reasons import StopReason
 from interlock.run.events import Delta, Event, Recorded, Started
@@ -252,7 +253,7 @@ class TestCancel:
         class After:
             asked = 0
 
-            def is_requested(self) -> bool:
+            def is_requested(self, run: RunFacts) -> bool:
                 self.asked += 1
                 return self.asked > 2
 

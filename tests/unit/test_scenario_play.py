@@ -152,7 +152,7 @@ def test_a_machine_with_a_missing_tool_is_a_fault(adder: Path) -> None:
 
 
 def test_a_machine_that_cannot_be_started_is_a_failure(tmp_path: Path) -> None:
-    later = ADDER.replace("do: call_tools", "do: measure").replace("tools: [add]\n", "")
+    later = ADDER.replace("do: call_tools", "do: run_machine").replace("tools: [add]\n", "")
     (tmp_path / "adder.yaml").write_text(later)
     report = played(tmp_path, ADDS % ("", "reason: completed"))
     assert not report.passed

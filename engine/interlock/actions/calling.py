@@ -182,7 +182,7 @@ async def tool(ctx: Context, name: str, arguments: Mapping[str, Any] | None = No
     )  # fmt: skip
     if done.ok:
         return outcome
-    error = Outcome.failed(Category.RECOVERABLE, done.text, kind="tool").error
+    error = Outcome.failed(done.category, done.text, kind="tool").error
     return outcome._replace(ok=False, error=error)
 
 

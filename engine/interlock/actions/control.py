@@ -1,18 +1,15 @@
-"""Steering a run: `back_off`, `ask_user`, `signal`, `continue_run`, `prune_context`, `nothing`.
+"""Steering a run: `back_off`, `ask_user`, `signal`, `continue_run`, `nothing`.
 
-Source: 003 "Retry with Exponential Backoff", "Request User Intervention", "Prune Context";
-002 "Emitting Stop Signals", "Overriding Stop Signals with Continuation"; 004 "Optimization
-Strategies".
+Source: 003 "Retry with Exponential Backoff", "Request User Intervention"; 002 "Emitting Stop
+Signals", "Overriding Stop Signals with Continuation".
 """
 
 from __future__ import annotations
 
-from interlock.core.conversation import prunable, sliding, truncate
 from interlock.core.outcome import Blocked, Outcome
 from interlock.core.reasons import StopSignal
 from interlock.core.specs import ActionSpec, ArgSpec, Effect
-from interlock.core.tokens import estimate_messages
-from interlock.core.types import COUNT, DURATION, FLOAT, FRACTION, STR, struct
+from interlock.core.types import COUNT, DURATION, FLOAT, STR, struct
 from interlock.run.context import Context
 
 
@@ -43,32 +40,6 @@ def continue_run(ctx: Context, times: int = 1) -> Outcome:
     """Put the pending signals off until the next work, at most so many times in a run."""
     granted = ctx.facts.run.continuations < times
     return Outcome(result={"granted": granted}, continued=times)
-
-
-def prune_context(
-    ctx: Context, *, strategy: str = "sliding", keep_first: int = 2, target: float = 0.5,
-    system_tokens: int = 0, response_tokens: int = 0,
-) -> Outcome:  # fmt: skip
-    """Shorten the conversation; a call and its replies stay together."""
-    count = ctx.ports.tokenizer.count if ctx.ports.tokenizer is not None else estimate_messages
-    messages = ctx.messages.whole()
-    before = count(messages)
-    window = ctx.facts.usage.context_window or before
-    budget = max(0, int(window * target) - system_tokens - response_tokens)
-    if strategy == "truncate":
-        kept = truncate(messages, budget, count)
-    else:
-        kept = sliding(messages, budget, count, first=keep_first)
-    after = count(kept)
-    result = {"before": before, "after": after, "removed": len(messages) - len(kept)}
-    if len(kept) == len(messages):
-        return Outcome(result=result, prunable=False)
-    return Outcome(
-        result=result,
-        rewrite=tuple(kept),
-        context_tokens=after + system_tokens,
-        prunable=prunable(kept),
-    )
 
 
 def nothing(_ctx: Context) -> Outcome:
@@ -130,41 +101,6 @@ ACTIONS = (
         suspends=False,
         changes=frozenset({"signals.continued", "run.continuations"}),
         about="Puts the pending stop signals off until the next work action.",
-    ),
-    ActionSpec(
-        "prune_context",
-        prune_context,
-        (
-            ArgSpec(
-                "strategy",
-                "enum",
-                STR,
-                choices=("sliding", "truncate"),
-                about="`sliding` keeps the first and the newest messages, `truncate` the newest.",
-            ),
-            ArgSpec(
-                "keep_first",
-                "value",
-                COUNT,
-                about="How many of the first groups `sliding` keeps; default 2.",
-            ),
-            ArgSpec(
-                "target",
-                "value",
-                FRACTION,
-                about="The share of the window to come down to; default 50%.",
-            ),
-            ArgSpec(
-                "system_tokens", "value", COUNT, about="Tokens to keep free for the system message."
-            ),
-            ArgSpec("response_tokens", "value", COUNT, about="Tokens to keep free for the reply."),
-        ),
-        result=struct({"before": COUNT, "after": COUNT, "removed": COUNT}, keyed=True),
-        work=False,
-        effect=Effect.PURE,
-        suspends=False,
-        changes=frozenset({"usage.messages", "usage.context_tokens", "usage.prunable"}),
-        about="Shortens the conversation, keeping calls and their replies together.",
     ),
     ActionSpec(
         "nothing",

@@ -6,21 +6,10 @@ come with the task queue and child machines of documents 000 and 003.
 
 from __future__ import annotations
 
-from interlock.core.specs import ActionSpec, Effect
+from interlock.core.specs import ActionSpec
 
-_UPKEEP = (
-    ("apply_fix", "Puts the answer into the conversation and, if it names one, the queue."),
-    ("measure", "Computes improvement, magnitude and cycles from what tasks reported."),
-    ("checkpoint", "Keeps variables, queue and current task."),
-    ("restore", "Brings back what the newest checkpoint kept."),
-    ("enqueue", "Adds tasks to the queue."),
-)
 _WORK = (
-    ("work", "Does the next task of the queue."),
     ("run_machine", "Runs a child machine."),
     ("run_machines", "Runs child machines at once."),
 )
-ACTIONS = (
-    *(ActionSpec(n, None, work=False, effect=Effect.LOCAL, about=a) for n, a in _UPKEEP),
-    *(ActionSpec(n, None, about=a) for n, a in _WORK),
-)
+ACTIONS = (*(ActionSpec(n, None, about=a) for n, a in _WORK),)

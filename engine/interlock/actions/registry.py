@@ -9,7 +9,18 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from interlock.actions import calling, code, control, later, reading, reporting, talking
+from interlock.actions import (
+    calling,
+    code,
+    control,
+    later,
+    monitoring,
+    pruning,
+    reading,
+    reporting,
+    talking,
+    tasks,
+)
 from interlock.actions.builtin_tools import TOOLS
 from interlock.actions.declare import ATTRIBUTE, specs_of
 from interlock.core.specs import ActionSpec, Registry
@@ -18,7 +29,9 @@ from interlock.core.specs import ActionSpec, Registry
 @cache
 def builtin() -> Registry:
     """The registry that every file starts with."""
-    families = (talking, calling, reading, code, control, reporting, later)
+    families = (
+        talking, calling, reading, code, control, tasks, monitoring, pruning, reporting, later,
+    )  # fmt: skip
     actions = {a.name: a for family in families for a in family.ACTIONS}
     return Registry(actions, specs_of(TOOLS).tools, {})
 

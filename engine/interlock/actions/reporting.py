@@ -6,52 +6,132 @@ Source: 003 "Generate Final Report", "Save Final State", "Notify User"; 001 "Sav
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from interlock.actions.tasks import kept
 from interlock.core.errors import SetupError
+from interlock.core.facts import Task
 from interlock.core.outcome import Outcome
+from interlock.core.plain import plain
 from interlock.core.specs import ActionSpec, ArgSpec, Effect
 from interlock.core.types import BOOL, STR, struct
 from interlock.core.units import say_elapsed
 from interlock.run.context import Context
+from interlock.view.flowchart import walked
+from interlock.view.from_graph import flowchart
+from interlock.view.mermaid import to_mermaid
 
 
 def summary(ctx: Context) -> dict[str, Any]:
-    """How the run stands, as plain data."""
+    """How the run stands, in a few figures."""
     facts = ctx.facts
     return {
         "machine": facts.run.machine, "run": facts.run.id, "task": facts.run.task,
-        "reason": facts.signals.top, "signals": list(facts.signals.reasons),
-        "steps": facts.run.steps, "elapsed": facts.run.elapsed,
+        "reason": facts.signals.top, "steps": facts.run.steps, "elapsed": facts.run.elapsed,
         "llm_calls": facts.usage.llm_calls, "tool_calls": facts.usage.tool_calls,
         "total_tokens": facts.usage.total_tokens, "cost": facts.usage.cost,
         "errors": facts.errors.total,
     }  # fmt: skip
 
 
-def markdown(data: dict[str, Any]) -> str:
+TIMELINE = 200
+"""Entries of a report's timeline; of a longer run the newest."""
+
+
+def account(ctx: Context) -> dict[str, Any]:
+    """Everything that a report says. Times in seconds, cost in USD (None: not known)."""
+    facts, tally, queue = ctx.facts, ctx.host.tally, ctx.facts.queue
+    return {
+        **summary(ctx),
+        "signals": ctx.position.signals.to_list(),
+        "metrics": {
+            "usage": plain(facts.usage), "errors": plain(facts.errors),
+            "progress": plain(facts.progress), "reported": dict(kept(ctx).metrics),
+        },
+        "tasks": {
+            "done": queue.done, "failed": queue.failed, "waiting": [_task(t) for t in ctx.queue],
+        },
+        "failures": [dict(error) for error in tally.errors],
+        "timeline": [
+            {"at": at, "state": state, "tokens": tokens}
+            for at, state, tokens in tally.moments[-TIMELINE:]
+        ],
+        "path": [*tally.path],
+        "picture": _way(ctx),
+    }  # fmt: skip
+
+
+def _way(ctx: Context) -> str:
+    """The states entered and the edges taken so far, with counts, as Mermaid text."""
+    from interlock.machine.graph import graph  # noqa: PLC0415 - networkx, which only pictures cost
+
+    live = graph(ctx.host.chart, facts=ctx.facts, engine=True)
+    chart = flowchart(live, rules="none", all=True)
+    return to_mermaid(walked(chart, ctx.facts.run.visits, ctx.host.tally.taken))
+
+
+def _task(task: Task) -> dict[str, Any]:
+    return {"id": task.id, "text": task.text, "kind": task.kind, "attempts": task.attempts}
+
+
+def markdown(data: Mapping[str, Any]) -> str:
     """The same for people."""
     cost = "not known" if data["cost"] is None else f"${data['cost']:.4f}"
+    tasks = data["tasks"]
     rows = [
-        ("Stopped for", data["reason"] or "not stopped"), ("Steps", data["steps"]),
-        ("Time", say_elapsed(data["elapsed"])), ("Model calls", data["llm_calls"]),
-        ("Tool calls", data["tool_calls"]), ("Tokens", f"{data['total_tokens']:,}"),
-        ("Cost", cost), ("Errors", data["errors"]),
+        ("Stopped for", data["reason"] or "not stopped"), ("Steps", f"{data['steps']:,}"),
+        ("Time", say_elapsed(data["elapsed"])), ("Model calls", f"{data['llm_calls']:,}"),
+        ("Tool calls", f"{data['tool_calls']:,}"), ("Tokens", f"{data['total_tokens']:,}"),
+        ("Cost", cost), ("Errors", f"{data['errors']:,}"),
+        *([("Tasks", _said(tasks))] if any(tasks.values()) else []),
+        *((_cell(name), f"{value:g}") for name, value in data["metrics"]["reported"].items()),
     ]  # fmt: skip
-    lines = [
-        f"# Report: {data['machine']}",
-        "",
-        data["task"] or "(no task)",
-        "",
-        "| | |",
-        "|---|---|",
-    ]
-    return "\n".join(lines + [f"| {name} | {value} |" for name, value in rows]) + "\n"
+    parts = [
+        f"# Report: {data['machine']}", data["task"] or "(no task)",
+        "\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)]),
+        _section("Signals", [f"`{s['reason']}` {_cell(s['message'])}" for s in data["signals"]]),
+        _section(
+            "Tasks that are left",
+            [
+                f"{_cell(t['text'])} ({t['kind']}, tried {t['attempts']} times)"
+                for t in tasks["waiting"]
+            ],
+        ),
+        _section(
+            "Errors",
+            [
+                f"step {e['step']}, {e['state']}: {e['category']} {_cell(e['message'])}"
+                for e in data["failures"]
+            ],
+        ),
+        _section(
+            "Timeline", [f"{say_elapsed(m['at'])}: {m['state']}" for m in data["timeline"][-20:]]
+        ),
+        f"## The way\n\n```mermaid\n{data['picture'].rstrip()}\n```",
+    ]  # fmt: skip
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _said(tasks: Mapping[str, Any]) -> str:
+    return f"{tasks['done']} done, {tasks['failed']} failed, {len(tasks['waiting'])} left"
+
+
+def _section(title: str, lines: Sequence[str]) -> str:
+    return "\n".join([f"## {title}", "", *(f"- {line}" for line in lines)]) if lines else ""
+
+
+def _cell(text: str) -> str:
+    """One line of Markdown that stays one line, whatever a model wrote."""
+    short = " ".join(text.split())
+    short = short if len(short) <= 200 else f"{short[:200]}…"
+    return re.sub(r"([\\`*_|<>\[\]#])", r"\\\1", short)
 
 
 def report(ctx: Context, text: str = "", partial: bool = False) -> Outcome:
     """A report of the run as it stands; `partial` adds it to the partial results."""
-    data = summary(ctx)
+    data = account(ctx)
     written = text or markdown(data)
     return Outcome(
         result={"text": written, **data}, partial=(written,) if partial else (), progressed=partial

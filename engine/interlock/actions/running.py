@@ -18,7 +18,7 @@ from contextvars import copy_context
 from functools import partial
 from typing import Any, cast
 
-from interlock.core.errors import ScriptError
+from interlock.core.errors import Category, ModelError, ScriptError, ToolError
 from interlock.core.outcome import ToolResult
 from interlock.core.specs import ToolSpec
 from interlock.run.context import Context
@@ -40,13 +40,24 @@ async def run_tool(ctx: Context, spec: ToolSpec, arguments: Mapping[str, Any]) -
     if isinstance(error, ScriptError):
         raise error
     if error is not None:
-        return failed(describe(error))
+        return failed(_said(error), _category(error))
     return _result(ctx, made)
 
 
-def failed(text: str) -> ToolResult:
+def failed(text: str, category: str = Category.RECOVERABLE) -> ToolResult:
     """What the model is told of a call that failed."""
-    return ToolResult(cut(f"error: {text}"), ok=False)
+    return ToolResult(cut(f"error: {text}"), ok=False, category=category)
+
+
+def _said(error: BaseException) -> str:
+    return error.message if isinstance(error, ToolError) else describe(error)
+
+
+def _category(error: BaseException) -> str:
+    if isinstance(error, (ToolError, ModelError)):
+        return error.category
+    late = isinstance(error, (TimeoutError, ConnectionError))
+    return Category.TRANSIENT if late else Category.RECOVERABLE
 
 
 async def _in_thread(call: Callable[[], Any]) -> Made:

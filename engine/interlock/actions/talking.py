@@ -21,7 +21,7 @@ from interlock.core.conversation import (
 from interlock.core.errors import Category, SetupError
 from interlock.core.facts import ToolCall
 from interlock.core.outcome import Message, Outcome, Reply, Spent
-from interlock.core.specs import ActionSpec, ArgSpec, Effect
+from interlock.core.specs import ActionSpec, ArgSpec, Effect, ToolSpec
 from interlock.core.tokens import estimate_messages
 from interlock.core.types import BOOL, FLOAT, STR, Type, list_of, map_of, struct
 from interlock.machine.saving import template_names
@@ -138,7 +138,18 @@ class Asked(NamedTuple):
 
 async def infer(ctx: Context, **fields: Any) -> Outcome:
     """One model call."""
-    asked, model = Asked(**fields), ctx.ports.model
+    asked = Asked(**fields)
+    reply, spent = await complete(ctx, request_messages(ctx), ctx.tools, asked)
+    outcome = _outcome(ctx, reply, spent, asked.keep)
+    return outcome if asked.output is None else _structured(outcome, reply.text, asked.output)
+
+
+async def complete(
+    ctx: Context, messages: Sequence[Message], tools: Sequence[ToolSpec] = (),
+    asked: Asked | None = None,
+) -> tuple[Reply, Spent]:  # fmt: skip
+    """What the run's model answers to these messages, and what that took."""
+    asked, model = asked or Asked(), ctx.ports.model
     if model is None:
         raise SetupError(
             "this run has no model",
@@ -149,15 +160,21 @@ async def infer(ctx: Context, **fields: Any) -> Outcome:
         settings["name"] = asked.model
     if asked.temperature is not None:
         settings["temperature"] = asked.temperature
-    tools = tuple(tool.for_model() for tool in ctx.tools)
     request = ModelRequest(
-        request_messages(ctx), tools, settings, asked.tool_choice if tools else None,
-        asked.output, ctx.key, ctx.facts.usage.llm_calls + ctx.failed_calls,
+        messages, tuple(tool.for_model() for tool in tools), settings,
+        asked.tool_choice if tools else None, asked.output, ctx.key,
+        ctx.facts.usage.llm_calls + ctx.failed_calls,
     )  # fmt: skip
     streaming = ctx.streaming or bool(settings.get("stream"))
-    reply = _sound(await model.complete(request, ctx.tell if streaming else None), ctx)
-    outcome = _outcome(ctx, request, reply, asked.keep)
-    return outcome if asked.output is None else _structured(outcome, reply.text, asked.output)
+    made = _sound(await model.complete(request, ctx.tell if streaming else None), ctx)
+    memory_tools = {n for n, t in ctx.machine.registry.tools.items() if t.memory}
+    wants_memory = bool(made.tool_calls) and all(c.name in memory_tools for c in made.tool_calls)
+    reply = Reply(made.text, made.finish_reason, made.tool_calls, wants_memory, made.model)
+    sent, written = made.prompt_tokens, made.completion_tokens
+    estimated = sent is None or written is None
+    sent = estimate_messages(messages) if sent is None else sent
+    written = estimate_messages((reply.message,)) if written is None else written
+    return reply, Spent(1, sent, written, _cost(made, settings, sent, written), estimated)
 
 
 LONGEST_ID = 200
@@ -184,22 +201,20 @@ def _sound(reply: ModelReply, ctx: Context) -> ModelReply:
     return reply._replace(text=text, tool_calls=tuple(calls))
 
 
-def _outcome(ctx: Context, request: ModelRequest, reply: ModelReply, keep: bool | None) -> Outcome:
-    memory_tools = {n for n, t in ctx.machine.registry.tools.items() if t.memory}
-    wants_memory = bool(reply.tool_calls) and all(c.name in memory_tools for c in reply.tool_calls)
-    heard = Reply(reply.text, reply.finish_reason, reply.tool_calls, wants_memory, reply.model)
-    sent, written = reply.prompt_tokens, reply.completion_tokens
-    estimated = sent is None or written is None
-    sent = estimate_messages(request.messages) if sent is None else sent
-    written = estimate_messages((heard.message,)) if written is None else written
+def _outcome(ctx: Context, reply: Reply, spent: Spent, keep: bool | None) -> Outcome:
+    size = spent.prompt_tokens + spent.completion_tokens
     return Outcome(
-        result=heard.result,
-        reply=heard,
-        messages=_added(ctx, heard, keep),
-        spent=Spent(1, sent, written, _cost(reply, request.settings, sent, written), estimated),
-        context_tokens=sent + written if ctx.prompt is None else None,
-        warnings=("a reply came without usage; its tokens were estimated",) if estimated else (),
-    )  # fmt: skip
+        result=reply.result,
+        reply=reply,
+        messages=_added(ctx, reply, keep),
+        spent=spent,
+        context_tokens=size if ctx.prompt is None else None,
+        warnings=(ESTIMATED,) if spent.estimated else (),
+    )
+
+
+ESTIMATED = "a reply came without usage; its tokens were estimated"
+"""A warning: the limits on tokens are kept by an estimate."""
 
 
 def _cost(reply: ModelReply, settings: Mapping[str, Any], sent: int, written: int) -> float | None:

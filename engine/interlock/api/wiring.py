@@ -5,7 +5,7 @@ Imported by: api.machine, api.run
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -16,6 +16,7 @@ from interlock.adapters.notify import LogNotifier
 from interlock.adapters.scripted import Scripted
 from interlock.api.values import model_settings
 from interlock.core.errors import SetupError
+from interlock.core.specs import ActionSpec
 from interlock.language.spec import MachineSpec
 from interlock.run.context import Ports
 from interlock.run.ports import Cancel, Clock, Model, Notifier, Sandbox, Tokenizer
@@ -42,8 +43,20 @@ class PortOptions(TypedDict, total=False):
 
 def uses_of(spec: MachineSpec) -> frozenset[str]:
     """The ports that a machine cannot do without."""
-    actions = (s.action for s in spec.states.values())
-    return frozenset(u for a in actions if a is not None for u in a.uses)
+    by_prompt = any("prompt" in (t.get("by") or {"prompt": ""}) for t in _tasks(spec))
+    return frozenset(
+        use
+        for action in _actions(spec)
+        for use in (action.uses | action.may_use if by_prompt else action.uses)
+    )
+
+
+def _actions(spec: MachineSpec) -> list[ActionSpec]:
+    return [s.action for s in spec.states.values() if s.action is not None]
+
+
+def _tasks(spec: MachineSpec) -> Sequence[Mapping[str, Any]]:
+    return spec.tasks if isinstance(spec.tasks, tuple) else ()
 
 
 def make_ports(spec: MachineSpec, folder: Path | None, given: PortOptions) -> Ports:
@@ -58,7 +71,7 @@ def make_ports(spec: MachineSpec, folder: Path | None, given: PortOptions) -> Po
         settings={**settings, "name": named} if isinstance(named, str) else settings,
         folder=folder,
     )
-    if "model" in uses:
+    if "model" in uses or any("model" in a.may_use for a in _actions(spec)):
         made.model = _model({**spec.model, **made.settings}, given, clock)
     made.sandbox = given.get("sandbox")
     return made

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from interlock.cli.how import How
     from interlock.cli.script import Script
     from interlock.cli.views import View
+    from interlock.core.facts import RunFacts
     from interlock.run.result import Result
 
 ONCE = "stopping before the next action; Ctrl-C again stops now"
@@ -41,7 +42,7 @@ class Interrupts:
         self.view: View | None = None
         self._before: Any = None
 
-    def is_requested(self) -> bool:
+    def is_requested(self, run: RunFacts) -> bool:
         return self.count > 0
 
     def __enter__(self) -> Interrupts:

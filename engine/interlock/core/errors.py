@@ -227,6 +227,17 @@ class ModelError(InterlockError):
         super().__init__(message)
 
 
+class ToolError(InterlockError):
+    """Raised inside a tool: it failed, and this is what may be done about it.
+
+    Any other exception is `RECOVERABLE`; a timeout or a broken connection is `TRANSIENT`.
+    """
+
+    def __init__(self, message: str, *, category: Category | str = Category.RECOVERABLE) -> None:
+        self.category = Category(category)
+        super().__init__(message)
+
+
 class RunError(InterlockError):
     """The call is wrong: the machine or the run cannot do what was asked of it."""
 

@@ -81,6 +81,10 @@ class Task(NamedTuple):
     kind: str = "primary"
     acceptance: str = ""
     by: Mapping[str, Any] = EMPTY
+    attempts: int = 0
+    """How often it was tried and failed."""
+    cycle: int = 0
+    """The improvement cycle that it belongs to; 0 while it has only been identified."""
 
 
 class RunFacts(NamedTuple):
@@ -265,7 +269,7 @@ FACTS: Mapping[str, FactSpec] = MappingProxyType(
         "usage.prunable": FactSpec(BOOL, "Whether `prune_context` could still remove something.", changed_by="messages and `prune_context`"),
         "errors.total": FactSpec(COUNTER, "Every failure: of actions, and of single tool calls.", "failures"),
         "errors.consecutive": FactSpec(COUNT, "Failed work actions since the last that succeeded.", "failures", _WORK + ", `back_off`, `apply_fix`"),
-        "errors.rate": FactSpec(Type("fraction", nonneg=True), "Failed over finished tasks; over work actions when there is no queue.", "fraction", _WORK),
+        "errors.rate": FactSpec(Type("fraction", nonneg=True), "Failed tasks over all tasks, waiting ones too; over work actions when there is no queue.", "fraction", _WORK),
         "errors.retries": FactSpec(COUNT, "Back-offs and fixes since work last succeeded.", "times", "`back_off`, `apply_fix`, " + _WORK),
         "errors.last": FactSpec(FAILURE.maybe(), "The newest failure: `category`, `message`, `state`.", changed_by="failures"),
         "progress.stalled_steps": FactSpec(COUNT, "Work actions since variables, queue or memory changed or a new tool call was made.", "actions", _WORK),
@@ -286,11 +290,11 @@ FACTS: Mapping[str, FactSpec] = MappingProxyType(
         "last.finish_reason": FactSpec(STR, "Why the model stopped writing: `stop`, `length`, `tool_calls`, `content_filter`.", changed_by="model calls"),
         "last.tool_calls": FactSpec(list_of(TOOL_CALL), "The calls that the newest reply asks for: `id`, `name`, `arguments`.", changed_by="model calls"),
         "last.wants_memory": FactSpec(BOOL, "Whether the newest reply asks for tool calls, and all of them are memory tools.", changed_by="model calls"),
-        "queue.size": FactSpec(COUNT, "Tasks that wait.", "tasks", "`work`, `enqueue`"),
+        "queue.size": FactSpec(COUNT, "Tasks that wait; improvements from the beginning of their cycle on.", "tasks", "`work`, `enqueue`"),
         "queue.done": FactSpec(COUNTER, "Tasks that were done.", "tasks", "`work`"),
-        "queue.failed": FactSpec(COUNTER, "Tasks that failed.", "tasks", "`work`"),
-        "queue.primary_done": FactSpec(BOOL, "Whether no primary task waits or is being done.", changed_by="`work`, `enqueue`"),
-        "queue.current": FactSpec(TASK.maybe(), "The task at hand: `id`, `text`, `kind`, `acceptance`.", changed_by="`work`"),
+        "queue.failed": FactSpec(COUNTER, "Tasks that were given up.", "tasks", "`work`"),
+        "queue.primary_done": FactSpec(BOOL, "Whether no primary task waits.", changed_by="`work`, `enqueue`"),
+        "queue.current": FactSpec(TASK.maybe(), "The task that was begun and is not done: `id`, `text`, `kind`, `acceptance`.", changed_by="`work`"),
         "signals.count": FactSpec(COUNT, "Stop signals that are raised and not suppressed.", "signals", "rules, states, tools, callers"),
         "signals.top": FactSpec(STR.maybe(), "The reason of the signal with the highest priority.", changed_by="rules, states, tools, callers"),
         "signals.reasons": FactSpec(list_of(STR), "The reasons of the raised signals, in order.", changed_by="rules, states, tools, callers"),

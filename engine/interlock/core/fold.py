@@ -9,7 +9,7 @@ Source: design "language", section 6; 000 `ExecutionMetrics`, 003 "Monitoring".
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from interlock.core.facts import (
@@ -65,7 +65,7 @@ def fold(
         moved = not all(_same(lookup(facts, name), value) for name, value in changed.items())
         _, _, _, progress, _, queue, _, memory, _, vars_, _ = assign(facts, changed)
     if outcome.queue is not None:
-        queue, moved = _queued(queue, outcome.queue), True
+        queue, moved = queued(queue, outcome.queue), True
     if (
         outcome.spent is not NOTHING_SPENT or messages != usage.messages
         or outcome.rewrite is not None or outcome.context_tokens is not None
@@ -187,10 +187,10 @@ def _erred(errors: ErrorFacts, outcome: Outcome, state: str, work: bool) -> Erro
 
 
 def _rate(queue: QueueFacts, work: int, failed: int, has_queue: bool) -> float:
-    finished = queue.done + queue.failed
-    if finished:
-        return queue.failed / finished
-    return failed / work if work and not has_queue else 0.0
+    if has_queue:
+        known = queue.done + queue.failed + queue.size
+        return queue.failed / known if known else 0.0
+    return failed / work if work else 0.0
 
 
 def _recent(action: str, outcome: Outcome) -> tuple[str, ...]:
@@ -204,12 +204,12 @@ def _fingerprints(calls: tuple[ToolCall, ...]) -> tuple[int, ...]:
     )
 
 
-def _queued(queue: QueueFacts, tasks: tuple[Task, ...]) -> QueueFacts:
-    current = queue.current
-    primary = any(t.kind == "primary" for t in tasks) or (
-        current is not None and current.kind == "primary"
-    )
-    return queue._replace(size=len(tasks), primary_done=not primary)
+def queued(queue: QueueFacts, tasks: Sequence[Task]) -> QueueFacts:
+    """The facts of a queue that holds these tasks. The one that was begun stands first."""
+    waiting = sum(1 for task in tasks if task.kind == "primary" or task.cycle)
+    current = tasks[0] if tasks and tasks[0].attempts else None
+    primary = any(task.kind == "primary" for task in tasks)
+    return queue._replace(size=waiting, primary_done=not primary, current=current)
 
 
 def lookup(facts: Facts, name: str) -> Any:

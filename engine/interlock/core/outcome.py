@@ -176,6 +176,8 @@ class ToolResult(NamedTuple):
     """Memory blocks and other facts that it changed."""
     partial: tuple[str, ...] = ()
     signals: tuple[StopSignal, ...] = ()
+    category: str = "RECOVERABLE"
+    """What may be done about it, when it is not ok."""
 
 
 class Blocked(NamedTuple):

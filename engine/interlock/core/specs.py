@@ -82,6 +82,8 @@ class ActionSpec:
     """Whether it may give the event loop away. False lets a run be driven by hand, faster."""
     uses: frozenset[str] = frozenset()
     """The ports it cannot do without: ``model``, ``sandbox``, ``notifier``."""
+    may_use: frozenset[str] = frozenset()
+    """The ports it uses where the run has them."""
     may_wait: bool = False
     """It may return `Blocked` with a time, which a driver sleeps out."""
     about: str = ""

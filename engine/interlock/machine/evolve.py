@@ -17,7 +17,7 @@ from typing import Any
 
 from interlock.core.errors import Category, StatusError
 from interlock.core.facts import EMPTY, Task
-from interlock.core.fold import assign, fold, tick
+from interlock.core.fold import assign, fold, queued, tick
 from interlock.core.outcome import Outcome
 from interlock.core.position import NO_MESSAGES, Position
 from interlock.core.reasons import StopSignal
@@ -61,7 +61,6 @@ def _start(walk: Walk, input: Input) -> None:
     facts = walk.facts
     messages = NO_MESSAGES.add(data.get("messages", ()))
     queue = tuple(Task(**t) for t in data.get("tasks", ()))
-    primary = any(t.kind == "primary" for t in queue)
     run = facts.run._replace(
         task=data.get("task", ""), agent=data.get("agent", ""), session=data.get("session", ""),
         started_at=at, depth=data.get("depth", 0),
@@ -76,7 +75,7 @@ def _start(walk: Walk, input: Input) -> None:
         limits={**facts.limits, **data.get("limits", EMPTY)},
         vars={**facts.vars, **data.get("vars", EMPTY)},
         memory={**facts.memory, **data.get("memory", EMPTY)},
-        queue=facts.queue._replace(size=len(queue), primary_done=not primary),
+        queue=queued(facts.queue, queue),
         marks=facts.marks._replace(now=at, progress_at=at, has_queue=bool(queue)),
     )  # fmt: skip
     walk.messages, walk.queue = messages, queue

@@ -17,8 +17,10 @@ from interlock.core.outcome import Message, Outcome
 from interlock.core.position import Conversation, Position
 from interlock.core.specs import ToolSpec
 from interlock.language.spec import MachineSpec, StateSpec
+from interlock.machine.build import Chart
 from interlock.run.events import Event
 from interlock.run.ports import Clock, Model, Notifier, Sandbox, Tokenizer
+from interlock.run.tally import Tally
 
 NoteType = Literal["intent", "result", "in_doubt"]
 
@@ -50,6 +52,16 @@ class Host(Protocol):
 
     def tell(self, state: str, text: str) -> None:
         """Give a piece of text to whoever listens."""
+        ...
+
+    @property
+    def tally(self) -> Tally:
+        """What the run leaves behind so far: path, signals, errors, moments."""
+        ...
+
+    @property
+    def chart(self) -> Chart:
+        """The machine that runs."""
         ...
 
     def ask_to_save(self) -> None:

@@ -43,5 +43,6 @@ def job_of(state: StateSpec, ports: Ports) -> Job:
 
 def may_suspend(action: ActionSpec, ports: Ports) -> bool:
     """Whether an action, with these components, may give the event loop away."""
-    used = (getattr(ports, name) for name in action.uses if name in ("model", "sandbox"))
+    named = (action.uses | action.may_use) & {"model", "sandbox"}
+    used = (getattr(ports, name) for name in named)
     return action.suspends or any(port is not None and port.suspends for port in used)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
-from interlock.core.facts import ToolCall
+from interlock.core.facts import RunFacts, ToolCall
 from interlock.core.outcome import Message
 
 
@@ -41,8 +41,8 @@ class Clock(Protocol):
 class Cancel(Protocol):
     """A request from outside that the run stop. Looked at before each action."""
 
-    def is_requested(self) -> bool:
-        """Whether the run should stop before its next action."""
+    def is_requested(self, run: RunFacts) -> bool:
+        """Whether this run should stop before its next action. Cheap: it is asked every time."""
         ...
 
 

@@ -159,7 +159,13 @@ STRUCTURE: Mapping[str, Any] = {
     # snapshots
     "machine": _KEEP,
     "position": _POSITION,
-    "tally": {"path": _KEEP, "signals": _SIGNAL, "errors": _FAILURE},
+    "tally": {
+        "path": _KEEP,
+        "taken": _KEEP,
+        "moments": _KEEP,
+        "signals": _SIGNAL,
+        "errors": _FAILURE,
+    },
 }
 """Where the journal's documents hold words that a replay needs.
 

@@ -34,6 +34,9 @@ from interlock.run.tally import Tally
 SNAPSHOT_AFTER = 256
 """Records before the first snapshot; each next one waits for half as many again as there are,
 so that what snapshots cost stays in proportion to the run."""
+SNAPSHOT_FORMAT = 2
+"""A snapshot of another format is passed over: the log has everything."""
+
 PAGE = 256
 """Events that are read from the journal at a time."""
 
@@ -135,7 +138,8 @@ class Session:
 
     async def _from_snapshot(self) -> None:
         kept = await self.journal.snapshot(self.run_id)
-        if kept is None or kept.data.get("machine") != self.row.machine_hash:
+        known = (self.row.machine_hash, SNAPSHOT_FORMAT)
+        if kept is None or (kept.data.get("machine"), kept.data.get("format")) != known:
             return
         reasons = self.chart.spec.reasons
         position = Position.from_dict(kept.data["position"], reasons)
@@ -149,7 +153,7 @@ class Session:
         if event.record is not None:
             before = self.position
             self.position, decision = evolve(self.chart, before, event.record.input)
-            self.tally.add(event.record, decision, self.position.facts.run.steps)
+            self.tally.add(event.record, decision, self.position.facts)
             self._settle(event.record)
             recorded = event.record.next
             if decision.next != self.chart.spec.renamed.get(recorded, recorded):
@@ -226,7 +230,7 @@ class Session:
         event = Event(self.head, "record", input.at, record, EMPTY, self.epoch)
         await self._append(event, update, consumed, durable=self.save_now)
         self.position = position
-        self.tally.add(record, decision, steps)
+        self.tally.add(record, decision, position.facts)
         self._settle(record)
         if self.listener is not None:
             self.listener(Recorded(record, decision, position))
@@ -267,6 +271,7 @@ class Session:
         self._snapshot_at = _next_snapshot(self.tally.records)
         data = {
             "machine": self.row.machine_hash,
+            "format": SNAPSHOT_FORMAT,
             "tally": self.tally.to_dict(),
             "position": self.position.to_dict(),
         }
@@ -302,7 +307,8 @@ class Session:
 
     def cancel_requested(self) -> bool:
         """Whether somebody asked, in this process, that the run stop."""
-        return bool(self.cancels) and any(c.is_requested() for c in self.cancels)
+        run = self.position.facts.run
+        return bool(self.cancels) and any(c.is_requested(run) for c in self.cancels)
 
 
 def _next_snapshot(records: int) -> int:

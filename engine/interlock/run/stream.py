@@ -17,6 +17,7 @@ from concurrent.futures import wait as wait_for
 from contextlib import contextmanager
 from typing import Any
 
+from interlock.core.facts import RunFacts
 from interlock.run.events import Event
 from interlock.run.loop import advance, drive
 from interlock.run.session import Session
@@ -32,7 +33,7 @@ class _Left:
         self.left = False
         self._session, self._before = session, session.listener
 
-    def is_requested(self) -> bool:
+    def is_requested(self, run: RunFacts) -> bool:
         return self.left
 
     def leave(self) -> None:

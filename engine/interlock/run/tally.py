@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from interlock.core.facts import Facts
 from interlock.core.reasons import REASONS, StopReason, StopSignal
 from interlock.core.records import Record
 from interlock.machine.decision import Decision
@@ -21,6 +22,10 @@ class Tally:
 
     records: int = 0
     path: list[str] = field(default_factory=list[str])
+    taken: dict[str, int] = field(default_factory=dict[str, int])
+    """How often each edge and rule was taken, by id."""
+    moments: list[tuple[float, str, int]] = field(default_factory=list[tuple[float, str, int]])
+    """Of each finished action: seconds since the start, its state, tokens used so far."""
     signals: list[StopSignal] = field(default_factory=list[StopSignal])
     warnings: list[str] = field(default_factory=list[str])
     errors: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
@@ -29,10 +34,12 @@ class Tally:
     failed_calls: int = 0
     """Model calls that failed: a script's replies are counted with them."""
 
-    def add(self, record: Record, decision: Decision, step: int) -> None:
-        """Count one record in. `step` is `run.steps` after it."""
+    def add(self, record: Record, decision: Decision, facts: Facts) -> None:
+        """Count one record in. `facts` are those after it."""
         self.records += 1
         self.path += decision.path
+        for id in decision.taken:
+            self.taken[id] = self.taken.get(id, 0) + 1
         if decision.signals:
             self.signals += decision.signals
         if decision.warnings:
@@ -40,6 +47,8 @@ class Tally:
         outcome = record.input.outcome
         if outcome is None:
             return
+        step = facts.run.steps
+        self.moments.append((facts.run.elapsed, record.state, facts.usage.total_tokens))
         if outcome.reply is not None:
             self.last_text = outcome.reply.text
         self.failed_calls += outcome.unanswered
@@ -59,7 +68,8 @@ class Tally:
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for a snapshot: a copy, since the lists go on growing."""
         return {
-            "records": self.records, "path": [*self.path], "warnings": [*self.warnings],
+            "records": self.records, "path": [*self.path], "taken": dict(self.taken),
+            "moments": [[*moment] for moment in self.moments], "warnings": [*self.warnings],
             "errors": [*self.errors], "partial": [*self.partial], "last_text": self.last_text,
             "failed_calls": self.failed_calls,
             "signals": [s.to_dict() for s in self.signals],
@@ -71,5 +81,6 @@ class Tally:
     ) -> Tally:
         """Read back what `to_dict` wrote."""
         given = dict(data)
+        given["moments"] = [tuple(moment) for moment in given["moments"]]
         given["signals"] = [StopSignal.from_dict(s, reasons) for s in given["signals"]]
         return cls(**given)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
 
@@ -106,6 +106,29 @@ class Flowchart:
     boxes: tuple[Box, ...] = ()
     arrows: tuple[Arrow, ...] = ()
     rules: tuple[RuleLine, ...] = ()
+
+
+def walked(chart: Flowchart, visits: Mapping[str, int], taken: Mapping[str, int]) -> Flowchart:
+    """The part of a chart that a run went through, with how often where it was more than once.
+
+    `visits` counts the entries of each state, `taken` how often each edge was taken, by id.
+    """
+    boxes = tuple(
+        replace(box, label=_counted(box.label, visits[box.id]))
+        for box in chart.boxes
+        if visits.get(box.id)
+    )
+    shown = {box.id for box in boxes}
+    arrows = tuple(
+        replace(arrow, label=_counted(arrow.label, taken[arrow.id]), number=None)
+        for arrow in chart.arrows
+        if taken.get(arrow.id) and {arrow.source, arrow.target} <= shown
+    )
+    return Flowchart(chart.title, boxes, arrows)
+
+
+def _counted(label: str, times: int) -> str:
+    return label if times < 2 else f"{label} ×{times:,}".strip()
 
 
 # Characters that a picture cannot hold: controls, halves of surrogate pairs, and the marks that

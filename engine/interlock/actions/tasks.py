@@ -1,0 +1,359 @@
+"""The task queue: `enqueue`, `work`, `apply_fix`.
+
+A task is done by a tool, by one model call, or by a child machine. What it gives back may be a
+*report*: a mapping with `metrics` (numbers by name, for `measure`), `tasks` and `improvements`
+(more to do) and `progress` (it got somewhere even if it failed); anything else is its result.
+
+Primary tasks come first. Improvements wait until none is left; then all that are known begin
+together, as one improvement cycle.
+
+Source: 003 "Task Queue", "Quality Thresholds", "Apply User Fix"; 000 `task_context`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+from interlock.actions.running import run_tool
+from interlock.actions.talking import ESTIMATED, complete, request_messages
+from interlock.core.conversation import user
+from interlock.core.errors import Category, ModelError
+from interlock.core.facts import EMPTY, Task
+from interlock.core.outcome import NOTHING_SPENT, Message, Outcome, Spent
+from interlock.core.reasons import StopSignal
+from interlock.core.specs import ActionSpec, ArgSpec, Effect, ToolSpec
+from interlock.core.types import ANY, COUNTER, STR, list_of, struct
+from interlock.run.context import Context
+from interlock.run.sound import cut, read_json, sound_data
+
+KEPT = "work"
+"""Under this name the queue's actions keep what tasks reported: see `Kept`."""
+RECENT_RESULTS = 3
+"""How many results of tasks are kept for the essentials of a conversation."""
+
+
+class Kept(NamedTuple):
+    """What tasks have reported so far."""
+
+    metrics: Mapping[str, float] = EMPTY
+    """The newest value of each."""
+    before: Mapping[str, float] = EMPTY
+    """Their values when the newest improvement cycle began."""
+    cycle: int = 0
+    """The number of the newest improvement cycle that has begun."""
+    results: tuple[str, ...] = ()
+    """The texts of the newest results, oldest first."""
+
+
+def kept(ctx: Context) -> Kept:
+    """What tasks have reported so far."""
+    return Kept(**ctx.kept.get(KEPT, EMPTY))
+
+
+# the queue ----------------------------------------------------------------------------------
+
+
+class BadTask(ValueError):
+    """Data that is no task; the message says where and why."""
+
+
+_FIELDS = ("id", "text", "kind", "acceptance", "by")
+
+
+def tasks_of(data: Any, taken: Iterable[str], *, kind: str = "primary") -> tuple[Task, ...]:
+    """Tasks from a text, a mapping, or a list of either.
+
+    One without an id gets `task_<n>`, the first that is not `taken`. Raises `BadTask`.
+    """
+    entries = cast("list[Any]", data) if isinstance(data, (list, tuple)) else [data]
+    ids = set(taken)
+    made: list[Task] = []
+    for number, entry in enumerate(entries):
+        task = _task(entry, f"task {number + 1}", kind)
+        named = task.id or next(i for n in range(1, len(ids) + 2) if (i := f"task_{n}") not in ids)
+        if named in ids:
+            raise BadTask(f"task {number + 1}: there is a task `{named}` already")
+        ids.add(named)
+        made.append(task._replace(id=named))
+    return tuple(made)
+
+
+def _task(entry: Any, where: str, kind: str) -> Task:
+    if not isinstance(entry, (str, Mapping)):
+        raise BadTask(f"{where} is {type(entry).__name__}, neither a text nor a mapping")
+    said: Mapping[str, Any] = {"text": entry} if isinstance(entry, str) else cast(Any, entry)
+    given: dict[str, Any] = {"id": "", "acceptance": "", "kind": kind, "by": None, **said}
+    by: Any = given.pop("by") or {}
+    if unknown := [key for key in given if key not in _FIELDS]:
+        raise BadTask(f"{where} has `{unknown[0]}`; a task has {', '.join(_FIELDS)}")
+    if wrong := [name for name, value in given.items() if not isinstance(value, str)]:
+        raise BadTask(f"{where}: `{wrong[0]}` must be a text")
+    if not given.get("text", "").strip():
+        raise BadTask(f"{where} has no text")
+    if given["kind"] not in ("primary", "improvement"):
+        raise BadTask(f"{where}: a task is `primary` or an `improvement`, not `{given['kind']}`")
+    if not isinstance(by, dict) or len(cast("dict[str, Any]", by)) > 1:
+        raise BadTask(f"{where}: `by` is one of `tool`, `prompt`, `machine`")
+    return Task(**given, by=cast("dict[str, Any]", by))
+
+
+def enqueue(ctx: Context, tasks: Any = None) -> Outcome:
+    """Tasks, at the end of the queue."""
+    try:
+        added = tasks_of(tasks, (task.id for task in ctx.queue))
+    except BadTask as error:
+        return Outcome.failed(Category.RECOVERABLE, str(error), kind="tasks")
+    ids = [task.id for task in added]
+    return Outcome(result={"added": ids}, queue=(*ctx.queue, *added) if added else None)
+
+
+def apply_fix(ctx: Context) -> Outcome:
+    """A person's answer: `note` into the conversation, `task` or `tasks` to the front of the queue.
+
+    Errors in a row are forgiven: the next failure is the first of a new row.
+    """
+    answer: Mapping[str, Any] = ctx.facts.last.answer or {}
+    note = str(answer.get("note", ""))
+    more: Any = answer.get("tasks") or answer.get("task") or []
+    try:
+        added = tasks_of(more, (task.id for task in ctx.queue))
+    except BadTask as error:
+        return Outcome.failed(Category.RECOVERABLE, f"the answer's {error}", kind="tasks")
+    return Outcome(
+        result={"note": note, "added": [task.id for task in added]},
+        messages=(user(note),) if note else (),
+        queue=(*added, *ctx.queue) if added else None,
+        forgiven=True,
+    )
+
+
+# the work -----------------------------------------------------------------------------------
+
+
+class Done(NamedTuple):
+    """What came of one attempt at a task."""
+
+    ok: bool = True
+    text: str = ""
+    result: Any = None
+    category: str = Category.RECOVERABLE
+    kind: str = "task"
+    messages: tuple[Message, ...] = ()
+    spent: Spent = NOTHING_SPENT
+    changes: Mapping[str, Any] = EMPTY
+    signals: tuple[StopSignal, ...] = ()
+    partial: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    unanswered: int = 0
+
+
+async def work(ctx: Context, attempts: int = 3) -> Outcome:
+    """The next task of the queue; it is given up after so many failed attempts.
+
+    A task that failed stays first, so that a wait or a person's fix is for it.
+    """
+    queue, known = _ready(ctx.queue, kept(ctx))
+    if not queue or not _waits(queue[0]):
+        return Outcome.failed(Category.RECOVERABLE, "the queue is empty", kind="no_task")
+    task, rest = queue[0], queue[1:]
+    done = await _attempt(ctx, task)
+    outcome = Outcome(
+        messages=done.messages, spent=done.spent, signals=done.signals, partial=done.partial,
+        warnings=done.warnings, changes=done.changes, unanswered=done.unanswered,
+    )  # fmt: skip
+    if not done.ok:
+        return _failed(ctx, outcome, done, queue, attempts)
+    try:
+        report, more = _report(done.result, task, rest)
+    except BadTask as error:
+        wrong = done._replace(text=f"the report of `{task.id}`: {error}", kind="report")
+        return _failed(ctx, outcome, wrong, queue, attempts)
+    return outcome._replace(
+        result={"task": task.id, "text": done.text, "result": done.result},
+        queue=(*rest, *more),
+        kept={KEPT: _noted(known, report, done.text)._asdict()},
+        changes={**done.changes, "queue.done": ctx.facts.queue.done + 1},
+        progressed=True,
+    )
+
+
+def _ready(queue: Sequence[Task], known: Kept) -> tuple[tuple[Task, ...], Kept]:
+    """The queue with what is to be done first, after a new improvement cycle where one begins."""
+    if queue and not any(map(_waits, queue)):
+        number = known.cycle + 1
+        known = known._replace(cycle=number, before=known.metrics)
+        queue = [task._replace(cycle=number) for task in queue]
+    return tuple(sorted(queue, key=_turn)), known
+
+
+def _waits(task: Task) -> bool:
+    return task.kind == "primary" or task.cycle > 0
+
+
+def _turn(task: Task) -> tuple[bool, bool, bool]:
+    # the sort is stable: tasks of the same sort keep their order
+    return not _waits(task), not task.attempts, task.kind != "primary"
+
+
+def _failed(
+    ctx: Context, outcome: Outcome, done: Done, queue: Sequence[Task], attempts: int
+) -> Outcome:
+    task, *rest = queue
+    tried = task._replace(attempts=task.attempts + 1)
+    given_up = tried.attempts >= attempts
+    again = "given up" if given_up else f"attempt {tried.attempts} of {attempts}"
+    failure = Outcome.failed(
+        done.category, f"task `{task.id}` failed ({again}): {done.text}", kind=done.kind
+    )
+    failed = {"queue.failed": ctx.facts.queue.failed + 1} if given_up else {}
+    return outcome._replace(
+        ok=False, error=failure.error, queue=tuple(rest) if given_up else (tried, *rest),
+        changes={**done.changes, **failed}, result={"task": task.id, "given_up": given_up},
+    )  # fmt: skip
+
+
+def _report(
+    result: Any, task: Task, rest: Sequence[Task]
+) -> tuple[Mapping[str, float], tuple[Task, ...]]:
+    """The metrics that a result reports, and the tasks that it asks for."""
+    if not isinstance(result, Mapping):
+        return EMPTY, ()
+    report = cast("Mapping[str, Any]", result)
+    metrics = cast("Mapping[str, float]", report.get("metrics") or EMPTY)
+    if not isinstance(metrics, Mapping) or not all(map(_is_number, metrics.values())):  # pyright: ignore[reportUnnecessaryIsInstance]  a tool may write anything
+        raise BadTask("`metrics` must be numbers by name")
+    taken = [task.id, *(other.id for other in rest)]
+    more = tasks_of(report.get("tasks") or [], taken)
+    better = tasks_of(
+        report.get("improvements") or [], (*taken, *(t.id for t in more)), kind="improvement"
+    )
+    return metrics, (*more, *better)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _noted(known: Kept, metrics: Mapping[str, float], text: str) -> Kept:
+    return known._replace(
+        metrics={**known.metrics, **metrics},
+        results=(*known.results, cut(text)[:2000])[-RECENT_RESULTS:],
+    )
+
+
+async def _attempt(ctx: Context, task: Task) -> Done:
+    match list(task.by.items()) or [("prompt", "")]:
+        case [("tool", str(name))]:
+            return await _by_tool(ctx, task, name)
+        case [("prompt", str(text))]:
+            return await _by_prompt(ctx, task, text)
+        case [(kind, _)]:
+            return Done(ok=False, text=f"nothing here does a task by `{kind}`")
+        case _:
+            return Done(ok=False, text="a task is done by one of `tool`, `prompt`, `machine`")
+
+
+async def _by_tool(ctx: Context, task: Task, name: str) -> Done:
+    spec = ctx.machine.registry.tools.get(name)
+    if spec is None:
+        return Done(ok=False, text=f"there is no tool `{name}`", category=Category.CRITICAL)
+    try:
+        arguments = spec.parse(json.dumps(_arguments(spec, task), ensure_ascii=False))
+    except ValueError as error:
+        return Done(ok=False, text=str(error), kind="arguments")
+    made = await run_tool(ctx, spec, arguments)
+    result = made.result if made.result is not None else made.text
+    return Done(
+        made.ok, made.text, result, made.category, spent=Spent(tools={name: 1}),
+        changes=made.changes, signals=made.signals, partial=made.partial,
+    )  # fmt: skip
+
+
+def _arguments(spec: ToolSpec, task: Task) -> dict[str, Any]:
+    """What a tool is told of a task: the fields that it names, else the text as its only one."""
+    takes = list(spec.parameters.get("properties", ()))
+    fields = {"task": task.text, "text": task.text, "id": task.id, "acceptance": task.acceptance}
+    given = {name: fields[name] for name in takes if name in fields}
+    return given or dict.fromkeys(takes[:1], task.text)
+
+
+async def _by_prompt(ctx: Context, task: Task, text: str) -> Done:
+    said = "\n\n".join(part for part in (text, task.text, _accepted(task)) if part)
+    asked = user(said)
+    try:
+        reply, spent = await complete(ctx, (*request_messages(ctx), asked))
+    except ModelError as error:
+        return Done(
+            ok=False, text=cut(error.message), category=error.category, kind=error.kind,
+            unanswered=1,
+        )  # fmt: skip
+    return Done(
+        text=reply.text, result=_as_report(reply.text), messages=(asked, reply.message),
+        spent=spent, warnings=(ESTIMATED,) if spent.estimated else (),
+    )  # fmt: skip
+
+
+def _accepted(task: Task) -> str:
+    return f"It is done when: {task.acceptance}" if task.acceptance else ""
+
+
+def _as_report(text: str) -> Any:
+    """A reply that is a JSON object may be a report; any other is its text."""
+    try:
+        data = read_json(text)
+    except ValueError:
+        return text
+    return sound_data(data) if isinstance(data, dict) else text
+
+
+_ADDED = {"added": list_of(STR)}
+ACTIONS = (
+    ActionSpec(
+        "enqueue",
+        enqueue,
+        (
+            ArgSpec(
+                "tasks",
+                "value",
+                ANY,
+                required=True,
+                about="A text, a mapping with `text`, or a list of them.",
+            ),
+        ),
+        result=struct(_ADDED, keyed=True),
+        work=False,
+        effect=Effect.PURE,
+        suspends=False,
+        changes=frozenset({"queue.*"}),
+        about="Adds tasks at the end of the queue.",
+    ),
+    ActionSpec(
+        "work",
+        work,
+        (
+            ArgSpec(
+                "attempts",
+                "value",
+                COUNTER,
+                about="How often a task may fail before it is given up; default 3.",
+            ),
+        ),
+        result=struct({"task": STR, "text": STR, "result": ANY}, keyed=True),
+        effect=Effect.PAID,
+        may_use=frozenset({"model"}),
+        changes=frozenset({"queue.*", "memory.*"}),
+        about="Does the next task of the queue, by its tool, its prompt or its machine.",
+    ),
+    ActionSpec(
+        "apply_fix",
+        apply_fix,
+        result=struct({"note": STR, **_ADDED}, keyed=True),
+        work=False,
+        effect=Effect.PURE,
+        suspends=False,
+        changes=frozenset({"queue.*", "errors.consecutive", "errors.retries"}),
+        about="Puts the answer's `note` into the conversation and its `tasks` first in the queue.",
+    ),
+)
