@@ -16,6 +16,7 @@ import subprocess
 import sys
 import venv
 from pathlib import Path
+from typing import NamedTuple
 
 HERE = Path(__file__).resolve().parent
 PEERS = HERE / ".peers"
@@ -41,20 +42,42 @@ def peers() -> str:
     return str(python)
 
 
-SUBJECTS: list[tuple[str, str, str]] = [
-    ("raw loop", "workloads.py", "raw"),
-    ("interlock", "workloads.py", "step"),
-    ("interlock", "workloads.py", "append"),
-    ("interlock", "workloads.py", "agents in memory"),
-    ("interlock", "workloads.py", "agents durable"),
-    ("interlock", "workloads.py", "weight"),
-    ("interlock", "workloads.py", "opening"),
-    ("interlock", "workloads.py", "loading"),
-    ("interlock", "workloads.py", "starting"),
-    ("LangGraph", "peer_langgraph.py", "step"),
-    ("LangGraph", "peer_langgraph.py", "agents in memory"),
-    ("LangGraph", "peer_langgraph.py", "agents durable"),
-]
+class Row(NamedTuple):
+    """One line of the table."""
+
+    what: str
+    unit: str
+    workload: str
+    figure: str
+    target: str = ""
+    peer: str = ""
+    """The figure of LangGraph that stands beside it, of the same workload."""
+
+
+ROWS = (
+    Row("one step in memory, six rules", "μs", "step", "step", "≤ 15", peer="step"),
+    Row("the same after 5,000 steps, against the first", "×", "step", "growth", "≤ 1.3"),
+    Row("one journal append, SQLite, `NORMAL`", "μs", "append", "append NORMAL", "≤ 60"),
+    Row("one journal append, SQLite, `FULL`", "μs", "append", "append FULL", "≤ 150"),
+    Row("bytes a step, messages of 200 bytes", "B", "append", "bytes per step", "≤ 1,000"),
+    Row(
+        "1,000 agents × 10 turns of 50 ms, in memory", "s", "agents in memory", "memory",
+        "≤ 0.7", peer="memory",
+    ),
+    Row(
+        "the same with every step on disk", "s", "agents durable", "durable", "≤ 1.6",
+        peer="checkpointed in memory",
+    ),
+    Row("memory of one agent", "kB", "weight", "kB per agent", "≤ 20"),
+    Row("opening a run of 5,000 steps", "ms", "opening", "open, ms", "≤ 80"),
+    Row("the same from its snapshot", "ms", "opening", "open with snapshot, ms", "≤ 10"),
+    Row("loading and building 45 states", "ms", "loading", "load and build, ms", "≤ 20"),
+    Row("the same with all checks", "ms", "loading", "with checks, ms", "≤ 50"),
+    Row("`import interlock`", "ms", "starting", "import, ms"),
+    Row("`interlock --help`", "ms", "starting", "--help, ms"),
+)  # fmt: skip
+OURS, PEER = ("interlock", "workloads.py"), ("LangGraph", "peer_langgraph.py")
+RAW = ("raw loop", "workloads.py", "raw")
 
 
 def main() -> None:
@@ -65,21 +88,36 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--peers", action="store_true", help="measure LangGraph too")
     options = parser.parse_args()
-    pythons = {"interlock": sys.executable, "raw loop": sys.executable}
+    subjects = [RAW, *dict.fromkeys((*OURS, row.workload) for row in ROWS)]
+    python = sys.executable
     if options.peers:
-        pythons["LangGraph"] = peers()
+        subjects += [(*PEER, row.workload) for row in ROWS if row.peer]
     found: dict[tuple[str, str, str], list[float]] = {}
     for number in range(options.rounds):
-        for subject, script, workload in SUBJECTS:
-            if subject not in pythons:
-                continue
-            for name, value in measure(pythons[subject], script, workload).items():
+        for subject, script, workload in subjects:
+            runs = peers() if subject == PEER[0] else python
+            for name, value in measure(runs, script, workload).items():
                 found.setdefault((subject, workload, name), []).append(value)
         print(f"round {number + 1} of {options.rounds}", file=sys.stderr)
-    print("| subject | workload | figure | median | min | max |\n|---|---|---|---|---|---|")
-    for (subject, workload, name), values in found.items():
-        low, middle, high = min(values), statistics.median(values), max(values)
-        print(f"| {subject} | {workload} | {name} | {middle:.4g} | {low:.4g} | {high:.4g} |")
+    print("| what | unit | interlock | least to most | target | LangGraph |")
+    print("|---|---|---|---|---|---|")
+    for row in ROWS:
+        values = found[OURS[0], row.workload, row.figure]
+        beside = found.get((PEER[0], row.workload, row.peer))
+        print(
+            f"| {row.what} | {row.unit} | **{said(statistics.median(values))}** "
+            f"| {said(min(values))} to {said(max(values))} | {row.target} "
+            f"| {said(statistics.median(beside)) if beside else ''} |"
+        )
+    (raw,) = (
+        statistics.median(values) for (subject, *_), values in found.items() if subject == RAW[0]
+    )
+    print(f"\nA bare loop over a counter and the same replies takes {said(raw)} μs a step.")
+
+
+def said(value: float) -> str:
+    """Three digits."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 if __name__ == "__main__":

@@ -255,7 +255,7 @@ def test_doctor_says_what_is_here_and_no_secret(sh: Shell, monkeypatch: pytest.M
         "interlock",
         "python",
         "packages",
-        "llm",
+        "models",
         "sandbox",
         "drawing",
         "keys",

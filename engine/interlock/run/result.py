@@ -89,18 +89,22 @@ class Result:
         """Why the run stopped, in words."""
         if self.reason is None:
             asked = f": {self.question}" if self.question else "."
-            return f"The run has not ended. It is {self.status} at `{self.state}`{asked}"
+            stands = f"The run has not ended. It is {self.status} at `{self.state}`{asked}"
+            return "\n".join([stands, *self._warned()])
         top = self.signals.highest
         spent = f"{_steps(self.steps)} and {say_elapsed(self.elapsed)}"
         lines = [f"Stopped for `{self.reason}` ({self.kind}) at `{self.state}` after {spent}."]
-        if top is not None and (top.message or top.source):
+        # an end raises its own reason: that it did is no news
+        if top is not None and (top.message or top.source != self.state):
             said = f": {top.message}" if top.message else ""
             lines.append(_sentence(f"Raised by {top.source}{said}"))
         others = [s for s in self.signals if s is not top]
         if others:
             lines.append(_sentence("Also raised: " + "; ".join(str(s) for s in others)))
-        lines += [_sentence(f"Warning: {w}") for w in self.warnings]
-        return "\n".join(lines)
+        return "\n".join([*lines, *self._warned()])
+
+    def _warned(self) -> list[str]:
+        return [_sentence(f"Warning: {w}") for w in self.warnings]
 
     def to_dict(self) -> dict[str, Any]:
         """The public shape of `interlock run --format json`."""

@@ -33,11 +33,6 @@ _CORE = (
     "anyio",
     "jinja2",
 )
-_EXTRAS = (
-    ("llm", "litellm", "models over HTTP"),
-    ("sandbox", "pydantic-monty", "the action `python`"),
-    ("diagrams", "pygraphviz", "SVG and PNG without Graphviz"),
-)
 _KEYS = (
     "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "AZURE_API_KEY",
     "MISTRAL_API_KEY", "GROQ_API_KEY", "OPENROUTER_API_KEY", "DEEPSEEK_API_KEY", "XAI_API_KEY",
@@ -73,7 +68,7 @@ def doctor(**given: Any) -> None:
     Names of API keys are shown, never their values. Nothing is sent anywhere.
     """
     how = How.of(given)
-    checks = [*_python(), *_extras(), _drawing(), _sandbox(), _keys(), _journal(how), _terminal()]
+    checks = [*_python(), _models(), _drawing(), _sandbox(), _keys(), _journal(how), _terminal()]
     if how.is_json:
         out.result(out.as_json([c._asdict() for c in checks]))
     else:
@@ -99,7 +94,7 @@ def _version(distribution: str) -> str | None:
 
 def _python() -> Iterator[Check]:
     version = _version("interlock") or "from a folder"
-    yield Check("interlock", "ok", f"{version} in {Path(__file__).parents[1]}")
+    yield Check("interlock", "ok", f"{version} in {Path(__file__).parents[2]}")
     python = f"{platform.python_version()} ({sys.executable})"
     new = sys.version_info >= (3, 11)
     yield Check("python", "ok" if new else "broken", python, "" if new else "install Python 3.11")
@@ -112,15 +107,12 @@ def _python() -> Iterator[Check]:
         yield Check("packages", "ok", listed)
 
 
-def _extras() -> Iterator[Check]:
-    for extra, distribution, what in _EXTRAS:
-        version = _version(distribution)
-        if version is None:
-            yield Check(
-                extra, "missing", f"not installed: {what}", f'pip install "interlock[{extra}]"'
-            )
-        else:
-            yield Check(extra, "ok", f"{distribution} {version}: {what}")
+def _models() -> Check:
+    version = _version("litellm")
+    if version is None:
+        said = "no litellm: scripted models, and those of your own"
+        return Check("models", "missing", said, 'pip install "interlock[llm]"')
+    return Check("models", "ok", f"litellm {version}")
 
 
 def _drawing() -> Check:
@@ -150,7 +142,11 @@ def _sandbox() -> Check:
     except Exception as error:  # noqa: BLE001  whatever keeps it from starting is what is asked for
         return Check("sandbox", "broken", f"does not start: {type(error).__name__}: {error}")
     if done.ok and done.value == 42:
-        return Check("sandbox", "ok", "starts, and knows that 6 * 7 is 42")
+        return Check(
+            "sandbox",
+            "ok",
+            f"pydantic-monty {_version('pydantic-monty')} starts, and knows that 6 * 7 is 42",
+        )
     return Check("sandbox", "broken", f"starts, and fails: {done.error}")
 
 
