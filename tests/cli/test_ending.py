@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from interlock.cli.out import counted
+from interlock.core.units import say_count
 from tests.cli.shell import ADD, ADDER, ASK, Shell
 
 BUSY = "{error: {category: TRANSIENT, message: upstream is busy}}"
@@ -100,7 +100,7 @@ def test_one_of_a_thing_is_said_as_one(sh: Shell) -> None:
     assert "after 1 step\n" in sh("fork", "r", "--at", "2").err
     sh.write("one.yaml", "interlock: 1\nmachine: one\nstates:\n  a: {end: completed}\n")
     assert sh("check", "one.yaml").out.startswith("one.yaml: one, 1 state, 0 rules: no mistakes\n")
-    assert [counted(n, "rule") for n in (0, 1, 2, 1204)] == [
+    assert [say_count(n, "rule") for n in (0, 1, 2, 1204)] == [
         "0 rules", "1 rule", "2 rules", "1,204 rules",
     ]  # fmt: skip
 

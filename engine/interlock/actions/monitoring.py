@@ -58,7 +58,7 @@ def checkpoint(ctx: Context) -> Outcome:
     """Variables, queue and the task at hand, as they are now."""
     data = {
         "vars": plain(ctx.facts.vars),
-        "queue": [_task(t) for t in ctx.queue],
+        "queue": [task.to_dict() for task in ctx.queue],
         KEPT: plain(ctx.kept.get(KEPT, {})),
     }
     return Outcome(result={"step": ctx.step}, kept={CHECKPOINT: {"step": ctx.step, **data}})
@@ -75,10 +75,6 @@ def restore(ctx: Context) -> Outcome:
         queue=tuple(Task(**task) for task in data["queue"]),
         kept={KEPT: data[KEPT]} if data[KEPT] else {},
     )
-
-
-def _task(task: Task) -> dict[str, Any]:
-    return {**task._asdict(), "by": dict(task.by)}
 
 
 ACTIONS = (

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from interlock.actions.talking import ESTIMATED, acceptable, complete
-from interlock.actions.tasks import kept
+from interlock.actions.tasks import done_when, kept
 from interlock.core.conversation import groups, prunable, sliding, truncate, user
 from interlock.core.outcome import NOTHING_SPENT, Message, Outcome, Spent
 from interlock.core.specs import ActionSpec, ArgSpec, Effect
@@ -72,7 +72,7 @@ def essentials(ctx: Context, messages: tuple[Message, ...]) -> tuple[Message, ..
     task = ctx.facts.queue.current or (ctx.queue[0] if ctx.queue else None)
     parts = [f"Task: {task.text}" if task is not None else f"Task: {ctx.facts.run.task}"]
     if task is not None and task.acceptance:
-        parts.append(f"It is done when: {task.acceptance}")
+        parts.append(done_when(task))
     parts += [f"Earlier result: {text}" for text in kept(ctx).results]
     short = (user("\n\n".join(parts)),)
     return messages if messages == short or not messages else short

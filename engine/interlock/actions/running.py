@@ -3,7 +3,7 @@
 A plain function runs in a daemon thread of its own, so that one that hangs holds up neither the
 run nor the end of the process. A tool may raise anything and return anything.
 
-Imported by: actions.calling
+Imported by: actions.calling, actions.tasks
 Source: 004 "Tool Call Step"; 002 "AgentStopException".
 """
 

@@ -2,7 +2,7 @@
 
 A task is done by a tool, by one model call, or by a child machine. What it gives back may be a
 *report*: a mapping with `metrics` (numbers by name, for `measure`), `tasks` and `improvements`
-(more to do) and `progress` (it got somewhere even if it failed); anything else is its result.
+(more to do); anything else is its result.
 
 Primary tasks come first. Improvements wait until none is left; then all that are known begin
 together, as one improvement cycle.
@@ -20,9 +20,8 @@ from interlock.actions.running import run_tool
 from interlock.actions.talking import ESTIMATED, complete, request_messages
 from interlock.core.conversation import user
 from interlock.core.errors import Category, ModelError
-from interlock.core.facts import EMPTY, Task
-from interlock.core.outcome import NOTHING_SPENT, Message, Outcome, Spent
-from interlock.core.reasons import StopSignal
+from interlock.core.facts import EMPTY, Failure, Task
+from interlock.core.outcome import Outcome, Spent
 from interlock.core.specs import ActionSpec, ArgSpec, Effect, ToolSpec
 from interlock.core.types import ANY, COUNTER, STR, list_of, struct
 from interlock.run.context import Context
@@ -132,21 +131,13 @@ def apply_fix(ctx: Context) -> Outcome:
 # the work -----------------------------------------------------------------------------------
 
 
-class Done(NamedTuple):
-    """What came of one attempt at a task."""
+class Attempt(NamedTuple):
+    """One attempt at a task: what it leaves behind, and what came of it."""
 
-    ok: bool = True
+    outcome: Outcome
+    """Failed, or with what the task itself cost, said and changed; its result is not the task's."""
     text: str = ""
     result: Any = None
-    category: str = Category.RECOVERABLE
-    kind: str = "task"
-    messages: tuple[Message, ...] = ()
-    spent: Spent = NOTHING_SPENT
-    changes: Mapping[str, Any] = EMPTY
-    signals: tuple[StopSignal, ...] = ()
-    partial: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-    unanswered: int = 0
 
 
 async def work(ctx: Context, attempts: int = 3) -> Outcome:
@@ -158,23 +149,19 @@ async def work(ctx: Context, attempts: int = 3) -> Outcome:
     if not queue or not _waits(queue[0]):
         return Outcome.failed(Category.RECOVERABLE, "the queue is empty", kind="no_task")
     task, rest = queue[0], queue[1:]
-    done = await _attempt(ctx, task)
-    outcome = Outcome(
-        messages=done.messages, spent=done.spent, signals=done.signals, partial=done.partial,
-        warnings=done.warnings, changes=done.changes, unanswered=done.unanswered,
-    )  # fmt: skip
-    if not done.ok:
-        return _failed(ctx, outcome, done, queue, attempts)
+    outcome, text, result = await _attempt(ctx, task)
+    if outcome.error is not None:
+        return _failed(ctx, outcome, outcome.error, queue, attempts)
     try:
-        report, more = _report(done.result, task, rest)
+        metrics, more = _report(result, task, rest)
     except BadTask as error:
-        wrong = done._replace(text=f"the report of `{task.id}`: {error}", kind="report")
+        wrong = _failure(f"the report of `{task.id}`: {error}", kind="report")
         return _failed(ctx, outcome, wrong, queue, attempts)
     return outcome._replace(
-        result={"task": task.id, "text": done.text, "result": done.result},
+        result={"task": task.id, "text": text, "result": result},
         queue=(*rest, *more),
-        kept={KEPT: _noted(known, report, done.text)._asdict()},
-        changes={**done.changes, "queue.done": ctx.facts.queue.done + 1},
+        kept={KEPT: _noted(known, metrics, text)._asdict()},
+        changes={**outcome.changes, "queue.done": ctx.facts.queue.done + 1},
         progressed=True,
     )
 
@@ -197,20 +184,22 @@ def _turn(task: Task) -> tuple[bool, bool, bool]:
     return not _waits(task), not task.attempts, task.kind != "primary"
 
 
+def _failure(text: str, category: str = Category.RECOVERABLE, kind: str = "task") -> Failure:
+    return Failure(str(category), text, "", kind)
+
+
 def _failed(
-    ctx: Context, outcome: Outcome, done: Done, queue: Sequence[Task], attempts: int
+    ctx: Context, outcome: Outcome, error: Failure, queue: Sequence[Task], attempts: int
 ) -> Outcome:
     task, *rest = queue
     tried = task._replace(attempts=task.attempts + 1)
     given_up = tried.attempts >= attempts
     again = "given up" if given_up else f"attempt {tried.attempts} of {attempts}"
-    failure = Outcome.failed(
-        done.category, f"task `{task.id}` failed ({again}): {done.text}", kind=done.kind
-    )
+    said = error._replace(message=f"task `{task.id}` failed ({again}): {error.message}")
     failed = {"queue.failed": ctx.facts.queue.failed + 1} if given_up else {}
     return outcome._replace(
-        ok=False, error=failure.error, queue=tuple(rest) if given_up else (tried, *rest),
-        changes={**done.changes, **failed}, result={"task": task.id, "given_up": given_up},
+        ok=False, error=said, queue=tuple(rest) if given_up else (tried, *rest),
+        changes={**outcome.changes, **failed}, result={"task": task.id, "given_up": given_up},
     )  # fmt: skip
 
 
@@ -243,32 +232,38 @@ def _noted(known: Kept, metrics: Mapping[str, float], text: str) -> Kept:
     )
 
 
-async def _attempt(ctx: Context, task: Task) -> Done:
+def _gone_wrong(text: str, *more: str, unanswered: int = 0, **named: str) -> Attempt:
+    error = _failure(text, *more, **named)
+    return Attempt(Outcome(ok=False, error=error, unanswered=unanswered))
+
+
+async def _attempt(ctx: Context, task: Task) -> Attempt:
     match list(task.by.items()) or [("prompt", "")]:
         case [("tool", str(name))]:
             return await _by_tool(ctx, task, name)
         case [("prompt", str(text))]:
             return await _by_prompt(ctx, task, text)
         case [(kind, _)]:
-            return Done(ok=False, text=f"nothing here does a task by `{kind}`")
+            return _gone_wrong(f"nothing here does a task by `{kind}`")
         case _:
-            return Done(ok=False, text="a task is done by one of `tool`, `prompt`, `machine`")
+            return _gone_wrong("a task is done by one of `tool`, `prompt`, `machine`")
 
 
-async def _by_tool(ctx: Context, task: Task, name: str) -> Done:
+async def _by_tool(ctx: Context, task: Task, name: str) -> Attempt:
     spec = ctx.machine.registry.tools.get(name)
     if spec is None:
-        return Done(ok=False, text=f"there is no tool `{name}`", category=Category.CRITICAL)
+        return _gone_wrong(f"there is no tool `{name}`", Category.CRITICAL)
     try:
         arguments = spec.parse(json.dumps(_arguments(spec, task), ensure_ascii=False))
     except ValueError as error:
-        return Done(ok=False, text=str(error), kind="arguments")
+        return _gone_wrong(str(error), kind="arguments")
     made = await run_tool(ctx, spec, arguments)
-    result = made.result if made.result is not None else made.text
-    return Done(
-        made.ok, made.text, result, made.category, spent=Spent(tools={name: 1}),
-        changes=made.changes, signals=made.signals, partial=made.partial,
+    outcome = Outcome(
+        ok=made.ok, error=None if made.ok else _failure(made.text, made.category),
+        spent=Spent(tools={name: 1}), changes=made.changes, signals=made.signals,
+        partial=made.partial,
     )  # fmt: skip
+    return Attempt(outcome, made.text, made.result if made.result is not None else made.text)
 
 
 def _arguments(spec: ToolSpec, task: Task) -> dict[str, Any]:
@@ -279,23 +274,22 @@ def _arguments(spec: ToolSpec, task: Task) -> dict[str, Any]:
     return given or dict.fromkeys(takes[:1], task.text)
 
 
-async def _by_prompt(ctx: Context, task: Task, text: str) -> Done:
-    said = "\n\n".join(part for part in (text, task.text, _accepted(task)) if part)
+async def _by_prompt(ctx: Context, task: Task, text: str) -> Attempt:
+    said = "\n\n".join(part for part in (text, task.text, done_when(task)) if part)
     asked = user(said)
     try:
         reply, spent = await complete(ctx, (*request_messages(ctx), asked))
     except ModelError as error:
-        return Done(
-            ok=False, text=cut(error.message), category=error.category, kind=error.kind,
-            unanswered=1,
-        )  # fmt: skip
-    return Done(
-        text=reply.text, result=_as_report(reply.text), messages=(asked, reply.message),
-        spent=spent, warnings=(ESTIMATED,) if spent.estimated else (),
+        return _gone_wrong(cut(error.message), error.category, error.kind, unanswered=1)
+    outcome = Outcome(
+        messages=(asked, reply.message), spent=spent,
+        warnings=(ESTIMATED,) if spent.estimated else (),
     )  # fmt: skip
+    return Attempt(outcome, reply.text, _as_report(reply.text))
 
 
-def _accepted(task: Task) -> str:
+def done_when(task: Task) -> str:
+    """How one sees that a task is done, for whoever does it; empty when nothing says."""
     return f"It is done when: {task.acceptance}" if task.acceptance else ""
 
 

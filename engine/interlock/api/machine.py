@@ -166,7 +166,7 @@ class Machine:
             vars=past.get("vars", {}) | {n: var_value(spec, n, v) for n, v in (vars or {}).items()},
             messages=[dict(m) for m in messages] or past.get("messages"),
             context_window=window_of(spec, made.ports),
-            tasks=[{**t._asdict(), "by": dict(t.by)} for t in self.chart.tasks()],
+            tasks=[task.to_dict() for task in self.chart.tasks()],
         )  # fmt: skip
         at = made.ports.clock.now()
         made.begun = Input("start", started=at, at=at, data=data)

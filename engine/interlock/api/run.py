@@ -16,6 +16,7 @@ from interlock.core.errors import LimitError, RunError, StatusError
 from interlock.core.facts import Facts
 from interlock.core.outcome import Message
 from interlock.core.records import Input, Record
+from interlock.core.units import say_count
 from interlock.machine.explain import Explanation
 from interlock.run.events import Event as StreamEvent
 from interlock.run.journal import Journal, Letter
@@ -138,8 +139,7 @@ class Run:
         return [as_now(e.record, names) for e in events if e.record is not None]
 
     def __repr__(self) -> str:
-        count = self.facts.run.steps
-        steps = "1 step" if count == 1 else f"{count} steps"
+        steps = say_count(self.facts.run.steps, "step")
         return f"<Run {self.id} of {self.machine.name}: {self.status} at {self.state}, {steps}>"
 
     def __copy__(self) -> Run:

@@ -30,7 +30,7 @@ from interlock.cli.faults import (
 from interlock.cli.inputs import Job, Totals, read_jobs, read_totals, spent
 from interlock.cli.table import Row, table
 from interlock.core.errors import InterlockError
-from interlock.core.units import say_number
+from interlock.core.units import say_count, say_number
 
 if TYPE_CHECKING:
     from interlock.api import Machine, Run
@@ -129,7 +129,7 @@ class Batch:
             out.say(out.plain(f"line {done.job.line}: {said}"))
         elif out.is_terminal(sys.stderr):
             running = len(self.started) - self.finished
-            tokens = out.counted(int(self.spent().tokens or 0), "token")
+            tokens = say_count(int(self.spent().tokens or 0), "token")
             text = f"{self.finished} of {len(self.jobs)} done, {running} running, {tokens}"
             sys.stderr.write(f"\r\x1b[K{text}")
             sys.stderr.flush()
@@ -183,7 +183,7 @@ async def _all(batch: Batch, concurrency: int) -> None:
 def _leave_now(batch: Batch) -> None:
     """End the process at once; see `drive`."""
     going = [d.run.id for d in batch.started if d.run is not None and not d.run.ended]
-    runs = out.counted(len(going), "run")
+    runs = say_count(len(going), "run")
     out.say(f"\nstopped in the middle of {runs}; what is recorded is kept")
     for run_id in going[:5]:
         out.say(f"  interlock resume {run_id}")
@@ -210,7 +210,7 @@ def _print(batch: Batch) -> None:
             out.result()
             out.result(_summary(batch, total))
     if batch.left and reached:
-        lines = out.counted(len(batch.left), "line")
+        lines = say_count(len(batch.left), "line")
         out.say(f"{lines} not started: the total of {', '.join(reached)} is spent", "yellow")
     if batch.bounds.cost is not None and total.cost is None:
         out.say("the total cost could not be enforced: the model's price is not known", "yellow")
@@ -221,7 +221,7 @@ def _summary(batch: Batch, total: Totals) -> str:
     counted = ", ".join(f"{kinds.count(kind)} {kind}" for kind in BY_KIND if kind in kinds)
     cost = "cost unknown" if total.cost is None else words.say_cost(total.cost)
     steps, tokens = int(total.steps or 0), int(total.tokens or 0)
-    used = f"{out.counted(steps, 'step')}, {out.counted(tokens, 'token')}, {cost}"
+    used = f"{say_count(steps, 'step')}, {say_count(tokens, 'token')}, {cost}"
     return f"{len(kinds)} of {len(batch.jobs)} run: {counted or 'none'}; {used}"
 
 

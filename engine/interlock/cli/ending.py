@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from interlock.cli import out
 from interlock.cli.stored import line_for
-from interlock.core.units import say_elapsed
+from interlock.run.result import raised, stands, warned
 
 if TYPE_CHECKING:
     from interlock.api import Run
@@ -36,41 +35,22 @@ class Said(NamedTuple):
 
 def ending(result: Result) -> Iterator[Said]:
     """Why the run stopped, or that it has not; what failed last; its warnings."""
-    if result.reason is None:
-        asked = f": {result.question}" if result.question else "."
-        yield Said(f"The run has not ended. It is {result.status} at `{result.state}`{asked}")
-    else:
-        yield from _stopped(result)
-    for warning in result.warnings:
-        yield Said(_sentence(f"Warning: {warning}"), "yellow")
-
-
-def _stopped(result: Result) -> Iterator[Said]:
-    spent = f"{out.counted(result.steps, 'step')} and {say_elapsed(result.elapsed)}"
-    yield Said(f"Stopped for `{result.reason}` ({result.kind}) at `{result.state}` after {spent}.")
-    top, failure = result.signals.highest, last_failure(result)
-    told = failure["message"] if failure is not None else None
-    # an end raises its own reason: that it did is no news
-    if top is not None and (top.message or top.source != result.state) and top.message != told:
-        said = f": {top.message}" if top.message else ""
-        yield Said(_sentence(f"Raised by {top.source}{said}"))
-    if others := [str(s) for s in result.signals if s is not top]:
-        yield Said(_sentence(f"Also raised: {'; '.join(others)}"))
+    failure = last_failure(result)
+    yield Said(stands(result))
+    yield from map(Said, raised(result, None if failure is None else failure["message"]))
     if failure is not None:
         where = f"{failure['category']} at `{failure['state']}`, step {failure['step']}"
         yield Said(f"Last error: {where}: {failure['message']}", "red")
         if result.kind == "error" and (cure := _CURES.get(failure["category"])):
             yield Said(f" = help: {cure.format(state=failure['state'])}")
+    for warning in warned(result):
+        yield Said(warning, "yellow")
 
 
 def last_failure(result: Result) -> Mapping[str, Any] | None:
     """The newest error of a run that was not ended by itself or by a person."""
     told = result.kind in ("error", "limit") and result.errors
     return result.errors[-1] if told else None
-
-
-def _sentence(text: str) -> str:
-    return text if text.endswith((".", "?", "!")) else f"{text}."
 
 
 def how_to_mend(run: Run, result: Result, how: How) -> Iterator[Said]:

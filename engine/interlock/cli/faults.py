@@ -33,6 +33,7 @@ from interlock.core.errors import (
     StatusError,
     UnknownRunError,
 )
+from interlock.core.units import say_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -151,7 +152,7 @@ def count(findings: Iterable[Finding]) -> str:
     for finding in findings:
         errors, warnings = errors + finding.is_error, warnings + (not finding.is_error)
     parts = ((errors, "error"), (warnings, "warning"))
-    return ", ".join(out.counted(n, word) for n, word in parts if n) or "nothing found"
+    return ", ".join(say_count(n, word) for n, word in parts if n) or "nothing found"
 
 
 def exit_code(result: Result) -> int:

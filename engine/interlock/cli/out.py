@@ -95,11 +95,6 @@ def plain(text: str) -> str:
     return "\t".join(printable(part) for part in text.split("\t"))
 
 
-def counted(number: int, what: str) -> str:
-    """A number of things: ``1 rule``, ``1,204 tokens``."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
 def width() -> int:
     """Columns for tables: the terminal's, at most `WIDEST`."""
     return max(40, min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns))

@@ -1,7 +1,7 @@
 """Records, decisions and budgets in words.
 
 Belongs here: sentences and cells about a run. Never: printing, colours of a terminal.
-Imported by: views, live, show, why, step
+Imported by: views, live, batch, drive, records, standing, prompt, commands.show
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from interlock.cli import out
-from interlock.core.units import say_elapsed
+from interlock.core.units import say_count, say_elapsed
 from interlock.machine.saying import say_value, type_at
 
 if TYPE_CHECKING:
@@ -133,10 +132,10 @@ def calls_and_cost(facts: Facts, failed: int = 0) -> str:
     """What the model calls took: ``3 model calls, 1 more failed, 1,204 tokens, $0.0123``."""
     usage = facts.usage
     if not usage.llm_calls:
-        return f"{out.counted(failed, 'model call')} failed" if failed else "no model calls"
-    calls = out.counted(usage.llm_calls, "model call") + (f", {failed} more failed" * bool(failed))
+        return f"{say_count(failed, 'model call')} failed" if failed else "no model calls"
+    calls = say_count(usage.llm_calls, "model call") + (f", {failed} more failed" * bool(failed))
     cost = "cost unknown" if usage.cost is None else say_cost(usage.cost)
-    return f"{calls}, {out.counted(usage.total_tokens, 'token')}, {cost}"
+    return f"{calls}, {say_count(usage.total_tokens, 'token')}, {cost}"
 
 
 def say_cost(cost: float) -> str:

@@ -86,6 +86,10 @@ class Task(NamedTuple):
     cycle: int = 0
     """The improvement cycle that it belongs to; 0 while it has only been identified."""
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data; `Task(**data)` reads it back."""
+        return {**self._asdict(), "by": dict(self.by)}
+
 
 class RunFacts(NamedTuple):
     """`run`: the run itself, its clock and its counters."""

@@ -20,6 +20,11 @@ _FRACTION = re.compile(r"\d{1,9}(?:\.\d{1,9})?%", re.ASCII)
 _NUMBER = re.compile(r"[-+]?\d{1,3}(?:_\d{3})+|[-+]?\d{1,18}", re.ASCII)
 
 
+def say_count(number: int, what: str) -> str:
+    """A number of things: ``1 rule``, ``1,204 tokens``."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def parse_duration(text: str) -> float | None:
     """Seconds of ``1d``, ``24h``, ``1h30m``, ``60s``, ``1.5s``, ``250ms``; None if it is none."""
     match = _DURATION.fullmatch(text)

@@ -30,6 +30,7 @@ from interlock.core.types import ANY, Type
 from interlock.core.units import say_duration, say_fraction, say_number
 from interlock.language.expression import Expression, GuardFailed
 from interlock.language.template.filters import MISSING, look_up
+from interlock.language.text_fault import TextFault
 
 __all__ = ["Label", "LabelFault", "parse_label"]
 
@@ -49,23 +50,12 @@ _LONGEST = 80
 """Characters of a text that a label shows."""
 
 
-class LabelFault(Exception):
+class LabelFault(TextFault):
     """A label cannot be used.
 
     `code` is IL103 for a fact that does not exist, IL104 for one that a label cannot show so,
-    IL406 for the rest; `offset` and `width` say where in the text as it was given.
+    IL406 for the rest.
     """
-
-    def __init__(self, code: str, message: str, hint: str, offset: int, width: int) -> None:
-        self.code = code
-        self.message = message
-        self.hint = hint
-        self.offset = offset
-        self.width = max(1, width)
-        super().__init__(code, message, hint, offset, width)
-
-    def __str__(self) -> str:
-        return self.message
 
 
 class _Slot(NamedTuple):

@@ -7,7 +7,7 @@ Source: design "language", section 11; "architecture", section 2; 000 `AgentExec
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from interlock.core.facts import Facts
 from interlock.core.plain import plain
 from interlock.core.reasons import NO_SIGNALS, ResultKind, StopReason, StopSignals
 from interlock.core.types import Type
-from interlock.core.units import say_elapsed
+from interlock.core.units import say_count, say_elapsed
 from interlock.language.expression import Expression, GuardFailed
 from interlock.machine.saying import fact_value, say_value
 from interlock.run.session import Session
@@ -87,24 +87,7 @@ class Result:
 
     def explain(self) -> str:
         """Why the run stopped, in words."""
-        if self.reason is None:
-            asked = f": {self.question}" if self.question else "."
-            stands = f"The run has not ended. It is {self.status} at `{self.state}`{asked}"
-            return "\n".join([stands, *self._warned()])
-        top = self.signals.highest
-        spent = f"{_steps(self.steps)} and {say_elapsed(self.elapsed)}"
-        lines = [f"Stopped for `{self.reason}` ({self.kind}) at `{self.state}` after {spent}."]
-        # an end raises its own reason: that it did is no news
-        if top is not None and (top.message or top.source != self.state):
-            said = f": {top.message}" if top.message else ""
-            lines.append(_sentence(f"Raised by {top.source}{said}"))
-        others = [s for s in self.signals if s is not top]
-        if others:
-            lines.append(_sentence("Also raised: " + "; ".join(str(s) for s in others)))
-        return "\n".join([*lines, *self._warned()])
-
-    def _warned(self) -> list[str]:
-        return [_sentence(f"Warning: {w}") for w in self.warnings]
+        return "\n".join([stands(self), *raised(self), *warned(self)])
 
     def to_dict(self) -> dict[str, Any]:
         """The public shape of `interlock run --format json`."""
@@ -124,11 +107,38 @@ class Result:
     def __repr__(self) -> str:
         why = self.kind if self.reason is None else f"{self.reason} ({self.kind})"
         output = "" if self.output is None else f", output {reprlib.repr(self.output)}"
-        return f"<Result of {self.machine}: {why} at {self.state}, {_steps(self.steps)}{output}>"
+        steps = say_count(self.steps, "step")
+        return f"<Result of {self.machine}: {why} at {self.state}, {steps}{output}>"
 
 
-def _steps(count: int) -> str:
-    return "1 step" if count == 1 else f"{count} steps"
+# in words -----------------------------------------------------------------------------------
+
+
+def stands(result: Result) -> str:
+    """Why the run stopped, or where it is."""
+    if result.reason is None:
+        asked = f": {result.question}" if result.question else "."
+        return f"The run has not ended. It is {result.status} at `{result.state}`{asked}"
+    spent = f"{say_count(result.steps, 'step')} and {say_elapsed(result.elapsed)}"
+    return f"Stopped for `{result.reason}` ({result.kind}) at `{result.state}` after {spent}."
+
+
+def raised(result: Result, told: str | None = None) -> Iterator[str]:
+    """What raised the reason of a run that stopped, unless its message is `told`; and the rest."""
+    if result.reason is None:
+        return
+    top = result.signals.highest
+    # an end raises its own reason: that it did is no news
+    if top is not None and (top.message or top.source != result.state) and top.message != told:
+        said = f": {top.message}" if top.message else ""
+        yield _sentence(f"Raised by {top.source}{said}")
+    if others := [str(s) for s in result.signals if s is not top]:
+        yield _sentence(f"Also raised: {'; '.join(others)}")
+
+
+def warned(result: Result) -> list[str]:
+    """Its warnings."""
+    return [_sentence(f"Warning: {warning}") for warning in result.warnings]
 
 
 def _sentence(text: str) -> str:

@@ -11,6 +11,7 @@ from interlock.cli import options, out
 from interlock.cli.faults import ERROR
 from interlock.cli.how import How
 from interlock.core.errors import MachineChangedError, RunError
+from interlock.core.units import say_count
 
 if TYPE_CHECKING:
     from interlock.api import Machine
@@ -60,7 +61,7 @@ def fork(run: str, at: int | None, file: str | None, **given: Any) -> None:
         made = fork_run(journal, row, machine, at, run_id=how.run_id, changed=True)
     told = {"run": made.run_id, "parent": row.run_id, "at": at, "state": made.state}
     out.result(out.as_json(told) if how.is_json else made.run_id)
-    steps = out.counted(made.steps, "step")
+    steps = say_count(made.steps, "step")
     out.say(f"it stands at {made.state}, {made.status}, after {steps}", "dim")
     out.say(f"go on with:  {resume_line(journal, made, how)}")
 
@@ -152,9 +153,9 @@ def replay(run: str, file: str | None, **given: Any) -> None:
         out.result(out.as_json({**told, "same": found.same, "differences": differences}))
     elif found.same:
         was = "decided as it was" if found.records == 1 else "all decided as they were"
-        out.result(f"{out.counted(found.records, 'record')}, {was} recorded")
+        out.result(f"{say_count(found.records, 'record')}, {was} recorded")
     else:
-        of = out.counted(len(records), "record")
+        of = say_count(len(records), "record")
         out.result(f"{found.records} of {of} decided as recorded, then:")
         for difference in found.differences:
             out.result(f"  {out.plain(str(difference))}")

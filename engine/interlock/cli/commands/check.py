@@ -10,6 +10,7 @@ import click
 from interlock.cli import options, out
 from interlock.cli.faults import ERROR, report
 from interlock.cli.how import How
+from interlock.core.units import say_count
 
 if TYPE_CHECKING:
     from interlock.api import Machine
@@ -73,7 +74,7 @@ def _said(file: str, machine: Machine | None, findings: Sequence[Finding]) -> li
     if machine is None:
         return lines
     spec, chart = machine.spec, machine.chart
-    states, rules = out.counted(len(spec.states), "state"), out.counted(len(spec.rules), "rule")
+    states, rules = say_count(len(spec.states), "state"), say_count(len(spec.rules), "rule")
     told = f"{file}: {machine.name}, {states}, {rules}"
     head = [out.style(f"{told}: no mistakes", "green")] if not findings else [*lines, told]
     acting = sorted(chart.acting)

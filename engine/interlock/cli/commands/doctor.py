@@ -19,6 +19,7 @@ from interlock.cli.faults import ERROR
 from interlock.cli.how import How
 from interlock.cli.table import Row, table
 from interlock.core.errors import InterlockError
+from interlock.core.units import say_count
 
 Verdict = Literal["ok", "missing", "broken"]
 _COLOURS = {"ok": "green", "missing": "yellow", "broken": "red"}
@@ -179,7 +180,7 @@ def _journal(how: How) -> Check:
     return Check(
         "journal",
         "ok",
-        f"{shown(path)}: {out.counted(len(rows), 'run')}, {open_ones} not ended, {size:,.0f} kB",
+        f"{shown(path)}: {say_count(len(rows), 'run')}, {open_ones} not ended, {size:,.0f} kB",
     )
 
 

@@ -12,6 +12,7 @@ from interlock.cli import options, out
 from interlock.cli.faults import MisuseError
 from interlock.cli.how import How
 from interlock.core.errors import RunError
+from interlock.core.units import say_count
 
 if TYPE_CHECKING:
     from interlock.view.picture import Picture
@@ -68,7 +69,7 @@ def draw(machine: str, output: str | None, everything: bool, **given: Any) -> No
     else:
         drawn = _drawn(picture, form)
         path.write_bytes(drawn if isinstance(drawn, bytes) else drawn.encode())
-    boxes, arrows = len(picture.chart.boxes), out.counted(len(picture.chart.arrows), "arrow")
+    boxes, arrows = len(picture.chart.boxes), say_count(len(picture.chart.arrows), "arrow")
     out.say(f"{path}: {boxes} {'box' if boxes == 1 else 'boxes'}, {arrows}", "dim")
 
 

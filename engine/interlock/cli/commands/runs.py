@@ -11,7 +11,7 @@ import click
 from interlock.cli import completion, options, out
 from interlock.cli.how import How
 from interlock.cli.table import Row, table
-from interlock.core.units import parse_duration
+from interlock.core.units import parse_duration, say_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -123,14 +123,14 @@ def remove(names: tuple[str, ...], older: float | None, yes: bool, **given: Any)
     count = by_hand(journal.remove([r.run_id for r in doomed])) if doomed else 0
     if how.is_json:
         out.result(out.as_json({"removed": [r.run_id for r in doomed]}))
-    out.say(f"{out.counted(count, 'run')} removed" if count else "nothing to remove")
+    out.say(f"{say_count(count, 'run')} removed" if count else "nothing to remove")
 
 
 def _confirm(doomed: list[RunRow], where: str) -> None:
     for line in _table(doomed[:NEWEST]):
         out.say(line)
     going = sum(not r.reason and r.status not in ("completed", "error") for r in doomed)
-    count = out.counted(len(doomed), "run")
+    count = say_count(len(doomed), "run")
     more = f" ({going} of them not ended)" if going else ""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise click.UsageError(f"this would remove {count}{more}: say --yes")

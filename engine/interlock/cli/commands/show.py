@@ -10,7 +10,7 @@ from interlock.cli import options, out, words
 from interlock.cli.how import How
 from interlock.cli.records import records_table
 from interlock.cli.table import Row, table
-from interlock.core.units import say_elapsed
+from interlock.core.units import say_count, say_elapsed
 
 if TYPE_CHECKING:
     from interlock.api import Machine, Run
@@ -64,7 +64,7 @@ def _head(row: RunRow, machine: Machine, run: Run) -> list[str]:
     from interlock.cli.stored import ago, moment
 
     result, title = run.result, machine.spec.title
-    took = f"{say_elapsed(result.elapsed)}, {out.counted(result.steps, 'step')}"
+    took = f"{say_elapsed(result.elapsed)}, {say_count(result.steps, 'step')}"
     calls = words.calls_and_cost(result.facts, run.session.tally.failed_calls)
     ended = "ended" if result.reason is not None else "now"
     lines = [

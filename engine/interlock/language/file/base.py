@@ -2,7 +2,7 @@
 
 Belongs here: kinds of value. Never: a key of the language.
 
-Imported by: language.file, language.file_parts, testing.scenario_file
+Imported by: the rest of this folder; testing.scenario_file
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ Flag = Annotated[bool, Strict()]
 Name = Annotated[
     str, WithJsonSchema({"type": "string", "pattern": NAME, "maxLength": LONGEST_NAME})
 ]
-"""A name of the file's own. Whether it is a good one is said by `language.shape`, which keeps a
-bad one for what follows: nobody wants an unknown state on top of a bad name."""
+"""A name of the file's own. Whether it is a good one is said by `language.file.shape`, which keeps
+a bad one for what follows: nobody wants an unknown state on top of a bad name."""
 
 
 def _scalar(value: Any) -> Any:

@@ -3,7 +3,7 @@
 Asked once the file has its shape. A bad name stays as it is for what follows: nobody wants an
 unknown state on top of a bad name.
 
-Imported by: language.shape
+Imported by: language.file.shape
 Source: design "language", section 1 (`machine`).
 """
 

@@ -2,7 +2,7 @@
 
 Belongs here: locations, annotations, taking out what does not fit. Never: wording, findings.
 
-Imported by: language.shape
+Imported by: language.file.shape
 """
 
 from __future__ import annotations

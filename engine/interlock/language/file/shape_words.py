@@ -2,7 +2,7 @@
 
 Belongs here: wording. Never: what is wrong, or where.
 
-Imported by: language.shape
+Imported by: language.file.shape
 """
 
 from __future__ import annotations

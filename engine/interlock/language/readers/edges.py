@@ -1,6 +1,6 @@
 """Reads edges and assignments: where it goes, and what changes on the way.
 
-Imported by: language.states, language.load
+Imported by: language.readers.states, language.load
 Source: design "language", section 2 (edges, `set`).
 """
 
@@ -15,6 +15,7 @@ from interlock.language.expression import Expression, Scope
 from interlock.language.file import file
 from interlock.language.readers.quantities import coerce
 from interlock.language.readers.reader import UNREAD_GUARD, Reader
+from interlock.language.readers.targets import read_targets
 from interlock.language.spec import RETURN, Assign, Edge, EdgeRole
 from interlock.language.yaml.document import short
 from interlock.language.yaml.reading import Path
@@ -153,21 +154,10 @@ def read_sets(
 ) -> tuple[Assign, ...]:
     """`set`: variables that become a constant or the value of an expression."""
     out: list[Assign] = []
-    for target, given in (shape or {}).items():
-        at = (*path, target)
-        if reader.is_gone(at) or (type := reader.variable(at, target)) is None:
-            continue
-        append = isinstance(given, file.Append)
-        if isinstance(given, file.Append):
-            at, given = (*at, "append"), given.append
-            if type.kind not in ("list", "any"):
-                said = f"`{target}` is {type}, not a list"
-                reader.say("IL104", at, said, hint="`append` adds to a list")
-                continue
-            type = type.of or ANY
-        made = _value(reader, at, given, type, scope)
+    for target, given in read_targets(reader, path, shape, "IL103", "IL104"):
+        made = _value(reader, target.path, given, target.type, scope)
         if made is not None:
-            out.append(Assign(target, made[0], append))
+            out.append(Assign(target.name, made[0], target.append))
     return tuple(out)
 
 

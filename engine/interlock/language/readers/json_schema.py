@@ -3,7 +3,7 @@
 Belongs here: the part of JSON Schema that types can say. Never: checking data against it
 (`actions.reply_schema`).
 
-Imported by: language.saves, language.withs
+Imported by: language.readers.saves, language.readers.withs
 Source: design "language", section 8, `infer`.
 """
 

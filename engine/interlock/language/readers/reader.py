@@ -28,6 +28,7 @@ from interlock.language.label import Label, LabelFault, parse_label
 from interlock.language.readers.flow import Flow, Moment
 from interlock.language.template.template import Template, TemplateFault
 from interlock.language.template.template import parse as parse_template
+from interlock.language.text_fault import TextFault
 from interlock.language.yaml.document import dotted, short
 from interlock.language.yaml.reading import MAX_FINDINGS, Document, Path
 
@@ -275,7 +276,7 @@ class Reader:
             self._text_fault(path, text or "", fault)
             return None
 
-    def _text_fault(self, path: Path, text: str, fault: TemplateFault | LabelFault) -> None:
+    def _text_fault(self, path: Path, text: str, fault: TextFault) -> None:
         if not self._known_trouble(path, text):
             part = (fault.offset, fault.width)
             self.say(fault.code, path, fault.message, hint=fault.hint, part=part, lost=[text])

@@ -1,6 +1,6 @@
 """Reads `save`: what is kept of an action's result; and of what type a result is.
 
-Imported by: language.states, language.withs
+Imported by: language.readers.states, language.readers.withs
 Source: design "language", sections 6 (`last.result`) and 8 (`save`).
 """
 
@@ -9,15 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from interlock.core.errors import nearest
 from interlock.core.specs import ActionSpec
 from interlock.core.types import ANY, STR, Type
 from interlock.language.expression.operators import assignable
-from interlock.language.file import file
 from interlock.language.readers.json_schema import schema_fault, type_of_schema
 from interlock.language.readers.reader import Reader
+from interlock.language.readers.targets import Target, read_targets
 from interlock.language.spec import Save
 from interlock.language.yaml.document import short
 from interlock.language.yaml.reading import Path
@@ -41,43 +41,23 @@ def result_of(action: ActionSpec | None, given: Mapping[str, Any] | None) -> Typ
     return replace(action.result, fields=(*action.result.fields, data))
 
 
-class _Into(NamedTuple):
-    """The variable that an entry writes."""
-
-    path: Path
-    target: str
-    type: Type
-    append: bool
-
-
 def read_save(
     reader: Reader, path: Path, shape: Mapping[str, Any] | None, result: Type
 ) -> tuple[Save, ...]:
     """`save`: variables that take a part of the result, when the action succeeded."""
     out: list[Save] = []
-    for target, given in (shape or {}).items():
-        at = (*path, target)
-        if reader.is_gone(at) or (type := reader.variable(at, target, "IL407")) is None:
-            continue
-        append = isinstance(given, file.Append)
-        if isinstance(given, file.Append):
-            at, given = (*at, "append"), given.append
-            if type.kind not in ("list", "any"):
-                said = f"`{target}` is {type}, not a list"
-                reader.say("IL407", at, said, hint="`append` adds to a list")
-                continue
-            type = type.of or ANY
-        saved = _saved(reader, _Into(at, target, type, append), given, result)
+    for target, given in read_targets(reader, path, shape, "IL407", "IL407"):
+        saved = _saved(reader, target, given, result)
         if saved is not None:
             out.append(saved)
     return tuple(out)
 
 
-def _saved(reader: Reader, into: _Into, given: Any, result: Type) -> Save | None:
+def _saved(reader: Reader, into: Target, given: Any, result: Type) -> Save | None:
     if isinstance(given, str) and ("{{" in given or "{%" in given):
         template = reader.template(into.path, given, extra={"result": result})
         fits = template is not None and _fits(reader, into, STR)
-        return Save(into.target, None, template, into.append) if fits else None
+        return Save(into.name, None, template, into.append) if fits else None
     parts = _result_path(given) if isinstance(given, str) else None
     if parts is None:
         said = f"`{short(str(given))}` is no part of the result"
@@ -87,7 +67,7 @@ def _saved(reader: Reader, into: _Into, given: Any, result: Type) -> Save | None
     found = _part_type(reader, into.path, parts, result)
     if found is None or not _fits(reader, into, found):
         return None
-    return Save(into.target, parts, None, into.append)
+    return Save(into.name, parts, None, into.append)
 
 
 def _result_path(text: str) -> tuple[str | int, ...] | None:
@@ -119,9 +99,9 @@ def _part_type(
     return type
 
 
-def _fits(reader: Reader, into: _Into, found: Type) -> bool:
+def _fits(reader: Reader, into: Target, found: Type) -> bool:
     """Whether the variable can take it, as far as is known before the run."""
-    if f"vars.{into.target.removeprefix('vars.')}" in reader.broken:
+    if f"vars.{into.name.removeprefix('vars.')}" in reader.broken:
         return False
     if found.kind == "any" or assignable(found.known(), into.type):
         return True
@@ -133,8 +113,8 @@ def _fits(reader: Reader, into: _Into, found: Type) -> bool:
         inner, wanted = found.of or ANY, into.type.of or ANY
         if inner.kind == "any" or (inner.kind == "struct" and wanted.kind in ("map", "any")):
             return True
-    said = f"this is {found}, and `{into.target}` takes {into.type}"
-    reader.say("IL104", into.path, said, hint=f"declare `{into.target}` as {_declared(found)}")
+    said = f"this is {found}, and `{into.name}` takes {into.type}"
+    reader.say("IL104", into.path, said, hint=f"declare `{into.name}` as {_declared(found)}")
     return False
 
 

@@ -10,7 +10,7 @@ The tree is Jinja2's. Its nodes are told by the names of their classes, so that 
 fault its exact place.
 
 Belongs here: judging. Never: Jinja2, rendering.
-Imported by: interlock.language.template.template
+Imported by: language.template.template
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from interlock.core.errors import nearest
 from interlock.core.types import ANY, BOOL, COUNT, STR, Type, list_of, struct, type_of
 from interlock.language.template.filters import FILTERS
+from interlock.language.text_fault import TextFault
 
 MAX_NODES = 3_000
 """Nodes of a template's tree. A piece of plain text is one."""
@@ -46,23 +47,11 @@ _HINT = "compute it in an action, save it into a variable and read that"
 _NAMES = {"str": "a text", "int": "a number", "float": "a number", "enum": "a text"}
 
 
-class TemplateFault(Exception):
+class TemplateFault(TextFault):
     """A template cannot be used.
 
-    `code` is IL103 for a fact that does not exist, else IL406; `offset` and `width` say where
-    in the text of the template.
+    `code` is IL103 for a fact that does not exist, else IL406.
     """
-
-    def __init__(self, code: str, message: str, hint: str, offset: int, width: int) -> None:
-        self.code = code
-        self.message = message
-        self.hint = hint
-        self.offset = offset
-        self.width = max(1, width)
-        super().__init__(code, message, hint, offset, width)
-
-    def __str__(self) -> str:
-        return self.message
 
 
 class Token(NamedTuple):

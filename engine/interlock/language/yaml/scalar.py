@@ -7,7 +7,7 @@ that the parser gave and aligns the source with it, line by line. Where the two 
 aligned it says so, and never points at a wrong character.
 
 Belongs here: pure text. Never: PyYAML, places, findings.
-Imported by: interlock.language.yaml.reading, interlock.language.yaml.document
+Imported by: language.yaml.reading, language.yaml.document
 """
 
 from __future__ import annotations
