@@ -328,6 +328,18 @@ def test_a_cycle_begins_with_all_that_is_identified_and_ends_with_the_last() -> 
     ]
 
 
+@pytest.mark.parametrize("attempts", [1, 2])
+def test_a_cycle_whose_first_task_fails_is_counted(attempts: int) -> None:
+    made = {
+        "a": [{"metrics": {"x": 1.0}, "improvements": [by("i"), by("j")]}],
+        "i": [ToolError("no"), {"metrics": {"x": 1.5}}],
+        "j": [{"metrics": {"x": 2.0}}],
+    }
+    run = working(by_tool("a"), made, attempts)
+    result = run.run()
+    assert (result.facts.progress.cycles, result.facts.progress.magnitude) == (1, 1.0)
+
+
 def by(text: str) -> dict[str, Any]:
     return {"id": text, "text": text, "by": {"tool": "do_it"}}
 

@@ -150,6 +150,7 @@ async def work(ctx: Context, attempts: int = 3) -> Outcome:
         return Outcome.failed(Category.RECOVERABLE, "the queue is empty", kind="no_task")
     task, rest = queue[0], queue[1:]
     outcome, text, result = await _attempt(ctx, task)
+    outcome = outcome._replace(kept={KEPT: known._asdict()})
     if outcome.error is not None:
         return _failed(ctx, outcome, outcome.error, queue, attempts)
     try:
