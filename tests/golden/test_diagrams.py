@@ -6,7 +6,7 @@ import re
 import runpy
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 import pytest
 
@@ -56,10 +56,24 @@ def differs(machine: Machine, document: str) -> list[str]:
     ]
 
 
-def test_executive_is_its_document_but_for_one_edge() -> None:
-    machine = load("executive")
-    assert differs(machine, "seed001_repaired.mmd") == ["edge set_debug → save_turn added"]
-    assert [d.difference for d in machine.spec.deviations] == ["edge set_debug → save_turn added"]
+class Drawn(NamedTuple):
+    """A machine with a document's picture, and how the two differ: deviations that it declares."""
+
+    machine: str
+    document: str
+    differences: tuple[str, ...] = ()
+
+
+DOCUMENTS = [
+    Drawn("executive", "seed001_repaired.mmd", ("edge set_debug → save_turn added",)),
+]
+
+
+@pytest.mark.parametrize("drawn", DOCUMENTS, ids=lambda drawn: drawn.machine)
+def test_a_machine_is_its_document_but_for_what_it_declares(drawn: Drawn) -> None:
+    machine = load(drawn.machine)
+    assert differs(machine, drawn.document) == list(drawn.differences)
+    assert [d.difference for d in machine.spec.deviations] == list(drawn.differences)
 
 
 def test_the_document_as_written_is_refused_as_mermaid_refuses_it() -> None:
