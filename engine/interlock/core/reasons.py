@@ -368,16 +368,14 @@ class Continuation:
         """What happens and why, in one or two sentences."""
         if not self.signals:
             return "No stop signal has been raised; the run goes on."
-        top = self.signals.highest
-        listed = "; ".join(str(s) for s in self.signals)
+        raised = say_count(len(self.signals), "signal")
         if self.requested:
-            return (
-                f"The run goes on although {len(self.signals)} signal(s) were raised, "
-                f"because a continuation was requested: {listed}."
-            )
+            return f"The run goes on: a continuation puts {raised} off: {self.signals}."
+        if len(self.signals) == 1:
+            return f"The run stops: {self.signals}."
         return (
-            f"The run stops: {top} has the highest priority of "
-            f"{len(self.signals)} signal(s): {listed}."
+            f"The run stops: {self.signals.highest} has the highest priority"
+            f" of {raised}: {self.signals}."
         )
 
     def to_dict(self) -> dict[str, Any]:

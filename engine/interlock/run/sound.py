@@ -86,9 +86,8 @@ def sound_signal(signal: StopSignal) -> StopSignal:
 
 
 def _sound_reason(reason: object) -> StopReason:
-    if isinstance(reason, StopReason):
-        return reason
-    return StopReason(cut(cast(str, reason)) or "unknown")
+    text = cut(cast(str, reason)) or "unknown"
+    return reason if isinstance(reason, StopReason) and reason == text else StopReason(text)
 
 
 def read_json(text: str) -> Any:
