@@ -7,12 +7,14 @@ Tools that raise, hang or return anything at all are in `tests/unit/test_hostile
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 from interlock import AgentStop, Outcome, Run, StopSignal, load
-from interlock.actions.declare import tool_spec
+from interlock.actions.declare import EffectWord, tool_spec
+from interlock.adapters.sqlite import SqliteJournal
 from interlock.core.facts import ToolCall
 from interlock.core.outcome import ToolResult
 from interlock.core.reasons import REASONS
@@ -77,14 +79,14 @@ def test_a_model_may_answer_anything(case: Says) -> None:
 # tools ----------------------------------------------------------------------------------------
 
 
-def stopping(*stops: AgentStop) -> Run:
+def stopping(*stops: AgentStop, effect: EffectWord = "pure") -> Run:
     """A run whose model calls its tools at once, each of which raises one of these."""
 
     def tool(name: str, stop: AgentStop) -> object:
         def call_() -> str:
             raise stop
 
-        return tool_spec(call_, name=name, effect="pure")
+        return tool_spec(call_, name=name, effect=effect)
 
     names = ("bad", "worse")
     tools = [tool(n, s) for n, s in zip(names, [*stops, AgentStop("unused")], strict=False)]
@@ -187,22 +189,29 @@ JUNK = [
 ]
 
 
+@pytest.mark.parametrize("where", ["a tool", "a paid tool", "an action"])
 @pytest.mark.parametrize("case", JUNK, ids=lambda case: case.id)
-def test_a_context_that_is_no_json_becomes_some(case: Junk) -> None:
-    run = stopping(AgentStop("enough", context=case.context()))
-    assert run.result.reason == "stop_requested"
-    assert run.result.signals[0].context == {"step": 2, **case.recorded}
+def test_a_context_that_is_no_json_becomes_some(case: Junk, where: str) -> None:
+    stop = AgentStop("enough", context=case.context())
+    if where == "an action":
+        run = start(CUSTOM, {"a": [stop]})
+    else:
+        run = stopping(stop, effect="pure" if where == "a tool" else "paid")
+    assert run.run().reason == "stop_requested"
+    (signal,) = run.result.signals
+    assert signal.context == {"step": run.facts.run.steps, **case.recorded}
     written(run)
 
 
-def test_a_signal_that_a_tool_returns_is_made_sound_too() -> None:
+def test_a_signal_that_a_tool_returns_is_made_sound_too(tmp_path: Path) -> None:
     signal = StopSignal(REASONS["custom"], "\ud800", {"at": object}, "bad")
 
     def bad() -> ToolResult:
         return ToolResult("seen", signals=(signal,))
 
     other = tool_spec(lambda: 1, name="worse")
-    run = talk(LOOP, [call("bad")], [tool_spec(bad, effect="pure"), other])
+    journal = SqliteJournal(tmp_path / "journal.db")  # a paid call's result is written beforehand
+    run = talk(LOOP, [call("bad")], [tool_spec(bad, effect="paid"), other], journal=journal)
     assert run.run().reason == "custom"
     assert run.result.signals[0].context == {"at": "<class 'object'>"}
     written(run)
