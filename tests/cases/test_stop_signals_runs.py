@@ -266,6 +266,7 @@ def test_an_override_that_resolves_nothing_is_bounded(times: int) -> None:
     assert run.result.reason == "steps_limit"
     assert run.facts.run.continuations == times
     assert len(run.result.signals) == times + 1  # emitted again on the next step, each time
+    assert f"Raised by rules.0: {run.result.signals[-1].message}" in run.result.explain()
 
 
 CROWDED = """
@@ -292,6 +293,8 @@ def test_an_override_that_resolves_the_cause_is_not_needed_again() -> None:
     assert run.facts.run.continuations == 1
     assert run.result.signals.reasons == ("context_overflow", "completed")
     assert run.continuation.signals.reasons == ("completed",)  # what was put off is only on record
+    assert "Raised by" not in run.result.explain()
+    assert "Also raised: context_overflow" in run.result.explain()
 
 
 def test_the_continuation_says_what_goes_on() -> None:
