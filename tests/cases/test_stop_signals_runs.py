@@ -74,7 +74,7 @@ class Chain(NamedTuple):
 CHAINS = [
     Chain("a-signal-and-no-override-stops", [used(16_000, SEARCH)], {}, ["signal.then"], "token_limit"),
     Chain("an-override-goes-on", [SEARCH, "A summary.", "Not there."], {"steps": 2}, ["signal.else continuation.then", "signal.then"], "steps_limit"),
-    Chain("tool-calls-are-executed", [SEARCH, submit("5")], {}, [GO_ON, GO_ON], "stop_requested"),
+    Chain("tool-calls-are-executed", [SEARCH, SEARCH, submit("5")], {}, [GO_ON, GO_ON], "stop_requested"),
     Chain("a-final-response-completes", [SEARCH, "5"], {}, [GO_ON, "signal.else continuation.else tool_calls.else"], "completed"),
 ]  # fmt: skip
 
