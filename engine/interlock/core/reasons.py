@@ -310,7 +310,7 @@ class AgentStop(Exception):
     """Raised inside a tool or action: the run should stop. Not an error.
 
     `message` is a text, or a whole `StopSignal`. `reason` is one of the file's. `context` is
-    any JSON data; what is none goes onto the record as text. `source` is by default the tool or
+    any JSON data; what is not goes onto the record as text. `source` is by default the tool or
     the state, and `step` the number of the step at hand.
 
         raise AgentStop("The answer was found.", context={"answer": 5})
