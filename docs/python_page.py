@@ -29,7 +29,7 @@ What has a heading of its own is imported from `interlock`; what is for tests, f
 running event loop."""
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Machines": ("load", "check", "draw", "Machine", "Picture", "Finding"),
-    "Runs": ("Run", "Result", "Facts", "Record", "Outcome", "Decision"),
+    "Runs": ("Run", "Result", "Facts", "Record", "Step", "StateProfile", "Outcome", "Decision"),
     "Your own tools, actions and guards": ("tool", "action", "guard", "Context", "AgentStop"),
     "Stopping": ("StopReason", "StopSignal", "AgentStatus"),
     "Errors": ("InterlockError", "SpecError", "RunError"),

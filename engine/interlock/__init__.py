@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from interlock.machine.decision import Decision
     from interlock.run.acting import AgentStop
     from interlock.run.context import Context
+    from interlock.run.profile import StateProfile
     from interlock.run.result import Result
+    from interlock.run.steps import Step
     from interlock.view.picture import Picture
 
 _WHERE = {
@@ -49,6 +51,8 @@ _WHERE = {
     "Run": "interlock.api",
     "RunError": "interlock.core.errors",
     "SpecError": "interlock.core.errors",
+    "StateProfile": "interlock.run.profile",
+    "Step": "interlock.run.steps",
     "StopReason": "interlock.core.reasons",
     "StopSignal": "interlock.core.reasons",
     "tool": "interlock.actions.declare",
@@ -70,6 +74,8 @@ __all__ = [
     "Run",
     "RunError",
     "SpecError",
+    "StateProfile",
+    "Step",
     "StopReason",
     "StopSignal",
     "action",
