@@ -205,10 +205,15 @@ def _outcome(ctx: Context, reply: Reply, spent: Spent, keep: bool | None) -> Out
         messages=_added(ctx, reply, keep),
         spent=spent,
         context_tokens=size if ctx.prompt is None else None,
-        warnings=(ESTIMATED,) if spent.estimated else (),
+        warnings=(
+            *((ESTIMATED,) if spent.estimated else ()),
+            *(() if reply.text.strip() or reply.tool_calls else (EMPTY,)),
+        ),
     )
 
 
+EMPTY = "a reply had neither text nor tool calls"
+"""A warning, not a failure: after a tool call some models end so."""
 ESTIMATED = "a reply came without usage; its tokens were estimated"
 """A warning: the limits on tokens are kept by an estimate."""
 

@@ -15,6 +15,7 @@ from interlock.actions import builtin, own_sources, with_own
 from interlock.actions.declare import specs_of
 from interlock.api.continuing import carried, changed, refuse_otherwise
 from interlock.api.detached import DetachedRun
+from interlock.api.history import history
 from interlock.api.run import Run, StartOptions, new_run_id
 from interlock.api.values import limit_value, var_value
 from interlock.api.wiring import PortOptions, make_ports, prepare, suspends, window_of
@@ -147,7 +148,8 @@ class Machine:
         components see `PortOptions`.
 
         Raises:
-            SetupError: what would fail later: no model, no key, an extra that is not installed.
+            SetupError: what would fail later: no model, no key, an extra that is not installed,
+                messages that are no conversation.
             LimitError: a limit, variable or setting does not exist, or cannot have this value.
             StatusError: the parent has not ended.
             MachineChangedError: the parent, given by its id, is of another machine.
@@ -164,7 +166,7 @@ class Machine:
             session=session or past.get("session", ""), memory=past.get("memory"),
             limits={n: limit_value(spec, n, v) for n, v in (limits or {}).items()},
             vars=past.get("vars", {}) | {n: var_value(spec, n, v) for n, v in (vars or {}).items()},
-            messages=[dict(m) for m in messages] or past.get("messages"),
+            messages=history(messages) or past.get("messages"),
             context_window=window_of(spec, made.ports),
             tasks=[task.to_dict() for task in self.chart.tasks()],
         )  # fmt: skip

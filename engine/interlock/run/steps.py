@@ -50,7 +50,8 @@ class Step(NamedTuple):
     """When it was begun; of the one at hand, when it was reached."""
     type: StepType
     input: Any = None
-    """What it was given, in the document's form; of several tool calls, a list."""
+    """What it was given, in the document's form; of several tool calls, a list. Of a `system` step,
+    and of a memory update that the file asks for, what came of it says it: None before."""
     output: Any = None
     """What came of it, in the document's form; None unless it is completed."""
     status: StepStatus = "pending"
@@ -96,12 +97,14 @@ class _History:
         action = "" if state.action is None else state.action.name
         kind = TYPES.get(action, "system")
         calls = self.calls[:1] if action == "call_tool" else self.calls
-        given: Any = {}
+        given: Any = None
         if kind == "user-message":
             given = {"content": self.task}
+        elif kind == "llm-inference":
+            given = {}
         elif kind == "tool-call":
             given = {"tool_name": state.args["name"].value} if action == "tool" else _each(calls)
-        elif kind == "memory-update":
+        elif kind == "memory-update" and "block" not in state.args:
             given = _one([_change(call) for call in calls])
         return Step(
             f"{self.session.run_id}/{state.name}/{self.number}", self.agent, self.number + 1, at,
@@ -120,6 +123,8 @@ class _History:
         self.number += 1
         if given.outcome.reply is not None:
             self.calls = given.outcome.reply.tool_calls
+        elif step.type in ("tool-call", "memory-update") and given.outcome.ok:
+            self.calls = ()
         more = {
             "record": record.seq, "warnings": [*given.outcome.warnings],
             "dropped": [call.name for call in given.outcome.dropped],
@@ -134,8 +139,7 @@ class _History:
         unsaved = None if outcome.tool_errors else self.unsaved.get(step.number)
         if outcome.ok and unsaved is None:
             output = _output(step, outcome)
-            fed_back = step.type == "system" or not step.input
-            given = output if fed_back and step.type != "llm-inference" else step.input
+            given = output if step.input is None else step.input
             return step._replace(status="completed", input=given, output=output)
         error = unsaved or {}
         if outcome.error is not None:
