@@ -45,11 +45,11 @@ def _message(number: int, given: Any) -> dict[str, Any]:
     return message
 
 
-def _check_content(which: str, message: Mapping[str, Any]) -> None:
+def _check_content(which: str, message: dict[str, Any]) -> None:
     content = message.get("content")
-    if isinstance(content, (str, list)):
-        return
-    if content is not None or message["role"] != "assistant":
+    if content is None and message["role"] == "assistant":  # as APIs write one that only calls
+        message["content"] = ""
+    elif not isinstance(content, (str, list)):
         said = "no content" if content is None else f"content that is a {type(content).__name__}"
         raise _no_message(f"{which} has {said}", "write a text, or a list of parts")
 
