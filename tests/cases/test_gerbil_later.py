@@ -108,6 +108,24 @@ class TestFutureEnhancements:
         picture = run.history[-1].output["picture"]
         assert [box.id for box in read_mermaid(picture).boxes] == ["a", "b"]
 
+    def test_several_agents_work_for_one(self) -> None:
+        body = (
+            "model: {name: none}\nvars: {found: {type: any, value: null}}\noutput: vars.found\n"
+            "machines:\n  searcher:\n    model: {name: none}\n    states:\n"
+            "      ask: {do: receive, next: think}\n      think: {do: infer, next: over}\n"
+            "      over: {stop: completed}\n"
+            'states:\n  a: {do: run_machines, with: {machine: searcher, each: \'["Tea?", "Cake?"]\'},'
+            " save: {vars.found: result.outputs}, next: z}\n"
+        )
+        used = {"prompt_tokens": 20, "completion_tokens": 5}
+        run = talk(
+            body + DONE, [{"text": "Green.", "usage": used}, {"text": "None.", "usage": used}]
+        )
+        result = run.run()
+        assert result.output == {"1": "Green.", "2": "None."}
+        assert result.facts.usage.total_tokens == 50
+        assert result.profile["a"].tokens == 50
+
     def test_policies_of_a_step(self) -> None:
         body = (
             "model: {name: none}\ntools: [send_message, conversation_search]\nstates:\n"
