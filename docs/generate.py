@@ -159,6 +159,8 @@ def _written(arg: ArgSpec) -> str:
             return "expressions by name"
         case "name":
             return f"name of a {arg.names}"
+        case "fields":
+            return "names, and under each its fields"
         case "duration" | "data":
             return arg.kind
 

@@ -21,21 +21,26 @@ class StateProfile(NamedTuple):
     attempts: int = 0
     """Finished actions, failed and retried ones too."""
     failed: int = 0
+    """Of these, those that failed."""
     total: float = 0.0
     """Time inside the action; waits before a retry are no part of it."""
     longest: float = 0.0
+    """The longest of them."""
     tokens: int = 0
     """Prompt and completion tokens."""
 
-    def adding(self, step: Input, *, failed: bool) -> StateProfile:
-        """With one more finished action of the state."""
-        took, spent = max(0.0, step.at - step.started), NOTHING_SPENT
-        if step.outcome is not None:
-            spent = step.outcome.spent
-        return StateProfile(
-            self.attempts + 1, self.failed + failed, self.total + took, max(self.longest, took),
-            self.tokens + spent.prompt_tokens + spent.completion_tokens,
-        )  # fmt: skip
-
 
 NOTHING_DONE = StateProfile()
+
+
+def with_action(before: StateProfile, step: Input, *, failed: bool) -> StateProfile:
+    """The profile of a state with one more finished action."""
+    took = max(0.0, step.at - step.started)
+    spent = NOTHING_SPENT if step.outcome is None else step.outcome.spent
+    return StateProfile(
+        before.attempts + 1,
+        before.failed + failed,
+        before.total + took,
+        max(before.longest, took),
+        before.tokens + spent.prompt_tokens + spent.completion_tokens,
+    )

@@ -49,12 +49,14 @@ class Step(NamedTuple):
     timestamp: float
     """When it was begun; of the one at hand, when it was reached."""
     type: StepType
+    """`user-message`, `llm-inference`, `tool-call`, `memory-update` or `system`."""
     input: Any = None
     """What it was given, in the document's form; of several tool calls, a list. Of a `system` step,
     and of a memory update that the file asks for, what came of it says it: None before."""
     output: Any = None
     """What came of it, in the document's form; None unless it is completed."""
     status: StepStatus = "pending"
+    """`pending`, `running`, `completed` or `failed`."""
     duration: float | None = None
     error: str | None = None
     metadata: Mapping[str, Any] = {}

@@ -14,7 +14,7 @@ from interlock.core.facts import Facts
 from interlock.core.reasons import REASONS, StopReason, StopSignal
 from interlock.core.records import Record
 from interlock.machine.decision import Decision
-from interlock.run.profile import NOTHING_DONE, StateProfile
+from interlock.run.profile import NOTHING_DONE, StateProfile, with_action
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ class Tally:
             self.warnings += outcome.warnings
         error = decision.unsaved if outcome.ok else outcome.error
         profile = self.profile.get(record.state, NOTHING_DONE)
-        self.profile[record.state] = profile.adding(record.input, failed=error is not None)
+        self.profile[record.state] = with_action(profile, record.input, failed=error is not None)
         if error is not None:
             self._err(error.category, error.message, record.state, step)
         for message in outcome.tool_errors:
