@@ -14,7 +14,7 @@ from interlock.core.facts import ToolCall
 from interlock.run.events import Delta, Event, Recorded, Started
 from interlock.run.ports import ModelReply
 from interlock.run.tally import Tally
-from interlock.testing import CrashAt, Crashed, ManualClock, MemoryJournal
+from interlock.testing import CrashAt, Crashed, LoopbackServer, ManualClock, MemoryJournal
 from interlock.view.read_mermaid import read_mermaid
 from tests.talks import Listening, call, calls, talk
 
@@ -139,6 +139,27 @@ class TestFutureEnhancements:
         model = Listening(ModelReply("Hi."))
         talk(body, model=model).run()
         assert [t["function"]["name"] for t in model.asked[0].tools] == ["send_message"]
+
+
+LITELLM = [
+    pytest.mark.extra("litellm", install='pip install "interlock[llm]"'),  # noqa: S610 - no Django
+    # Warnings that litellm causes inside itself; it silences the first, pytest puts it back.
+    pytest.mark.filterwarnings("ignore:.*using the `ReadOnly` qualifier"),
+    pytest.mark.filterwarnings("ignore:Accessing the 'model_"),
+]
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=LITELLM) for n in ("agent", "step_agent", "step_choice")]
+)
+def test_each_machine_talks_to_a_real_provider(name: str) -> None:
+    replies = [call("send_message", message="Hello!"), "I told them."]
+    with LoopbackServer(replies) as server:
+        settings = {"name": "openai/loopback", "api_base": server.url}
+        run = load(name).start("Tell them.", settings=settings)
+        result = run.run()
+    assert (result.reason, result.facts.usage.llm_calls) == ("completed", 2)
+    assert run.messages[-1]["content"] == "I told them."
 
 
 # bad input ----------------------------------------------------------------------------------

@@ -198,6 +198,8 @@ class TestOptimization:
         assert numbers(short) == [8, 9]
 
     @pytest.mark.extra("litellm", install='pip install "interlock[llm]"')  # noqa: S610 - no Django
+    @pytest.mark.filterwarnings("ignore:.*using the `ReadOnly` qualifier")  # litellm's own
+    @pytest.mark.filterwarnings("ignore:Accessing the 'model_")
     def test_a_summary_by_a_model_over_the_wire(self) -> None:
         with LoopbackServer(["Ann wants tea."]) as server:
             window = ContextWindow(4 * EACH, strategy="summarize")

@@ -148,7 +148,7 @@ class Run:
 
     @property
     def history(self) -> tuple[Step, ...]:
-        """The steps: the finished actions, and the one at hand, in words of document 004."""
+        """The steps: the finished actions, and the one at hand of a run that is not over."""
         return self._wait(self.ahistory())
 
     async def ahistory(self) -> tuple[Step, ...]:

@@ -51,10 +51,10 @@ class Step(NamedTuple):
     type: StepType
     """`user-message`, `llm-inference`, `tool-call`, `memory-update` or `system`."""
     input: Any = None
-    """What it was given, in the document's form; of several tool calls, a list. Of a `system` step,
-    and of a memory update that the file asks for, what came of it says it: None before."""
+    """What it was given, in the form of its type; of several tool calls, a list. What came of a
+    `system` step, or of a memory update that the file asks for, says it: None before."""
     output: Any = None
-    """What came of it, in the document's form; None unless it is completed."""
+    """What came of it, in the form of its type; None unless it is completed."""
     status: StepStatus = "pending"
     """`pending`, `running`, `completed` or `failed`."""
     duration: float | None = None
