@@ -216,6 +216,8 @@ EMPTY = "a reply had neither text nor tool calls"
 """A warning, not a failure: after a tool call some models end so."""
 ESTIMATED = "a reply came without usage; its tokens were estimated"
 """A warning: the limits on tokens are kept by an estimate."""
+EMPTY = "the model gave an empty reply: neither text nor tool calls"
+"""A warning: most machines take such a reply for the last one."""
 
 
 def _cost(reply: ModelReply, settings: Mapping[str, Any], sent: int, written: int) -> float | None:

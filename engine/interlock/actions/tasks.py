@@ -153,6 +153,8 @@ async def work(ctx: Context, attempts: int = 3) -> Outcome | Blocked:
     if not queue or not _waits(queue[0]):
         return Outcome.failed(Category.RECOVERABLE, "the queue is empty", kind="no_task")
     task, rest = queue[0], queue[1:]
+    if "machine" not in task.by:  # a child writes down its own calls
+        await ctx.intent(ctx.key, {"state": ctx.state.name, "action": "work"})
     made = await _attempt(ctx, task)
     if isinstance(made, Blocked):
         return made
@@ -356,6 +358,7 @@ ACTIONS = (
         ),
         result=struct({"task": STR, "text": STR, "result": ANY}, keyed=True),
         effect=Effect.PAID,
+        own_intents=True,
         may_use=frozenset({"model"}),
         changes=frozenset({"queue.*", "memory.*"}),
         about="Does the next task of the queue, by its tool, its prompt or its machine.",

@@ -15,6 +15,7 @@ from interlock.api.wiring import PortOptions, suspends
 from interlock.core.errors import LimitError, RunError, StatusError
 from interlock.core.facts import Facts
 from interlock.core.outcome import Message
+from interlock.core.reasons import Continuation
 from interlock.core.records import Input, Record
 from interlock.core.types import Type
 from interlock.core.units import say_count
@@ -132,6 +133,12 @@ class Run:
     def answers(self) -> Mapping[str, Mapping[str, Type]]:
         """What the run takes where it waits: events, each with the fields of its answer."""
         return answers_of(self.session)
+
+    @property
+    def continuation(self) -> Continuation:
+        """The signals that wait, and whether a continuation was asked for: `explain` says it."""
+        position = self.session.position
+        return Continuation(position.signals, position.facts.signals.continued)
 
     @property
     def records(self) -> list[Record]:

@@ -212,6 +212,8 @@ def _stop(walk: Walk, input: Input) -> None:
         walk.enter(walk.chart.spec.start)
     elif walk.position.status == "paused":
         walk.resume()
+    if walk.raising.continued:  # it puts off what was raised before, not what a caller wants now
+        walk.suppress()
     reason = walk.chart.spec.reason(input.event or "user_requested")
     data = input.data
     walk.signal(

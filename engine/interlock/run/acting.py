@@ -21,11 +21,11 @@ from interlock.language.expression import GUARD_ERRORS, Expression, GuardFailed
 from interlock.language.spec import MachineSpec, StateSpec
 from interlock.run.context import Context
 from interlock.run.events import Started
-from interlock.run.failing import AgentStop, failure_of, stop_signal
+from interlock.run.failing import AgentStop, describe, failure_of, stop_signal
 from interlock.run.fields import fields_of
 from interlock.run.job import Job
 from interlock.run.session import Session
-from interlock.run.sound import is_sound, sound_data
+from interlock.run.sound import is_sound, sound_data, sound_signal
 
 IN_DOUBT = "in-doubt"
 """What a run is blocked on while somebody must say whether a paid call is made again."""
@@ -121,6 +121,12 @@ def _checked(action: ActionSpec, machine: MachineSpec, done: Any) -> Outcome:
         return Outcome(result=sound_data(done))
     if done.result is not None and not is_sound(done.result):
         done = done._replace(result=sound_data(done.result))
+    if done.signals:
+        try:
+            done = done._replace(signals=tuple(sound_signal(signal) for signal in done.signals))
+        except (AttributeError, TypeError, ValueError) as error:
+            text = f"{action.name} gave a signal that is none: {describe(error)}"
+            return Outcome.failed(Category.CRITICAL, text, kind="signals")
     if done.changes and (wrong := _wrong_change(action, machine, done)):
         return Outcome.failed(Category.CRITICAL, f"{action.name} {wrong}", kind="changes")
     return done

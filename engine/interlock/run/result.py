@@ -135,7 +135,8 @@ def raised(result: Result, told: str | None = None) -> Iterator[str]:
     """What raised the reason of a run that stopped, unless its message is `told`; and the rest."""
     if result.reason is None:
         return
-    top = result.signals.highest
+    # the newest of that reason: one that was raised before may have been put off
+    top = next((s for s in reversed(result.signals) if s.reason == result.reason), None)
     # an end raises its own reason: that it did is no news
     if top is not None and (top.message or top.source != result.state) and top.message != told:
         said = f": {top.message}" if top.message else ""
