@@ -208,8 +208,10 @@ def test_an_empty_reply_is_on_the_record() -> None:
     )
     result = run.run()
     assert result.reason == "completed"
-    assert result.warnings == ("a reply had neither text nor tool calls",)
-    assert run.history[1].metadata["warnings"] == ["a reply had neither text nor tool calls"]
+    assert result.warnings == ("the model gave an empty reply: neither text nor tool calls",)
+    assert run.history[1].metadata["warnings"] == [
+        "the model gave an empty reply: neither text nor tool calls"
+    ]
 
 
 def test_no_task_and_no_history() -> None:

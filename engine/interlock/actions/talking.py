@@ -212,8 +212,6 @@ def _outcome(ctx: Context, reply: Reply, spent: Spent, keep: bool | None) -> Out
     )
 
 
-EMPTY = "a reply had neither text nor tool calls"
-"""A warning, not a failure: after a tool call some models end so."""
 ESTIMATED = "a reply came without usage; its tokens were estimated"
 """A warning: the limits on tokens are kept by an estimate."""
 EMPTY = "the model gave an empty reply: neither text nor tool calls"
