@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from interlock import Machine, Result, Run, Step, load
+from interlock.core.errors import LimitError
 from interlock.run.ports import ModelReply
 from interlock.testing import ManualClock
 from tests.talks import Listening, call
@@ -110,6 +111,25 @@ class TestConfiguration:
         again = [call("send_message", message="Hello!") for _ in range(9)]
         result = custom.start("Go on.", limits={"steps": 4}, script=again[:2]).run()
         assert (result.reason, result.steps, result.forced) == ("steps_limit", 4, True)
+
+    def test_persona_and_human_of_one_run(self, custom: Machine) -> None:
+        model = Listening(ModelReply("Hi!"))
+        custom.run("Hello.", model=model, memory={"human": "Her name is Ann."})
+        assert "You are talking to: Her name is Ann." in model.asked[0].messages[0]["content"]
+        assert "I am a helpful AI assistant" in model.asked[0].messages[0]["content"]
+
+    @pytest.mark.parametrize(
+        ("name", "text", "wrong"),
+        [
+            ("humann", "Ann", "no memory block `humann`"),
+            ("human", 5, "is a text: `5` is none"),
+            ("human", "x" * 1_001, "may hold 1000 characters, this has 1001"),
+        ],
+        ids=["unknown", "no-text", "too-long"],
+    )
+    def test_a_block_that_cannot_be_so_is_refused(self, name: str, text: Any, wrong: str) -> None:
+        with pytest.raises(LimitError, match=wrong):
+            load("agent").start("Hello.", memory={name: text}, script=[])
 
     def test_without_memory(self) -> None:
         lines = CUSTOM.replace(

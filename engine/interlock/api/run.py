@@ -41,6 +41,7 @@ class StartOptions(PortOptions, total=False):
 
     limits: Mapping[str, Any] | None
     vars: Mapping[str, Any] | None
+    memory: Mapping[str, str] | None
     messages: Sequence[Message]
     parent: Run | str | None
     journal: Journal | None
