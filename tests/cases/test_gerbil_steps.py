@@ -118,6 +118,21 @@ class TestStepTypes:
         ]  # fmt: skip
         assert step.status == "completed"  # the model was told
 
+    def test_each_step_of_step_agent_is_a_run_of_step_choice(self) -> None:
+        replies = [call("send_message", message="I can help you with that!"), "Done."]
+        run = load("step_agent").start("Help me.", script=replies)
+        run.run()
+        choice, journal = load("step_choice"), run.session.journal
+        ran = [step.output["run"] for step in run.history if step.type == "system"]
+        steps = [step for id in ran for step in choice.open(id, journal=journal).history]
+        assert [(s.type, s.status, s.agent_id) for s in steps] == [
+            ("llm-inference", "completed", "step_choice"),
+            ("tool-call", "completed", "step_choice"),
+            ("llm-inference", "completed", "step_choice"),
+        ]
+        assert steps[1].input == ASKS
+        assert steps[1].output["result"] == "The message was sent."
+
 
 STEP_FIELDS: dict[str, Any] = {
     "id": "RUN/think/1",

@@ -13,6 +13,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, cast
 
+from interlock.core.conversation import unanswered
 from interlock.core.facts import ToolCall
 from interlock.core.outcome import Outcome
 from interlock.core.plain import plain
@@ -90,7 +91,7 @@ class _History:
         self.task = ""
         self.number = 0
         self.calls: tuple[ToolCall, ...] = ()
-        """What the newest reply asks for."""
+        """What the newest reply asks for and nobody has done."""
         self.unsaved = {e["step"]: e for e in session.tally.errors}
         """Failures by step: an action may succeed, and its result not fit where it is saved."""
 
@@ -119,6 +120,7 @@ class _History:
         if given.kind == "start":
             self.agent = given.data.get("agent") or self.agent
             self.task = given.data.get("task", "")
+            self.calls = unanswered(given.data.get("messages", ()))
         if given.outcome is None or state is None:
             return None
         step = self.begun(state, given.started)
