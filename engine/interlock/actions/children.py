@@ -225,9 +225,9 @@ def _spent(results: Iterable[Result]) -> Spent:
 
 
 def result_data(result: Result) -> dict[str, Any]:
-    """A child's result on its parent's record. Its path is in its own log, by its run id."""
+    """A child's result on its parent's record. Its own log, by its run id, has path and profile."""
     data = result.to_dict()
-    del data["path"], data["question"]
+    del data["path"], data["question"], data["profile"]
     return {**data, "tokens": result.facts.usage.total_tokens, "text": result.facts.last.text}
 
 

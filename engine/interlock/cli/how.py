@@ -28,6 +28,7 @@ class How:
     verbose: bool = False
     limit: tuple[tuple[str, str], ...] = ()
     var: tuple[tuple[str, str], ...] = ()
+    memory: tuple[tuple[str, str], ...] = ()
     run_id: str | None = None
     agent: str | None = None
     session: str | None = None

@@ -61,7 +61,8 @@ def start(
     run = machine.start(
         task, **_model(how, script, clock), clock=clock, cancel=cancel,
         limits={**limits, **more.get("limits", {})}, vars={**variables, **more.get("vars", {})},
-        run_id=how.run_id, agent=how.agent, session=how.session, parent=parent,
+        memory=dict(how.memory), run_id=how.run_id, agent=how.agent, session=how.session,
+        parent=parent,
     )  # fmt: skip
     opened = journal()
     # as `Machine.start` does it: on an event loop the appends of one tick share a transaction

@@ -23,7 +23,7 @@ from interlock.core.outcome import Message
 from interlock.core.position import Asked
 from interlock.core.records import Input
 from interlock.language.dump import canonical
-from interlock.language.values import limit_value, var_value
+from interlock.language.values import block_value, limit_value, var_value
 from interlock.machine.budget import rest
 from interlock.run.context import LATE, PARENT, Context
 from interlock.run.events import Event, FromChild
@@ -70,8 +70,8 @@ class Child:
     async def open(self, among: int = 1) -> None:
         """Take up the run where it stands, or make it ready to begin.
 
-        `among` children share what the parent has left. `LimitError` for a value that a limit or
-        variable of the child cannot have.
+        `among` children share what the parent has left. `LimitError` for a value that a limit,
+        variable or memory block of the child cannot have.
         """
         if await self.session.journal.row(self.session.run_id) is not None:
             await self.session.open()
@@ -90,7 +90,8 @@ class Child:
             task=given.task, agent=facts.run.agent, session=facts.run.session,
             depth=facts.run.depth + 1, start=given.start, limits={**chosen, **limits},
             vars={name: var_value(spec, name, value) for name, value in given.vars.items()},
-            memory={n: v for n, v in shared.items() if n in spec.memory} | dict(given.memory),
+            memory={n: v for n, v in shared.items() if n in spec.memory}
+            | {n: block_value(spec, n, v) for n, v in given.memory.items()},
             messages=self._shared_messages(), context_window=session.ports.window(spec),
             tasks=[task.to_dict() for task in
                    (self.ctx.queue if "queue" in given.share else session.chart.tasks())],

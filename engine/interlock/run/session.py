@@ -34,7 +34,7 @@ from interlock.run.tally import Tally
 SNAPSHOT_AFTER = 256
 """Records before the first snapshot; each next one waits for half as many again as there are,
 so that what snapshots cost stays in proportion to the run."""
-SNAPSHOT_FORMAT = 2
+SNAPSHOT_FORMAT = 3
 """A snapshot of another format is passed over: the log has everything."""
 
 PAGE = 256
@@ -64,6 +64,11 @@ class Turn:
 
     def __exit__(self, *_: object) -> None:
         self._lock.release()
+
+    @property
+    def taken(self) -> bool:
+        """Whether somebody drives the run at this moment."""
+        return self._lock.locked()
 
 
 class Session:
