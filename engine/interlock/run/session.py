@@ -323,10 +323,10 @@ class Session:
 
     async def asked_to_stop(self) -> StopRequest | None:
         """Who wants that this run stop before its next action: a caller, or its parent's."""
-        if self.cancel_requested():
-            return StopRequest("user_requested", "", "caller")
         asked = await self.above.asked_at_all() if self.above is not None else None
-        return asked and asked._replace(source=PARENT)
+        if asked is not None:
+            return asked._replace(source=PARENT)
+        return StopRequest("user_requested", "", "caller") if self.cancel_requested() else None
 
     async def asked_at_all(self) -> StopRequest | None:
         """The same, by letter too: for a child, while this run's own loop stands still."""
