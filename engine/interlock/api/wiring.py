@@ -127,4 +127,6 @@ def suspends(session: Session) -> bool:
         used = [getattr(ports, name) for name in action.uses if name in ("model", "sandbox")]
         if any(port is not None and port.suspends for port in used):
             return True
+        if "notifier" in action.uses and getattr(ports.notifier, "suspends", True):
+            return True
     return False

@@ -24,6 +24,8 @@ class How:
     clock: str = "system"
     journal: str | None = None
     in_memory: bool = False
+    notify: str | None = None
+    notify_secret: str | None = None
     no_input: bool = False
     verbose: bool = False
     limit: tuple[tuple[str, str], ...] = ()

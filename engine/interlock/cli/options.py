@@ -130,6 +130,16 @@ name_options = together(
     click.option("--agent", metavar="ID", help="The agent that this run belongs to."),
     click.option("--session", metavar="ID", help="The session that this run belongs to."),
 )
+notify_options = together(
+    click.option(
+        "--notify", metavar="URL",
+        help="Post what `notify` says to this webhook, as JSON. Default: a log.",
+    ),
+    click.option(
+        "--notify-secret", metavar="VARIABLE",
+        help="With --notify: the environment variable whose value goes along as a bearer token.",
+    ),
+)  # fmt: skip
 watch_options = together(
     click.option("--no-input", is_flag=True, help="Never ask: a run that waits exits with 4."),
     click.option("-v", "--verbose", is_flag=True, help="A line on stderr for each record."),

@@ -230,9 +230,9 @@ class ModelError(InterlockError):
 
 
 class ToolError(InterlockError):
-    """Raised inside a tool: it failed, and this is what may be done about it.
+    """Raised inside a tool or an action: it failed, and this is what may be done about it.
 
-    Any other exception is `RECOVERABLE`; a timeout or a broken connection is `TRANSIENT`.
+    Of a tool any other exception is `RECOVERABLE`; a timeout or a broken connection is `TRANSIENT`.
     """
 
     def __init__(self, message: str, *, category: Category | str = Category.RECOVERABLE) -> None:

@@ -133,7 +133,10 @@ class Sandbox(Protocol):
 
 
 class Notifier(Protocol):
-    """Tells somebody something: a log, a webhook, a terminal."""
+    """Tells somebody something: a log, a webhook, a terminal.
+
+    One that never gives the event loop away may say so: `suspends = False`.
+    """
 
     async def notify(self, text: str, data: Mapping[str, Any]) -> None:
         """Say it. An exception fails the action that wanted it said."""
