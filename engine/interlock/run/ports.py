@@ -115,6 +115,8 @@ class SandboxResult(NamedTuple):
     """A checkpoint of the session's variables; None when they are gone or unchanged."""
     session_lost: bool = False
     """The variables of earlier turns are gone."""
+    timed_out: bool = False
+    """The `timeout` that was asked for has ended it."""
 
 
 class Sandbox(Protocol):
