@@ -148,7 +148,7 @@ FAULTS = [
     Fault("block-template-reads-only-itself", "memory: {p: {template: '{{ «run» }}'}}\n", "IL103", "run"),
     Fault("task-kind", "tasks: [{text: t, kind: «secondary»}]\n", "IL208", "secondary"),
     Fault("task-by", "tasks: [{text: t, by: {«shell»: x}}]\n", "IL201", "shell", "`prompt`"),
-    Fault("task-by-two", "tasks: [{text: t, «by»: {prompt: x, machine: y}}]\n", "IL207", "one of `tool`"),
+    Fault("task-by-two", "tasks: [{text: t, «by»: {prompt: x, tool: send_message}}]\n", "IL207", "one of `tool`"),
     Fault("task-by-unknown-tool", "tasks: [{text: t, by: {tool: «sendd»}}]\n", "IL405", "sendd"),
     Fault("task-number", "tasks: [one, «2»]\n", "IL203", "`tasks.1` takes text"),
     Fault("task-empty", "tasks: [«\" \"»]\n", "IL203", "task 1 has no text", "what is to be done"),

@@ -90,6 +90,13 @@ class NoTask(NamedTuple):
         NoTask("number", [1], "task 1 is int", "write `{text"),
         NoTask("second", ["a", {"txt": "b"}], "task 2 has `txt`", "did you mean `text`?", 1),
         NoTask(
+            "machine",
+            ["a", {"text": "b", "by": {"machine": "x"}}],
+            "task 2: unknown machine `x`",
+            "",
+            1,
+        ),
+        NoTask(
             "tool",
             [{"text": "a", "by": {"tool": "send_mesage"}}],
             "task 1: unknown tool `send_mesage`",
@@ -128,6 +135,34 @@ def test_a_file_of_tasks_is_read_when_the_run_starts(tmp_path: Path) -> None:
     assert run.replay().same  # what was read is on the record
 
 
+PARENT = """interlock: 1
+machine: parent
+machines:
+  child:
+    tasks: {file: t.yaml}
+    states:
+      count: {ask: Any?, when: queue.size == 2, then: done, else: none}
+      none: {stop: error}
+      done: {stop: completed}
+tasks: {file: own.yaml}
+states:
+  go: {do: run_machine, with: {machine: child}, next: work}
+  work: {do: work, next: done}
+  done: {stop: completed}
+"""
+
+
+def test_a_child_machine_reads_its_own_file_and_a_task_may_name_a_child(tmp_path: Path) -> None:
+    path = tmp_path / "parent.yaml"
+    path.write_text(PARENT)
+    (tmp_path / "own.yaml").write_text("- {text: again, by: {machine: child}}\n")
+    with pytest.raises(SpecError, match=r"t\.yaml` is no file"):  # before anything runs
+        load(path).start()
+    (tmp_path / "t.yaml").write_text("- one\n- two\n")
+    result = load(path).run()
+    assert (result.reason, result.path) == ("completed", ("go", "work", "done"))
+
+
 class BadFile(NamedTuple):
     """A file of tasks with its faults marked, and what is said of each."""
 
@@ -154,6 +189,7 @@ class BadFile(NamedTuple):
         BadFile("kind", "- {text: a, kind: «later»}\n", ["IL208"]),
         BadFile("by-two", "- {text: a, «by»: {tool: send_message, prompt: b}}\n", ["IL207"]),
         BadFile("by-tool", "- {text: a, by: {tool: «send_mesage»}}\n", ["IL405"]),
+        BadFile("by-machine", "- {text: a, by: {machine: «helper»}}\n", ["IL409"]),
         BadFile("id-twice", "- {id: x, text: a}\n- «{id: x, text: b}»\n", ["IL211"]),
         BadFile("all-at-once", "- «2»\n- {text: a, «siz»: 1}\n- {text: b, kind: «c»}\n", ["IL203", "IL201", "IL208"]),
         BadFile("a-file-of-files", "- «{«file»: other.yaml}»\n", ["IL202", "IL201"]),

@@ -17,8 +17,7 @@ from interlock.api.continuing import carried, changed, refuse_otherwise
 from interlock.api.detached import DetachedRun
 from interlock.api.run import Run, StartOptions, new_run_id
 from interlock.api.tasks import first_tasks
-from interlock.api.values import limit_value, var_value
-from interlock.api.wiring import PortOptions, make_ports, prepare, suspends, window_of
+from interlock.api.wiring import PortOptions, family, make_ports, prepare, suspends
 from interlock.core.errors import Finding, SetupError, SpecError
 from interlock.core.facts import Facts
 from interlock.core.outcome import Message
@@ -26,6 +25,7 @@ from interlock.core.records import Input
 from interlock.language.dump import canonical
 from interlock.language.load import load as load_text
 from interlock.language.spec import MachineSpec
+from interlock.language.values import limit_value, var_value
 from interlock.machine.build import Chart
 from interlock.machine.graph import graph, region_graph
 from interlock.run.journal import Journal, MemoryJournal, RunRow, digest
@@ -163,7 +163,9 @@ class Machine:
             past = carried(spec, before.session)
             journal = journal or before.session.journal
         made = self._session(run_id or new_run_id(), journal or MemoryJournal(), ports)
-        queue = first_tasks(self.chart, self.folder, tasks)
+        queue = first_tasks(spec, self.folder or Path(), tasks)
+        for child in (part for part in family(spec) if part is not spec):
+            made.ports.first_tasks(child)  # a file that is wrong is said before anything runs
         prepare(spec, made.ports, queue)
         data = start_data(
             task=task, agent=agent or past.get("agent") or spec.agent,
@@ -171,7 +173,7 @@ class Machine:
             limits={n: limit_value(spec, n, v) for n, v in (limits or {}).items()},
             vars=past.get("vars", {}) | {n: var_value(spec, n, v) for n, v in (vars or {}).items()},
             messages=[dict(m) for m in messages] or past.get("messages"),
-            context_window=window_of(spec, made.ports),
+            context_window=made.ports.window(spec),
             tasks=[task.to_dict() for task in queue],
         )  # fmt: skip
         at = made.ports.clock.now()

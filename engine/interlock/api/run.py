@@ -10,20 +10,23 @@ from typing import Any, Protocol, TypeVar, Unpack, cast
 from interlock.api.detached import DetachedRun, detached
 from interlock.api.hearing import Heard
 from interlock.api.of_machine import OfMachine
-from interlock.api.tasks import checked_tasks
-from interlock.api.values import check_answer, limit_value, var_value
+from interlock.api.posting import post, refuse_resume, tasks_letter
+from interlock.api.values import check_answer
 from interlock.api.wiring import PortOptions, suspends
 from interlock.core.errors import LimitError, RunError, StatusError
 from interlock.core.facts import Facts
 from interlock.core.outcome import Message
+from interlock.core.reasons import Continuation
 from interlock.core.records import Input, Record
+from interlock.core.types import Type
 from interlock.core.units import say_count
+from interlock.language.values import limit_value, var_value
 from interlock.machine.explain import Explanation
 from interlock.run.events import Event as StreamEvent
-from interlock.run.journal import Journal, Letter
-from interlock.run.loop import IN_DOUBT, advance, drive
+from interlock.run.journal import Journal
+from interlock.run.loop import advance, drive
 from interlock.run.replay import Replay, as_now, position_before, replay, why
-from interlock.run.result import Result, result_of
+from interlock.run.result import Result, answers_of, result_of
 from interlock.run.session import Session
 from interlock.run.stream import astream, stream
 from interlock.run.sync import wait
@@ -126,6 +129,17 @@ class Run:
     def result(self) -> Result:
         """How it ended, or how it stands."""
         return result_of(self.session)
+
+    @property
+    def answers(self) -> Mapping[str, Mapping[str, Type]]:
+        """What the run takes where it waits: events, each with the fields of its answer."""
+        return answers_of(self.session)
+
+    @property
+    def continuation(self) -> Continuation:
+        """The signals that wait, and whether a continuation was asked for: `explain` says it."""
+        position = self.session.position
+        return Continuation(position.signals, position.facts.signals.continued)
 
     @property
     def records(self) -> list[Record]:
@@ -244,9 +258,8 @@ class Run:
     ) -> None:
         """Answer the wait that the run is at; see `send`."""
         check_answer(self.session, event, data or {})
-        await self._post(
-            {"kind": "answer", "event": event, "data": dict(data or {})}, at, message_id
-        )
+        letter = {"kind": "answer", "event": event, "data": dict(data or {})}
+        await post(self.session, letter, at=at, message_id=message_id)
 
     def enqueue(self, tasks: Any, *, message_id: str | None = None) -> None:
         """Add tasks at the end of the queue: texts, or mappings as in a file. See `send`.
@@ -257,10 +270,8 @@ class Run:
 
     async def aenqueue(self, tasks: Any, *, message_id: str | None = None) -> None:
         """Add tasks at the end of the queue; `TaskError` for what is none. See `enqueue`."""
-        # what is delivered a second time finds its own tasks in the queue
-        taken = () if message_id else (task.id for task in self.session.position.queue)
-        added = [task.to_dict() for task in checked_tasks(self.machine.spec, tasks, taken)]
-        await self._post({"kind": "enqueue", "tasks": added}, None, message_id)
+        letter = tasks_letter(self.session, tasks, fresh=message_id is None)
+        await post(self.session, letter, message_id=message_id)
 
     def pause(self) -> None:
         """Pause before the next action. At a wait it takes effect once the wait is over."""
@@ -268,7 +279,7 @@ class Run:
 
     async def apause(self) -> None:
         """Pause before the next action; see `pause`."""
-        await self._post({"kind": "pause"})
+        await post(self.session, {"kind": "pause"})
 
     def resume(self) -> None:
         """End a pause: the run goes on with the next `step` or `run`. At a wait, an error."""
@@ -276,19 +287,8 @@ class Run:
 
     async def aresume(self) -> None:
         """End a pause; see `resume`."""
-        position = self.session.position
-        if position.status != "paused":
-            raise StatusError(f"the run is {position.status}, not paused")
-        if position.blocked_on == IN_DOUBT:
-            raise StatusError(
-                f"a paid call of `{position.state}` is in doubt", hint="send `retry` or `fail`"
-            )
-        if position.state in self.session.chart.waiting and not position.pause_asked:
-            events = ", ".join(f"`{e}`" for e in self.session.chart.events_at(position.state))
-            raise StatusError(
-                f"`{position.state}` waits for an answer", hint=f"send one of {events}"
-            )
-        await self._post({"kind": "resume"})
+        refuse_resume(self.session)
+        await post(self.session, {"kind": "resume"})
 
     def cancel(self, reason: str = "user_requested", message: str = "") -> None:
         """Stop before the next action, for a reason of the machine. Works from any thread."""
@@ -296,21 +296,7 @@ class Run:
 
     async def acancel(self, reason: str = "user_requested", message: str = "") -> None:
         """Stop before the next action; see `cancel`."""
-        await self._post({"kind": "cancel", "reason": reason, "data": {"message": message}})
-
-    async def _post(
-        self, data: Mapping[str, Any], at: float | None = None, message_id: str | None = None
-    ) -> None:
-        session = self.session
-        if not session.head:
-            await advance(session)
-        if session.position.ended:
-            raise StatusError(
-                f"the run has ended: it is {session.position.status}",
-                hint="`next` starts a new run that goes on from it",
-            )
-        when = float(session.ports.clock.now() if at is None else at)
-        await session.journal.send(self.id, Letter(message_id or secrets.token_hex(8), when, data))
+        await post(self.session, {"kind": "cancel", "reason": reason, "data": {"message": message}})
 
     def set(self, name: str, value: Any) -> Record:
         """Change a limit or variable by hand: ``run.set("limits.tokens", 5000)``.

@@ -18,40 +18,45 @@ from interlock.actions.tasks import tasks_of
 from interlock.core.codes import finding
 from interlock.core.errors import SetupError, SpecError, TaskError, nearest
 from interlock.core.facts import Task
-from interlock.core.specs import Registry
 from interlock.language.spec import MachineSpec
 from interlock.language.tasks import load_tasks
-from interlock.machine.build import Chart
 
 
-def first_tasks(chart: Chart, folder: Path | None, given: Sequence[Any] | None) -> tuple[Task, ...]:
+def first_tasks(
+    spec: MachineSpec, folder: Path, given: Sequence[Any] | None = None
+) -> tuple[Task, ...]:
     """The tasks that a run begins with: the caller's, else the machine's or those of its file."""
-    spec = chart.spec
     if given is not None:
         return checked_tasks(spec, given)
     if isinstance(spec.tasks, str):
-        return tasks_of(_of_machine(spec, (folder or Path()) / spec.tasks), ())
-    return chart.tasks()
+        return tasks_of(_of_machine(spec, folder / spec.tasks), ())
+    return inline_tasks(spec)
+
+
+def inline_tasks(spec: MachineSpec) -> tuple[Task, ...]:
+    """The tasks that a machine's own file holds."""
+    return tuple(Task(**t) for t in spec.tasks) if isinstance(spec.tasks, tuple) else ()
 
 
 def checked_tasks(spec: MachineSpec, given: Any, taken: Iterable[str] = ()) -> tuple[Task, ...]:
     """Tasks from a text, a mapping or a list, for a queue in which these ids are taken.
 
-    `TaskError` for what is no task, or is done by a tool that the machine cannot call.
+    `TaskError` for what is no task, or is done by a tool or machine that is not there.
     """
     tasks = tasks_of(given, taken)
     for number, task in enumerate(tasks):
-        name, known = task.by.get("tool"), spec.registry.tools
-        if name is not None and name not in known:
-            said = f"task {number + 1}: unknown tool `{name}`"
-            raise TaskError(said, hint=nearest(name, known), number=number)
+        for kind, known in (("tool", spec.registry.tools), ("machine", spec.machines)):
+            name = task.by.get(kind)
+            if name is not None and name not in known:
+                said = f"task {number + 1}: unknown {kind} `{name}`"
+                raise TaskError(said, hint=nearest(name, known), number=number)
     return tasks
 
 
-def read_tasks_file(path: Path, registry: Registry) -> list[dict[str, Any]]:
-    """The tasks of a file, as plain data. `SpecError` with everything that is wrong with it."""
+def read_tasks_file(path: Path, spec: MachineSpec) -> list[dict[str, Any]]:
+    """The tasks of a file for a machine. `SpecError` with everything that is wrong with it."""
     shown = os.path.relpath(path) if path.absolute().is_relative_to(Path.cwd()) else str(path)
-    tasks, findings = load_tasks(catalog.read_text(path), shown, registry)
+    tasks, findings = load_tasks(catalog.read_text(path), shown, spec.registry, spec.machines)
     if findings:
         raise SpecError(findings)
     return list(tasks)
@@ -61,7 +66,7 @@ def _of_machine(spec: MachineSpec, path: Path) -> list[dict[str, Any]]:
     """The tasks of the file that a machine names; a file that is not there is its own fault."""
     try:
         if os.path.isfile(path):  # noqa: PTH113  a name that no file can have is no error here
-            return read_tasks_file(path, spec.registry)
+            return read_tasks_file(path, spec)
         said = f"`{path}` is no file"
     except SetupError as error:
         said = error.message

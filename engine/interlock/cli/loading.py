@@ -79,7 +79,7 @@ def tasks_of(spec: MachineSpec, how: How) -> list[dict[str, Any]] | None:
     if how.tasks is None:
         return None
     try:
-        return read_tasks_file(Path(how.tasks), spec.registry)
+        return read_tasks_file(Path(how.tasks), spec)
     except SpecError as error:
         raise SpecError(with_tools_hint(error.findings, how)) from None
 

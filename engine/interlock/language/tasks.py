@@ -6,6 +6,7 @@ Source: 003 "Task Queue" (tasks from YAML or a file).
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any, cast
 
@@ -20,9 +21,11 @@ from interlock.language.yaml.reading import read
 
 
 def load_tasks(
-    text: str, file_name: str, registry: Registry
+    text: str, file_name: str, registry: Registry, machines: Collection[str] = ()
 ) -> tuple[tuple[dict[str, Any], ...], tuple[Finding, ...]]:
     """The tasks of a text as plain data, and everything that is wrong with it. Never raises.
+
+    `machines` are the child machines that may do one.
 
     A task whose id is not written has none: the queue that takes it in knows which are free.
     """
@@ -40,6 +43,8 @@ def load_tasks(
     tasks = cast("list[file.TaskShape | str]", shaped.file.tasks or [])
     reader = Reader(document, (), registry, shaped.unread, shaped.gone)
     read_tasks(reader, tasks)
+    for name, path in reader.children.items():
+        reader.name(path, name, machines, "machine", "IL409")
     findings = [*shaped.findings, *reader.findings]
     return (
         tuple(task_shape(task).model_dump(exclude_unset=True, exclude_none=True) for task in tasks),

@@ -62,9 +62,7 @@ def answer(run: str, event: str, fields: tuple[tuple[str, str], ...], **given: A
     journal = open_journal(how)
     row = find_run(journal, run)
     opened = machine_of(journal, row, how).open(row.run_id, journal=journal)
-    state = opened.machine.spec.states.get(opened.state)
-    edge = next((e for e in state.edges_of("on") if e.trigger == event), None) if state else None
-    data = answer_data(event, dict(edge.data) if edge else {}, fields, how.more["data"])
+    data = answer_data(event, opened.answers.get(event, {}), fields, how.more["data"])
     check_answer(opened.session, event, data)
     _post(
         journal, row, how, {"kind": "answer", "event": event, "data": data}, how.more["message_id"]
@@ -92,7 +90,7 @@ def enqueue(run: str, texts: tuple[str, ...], **given: Any) -> None:
 
     Each TASK is a text; a file may say more of them, as `tasks` in a machine file does.
     """
-    from interlock.api.tasks import checked_tasks
+    from interlock.api.posting import tasks_letter
     from interlock.cli.loading import tasks_of
     from interlock.cli.stored import find_run, machine_of, open_journal
 
@@ -104,9 +102,8 @@ def enqueue(run: str, texts: tuple[str, ...], **given: Any) -> None:
     if not given_tasks:
         raise click.UsageError("no task is given: name some, or a file with --tasks")
     message_id = how.more["message_id"]
-    taken = () if message_id else (task.id for task in opened.session.position.queue)
-    tasks = [task.to_dict() for task in checked_tasks(opened.machine.spec, given_tasks, taken)]
-    _post(journal, row, how, {"kind": "enqueue", "tasks": tasks}, message_id)
+    letter = tasks_letter(opened.session, given_tasks, fresh=message_id is None)
+    _post(journal, row, how, letter, message_id)
 
 
 @click.command(
