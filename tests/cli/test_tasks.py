@@ -133,7 +133,7 @@ def test_tasks_are_added_to_a_run_that_waits(at: Shell) -> None:
     assert "the tasks are kept for run r, which takes them when it goes on" in done.err
     at("answer", "r", "look")
     assert at("resume", "r", "--no-input").code == 4
-    assert did(at) == ["task_1", "task_1", "task_2"]
+    assert did(at) == ["task_1", "task_2", "task_3"]
     shown = at("show", "r").out
     assert "enqueue" in shown
     assert "Write the tests., And the docs." in shown
@@ -149,7 +149,7 @@ def test_a_file_and_a_tool_of_one_s_own(at: Shell) -> None:
     assert at("enqueue", "r", "and this", "--tasks", "more.yaml", "--tools", "mend.py").code == 0
     at("answer", "r", "look")
     at("resume", "r", "--no-input", "--tools", "mend.py")
-    assert did(at) == ["task_1", "task_1", "task_2"]
+    assert did(at) == ["task_1", "task_2", "task_3"]
 
 
 def test_what_cannot_be_added(at: Shell) -> None:
@@ -180,7 +180,7 @@ def test_a_run_that_another_process_drives_takes_them(at: Shell) -> None:
     assert going.returncode == 4
     records = at("show", "r", "--format", "json").json["records"]
     assert [r["kind"] for r in records][:3] == ["start", "step", "enqueue"]
-    assert did(at) == ["task_1", "task_2", "task_1"]  # ids are those of the queue, and 1 is free
+    assert did(at) == ["task_1", "task_2", "task_3"]
 
 
 def _until_it_works(folder: Path, sh: Shell) -> None:

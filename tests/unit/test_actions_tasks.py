@@ -93,6 +93,11 @@ def test_what_a_task_is(case: Given) -> None:
     assert tasks_of(case.data, ()) == case.tasks
 
 
+def test_ids_that_are_taken_are_not_given_again() -> None:
+    taken = (task for task in ("task_1", "x"))  # read once
+    assert [task.id for task in tasks_of(["a", "b"], taken)] == ["task_2", "task_3"]
+
+
 class Wrong(NamedTuple):
     id: str
     data: Any

@@ -11,11 +11,13 @@ import pytest
 from interlock import Run, load, tool
 from interlock.adapters.sqlite import SqliteJournal
 from interlock.core.errors import SpecError, StatusError, TaskError
-from interlock.core.facts import Task
+from interlock.core.facts import QueueFacts, Task
 from interlock.core.fold import named
 from interlock.core.plain import plain
 from interlock.core.records import Record
+from interlock.run.journal import MemoryJournal
 from interlock.run.redact import Redactor
+from interlock.run.sync import by_hand
 from interlock.testing import ManualClock, scenario
 
 WORKER = """
@@ -83,7 +85,7 @@ def test_a_run_that_waits_takes_them_and_goes_on_waiting() -> None:
     assert (run.state, run.status) == ("more", "paused")
     run.enqueue("two")
     assert run.run().reason is None
-    assert (run.state, run.status, ids(run)) == ("more", "paused", ["task_1"])
+    assert (run.state, run.status, ids(run)) == ("more", "paused", ["task_2"])
     run.send("look")
     run.step()
     assert run.state == "work"
@@ -195,11 +197,23 @@ def test_a_run_that_has_ended_takes_none() -> None:
 # ids ----------------------------------------------------------------------------------------
 
 
+def test_what_is_sent_has_the_id_that_it_gets() -> None:
+    run = worker(journal=(journal := MemoryJournal()))
+    run.enqueue(["two", {"id": "x", "text": "three"}])
+    (letter,) = by_hand(journal.letters("r"))
+    assert [task["id"] for task in letter.data["tasks"]] == ["task_1", "x"]
+    run.step()
+    run.enqueue("four")
+    (letter,) = by_hand(journal.letters("r"))
+    assert [task["id"] for task in letter.data["tasks"]] == ["task_2"]
+
+
 class Ids(NamedTuple):
     id: str
     given: list[str]
     taken: list[str]
     made: list[str]
+    gone: int = 0
 
 
 @pytest.mark.parametrize(
@@ -209,13 +223,14 @@ class Ids(NamedTuple):
         Ids("own", ["x", ""], [], ["x", "task_1"]),
         Ids("taken", ["", "x"], ["task_1", "x"], ["task_2", "task_3"]),
         Ids("own-comes-later", ["", "task_1"], [], ["task_2", "task_1"]),
+        Ids("after-some-are-done", ["", "x", ""], ["task_4"], ["task_3", "x", "task_5"], 2),
         Ids("twice", ["x", "x"], [], ["x", "task_1"]),
     ],
     ids=lambda case: case.id,
 )
 def test_every_task_has_an_id_of_its_own(case: Ids) -> None:
     tasks = [Task(id, "t") for id in case.given]
-    assert [task.id for task in named(tasks, case.taken)] == case.made
+    assert [task.id for task in named(tasks, case.taken, QueueFacts(done=case.gone))] == case.made
 
 
 def test_two_that_send_at_once_do_not_collide() -> None:

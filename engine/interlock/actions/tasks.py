@@ -21,7 +21,7 @@ from interlock.actions.running import run_tool
 from interlock.actions.talking import ESTIMATED, complete, request_messages
 from interlock.core.conversation import user
 from interlock.core.errors import Category, ModelError, TaskError, nearest
-from interlock.core.facts import EMPTY, Failure, Task
+from interlock.core.facts import EMPTY, Failure, QueueFacts, Task
 from interlock.core.fold import named
 from interlock.core.outcome import Blocked, Outcome, Spent
 from interlock.core.specs import ActionSpec, ArgSpec, Effect, ToolSpec
@@ -61,22 +61,26 @@ def kept(ctx: Context) -> Kept:
 
 _FIELDS = ("id", "text", "kind", "acceptance", "by")
 _KINDS = ("primary", "improvement")
+NO_QUEUE = QueueFacts()
 _DOERS = ("tool", "prompt", "machine")
 
 
-def tasks_of(data: Any, taken: Iterable[str], *, kind: str = "primary") -> tuple[Task, ...]:
-    """Tasks from a text, a mapping, or a list of either.
+def tasks_of(
+    data: Any, taken: Iterable[str], queue: QueueFacts = NO_QUEUE, *, kind: str = "primary"
+) -> tuple[Task, ...]:
+    """Tasks from a text, a mapping, or a list of either, for a queue in which ids are `taken`.
 
-    One without an id gets `task_<n>`, the first that is not `taken`. Raises `TaskError`.
+    One without an id gets `task_<n>`, the next number that is free. Raises `TaskError`.
     """
     entries = cast("list[Any]", data) if isinstance(data, (list, tuple)) else [data]
     tasks = [_task(entry, number, kind) for number, entry in enumerate(entries)]
-    ids = set(taken)
+    there = frozenset(taken)
+    ids = set(there)
     for number, task in enumerate(tasks):
         if task.id in ids:
             raise _bad(number, f": there is a task `{task.id}` already", "give it another `id`")
         ids |= {task.id} - {""}
-    return named(tasks, taken)
+    return named(tasks, there, queue)
 
 
 def _bad(number: int, said: str, hint: str) -> TaskError:
@@ -124,7 +128,7 @@ def _is_doer(by: Any) -> bool:
 def enqueue(ctx: Context, tasks: Any = None) -> Outcome:
     """Tasks, at the end of the queue."""
     try:
-        added = tasks_of(tasks, (task.id for task in ctx.queue))
+        added = tasks_of(tasks, (task.id for task in ctx.queue), ctx.facts.queue)
     except TaskError as error:
         return Outcome.failed(Category.RECOVERABLE, error.message, kind="tasks")
     ids = [task.id for task in added]
@@ -140,7 +144,7 @@ def apply_fix(ctx: Context) -> Outcome:
     note = str(answer.get("note", ""))
     more: Any = answer.get("tasks") or answer.get("task") or []
     try:
-        added = tasks_of(more, (task.id for task in ctx.queue))
+        added = tasks_of(more, (task.id for task in ctx.queue), ctx.facts.queue)
     except TaskError as error:
         return Outcome.failed(Category.RECOVERABLE, f"the answer's {error.message}", kind="tasks")
     return Outcome(
@@ -182,7 +186,7 @@ async def work(ctx: Context, attempts: int = 3) -> Outcome | Blocked:
     if outcome.error is not None:
         return _failed(ctx, outcome, outcome.error, queue, attempts)
     try:
-        metrics, more = _report(result, task, rest)
+        metrics, more = _report(result, task, rest, ctx.facts.queue)
     except TaskError as error:
         wrong = _failure(f"the report of `{task.id}`: {error.message}", kind="report")
         return _failed(ctx, outcome, wrong, queue, attempts)
@@ -233,7 +237,7 @@ def _failed(
 
 
 def _report(
-    result: Any, task: Task, rest: Sequence[Task]
+    result: Any, task: Task, rest: Sequence[Task], queue: QueueFacts
 ) -> tuple[Mapping[str, float], tuple[Task, ...]]:
     """The metrics that a result reports, and the tasks that it asks for."""
     if not isinstance(result, Mapping):
@@ -243,10 +247,9 @@ def _report(
     if not isinstance(metrics, Mapping) or not all(map(_is_number, metrics.values())):  # pyright: ignore[reportUnnecessaryIsInstance]  a tool may write anything
         raise TaskError("`metrics` must be numbers by name")
     taken = [task.id, *(other.id for other in rest)]
-    more = tasks_of(report.get("tasks") or [], taken)
-    better = tasks_of(
-        report.get("improvements") or [], (*taken, *(t.id for t in more)), kind="improvement"
-    )
+    more = tasks_of(report.get("tasks") or [], taken, queue)
+    taken += [other.id for other in more]
+    better = tasks_of(report.get("improvements") or [], taken, queue, kind="improvement")
     return metrics, (*more, *better)
 
 

@@ -42,7 +42,7 @@ def tasks_letter(session: Session, tasks: Any, *, fresh: bool) -> dict[str, Any]
     What is not `fresh` may have been delivered before: it may find its own ids in the queue.
     """
     taken = (task.id for task in session.position.queue) if fresh else ()
-    added = checked_tasks(session.chart.spec, tasks, taken)
+    added = checked_tasks(session.chart.spec, tasks, taken, session.position.facts.queue)
     return {"kind": "enqueue", "tasks": [task.to_dict() for task in added]}
 
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from interlock import catalog
-from interlock.actions.tasks import tasks_of
+from interlock.actions.tasks import NO_QUEUE, tasks_of
 from interlock.core.codes import finding
 from interlock.core.errors import SetupError, SpecError, TaskError, nearest
-from interlock.core.facts import Task
+from interlock.core.facts import QueueFacts, Task
 from interlock.language.spec import MachineSpec
 from interlock.language.tasks import load_tasks
 
@@ -38,12 +38,14 @@ def inline_tasks(spec: MachineSpec) -> tuple[Task, ...]:
     return tuple(Task(**t) for t in spec.tasks) if isinstance(spec.tasks, tuple) else ()
 
 
-def checked_tasks(spec: MachineSpec, given: Any, taken: Iterable[str] = ()) -> tuple[Task, ...]:
+def checked_tasks(
+    spec: MachineSpec, given: Any, taken: Iterable[str] = (), queue: QueueFacts = NO_QUEUE
+) -> tuple[Task, ...]:
     """Tasks from a text, a mapping or a list, for a queue in which these ids are taken.
 
     `TaskError` for what is no task, or is done by a tool or machine that is not there.
     """
-    tasks = tasks_of(given, taken)
+    tasks = tasks_of(given, taken, queue)
     for number, task in enumerate(tasks):
         for kind, known in (("tool", spec.registry.tools), ("machine", spec.machines)):
             name = task.by.get(kind)

@@ -213,14 +213,16 @@ def queued(queue: QueueFacts, tasks: Sequence[Task]) -> QueueFacts:
     return queue._replace(size=waiting, primary_done=not primary, current=current)
 
 
-def named(tasks: Sequence[Task], taken: Iterable[str]) -> tuple[Task, ...]:
+def named(tasks: Sequence[Task], taken: Iterable[str], queue: QueueFacts) -> tuple[Task, ...]:
     """Tasks with ids of their own: one without, or with one that is taken, gets `task_<n>`.
 
-    That is the first number that is free.
+    That is the first number that is free, and beyond as many as the queue has seen go.
     """
     ids = set(taken)
     own = {task.id for task in tasks} - ids
-    free = (name for n in count(1) if (name := f"task_{n}") not in ids | own)
+    free = (
+        name for n in count(queue.done + queue.failed + 1) if (name := f"task_{n}") not in ids | own
+    )
     made: list[Task] = []
     for task in tasks:
         name = task.id if task.id and task.id not in ids else next(free)

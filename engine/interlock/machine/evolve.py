@@ -233,7 +233,7 @@ def _edit(walk: Walk, input: Input) -> None:
 
 def _enqueue(walk: Walk, input: Input) -> None:
     facts, added = tick(walk.facts, input.at), [Task(**t) for t in input.data["tasks"]]
-    walk.queue += named(added, (task.id for task in walk.queue))
+    walk.queue += named(added, (task.id for task in walk.queue), facts.queue)
     walk.facts = facts._replace(
         queue=queued(facts.queue, walk.queue), marks=facts.marks._replace(has_queue=True)
     )
