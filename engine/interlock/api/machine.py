@@ -17,7 +17,8 @@ from interlock.api.continuing import carried, changed, refuse_otherwise
 from interlock.api.detached import DetachedRun
 from interlock.api.history import history
 from interlock.api.run import Run, StartOptions, new_run_id
-from interlock.api.wiring import PortOptions, make_ports, prepare, suspends
+from interlock.api.tasks import first_tasks
+from interlock.api.wiring import PortOptions, family, make_ports, prepare, suspends
 from interlock.core.errors import Finding, SetupError, SpecError
 from interlock.core.facts import Facts
 from interlock.core.outcome import Message
@@ -130,6 +131,7 @@ class Machine:
         vars: Mapping[str, Any] | None = None,
         memory: Mapping[str, str] | None = None,
         messages: Sequence[Message] = (),
+        tasks: Sequence[Any] | None = None,
         parent: Run | str | None = None,
         journal: Journal | None = None,
         run_id: str | None = None,
@@ -139,11 +141,11 @@ class Machine:
     ) -> Run:
         """A run at its very beginning: nothing has been decided yet. Step it, or run it.
 
-        `limits`, `vars` and `memory` replace the file's values; `messages` are a conversation to
-        go on with. After `parent`, a run that has ended or the id of one in `journal`,
-        conversation, memory, variables, agent and session are carried over, and counters begin at
-        zero: what is given here wins. The journal is the parent's, else in memory, unless one is
-        given.
+        `limits`, `vars`, `memory` and `tasks` replace what the file has (a task is a text, or a
+        mapping); `messages` are a conversation to go on with. After `parent`, a run that has ended
+        or the id of one in `journal`, conversation, memory, variables, agent and session are
+        carried over, and counters begin at zero: what is given here wins. The journal is the
+        parent's, else in memory, unless one is given.
 
         `model` is a litellm model name or anything that honours the `Model` port, `settings` are
         over the file's `model`, and `script` gives scripted replies instead; for the other
@@ -154,6 +156,8 @@ class Machine:
                 messages that are no conversation.
             LimitError: a limit, variable, memory block or setting does not exist, or cannot have
                 this value.
+            TaskError: what is given as a task is none.
+            SpecError: the file that the machine's `tasks` name cannot be read.
             StatusError: the parent has not ended.
             MachineChangedError: the parent, given by its id, is of another machine.
         """
@@ -163,7 +167,10 @@ class Machine:
             past = carried(spec, before.session)
             journal = journal or before.session.journal
         made = self._session(run_id or new_run_id(), journal or MemoryJournal(), ports)
-        prepare(spec, made.ports)
+        queue = first_tasks(spec, self.folder or Path(), tasks)
+        for child in (part for part in family(spec) if part is not spec):
+            made.ports.first_tasks(child)  # a file that is wrong is said before anything runs
+        prepare(spec, made.ports, queue)
         data = start_data(
             task=task, agent=agent or past.get("agent") or spec.agent,
             session=session or past.get("session", ""),
@@ -173,7 +180,7 @@ class Machine:
             vars=past.get("vars", {}) | {n: var_value(spec, n, v) for n, v in (vars or {}).items()},
             messages=history(messages) or past.get("messages"),
             context_window=made.ports.window(spec),
-            tasks=[task.to_dict() for task in self.chart.tasks()],
+            tasks=[task.to_dict() for task in queue],
         )  # fmt: skip
         at = made.ports.clock.now()
         made.begun = Input("start", started=at, at=at, data=data)
@@ -222,7 +229,11 @@ class Machine:
         made = self._session(run_id, journal, ports)
         moved = wait(self._open(made, changed), suspends=made.journal.suspends)
         return Run(
-            self, made, given=ports, prepare=lambda: prepare(self.spec, made.ports), moved=moved
+            self,
+            made,
+            given=ports,
+            prepare=lambda: prepare(self.spec, made.ports, made.position.queue),
+            moved=moved,
         )
 
     async def _open(self, session: Session, accepted: bool) -> bool:
@@ -257,7 +268,7 @@ class Machine:
         if kept.begun is not None:
             if kept.row.machine_hash != self.hash:
                 raise changed(kept.row, self.name, self.hash)
-            run = self.start(run_id=kept.run_id, journal=journal, **ports)
+            run = self.start(run_id=kept.run_id, journal=journal, tasks=(), **ports)
             run.session.begun, run.session.row = kept.begun, kept.row
             return run
         if journal is None and kept.events is None:

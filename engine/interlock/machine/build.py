@@ -15,7 +15,6 @@ from interlock.core.facts import (
     LastFacts,
     QueueFacts,
     RunFacts,
-    Task,
     UsageFacts,
 )
 from interlock.core.position import Position
@@ -204,11 +203,6 @@ class Chart:
             vars={n: v.value for n, v in spec.vars.items()},
         )
         return Position(spec.start, facts=facts)
-
-    def tasks(self) -> tuple[Task, ...]:
-        """The queue's first tasks, when the file holds them."""
-        tasks = self.spec.tasks
-        return tuple(Task(**t) for t in tasks) if isinstance(tasks, tuple) else ()
 
 
 def _region(make: type[Region], attribute: str, spec: MachineSpec, table: list[Way]) -> Region:

@@ -94,7 +94,7 @@ class Child:
             | {n: block_value(spec, n, v) for n, v in given.memory.items()},
             messages=self._shared_messages(), context_window=session.ports.window(spec),
             tasks=[task.to_dict() for task in
-                   (self.ctx.queue if "queue" in given.share else session.chart.tasks())],
+                   (self.ctx.queue if "queue" in given.share else session.ports.first_tasks(spec))],
         )  # fmt: skip
         session.begun = Input("start", started=now, at=now, data=data)
         text = canonical(spec)

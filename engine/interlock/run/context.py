@@ -7,7 +7,7 @@ Imported by: run.acting, actions, and every application that registers actions o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
@@ -38,6 +38,8 @@ class Ports:
     """What the caller said about the model, over the file's `model`."""
     folder: Path | None = None
     """The machine file's folder: relative paths are taken from it."""
+    first_tasks: Callable[[MachineSpec], Sequence[Task]] = lambda _: ()
+    """The tasks that a run of a machine begins with, from its file where it names one."""
 
     def with_model(self, model: Model | None) -> Ports:
         """The same with another model."""

@@ -14,7 +14,7 @@ import threading
 from dataclasses import replace
 from typing import cast
 
-from interlock.core.errors import Category, ModelError, RunError
+from interlock.core.errors import Category, ModelError, RunError, ToolError
 from interlock.core.outcome import Outcome
 from interlock.core.reasons import AgentStop, StopSignal
 from interlock.run.context import LATE, PARENT, Context
@@ -40,6 +40,8 @@ def failure_of(error: BaseException, context: Context) -> Outcome:
         return Outcome(signals=(stop_signal(context, error, context.state.name),))
     if isinstance(error, ModelError):
         return Outcome.failed(error.category, cut(error.message), kind=error.kind, unanswered=1)
+    if isinstance(error, ToolError):
+        return Outcome.failed(error.category, cut(error.message), kind="raised")
     if isinstance(error, TimeoutError):
         return Outcome.failed(Category.TRANSIENT, cut(describe(error)), kind="timeout")
     return Outcome.failed(Category.CRITICAL, cut(describe(error)), kind="raised")
