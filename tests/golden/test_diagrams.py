@@ -66,6 +66,7 @@ class Drawn(NamedTuple):
 
 DOCUMENTS = [
     Drawn("executive", "seed001_repaired.mmd", ("edge set_debug → save_turn added",)),
+    Drawn("moderator", "seed003_verbatim.mmd"),
 ]
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 from interlock.actions.running import run_tool
@@ -149,8 +150,10 @@ async def work(ctx: Context, attempts: int = 3) -> Outcome:
     if not queue or not _waits(queue[0]):
         return Outcome.failed(Category.RECOVERABLE, "the queue is empty", kind="no_task")
     task, rest = queue[0], queue[1:]
+    begun = Outcome(kept={KEPT: known._asdict()})
+    ctx.so_far = partial(_failed, ctx, begun, _failure("cut off"), queue, attempts)
     outcome, text, result = await _attempt(ctx, task)
-    outcome = outcome._replace(kept={KEPT: known._asdict()})
+    outcome = outcome._replace(kept=begun.kept)
     if outcome.error is not None:
         return _failed(ctx, outcome, outcome.error, queue, attempts)
     try:
@@ -284,6 +287,7 @@ async def _by_prompt(ctx: Context, task: Task, text: str) -> Attempt:
         return _gone_wrong(cut(error.message), error.category, error.kind, unanswered=1)
     outcome = Outcome(
         messages=(asked, reply.message), spent=spent,
+        context_tokens=spent.prompt_tokens + spent.completion_tokens,
         warnings=(ESTIMATED,) if spent.estimated else (),
     )  # fmt: skip
     return Attempt(outcome, reply.text, _as_report(reply.text))
