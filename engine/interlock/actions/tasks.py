@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, cast
 from interlock.actions.running import run_tool
 from interlock.actions.talking import ESTIMATED, complete, request_messages
 from interlock.core.conversation import user
-from interlock.core.errors import Category, ModelError
+from interlock.core.errors import Category, ModelError, TaskError, nearest
 from interlock.core.facts import EMPTY, Failure, Task
 from interlock.core.outcome import Outcome, Spent
 from interlock.core.specs import ActionSpec, ArgSpec, Effect, ToolSpec
@@ -55,56 +55,77 @@ def kept(ctx: Context) -> Kept:
 # the queue ----------------------------------------------------------------------------------
 
 
-class BadTask(ValueError):
-    """Data that is no task; the message says where and why."""
-
-
 _FIELDS = ("id", "text", "kind", "acceptance", "by")
+_KINDS = ("primary", "improvement")
+_DOERS = ("tool", "prompt", "machine")
 
 
 def tasks_of(data: Any, taken: Iterable[str], *, kind: str = "primary") -> tuple[Task, ...]:
     """Tasks from a text, a mapping, or a list of either.
 
-    One without an id gets `task_<n>`, the first that is not `taken`. Raises `BadTask`.
+    One without an id gets `task_<n>`, the first that is not `taken`. Raises `TaskError`.
     """
     entries = cast("list[Any]", data) if isinstance(data, (list, tuple)) else [data]
     ids = set(taken)
     made: list[Task] = []
     for number, entry in enumerate(entries):
-        task = _task(entry, f"task {number + 1}", kind)
+        task = _task(entry, number, kind)
         named = task.id or next(i for n in range(1, len(ids) + 2) if (i := f"task_{n}") not in ids)
         if named in ids:
-            raise BadTask(f"task {number + 1}: there is a task `{named}` already")
+            raise _bad(number, f": there is a task `{named}` already", "give it another `id`")
         ids.add(named)
         made.append(task._replace(id=named))
     return tuple(made)
 
 
-def _task(entry: Any, where: str, kind: str) -> Task:
+def _bad(number: int, said: str, hint: str) -> TaskError:
+    return TaskError(f"task {number + 1}{said}", hint=hint, number=number)
+
+
+def _task(entry: Any, number: int, kind: str) -> Task:
     if not isinstance(entry, (str, Mapping)):
-        raise BadTask(f"{where} is {type(entry).__name__}, neither a text nor a mapping")
+        word = type(entry).__name__
+        hint = "write `{text: what is to be done}`"
+        raise _bad(number, f" is {word}, neither a text nor a mapping", hint)
     said: Mapping[str, Any] = {"text": entry} if isinstance(entry, str) else cast(Any, entry)
     given: dict[str, Any] = {"id": "", "acceptance": "", "kind": kind, "by": None, **said}
     by: Any = given.pop("by") or {}
-    if unknown := [key for key in given if key not in _FIELDS]:
-        raise BadTask(f"{where} has `{unknown[0]}`; a task has {', '.join(_FIELDS)}")
-    if wrong := [name for name, value in given.items() if not isinstance(value, str)]:
-        raise BadTask(f"{where}: `{wrong[0]}` must be a text")
-    if not given.get("text", "").strip():
-        raise BadTask(f"{where} has no text")
-    if given["kind"] not in ("primary", "improvement"):
-        raise BadTask(f"{where}: a task is `primary` or an `improvement`, not `{given['kind']}`")
-    if not isinstance(by, dict) or len(cast("dict[str, Any]", by)) > 1:
-        raise BadTask(f"{where}: `by` is one of `tool`, `prompt`, `machine`")
+    if wrong := _wrong_with(given):
+        raise _bad(number, *wrong)
+    if not _is_doer(by):
+        hint = "write `by: {tool: its_name}`"
+        raise _bad(number, ": `by` is one of `tool`, `prompt`, `machine`", hint)
     return Task(**given, by=cast("dict[str, Any]", by))
+
+
+def _wrong_with(given: Mapping[str, Any]) -> tuple[str, str] | None:
+    """What is wrong with the fields of a task, and how it is mended."""
+    if unknown := [key for key in given if key not in _FIELDS]:
+        word = str(unknown[0])
+        return f" has `{word}`; a task has {', '.join(_FIELDS)}", nearest(word, _FIELDS)
+    if wrong := [name for name, value in given.items() if not isinstance(value, str)]:
+        return f": `{wrong[0]}` must be a text", "put it in quotes"
+    if not given.get("text", "").strip():
+        return " has no text", "`text` says what is to be done"
+    if (kind := given["kind"]) not in _KINDS:
+        return f": a task is `primary` or an `improvement`, not `{kind}`", nearest(kind, _KINDS)
+    return None
+
+
+def _is_doer(by: Any) -> bool:
+    """Whether `by` says what does a task: nothing, or one of the three with a text."""
+    if not isinstance(by, Mapping):
+        return False
+    given = cast("Mapping[str, Any]", by)
+    return len(given) <= 1 and all(k in _DOERS and isinstance(v, str) for k, v in given.items())
 
 
 def enqueue(ctx: Context, tasks: Any = None) -> Outcome:
     """Tasks, at the end of the queue."""
     try:
         added = tasks_of(tasks, (task.id for task in ctx.queue))
-    except BadTask as error:
-        return Outcome.failed(Category.RECOVERABLE, str(error), kind="tasks")
+    except TaskError as error:
+        return Outcome.failed(Category.RECOVERABLE, error.message, kind="tasks")
     ids = [task.id for task in added]
     return Outcome(result={"added": ids}, queue=(*ctx.queue, *added) if added else None)
 
@@ -119,8 +140,8 @@ def apply_fix(ctx: Context) -> Outcome:
     more: Any = answer.get("tasks") or answer.get("task") or []
     try:
         added = tasks_of(more, (task.id for task in ctx.queue))
-    except BadTask as error:
-        return Outcome.failed(Category.RECOVERABLE, f"the answer's {error}", kind="tasks")
+    except TaskError as error:
+        return Outcome.failed(Category.RECOVERABLE, f"the answer's {error.message}", kind="tasks")
     return Outcome(
         result={"note": note, "added": [task.id for task in added]},
         messages=(user(note),) if note else (),
@@ -158,8 +179,8 @@ async def work(ctx: Context, attempts: int = 3) -> Outcome:
         return _failed(ctx, outcome, outcome.error, queue, attempts)
     try:
         metrics, more = _report(result, task, rest)
-    except BadTask as error:
-        wrong = _failure(f"the report of `{task.id}`: {error}", kind="report")
+    except TaskError as error:
+        wrong = _failure(f"the report of `{task.id}`: {error.message}", kind="report")
         return _failed(ctx, outcome, wrong, queue, attempts)
     return outcome._replace(
         result={"task": task.id, "text": text, "result": result},
@@ -216,7 +237,7 @@ def _report(
     report = cast("Mapping[str, Any]", result)
     metrics = cast("Mapping[str, float]", report.get("metrics") or EMPTY)
     if not isinstance(metrics, Mapping) or not all(map(_is_number, metrics.values())):  # pyright: ignore[reportUnnecessaryIsInstance]  a tool may write anything
-        raise BadTask("`metrics` must be numbers by name")
+        raise TaskError("`metrics` must be numbers by name")
     taken = [task.id, *(other.id for other in rest)]
     more = tasks_of(report.get("tasks") or [], taken)
     better = tasks_of(

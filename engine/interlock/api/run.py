@@ -38,6 +38,7 @@ class StartOptions(PortOptions, total=False):
     limits: Mapping[str, Any] | None
     vars: Mapping[str, Any] | None
     messages: Sequence[Message]
+    tasks: Sequence[Any] | None
     parent: Run | str | None
     journal: Journal | None
     run_id: str | None

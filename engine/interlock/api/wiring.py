@@ -16,6 +16,7 @@ from interlock.adapters.notify import LogNotifier
 from interlock.adapters.scripted import Scripted
 from interlock.api.values import model_settings
 from interlock.core.errors import SetupError
+from interlock.core.facts import Task
 from interlock.core.specs import ActionSpec
 from interlock.language.spec import MachineSpec
 from interlock.run.context import Ports
@@ -41,9 +42,9 @@ class PortOptions(TypedDict, total=False):
     tokenizer: Tokenizer | None
 
 
-def uses_of(spec: MachineSpec) -> frozenset[str]:
-    """The ports that a machine cannot do without."""
-    by_prompt = any("prompt" in (t.get("by") or {"prompt": ""}) for t in _tasks(spec))
+def uses_of(spec: MachineSpec, tasks: Sequence[Task] = ()) -> frozenset[str]:
+    """The ports that a machine cannot do without, with these as the queue's first tasks."""
+    by_prompt = any("prompt" in (task.by or {"prompt": ""}) for task in tasks)
     return frozenset(
         use
         for action in _actions(spec)
@@ -53,10 +54,6 @@ def uses_of(spec: MachineSpec) -> frozenset[str]:
 
 def _actions(spec: MachineSpec) -> list[ActionSpec]:
     return [s.action for s in spec.states.values() if s.action is not None]
-
-
-def _tasks(spec: MachineSpec) -> Sequence[Mapping[str, Any]]:
-    return spec.tasks if isinstance(spec.tasks, tuple) else ()
 
 
 def make_ports(spec: MachineSpec, folder: Path | None, given: PortOptions) -> Ports:
@@ -86,7 +83,7 @@ def _model(settings: Mapping[str, Any], given: PortOptions, clock: Clock) -> Mod
     return None if settings.get("name", "scripted") == "scripted" else LiteLLM()
 
 
-def prepare(spec: MachineSpec, ports: Ports) -> None:
+def prepare(spec: MachineSpec, ports: Ports, tasks: Sequence[Task] = ()) -> None:
     """`SetupError` now for what would fail at some step: no model, no key, a later action."""
     for state in spec.states.values():
         if state.action is not None and state.action.run is None:
@@ -94,7 +91,7 @@ def prepare(spec: MachineSpec, ports: Ports) -> None:
                 f"`{state.name}` does `{state.action.name}`, which this version does not carry out",
                 hint="the file can be checked, drawn and reviewed; it cannot be run yet",
             )
-    uses = uses_of(spec)
+    uses = uses_of(spec, tasks)
     if "sandbox" in uses and ports.sandbox is None:
         ports.sandbox = MontySandbox()
     if "model" not in uses:

@@ -83,7 +83,7 @@ def _announce(machine: Machine, script: Script | None) -> None:
     """Say what takes a few seconds: the model's library is loaded before the first step."""
     from interlock.api.wiring import uses_of
 
-    real = script is None and "model" in uses_of(machine.spec)
+    real = script is None and "model" in uses_of(machine.spec, machine.chart.tasks())
     if real and "litellm" not in sys.modules and out.is_terminal(sys.stderr):
         out.say("loading litellm ...", "dim")
 

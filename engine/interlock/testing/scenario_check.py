@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from interlock.api import Machine, limit_value, var_value
+from interlock.api.tasks import checked_tasks
 from interlock.core.codes import finding
-from interlock.core.errors import Finding, LimitError, SpecError, nearest
+from interlock.core.errors import Finding, LimitError, SpecError, TaskError, nearest
 from interlock.language.spec import MachineSpec
 from interlock.testing.expecting import Expectation, expectation
 from interlock.testing.scenario_file import OutsideEvent, Scenario
@@ -25,6 +26,7 @@ def checked(scenario: Scenario, machine: Machine) -> Expectation:
     findings += _values(scenario, "limits", scenario.limits, spec, limit_value)
     findings += _values(scenario, "vars", scenario.vars, spec, var_value)
     findings += _tools(scenario, spec)
+    findings += _tasks(scenario, spec)
     findings += [f for e in scenario.events if (f := _event(scenario, spec, e)) is not None]
     if findings:
         raise SpecError(sorted(findings, key=lambda f: (f.place.line, f.place.column, f.code)))
@@ -60,6 +62,15 @@ def _called(spec: MachineSpec) -> Iterator[str]:
         for arg in state.action.args if state.action is not None else ():
             if arg.names == "tool" and arg.name in state.args:
                 yield str(state.args[arg.name].value)
+
+
+def _tasks(scenario: Scenario, spec: MachineSpec) -> Iterator[Finding]:
+    try:
+        checked_tasks(spec, scenario.tasks or ())
+    except TaskError as error:
+        path = ("tasks", error.number)
+        place, at = scenario.document.at(path), f"tasks.{error.number}"
+        yield finding("IL611", error.message, place, hint=error.hint, at=at)
 
 
 def _event(scenario: Scenario, spec: MachineSpec, event: OutsideEvent) -> Finding | None:

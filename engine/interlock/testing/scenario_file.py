@@ -6,6 +6,7 @@
     events: [...]                     # from outside, by the step after which they come
     tools: {add: [5, {error: no}]}    # what the tools give, call by call, instead of their code
     limits: {steps: 10}
+    tasks: [mend it, {text: test it}] # in place of the machine's
     vars: {approach: sums}
     clock: simulated
     expect: {reason, kind, path, facts, output}
@@ -69,6 +70,7 @@ class ScenarioShape(Shape):
     replies: list[JsonValue] | None = None
     events: list[EventShape] | None = None
     tools: dict[str, list[JsonValue]] | None = None
+    tasks: list[JsonValue] | None = None
     clock: Literal["simulated"] = "simulated"
     limits: dict[str, JsonValue] | None = None
     vars: dict[str, JsonValue] | None = None
@@ -105,6 +107,8 @@ class Scenario:
     replies: tuple[Any, ...] = ()
     events: tuple[OutsideEvent, ...] = ()
     tools: Mapping[str, tuple[Any, ...]] = field(default_factory=dict[str, tuple[Any, ...]])
+    tasks: tuple[Any, ...] | None = None
+    """In place of the machine's; None leaves those."""
     limits: Mapping[str, Any] = field(default_factory=dict[str, Any])
     vars: Mapping[str, Any] = field(default_factory=dict[str, Any])
     expect: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -142,7 +146,8 @@ def scenario_of(document: Document, *, name: str, folder: Path | None) -> Scenar
     return Scenario(
         name, shape.machine, document, folder, shape.task,
         tuple(shape.replies or ()), tuple(_event(n, e) for n, e in enumerate(shape.events or ())),
-        {n: tuple(r) for n, r in (shape.tools or {}).items()}, shape.limits or {}, shape.vars or {},
+        {n: tuple(r) for n, r in (shape.tools or {}).items()},
+        None if shape.tasks is None else tuple(shape.tasks), shape.limits or {}, shape.vars or {},
         {n: getattr(shape.expect, n) for n in ExpectShape.model_fields if n in expected},
     )  # fmt: skip
 

@@ -100,6 +100,7 @@ class ScenarioKeys(TypedDict, total=False):
     replies: Sequence[Any]
     events: Sequence[Mapping[str, Any]]
     tools: Mapping[str, Sequence[Any]]
+    tasks: Sequence[Any]
     limits: Mapping[str, Any]
     vars: Mapping[str, Any]
     expect: Mapping[str, Any]
@@ -172,8 +173,9 @@ def _play(made: Scenario, source: str | Path, own: Own) -> ScenarioReport:
     )
     try:
         run = machine.start(
-            made.task, script=stage.model, clock=clock, limits=made.limits, vars=made.vars
-        )
+            made.task, script=stage.model, clock=clock, limits=made.limits, vars=made.vars,
+            tasks=made.tasks,
+        )  # fmt: skip
     except RunError as error:
         return ScenarioReport(made.name, passed=False, problems=(str(error),))
     problems = [*_drive(stage, run), *_left_over(stage, run)]

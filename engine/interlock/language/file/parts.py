@@ -170,7 +170,10 @@ Var = Annotated[
 Block = Annotated[
     Annotated[Text, Tag(SCALAR)] | Annotated[BlockShape, Tag(MAPPING)], Discriminator(kind_of)
 ]
+Task = Annotated[
+    Annotated[Text, Tag(SCALAR)] | Annotated[TaskShape, Tag(MAPPING)], Discriminator(kind_of)
+]
 Tasks = Annotated[
-    Annotated[TaskFile, Tag(MAPPING)] | Annotated[list[TaskShape], Tag(LIST)],
+    Annotated[TaskFile, Tag(MAPPING)] | Annotated[list[Task], Tag(LIST)],
     Discriminator(kind_of),
 ]
