@@ -30,7 +30,9 @@ running event loop."""
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Machines": ("load", "check", "draw", "Machine", "Picture", "Finding"),
     "Runs": ("Run", "Result", "Facts", "Record", "Outcome", "Decision"),
-    "Your own tools, actions and guards": ("tool", "action", "guard", "Context", "AgentStop"),
+    "Your own tools, actions and guards": (
+        *("tool", "action", "guard", "Context", "ToolResult", "AgentStop"),
+    ),
     "Stopping": ("StopReason", "StopSignal", "AgentStatus"),
     "Errors": ("InterlockError", "SpecError", "RunError"),
 }

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from interlock.api import Machine, Run, check, draw, load
     from interlock.core.errors import Finding, InterlockError, RunError, SpecError
     from interlock.core.facts import AgentStatus, Facts
-    from interlock.core.outcome import Outcome
+    from interlock.core.outcome import Outcome, ToolResult
     from interlock.core.reasons import StopReason, StopSignal
     from interlock.core.records import Record
     from interlock.machine.decision import Decision
@@ -52,6 +52,7 @@ _WHERE = {
     "StopReason": "interlock.core.reasons",
     "StopSignal": "interlock.core.reasons",
     "tool": "interlock.actions.declare",
+    "ToolResult": "interlock.core.outcome",
 }
 
 __all__ = [
@@ -72,6 +73,7 @@ __all__ = [
     "SpecError",
     "StopReason",
     "StopSignal",
+    "ToolResult",
     "action",
     "check",
     "draw",

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock import Run, load, tool
+from interlock import Run, ToolResult, load, tool
 from interlock.actions.monitoring import magnitude
 from interlock.actions.tasks import tasks_of
 from interlock.core.errors import Category, ModelError, TaskError, ToolError
@@ -380,6 +380,40 @@ def test_a_reply_to_a_task_says_how_large_the_context_is() -> None:
     run = load(SLOW).start("x", script=script)
     run.run()
     assert (run.facts.usage.context_tokens, run.facts.usage.context_ratio) == (900, 0.9)
+
+
+# progress -----------------------------------------------------------------------------------
+
+
+class Progress(NamedTuple):
+    """What a tool reports, and whether the run has stalled since."""
+
+    id: str
+    made: Any
+    stalled: float
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Progress("a-failure-is-none", ToolResult("no", ok=False), 60),
+        Progress("a-failure-may-be", ToolResult("red", ok=False, progressed=True), 0),
+        Progress("a-task-that-is-done-is", "done", 0),
+    ],
+    ids=lambda case: case.id,
+)
+def test_what_is_progress(case: Progress) -> None:
+    clock = ManualClock(1000)
+
+    @tool
+    def do_it(task: str) -> Any:
+        """Do a task."""
+        clock.advance(60)
+        return case.made
+
+    run = load(WORK % (by_tool("a"), 1), tools=[do_it]).start("x", clock=clock)
+    run.run()
+    assert run.facts.progress.stalled_for == case.stalled
 
 
 # fixes and checkpoints ----------------------------------------------------------------------

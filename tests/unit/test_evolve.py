@@ -305,6 +305,34 @@ def test_every_stop_of_a_fork_has_its_own_message() -> None:
     assert [s.message for s in result.signals] == ["one at 1", "two at 1"]
 
 
+class Outside(NamedTuple):
+    """A stop from outside, and what its signal says once it has led to a state that stops."""
+
+    id: str
+    stop: str
+    message: str
+    says: str
+
+
+@pytest.mark.parametrize("case", [
+    Outside("the-file", "user_requested", "", "Asked to."),
+    Outside("the-caller", "user_requested", "Enough.", "Enough."),
+    Outside("the-file-for-the-highest", "highest", "", "Asked to."),
+    Outside("the-caller-for-the-highest", "highest", "Enough.", "Enough."),
+], ids=lambda case: case.id)  # fmt: skip
+def test_a_stop_from_outside_that_says_nothing_says_what_the_file_says(case: Outside) -> None:
+    head = "" if case.stop == "user_requested" else "on_stop: s\n"
+    s = f"  s: {{stop: {case.stop}, message: Asked to., next: y}}\n  y: {{end: by_reason}}\n"
+    run = start(head + "states:\n  a: {do: act, next: a}\n" + s)
+    run.cancel(message=case.says if case.message else "")
+    result = run.run()
+    assert [(s.reason, s.message, s.source) for s in result.signals] == [
+        ("user_requested", case.says, "outside")
+    ]
+    assert run.records[-1].signals.to_list() == result.signals.to_list()
+    assert run.replay().same
+
+
 def test_who_raised_a_reason_first_has_said_why() -> None:
     body = "states:\n  a: {do: act, next: a}\n  s: {stop: custom, message: the file}\n"
     asked = StopSignal(StopReason("custom"), "the tool", {}, "a")

@@ -118,4 +118,5 @@ def _checked(ctx: Context, made: ToolResult) -> ToolResult:
     return made._replace(
         text=said(made.text), ok=bool(made.ok), result=sound_data(made.result), changes=changes,
         partial=tuple(said(part) for part in made.partial), signals=tuple(made.signals),
+        progressed=bool(made.progressed),
     )  # fmt: skip

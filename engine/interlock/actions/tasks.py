@@ -286,7 +286,7 @@ async def _by_tool(ctx: Context, task: Task, name: str) -> Attempt:
     outcome = Outcome(
         ok=made.ok, error=None if made.ok else _failure(made.text, made.category),
         spent=Spent(tools={name: 1}), changes=made.changes, signals=made.signals,
-        partial=made.partial,
+        partial=made.partial, progressed=made.progressed,
     )  # fmt: skip
     return Attempt(outcome, made.text, made.result if made.result is not None else made.text)
 

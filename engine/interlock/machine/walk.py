@@ -190,7 +190,9 @@ class Walk:
 
     def open(self, reason: str, where: str, message: Template | None = None) -> None:
         """Open the epilogue: the reason is settled, rules are off."""
-        if reason != HIGHEST:
+        if reason == HIGHEST and message is not None:
+            reason = self.raising.top  # it was raised before: the message is for one without
+        if reason and reason != HIGHEST:
             said = self.write(message)
             self.signal(StopSignal(self.chart.spec.reason(reason), said, {}, where))
         self.stopping = True

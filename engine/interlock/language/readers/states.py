@@ -71,11 +71,7 @@ def _stop(reader: Reader, path: Path, name: str | None) -> str:
 
 
 def _message(reader: Reader, path: Path, shape: file.StateShape) -> Template | None:
-    at = (*path, "message")
-    if shape.stop == HIGHEST and shape.message is not None:
-        said = "`stop: highest` raises no signal of its own: it has no `message`"
-        reader.say("IL207", at, said, hint="remove `message`", key=True)
-    return reader.template(at, shape.message) if shape.message else None
+    return reader.template((*path, "message"), shape.message) if shape.message else None
 
 
 def _retry(reader: Reader, path: Path, shape: file.RetryShape | None) -> Retry | None:
