@@ -22,6 +22,7 @@ from interlock.actions.talking import ESTIMATED, complete, request_messages
 from interlock.core.conversation import user
 from interlock.core.errors import Category, ModelError, TaskError, nearest
 from interlock.core.facts import EMPTY, Failure, Task
+from interlock.core.fold import named
 from interlock.core.outcome import Outcome, Spent
 from interlock.core.specs import ActionSpec, ArgSpec, Effect, ToolSpec
 from interlock.core.types import ANY, COUNTER, STR, list_of, struct
@@ -66,16 +67,13 @@ def tasks_of(data: Any, taken: Iterable[str], *, kind: str = "primary") -> tuple
     One without an id gets `task_<n>`, the first that is not `taken`. Raises `TaskError`.
     """
     entries = cast("list[Any]", data) if isinstance(data, (list, tuple)) else [data]
+    tasks = [_task(entry, number, kind) for number, entry in enumerate(entries)]
     ids = set(taken)
-    made: list[Task] = []
-    for number, entry in enumerate(entries):
-        task = _task(entry, number, kind)
-        named = task.id or next(i for n in range(1, len(ids) + 2) if (i := f"task_{n}") not in ids)
-        if named in ids:
-            raise _bad(number, f": there is a task `{named}` already", "give it another `id`")
-        ids.add(named)
-        made.append(task._replace(id=named))
-    return tuple(made)
+    for number, task in enumerate(tasks):
+        if task.id in ids:
+            raise _bad(number, f": there is a task `{task.id}` already", "give it another `id`")
+        ids |= {task.id} - {""}
+    return named(tasks, taken)
 
 
 def _bad(number: int, said: str, hint: str) -> TaskError:

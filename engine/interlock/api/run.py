@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar, Unpack, cast
 from interlock.api.detached import DetachedRun, detached
 from interlock.api.hearing import Heard
 from interlock.api.of_machine import OfMachine
+from interlock.api.tasks import checked_tasks
 from interlock.api.values import check_answer, limit_value, var_value
 from interlock.api.wiring import PortOptions, suspends
 from interlock.core.errors import LimitError, RunError, StatusError
@@ -246,6 +247,20 @@ class Run:
         await self._post(
             {"kind": "answer", "event": event, "data": dict(data or {})}, at, message_id
         )
+
+    def enqueue(self, tasks: Any, *, message_id: str | None = None) -> None:
+        """Add tasks at the end of the queue: texts, or mappings as in a file. See `send`.
+
+        A run that waits goes on waiting, and does them when its machine next does `work`.
+        """
+        return self._wait(self.aenqueue(tasks, message_id=message_id))
+
+    async def aenqueue(self, tasks: Any, *, message_id: str | None = None) -> None:
+        """Add tasks at the end of the queue; `TaskError` for what is none. See `enqueue`."""
+        # what is delivered a second time finds its own tasks in the queue
+        taken = () if message_id else (task.id for task in self.session.position.queue)
+        added = [task.to_dict() for task in checked_tasks(self.machine.spec, tasks, taken)]
+        await self._post({"kind": "enqueue", "tasks": added}, None, message_id)
 
     def pause(self) -> None:
         """Pause before the next action. At a wait it takes effect once the wait is over."""

@@ -108,6 +108,10 @@ model_options = together(
         help="`simulated`: waits pass at once.",
     ),
 )  # fmt: skip
+tasks_option = click.option(
+    "--tasks", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
+    help="Tasks for the queue: a YAML list, as `tasks` in a machine file.",
+)  # fmt: skip
 value_options = together(
     click.option(
         "--limit", type=PAIR, multiple=True, shell_complete=completion.pairs("limits"),
@@ -117,6 +121,7 @@ value_options = together(
         "--var", type=PAIR, multiple=True, shell_complete=completion.pairs("vars"),
         help="The first value of a variable.",
     ),
+    tasks_option,
 )  # fmt: skip
 name_options = together(
     click.option(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from interlock.cli import out
+from interlock.cli.loading import tasks_of
 from interlock.cli.values import values_of
 
 if TYPE_CHECKING:
@@ -61,7 +62,8 @@ def start(
     run = machine.start(
         task, **_model(how, script, clock), clock=clock, cancel=cancel,
         limits={**limits, **more.get("limits", {})}, vars={**variables, **more.get("vars", {})},
-        run_id=how.run_id, agent=how.agent, session=how.session, parent=parent,
+        tasks=tasks_of(spec, how), run_id=how.run_id, agent=how.agent, session=how.session,
+        parent=parent,
     )  # fmt: skip
     opened = journal()
     # as `Machine.start` does it: on an event loop the appends of one tick share a transaction

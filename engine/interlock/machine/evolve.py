@@ -17,7 +17,7 @@ from typing import Any
 
 from interlock.core.errors import Category, StatusError
 from interlock.core.facts import EMPTY, Task
-from interlock.core.fold import assign, fold, queued, tick
+from interlock.core.fold import assign, fold, named, queued, tick
 from interlock.core.outcome import Outcome
 from interlock.core.position import NO_MESSAGES, Position
 from interlock.core.reasons import StopSignal
@@ -226,6 +226,14 @@ def _edit(walk: Walk, input: Input) -> None:
     walk.facts = assign(tick(walk.facts, input.at), input.data)
 
 
+def _enqueue(walk: Walk, input: Input) -> None:
+    facts, added = tick(walk.facts, input.at), [Task(**t) for t in input.data["tasks"]]
+    walk.queue += named(added, (task.id for task in walk.queue))
+    walk.facts = facts._replace(
+        queue=queued(facts.queue, walk.queue), marks=facts.marks._replace(has_queue=True)
+    )
+
+
 _KINDS: Mapping[str, Callable[[Walk, Input], None]] = {
     "start": _start,
     "step": _step,
@@ -236,4 +244,5 @@ _KINDS: Mapping[str, Callable[[Walk, Input], None]] = {
     "resume": _resume,
     "stop": _stop,
     "edit": _edit,
+    "enqueue": _enqueue,
 }

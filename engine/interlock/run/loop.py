@@ -125,6 +125,8 @@ def _fits(session: Session, letter: Letter) -> bool:
         case "resume":
             waits = position.state in session.chart.waiting and not position.pause_asked
             return position.status == "paused" and position.blocked_on != IN_DOUBT and not waits
+        case "enqueue":
+            return True
         case _:
             return False
 
@@ -143,6 +145,8 @@ async def _open_letter(session: Session, letter: Letter) -> Record:
             input = Input("stop", reason, at=at, data={"source": "outside", **given})
         case "pause":
             input = Input("pause", at=at)
+        case "enqueue":
+            input = Input("enqueue", at=at, data={"tasks": data["tasks"]})
         case _:
             input = Input("resume", at=at)
     return await session.apply(input, consumed=consumed)

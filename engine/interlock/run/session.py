@@ -41,7 +41,7 @@ PAGE = 256
 """Events that are read from the journal at a time."""
 
 _ALONE: nullcontext[None] = nullcontext()
-_ASIDE = frozenset({"pause", "resume", "edit"})
+_ASIDE = frozenset({"pause", "resume", "edit", "enqueue"})
 """Records that leave the action at hand as it is."""
 
 

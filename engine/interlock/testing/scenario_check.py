@@ -7,7 +7,7 @@ Imported by: testing.scenarios
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from interlock.api import Machine, limit_value, var_value
@@ -15,6 +15,7 @@ from interlock.api.tasks import checked_tasks
 from interlock.core.codes import finding
 from interlock.core.errors import Finding, LimitError, SpecError, TaskError, nearest
 from interlock.language.spec import MachineSpec
+from interlock.language.yaml.document import Path, dotted
 from interlock.testing.expecting import Expectation, expectation
 from interlock.testing.scenario_file import OutsideEvent, Scenario
 
@@ -26,7 +27,9 @@ def checked(scenario: Scenario, machine: Machine) -> Expectation:
     findings += _values(scenario, "limits", scenario.limits, spec, limit_value)
     findings += _values(scenario, "vars", scenario.vars, spec, var_value)
     findings += _tools(scenario, spec)
-    findings += _tasks(scenario, spec)
+    findings += _tasks(scenario, spec, ("tasks",), scenario.tasks or ())
+    for event in scenario.events:
+        findings += _tasks(scenario, spec, ("events", event.number, "enqueue"), event.tasks)
     findings += [f for e in scenario.events if (f := _event(scenario, spec, e)) is not None]
     if findings:
         raise SpecError(sorted(findings, key=lambda f: (f.place.line, f.place.column, f.code)))
@@ -64,13 +67,15 @@ def _called(spec: MachineSpec) -> Iterator[str]:
                 yield str(state.args[arg.name].value)
 
 
-def _tasks(scenario: Scenario, spec: MachineSpec) -> Iterator[Finding]:
+def _tasks(
+    scenario: Scenario, spec: MachineSpec, path: Path, tasks: Sequence[Any]
+) -> Iterator[Finding]:
     try:
-        checked_tasks(spec, scenario.tasks or ())
+        checked_tasks(spec, tasks)
     except TaskError as error:
-        path = ("tasks", error.number)
-        place, at = scenario.document.at(path), f"tasks.{error.number}"
-        yield finding("IL611", error.message, place, hint=error.hint, at=at)
+        path = (*path, error.number)
+        place = scenario.document.at(path)
+        yield finding("IL611", error.message, place, hint=error.hint, at=dotted(path))
 
 
 def _event(scenario: Scenario, spec: MachineSpec, event: OutsideEvent) -> Finding | None:

@@ -37,12 +37,12 @@ from interlock.language.file.file import Shape, Text
 from interlock.language.yaml.reading import Document, read
 from interlock.language.yaml.reading import Path as At
 
-EventKind = Literal["send", "cancel", "pause", "resume"]
-EVENT_KINDS: tuple[EventKind, ...] = ("send", "cancel", "pause", "resume")
+EventKind = Literal["send", "cancel", "pause", "resume", "enqueue"]
+EVENT_KINDS: tuple[EventKind, ...] = ("send", "cancel", "pause", "resume", "enqueue")
 
 
 class EventShape(Shape):
-    """Something from outside; it has one of `send`, `cancel`, `pause`, `resume`."""
+    """Something from outside; it has one of `EVENT_KINDS`."""
 
     after: Annotated[int, Strict(), Field(ge=0)]
     send: Text | None = None
@@ -50,6 +50,7 @@ class EventShape(Shape):
     cancel: Text | None = None
     pause: Literal[True] | None = None
     resume: Literal[True] | None = None
+    enqueue: list[JsonValue] | None = None
 
 
 class ExpectShape(Shape):
@@ -78,7 +79,7 @@ class ScenarioShape(Shape):
 
 
 class OutsideEvent(NamedTuple):
-    """An answer, a cancel, a pause or a resume, and the step after which it comes."""
+    """An answer, a cancel, a pause, a resume or more tasks, and the step after which it comes."""
 
     number: int
     """Its place in the list, from 0."""
@@ -88,6 +89,8 @@ class OutsideEvent(NamedTuple):
     word: str = ""
     """The event that is sent, or the reason of a cancel."""
     data: Mapping[str, Any] = EMPTY
+    tasks: tuple[Any, ...] = ()
+    """Those that are added to the queue."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.word}".strip()
@@ -145,7 +148,7 @@ def scenario_of(document: Document, *, name: str, folder: Path | None) -> Scenar
     expected = shape.expect.model_fields_set
     return Scenario(
         name, shape.machine, document, folder, shape.task,
-        tuple(shape.replies or ()), tuple(_event(n, e) for n, e in enumerate(shape.events or ())),
+        tuple(shape.replies or ()), tuple(event_of(n, e) for n, e in enumerate(shape.events or ())),
         {n: tuple(r) for n, r in (shape.tools or {}).items()},
         None if shape.tasks is None else tuple(shape.tasks), shape.limits or {}, shape.vars or {},
         {n: getattr(shape.expect, n) for n in ExpectShape.model_fields if n in expected},
@@ -225,9 +228,9 @@ def _of_replies(document: Document) -> Iterator[Finding]:
 
 def _of_event(document: Document, number: int, event: EventShape) -> Iterator[Finding]:
     path: At = ("events", number)
-    kinds = _kinds(event)
+    kinds = kinds_of(event)
     if len(kinds) != 1:
-        said = "an event has one of `send`, `cancel`, `pause`, `resume`"
+        said = f"an event has one of {', '.join(f'`{k}`' for k in EVENT_KINDS)}"
         hint = "`{after: 4, send: fix, data: {...}}`, `{after: 2, cancel: user_requested}`"
         yield finding("IL207", said, document.at(path), hint=hint, at=f"events.{number}")
     elif event.data is not None and event.send is None:
@@ -235,10 +238,12 @@ def _of_event(document: Document, number: int, event: EventShape) -> Iterator[Fi
         yield finding("IL207", said, document.key((*path, "data")), at=f"events.{number}.data")
 
 
-def _kinds(event: EventShape) -> list[EventKind]:
+def kinds_of(event: EventShape) -> list[EventKind]:
+    """What an event is; a good one is one of them."""
     return [k for k in EVENT_KINDS if getattr(event, k) is not None]
 
 
-def _event(number: int, event: EventShape) -> OutsideEvent:
-    word = event.send or event.cancel or ""
-    return OutsideEvent(number, event.after, _kinds(event)[0], word, event.data or EMPTY)
+def event_of(number: int, event: EventShape) -> OutsideEvent:
+    """An event of one kind as it comes to a run."""
+    word, tasks = event.send or event.cancel or "", tuple(event.enqueue or ())
+    return OutsideEvent(number, event.after, kinds_of(event)[0], word, event.data or EMPTY, tasks)
