@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ from interlock import Facts, load
 from interlock.catalog import shipped
 from interlock.core.facts import ErrorFacts, ProgressFacts, UsageFacts
 from interlock.testing import ManualClock, load_scenario, run_scenario
+from interlock.view.flowchart import Arrow, Box
 from interlock.view.read_mermaid import read_mermaid
 from tests.cases.moderating import (
     BROKEN,
@@ -52,7 +54,7 @@ ENDINGS = [
     Ending("gets_no_response", "stop_unresponsive", "STOP:\nUser Unresponsive", {"user_unresponsive": "No response to intervention request"}),
     Ending("diminishes_in_a_cycle", "stop_diminishing_again", "STOP:\nDiminishing Returns", {"diminishing_returns": "Improvement: 5.0%"}),
     Ending("has_critical_health", "stop_health", "STOP:\nHealth Critical", {"health_critical": "Health: 13%"}),
-    Ending("completes", "complete", "Complete:\nAll Tasks Done", {"completed": ""}),
+    Ending("completes", "complete", "Complete:\nAll Tasks Done", {"completed": "All tasks done"}),
     Ending("reaches_both_limits", "stop_tokens", "STOP:\nToken Limit", {"token_limit": "Token limit reached", "time_limit": "Runtime limit exceeded"}),
 ]  # fmt: skip
 
@@ -101,6 +103,55 @@ def _report_holds_it_all(report: Mapping[str, Any], run: Any, ending: Ending) ->
     assert ("## Tasks that are left" in text) == bool(report["tasks"]["waiting"])
     drawn = read_mermaid(text.partition("```mermaid\n")[2].partition("```")[0])
     assert {box.id for box in drawn.boxes} >= {"start", "monitor", ending.stop, "report"}
+
+
+# arrows -------------------------------------------------------------------------------------
+
+STATES = {
+    "Start": "start", "Monitor": "monitor", "Check1": "check_tokens", "Check2": "check_runtime",
+    "Check3": "check_cycles", "CheckMagnitude": "check_magnitude", "Check4": "check_error_rate",
+    "Check5": "check_stagnation", "Check6": "check_context", "AttemptRecover": "can_recover",
+    "Checkpoint": "checkpoint", "PruneContext": "prune", "ResumeFromCheckpoint": "resume",
+    "Check7": "check_errors", "ErrorType": "error_category", "RetryWithBackoff": "retry",
+    "RequestIntervention": "request_intervention", "UserRespond": "user_responds",
+    "ApplyFix": "apply_fix", "Check8": "check_queue", "AllTasksDone": "all_done",
+    "ImprovementCheck": "improving", "ImprovementAvailable": "improvements_identified",
+    "CheckDiminishing": "check_diminishing", "HealthCheck": "health_check",
+    "ContinueWork": "continue_work", "HealthAlert": "health_alert",
+    "CriticalityCheck": "severity", "NotifyUser": "notify_user", "Stop1": "stop_tokens",
+    "Stop2": "stop_runtime", "Stop3": "stop_diminishing", "Stop4": "stop_error_rate",
+    "Stop5": "stop_stagnation", "Stop6": "stop_context", "Stop7": "stop_critical",
+    "Stop8": "stop_aborted", "Stop9": "stop_unresponsive", "Stop10": "stop_diminishing_again",
+    "Stop11": "stop_health", "Complete": "complete", "GenerateReport": "report",
+    "SaveState": "save_state", "NotifyCompletion": "notify_end", "End": "end",
+}  # fmt: skip
+"""What the document calls a box, and what the machine calls the state."""
+CHART = read_mermaid((Path(__file__).parent / "sources/seed003_verbatim.mmd").read_text("utf-8"))
+
+
+@cache
+def taken() -> frozenset[tuple[str, str]]:
+    """The ways that the moderator's scenarios take, by source and target."""
+    edges = {edge.id: (edge.source, edge.target) for edge in load("moderator").spec.edges()}
+    found = [load_scenario(path) for path in SCENARIOS.glob("moderator_*.scenario.yaml")]
+    runs = [run_scenario(made).run for made in found if made.machine == "moderator"]
+    ids = {id for run in runs if run is not None for record in run.records for id in record.taken}
+    return frozenset(edges[id] for id in ids & edges.keys())
+
+
+@pytest.mark.parametrize("arrow", CHART.arrows, ids=lambda a: f"{a.source}-{a.target}")
+def test_an_arrow_of_the_chart_is_taken(arrow: Arrow) -> None:
+    source, target = STATES[arrow.source], STATES[arrow.target]
+    drawn = [a for a in load("moderator").draw().chart.arrows if a.source == source]
+    assert [a.label for a in drawn if a.target == target] == [arrow.label]
+    assert (source, target) in taken()
+
+
+@pytest.mark.parametrize("box", CHART.boxes, ids=lambda box: box.id)
+def test_a_box_of_the_chart_is_drawn(box: Box) -> None:
+    (drawn,) = [b for b in load("moderator").draw().chart.boxes if b.id == STATES[box.id]]
+    assert drawn.label == box.label
+    assert (drawn.fill or "") == (box.fill or "")
 
 
 # thresholds ---------------------------------------------------------------------------------
