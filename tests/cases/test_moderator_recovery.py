@@ -30,6 +30,36 @@ def test_a_day_of_work_ends_at_its_last_second() -> None:
     assert time.monotonic() - begun < 20
 
 
+class Often(NamedTuple):
+    """A check, and how often the document wants it made."""
+
+    check: str
+    document: str
+
+
+OFTEN = [
+    Often("check_tokens", "after each task completion"),
+    Often("check_runtime", "every 5 minutes"),
+    Often("check_cycles", "at the start of each improvement cycle"),
+    Often("check_magnitude", "at the end of each improvement cycle"),
+    Often("check_error_rate", "after each task"),
+    Often("check_stagnation", "every minute"),
+    Often("check_context", "before each LLM call"),
+    Often("check_errors", "after each error"),
+]
+
+
+@pytest.mark.parametrize("often", OFTEN, ids=lambda often: often.check)
+def test_nothing_is_done_between_two_checks(often: Often) -> None:
+    """Before every unit of work, failed ones and those of a cycle too, all is looked at."""
+    first = reply('{"metrics": {"speed": 1}, "improvements": ["x", "y"]}')
+    cycle = [reply('{"metrics": {"speed": 2}, "improvements": ["z"]}'), BUSY, reply()]
+    run = moderated(first, *cycle, reply(), limits={"cycles": 0})
+    *before_work, _ = " ".join(run.run().path).split("continue_work")
+    asked = [often.check in part.split() for part in before_work]
+    assert asked == [True] * 5  # of a magnitude because the limit of cycles is none
+
+
 # context overflow ---------------------------------------------------------------------------
 
 OVERFLOW = [
