@@ -186,6 +186,17 @@ def test_another_way_is_told_to_the_model_and_has_as_long_again() -> None:
     assert (result.reason, result.elapsed) == ("stagnation", 60 * MINUTE)
 
 
+def test_progress_takes_back_what_was_granted() -> None:
+    late_again = [late(reply(), 40 * MINUTE), reply(), late(reply(), 40 * MINUTE)]
+    run = upto(full(*late_again, tasks=["a", "b"]), "user_responds")
+    assert run.facts.vars["granted"] == 30 * MINUTE
+    run.send("fix", {"note": "Begin with the lexer."})
+    run.step()
+    upto(run, "user_responds")
+    assert run.facts.queue.done == 1
+    assert run.facts.run.elapsed == 60 * MINUTE
+
+
 # progress -----------------------------------------------------------------------------------
 
 
