@@ -27,7 +27,7 @@ def test_a_day_of_work_ends_at_its_last_second() -> None:
     assert result.reason == "time_limit"
     assert result.elapsed == 24 * 3600
     assert run.facts.queue.done == 24 * 60 // 29
-    assert time.monotonic() - begun < 20
+    assert time.monotonic() - begun < 60
 
 
 class Often(NamedTuple):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock import Run, ToolResult, load, tool
+from interlock import Run, load, tool
 from interlock.actions.monitoring import magnitude
 from interlock.actions.tasks import tasks_of
 from interlock.core.errors import Category, ModelError, TaskError, ToolError
@@ -344,76 +344,6 @@ def test_a_cycle_whose_first_task_fails_is_counted(attempts: int) -> None:
 
 def by(text: str) -> dict[str, Any]:
     return {"id": text, "text": text, "by": {"tool": "do_it"}}
-
-
-# the time that a task takes -----------------------------------------------------------------
-
-SLOW = """
-interlock: 1
-machine: m
-model: {name: scripted, context_window: 1000}
-tasks: [{id: a, text: a}]
-states:
-  left: {ask: Left?, when: queue.size > 0, then: work, else: z}
-  work: {do: work, with: {attempts: 2}, within: 1m, failed: next, next: left}
-  z: {stop: completed}
-"""
-
-
-def test_a_task_that_is_cut_off_has_been_tried_and_its_model_call_was_made() -> None:
-    script = [{"text": "late", "delay": "2m"}, {"text": "late", "delay": "61s"}]
-    run = load(SLOW).start("x", script=script, clock=ManualClock())
-    result = run.run()
-    assert result.reason == "completed"
-    cut = outcomes(run, "work")
-    assert [(o.timed_out, o.unanswered, o.result["given_up"]) for o in cut] == [
-        (True, 1, False),
-        (True, 1, True),
-    ]
-    assert [e["message"] for e in result.errors] == ["work took too long: stopped after 1 min"] * 2
-    assert (run.facts.queue.failed, run.facts.run.elapsed) == (1, 120)
-    assert run.replay().same
-
-
-def test_a_reply_to_a_task_says_how_large_the_context_is() -> None:
-    script = [{"text": "done", "usage": {"prompt_tokens": 800, "completion_tokens": 100}}]
-    run = load(SLOW).start("x", script=script)
-    run.run()
-    assert (run.facts.usage.context_tokens, run.facts.usage.context_ratio) == (900, 0.9)
-
-
-# progress -----------------------------------------------------------------------------------
-
-
-class Progress(NamedTuple):
-    """What a tool reports, and whether the run has stalled since."""
-
-    id: str
-    made: Any
-    stalled: float
-
-
-@pytest.mark.parametrize(
-    "case",
-    [
-        Progress("a-failure-is-none", ToolResult("no", ok=False), 60),
-        Progress("a-failure-may-be", ToolResult("red", ok=False, progressed=True), 0),
-        Progress("a-task-that-is-done-is", "done", 0),
-    ],
-    ids=lambda case: case.id,
-)
-def test_what_is_progress(case: Progress) -> None:
-    clock = ManualClock(1000)
-
-    @tool
-    def do_it(task: str) -> Any:
-        """Do a task."""
-        clock.advance(60)
-        return case.made
-
-    run = load(WORK % (by_tool("a"), 1), tools=[do_it]).start("x", clock=clock)
-    run.run()
-    assert run.facts.progress.stalled_for == case.stalled
 
 
 # fixes and checkpoints ----------------------------------------------------------------------
