@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 from interlock import ToolResult, load, tool
 from interlock.catalog import shipped
-from interlock.testing import ManualClock
+from interlock.testing import ManualClock, run_scenario
 from tests.cases.moderating import BROKEN, BUSY, REFUSED, late, moderated, reply, upto, visits
 
 MINUTE = 60.0
@@ -278,3 +279,18 @@ def test_a_critical_error_stops_at_once(before: int) -> None:
     assert result.reason == "critical_failure"
     assert result.signals[0].message.endswith("the key is not valid")
     assert run.facts.errors.total == before + 1
+
+
+# endings ------------------------------------------------------------------------------------
+
+FULL = sorted((Path(__file__).parents[1] / "scenarios").glob("moderator_full_*.scenario.yaml"))
+
+
+@pytest.mark.parametrize("path", FULL, ids=lambda path: path.name.partition(".")[0])
+def test_every_ending_is_reported_saved_and_told(path: Path) -> None:
+    played = run_scenario(path)
+    assert played.passed, str(played)
+    assert played.result is not None
+    assert played.result.path[-4:] == ("report", "save_state", "notify_end", "end")
+    assert all(signal.message for signal in played.result.signals)
+    assert f"| Stopped for | {played.result.reason} |" in played.result.output
