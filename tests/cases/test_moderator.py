@@ -228,7 +228,7 @@ def test_thresholds_are_those_of_the_document() -> None:
         "tokens": 1_000_000, "runtime": DAY, "context": 0.95, "error_rate": 0.2,
         "stagnation": 30 * MINUTE, "consecutive_errors": 3, "improvement": 0.1, "cycles": 5,
         "response": 5 * MINUTE, "health": 0.2,
-        "health_warning": 0.4, "errors": 10,  # the document gives these two no number
+        "health_warning": 0.4, "error_threshold": 10,  # the document gives these two no number
     }  # fmt: skip
 
 

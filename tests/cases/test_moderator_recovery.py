@@ -216,7 +216,7 @@ class Deaf:
 
 def test_people_are_told_of_alerts_and_of_the_end() -> None:
     listener = Listener()
-    moderated(*[BUSY] * 5, reply(), limits={"errors": 2}, notifier=listener).run()
+    moderated(*[BUSY] * 5, reply(), limits={"error_threshold": 2}, notifier=listener).run()
     assert listener.heard == [
         "Health: 38% (None)",
         "Health: 38%; going on with caution (None)",
@@ -225,7 +225,7 @@ def test_people_are_told_of_alerts_and_of_the_end() -> None:
 
 
 def test_a_notice_that_reaches_nobody_stops_nothing() -> None:
-    run = moderated(*[BUSY] * 5, reply(), limits={"errors": 4}, notifier=Deaf())
+    run = moderated(*[BUSY] * 5, reply(), limits={"error_threshold": 4}, notifier=Deaf())
     result = run.run()
     assert result.reason == "completed"
     assert (
@@ -274,7 +274,7 @@ class Zero(NamedTuple):
         Zero("error_rate", "error_rate", "Error rate: 0.0%"),
         Zero("stagnation", "stagnation", "No progress for 0 minutes"),
         Zero("context", "context_overflow", "Context window full"),
-        Zero("errors", "guard_error", "raised ZeroDivisionError"),
+        Zero("error_threshold", "guard_error", "raised ZeroDivisionError"),
     ],
     ids=lambda case: case.limit,
 )
