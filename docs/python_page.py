@@ -31,7 +31,9 @@ stands its async face: both work inside a running event loop."""
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Machines": ("load", "check", "draw", "Machine", "Picture", "Finding"),
     "Runs": ("Run", "Result", "Facts", "Record", "Step", "StateProfile", "Outcome", "Decision"),
-    "Your own tools, actions and guards": ("tool", "action", "guard", "Context", "AgentStop"),
+    "Your own tools, actions and guards": (
+        *("tool", "action", "guard", "Context", "ToolResult", "AgentStop"),
+    ),
     "Stopping": (
         "StopReason", "StopSignal", "StopSignals", "Continuation", "Cancellation",
         "FileCancellation", "SignalCancellation", "AgentStatus",

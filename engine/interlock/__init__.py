@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from interlock.api import Machine, Run, check, draw, load
     from interlock.core.errors import Finding, InterlockError, RunError, SpecError
     from interlock.core.facts import AgentStatus, Facts
-    from interlock.core.outcome import Outcome
+    from interlock.core.outcome import Outcome, ToolResult
     from interlock.core.reasons import (
         AgentStop,
         Continuation,
@@ -67,6 +67,7 @@ _WHERE = {
     "StopSignal": "interlock.core.reasons",
     "StopSignals": "interlock.core.reasons",
     "tool": "interlock.actions.declare",
+    "ToolResult": "interlock.core.outcome",
 }
 
 __all__ = [
@@ -94,6 +95,7 @@ __all__ = [
     "StopReason",
     "StopSignal",
     "StopSignals",
+    "ToolResult",
     "action",
     "check",
     "draw",

@@ -79,6 +79,7 @@ DOCUMENTS = [
             "edge tool → last added",
         ),
     ),
+    Drawn("moderator", "seed003_verbatim.mmd"),
 ]
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 from interlock.actions.children import drive, outcome_of, waiting
@@ -176,13 +177,15 @@ async def work(ctx: Context, attempts: int = 3) -> Outcome | Blocked:
     if not queue or not _waits(queue[0]):
         return Outcome.failed(Category.RECOVERABLE, "the queue is empty", kind="no_task")
     task, rest = queue[0], queue[1:]
+    begun = Outcome(kept={KEPT: known._asdict()})
+    ctx.so_far = partial(_failed, ctx, begun, _failure("cut off"), queue, attempts)
     if "machine" not in task.by:  # a child writes down its own calls
         await ctx.intent(ctx.key, {"state": ctx.state.name, "action": "work"})
     made = await _attempt(ctx, task)
     if isinstance(made, Blocked):
         return made
     outcome, text, result = made
-    outcome = outcome._replace(kept={KEPT: known._asdict()})
+    outcome = outcome._replace(kept=begun.kept)
     if outcome.error is not None:
         return _failed(ctx, outcome, outcome.error, queue, attempts)
     try:
@@ -293,7 +296,7 @@ async def _by_tool(ctx: Context, task: Task, name: str) -> Attempt:
     outcome = Outcome(
         ok=made.ok, error=None if made.ok else _failure(made.text, made.category),
         spent=Spent(tools={name: 1}), changes=made.changes, signals=made.signals,
-        partial=made.partial,
+        partial=made.partial, progressed=made.progressed,
     )  # fmt: skip
     return Attempt(outcome, made.text, made.result if made.result is not None else made.text)
 
@@ -315,6 +318,7 @@ async def _by_prompt(ctx: Context, task: Task, text: str) -> Attempt:
         return _gone_wrong(cut(error.message), error.category, error.kind, unanswered=1)
     outcome = Outcome(
         messages=(asked, reply.message), spent=spent,
+        context_tokens=spent.prompt_tokens + spent.completion_tokens,
         warnings=(ESTIMATED,) if spent.estimated else (),
     )  # fmt: skip
     return Attempt(outcome, reply.text, _as_report(reply.text))

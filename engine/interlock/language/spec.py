@@ -77,6 +77,8 @@ class Edge:
     """For role `case`: the value of the state's `of` that it is for."""
     set: tuple[Assign, ...] = ()
     stop: str = ""
+    message: Template | None = None
+    """Of the signal that `stop` raises."""
     data: tuple[tuple[str, Type], ...] = ()
     """For role `on`: the fields that the answer carries."""
     path: Path = field(default=(), compare=False, repr=False)
@@ -131,6 +133,8 @@ class StateSpec:
     set: tuple[Assign, ...] = ()
     status: str = ""
     stop: str = ""
+    message: Template | None = None
+    """Of the signal that `stop` raises."""
     end: EndWord | None = None
     allow: tuple[str, ...] | None = None
     in_doubt: InDoubt | None = None

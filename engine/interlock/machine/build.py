@@ -21,6 +21,7 @@ from interlock.core.position import Position
 from interlock.core.types import BOOL, DURATION, Type
 from interlock.language.expression import Expression, Scope, fuse, parse
 from interlock.language.spec import HIGHEST, RETURN, Assign, MachineSpec, StateSpec
+from interlock.language.template.template import Template
 from interlock.machine.regions import GuardedTransition, LeanEvent, Node, Region
 from interlock.machine.ways import (
     ENGINE_ENDS,
@@ -37,6 +38,7 @@ class Entry(NamedTuple):
     status: str
     set: tuple[Assign, ...]
     stop: str
+    message: Template | None
 
 
 class Rules(NamedTuple):
@@ -79,7 +81,7 @@ class Chart:
             **ENGINE_ENDS, **{n: s.end for n, s in states.items() if s.end is not None},
         }  # fmt: skip
         self.entry = {
-            n: Entry(s.status, s.set, s.stop)
+            n: Entry(s.status, s.set, s.stop, s.message)
             for n, s in states.items()
             if s.status or s.set or s.stop
         }
