@@ -25,11 +25,12 @@ PYTHON_HEAD = """\
 # Python
 
 What has a heading of its own is imported from `interlock`; what is for tests, from
-[`interlock.testing`](../testing.md). Beside a method stands its async face: both work inside a
-running event loop."""
+[`interlock.testing`](../testing.md); what counts and shortens conversations, from
+[`interlock.context_window`](../steps.md#the-context-window-by-hand). Beside a method
+stands its async face: both work inside a running event loop."""
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Machines": ("load", "check", "draw", "Machine", "Picture", "Finding"),
-    "Runs": ("Run", "Result", "Facts", "Record", "Outcome", "Decision"),
+    "Runs": ("Run", "Result", "Facts", "Record", "Step", "StateProfile", "Outcome", "Decision"),
     "Your own tools, actions and guards": ("tool", "action", "guard", "Context", "AgentStop"),
     "Stopping": (
         "StopReason", "StopSignal", "StopSignals", "Continuation", "Cancellation",

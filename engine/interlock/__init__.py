@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from interlock.core.records import Record
     from interlock.machine.decision import Decision
     from interlock.run.context import Context
+    from interlock.run.profile import StateProfile
     from interlock.run.result import Result
+    from interlock.run.steps import Step
     from interlock.view.picture import Picture
 
 _WHERE = {
@@ -59,6 +61,8 @@ _WHERE = {
     "RunError": "interlock.core.errors",
     "SignalCancellation": "interlock.adapters.cancel",
     "SpecError": "interlock.core.errors",
+    "StateProfile": "interlock.run.profile",
+    "Step": "interlock.run.steps",
     "StopReason": "interlock.core.reasons",
     "StopSignal": "interlock.core.reasons",
     "StopSignals": "interlock.core.reasons",
@@ -85,6 +89,8 @@ __all__ = [
     "RunError",
     "SignalCancellation",
     "SpecError",
+    "StateProfile",
+    "Step",
     "StopReason",
     "StopSignal",
     "StopSignals",

@@ -68,6 +68,17 @@ class Drawn(NamedTuple):
 
 DOCUMENTS = [
     Drawn("executive", "seed001_repaired.mmd", ("edge set_debug → save_turn added",)),
+    Drawn("step_agent", "seed004_execution_flow.mmd"),
+    Drawn(
+        "step_choice",
+        "seed004_step_determination.mmd",
+        (
+            "node user_message added",
+            "edge llm → llm added",
+            "edge llm → last added",
+            "edge tool → last added",
+        ),
+    ),
 ]
 
 

@@ -419,6 +419,7 @@ class TestResult:
         "warnings",
         "errors",
         "path",
+        "profile",
     )
 
     def test_the_public_shape(self) -> None:
@@ -444,6 +445,9 @@ class TestResult:
         ]
         assert said["errors"] == [{"category": "CRITICAL", "message": "p", "state": "a", "step": 1}]
         assert said["path"] == ["a", "b", "end-completed"]
+        assert {n: (p["attempts"], p["failed"]) for n, p in said["profile"].items()} == {
+            "a": (1, 1), "b": (1, 0)
+        }  # fmt: skip
         assert json.loads(json.dumps(said)) == said
 
     def test_a_run_that_waits(self) -> None:

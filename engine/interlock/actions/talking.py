@@ -80,11 +80,7 @@ def system_message(ctx: Context) -> str:
     for name, block in machine.memory.items():
         if f"memory.{name}" in shown or "memory" in shown:
             continue
-        value, label = facts.memory.get(name, ""), block.label or name
-        if block.template is not None:
-            parts.append(block.template.render({"value": value, "label": label}))
-        else:
-            parts.append(f"<{label}>\n{value}\n</{label}>")
+        parts.append(block.in_prompt(name, facts.memory.get(name, "")))
     return "\n\n".join(p for p in parts if p)
 
 

@@ -327,7 +327,7 @@ async def _by_machine(ctx: Context, task: Task, name: str) -> Attempt | Blocked:
     (child,) = await drive(ctx, {"": Given(name, told)}, grace=GRACE)
     if not child.ended:
         return waiting([child])
-    outcome, result = outcome_of(ctx, child), child.result
+    outcome, result = await outcome_of(ctx, child), child.result
     output = result.output if result.output is not None else result.facts.last.text
     return Attempt(outcome, output if isinstance(output, str) else json.dumps(output), output)
 

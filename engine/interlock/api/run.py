@@ -28,6 +28,7 @@ from interlock.run.loop import advance, drive
 from interlock.run.replay import Replay, as_now, position_before, replay, why
 from interlock.run.result import Result, answers_of, result_of
 from interlock.run.session import Session
+from interlock.run.steps import Step, steps_of
 from interlock.run.stream import astream, stream
 from interlock.run.sync import wait
 from interlock.view.flowchart import RuleDrawing
@@ -41,6 +42,7 @@ class StartOptions(PortOptions, total=False):
 
     limits: Mapping[str, Any] | None
     vars: Mapping[str, Any] | None
+    memory: Mapping[str, str] | None
     messages: Sequence[Message]
     tasks: Sequence[Any] | None
     parent: Run | str | None
@@ -153,6 +155,15 @@ class Run:
         events = await self.session.journal.events(self.id)
         names = self.machine.spec.renamed
         return [as_now(e.record, names) for e in events if e.record is not None]
+
+    @property
+    def history(self) -> tuple[Step, ...]:
+        """The steps: the finished actions, and the one at hand of a run that is not over."""
+        return self._wait(self.ahistory())
+
+    async def ahistory(self) -> tuple[Step, ...]:
+        """The steps; see `history`."""
+        return steps_of(self.session, await self.arecords())
 
     def __repr__(self) -> str:
         steps = say_count(self.facts.run.steps, "step")

@@ -30,6 +30,7 @@ class How:
     verbose: bool = False
     limit: tuple[tuple[str, str], ...] = ()
     var: tuple[tuple[str, str], ...] = ()
+    memory: tuple[tuple[str, str], ...] = ()
     tasks: str | None = None
     run_id: str | None = None
     agent: str | None = None

@@ -121,6 +121,10 @@ value_options = together(
         "--var", type=PAIR, multiple=True, shell_complete=completion.pairs("vars"),
         help="The first value of a variable.",
     ),
+    click.option(
+        "--memory", type=PAIR, multiple=True, shell_complete=completion.pairs("memory"),
+        help="The first text of a memory block.",
+    ),
     tasks_option,
 )  # fmt: skip
 name_options = together(

@@ -62,7 +62,8 @@ def start(
     run = machine.start(
         task, **_components(how, script, clock), clock=clock, cancel=cancel,
         limits={**limits, **more.get("limits", {})}, vars={**variables, **more.get("vars", {})},
-        tasks=tasks_of(spec, how), run_id=how.run_id, agent=how.agent, session=how.session,
+        memory=dict(how.memory), tasks=tasks_of(spec, how), run_id=how.run_id, agent=how.agent,
+        session=how.session,
         parent=parent,
     )  # fmt: skip
     opened = journal()

@@ -92,12 +92,11 @@ def _model(model: Mapping[str, Any]) -> Data:
 
 
 def _block(block: BlockSpec) -> Any:
-    if block.limit is None and not block.label and block.template is None:
-        return block.value
-    return {
-        "value": block.value,
-        **_some(limit=block.limit, label=block.label, template=_text(block.template)),
-    }
+    more = _some(
+        limit=block.limit, label=block.label, template=_text(block.template),
+        on_demand=block.on_demand,
+    )  # fmt: skip
+    return {"value": block.value, **more} if more else block.value
 
 
 def _tasks(tasks: Any) -> Any:

@@ -192,6 +192,22 @@ class BlockSpec:
     limit: int | None = None
     label: str = ""
     template: Template | None = None
+    on_demand: bool = False
+    """Prompts only name it; the model reads it with the tool `core_memory_read`."""
+
+    def in_prompt(self, name: str, value: str) -> str:
+        """What the system message says of the block, with this value."""
+        if self.on_demand:
+            label, size = self.label or name, f"{len(value):,}"
+            return f"Memory block `{name}` ({label}): {size} characters, read by core_memory_read."
+        return self.shown(name, value)
+
+    def shown(self, name: str, value: str) -> str:
+        """The block as the model reads it."""
+        label = self.label or name
+        if self.template is not None:
+            return self.template.render({"value": value, "label": label})
+        return f"<{label}>\n{value}\n</{label}>"
 
 
 @dataclass(frozen=True, slots=True)

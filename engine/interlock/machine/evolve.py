@@ -80,7 +80,8 @@ def _start(walk: Walk, input: Input) -> None:
     )  # fmt: skip
     walk.messages, walk.queue = messages, queue
     walk.fire("start")
-    walk.enter(data.get("start") or walk.chart.spec.start)
+    walk.cursor.state = data.get("start") or walk.chart.spec.start
+    walk.enter(walk.cursor.state)
     decide(walk, None)
 
 
@@ -142,7 +143,10 @@ def _after_action(walk: Walk, name: str, outcome: Outcome) -> None:
             walk.retry_in = retry.base * retry.factor**walk.attempt
         else:
             late = outcome.timed_out and any(chart.spec.states[name].edges_of("expired"))
-            walk.unhandled = not late and name not in chart.handled and chart.spec.on_error is None
+            settled = late or bool(outcome.signals)  # it asks to stop by itself
+            walk.unhandled = (
+                not settled and name not in chart.handled and chart.spec.on_error is None
+            )
     elif not outcome.ok and outcome.error is not None:
         walk.warnings += (f"{name} failed after the stop: {outcome.error.message}",)
     if not cursor.retrying:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from interlock.core.facts import Facts, Task
 from interlock.core.outcome import Message, Outcome
@@ -51,9 +51,23 @@ class Ports:
         return self.model.context_window(settings) if self.model is not None else None
 
 
+PARENT, LATE = "parent", "time_limit"
+"""The source of a signal that a parent raises in its child, and what it stops it for in time."""
+
+
+class StopRequest(NamedTuple):
+    """A request that a run stop: the reason, what was said with it, and by whom."""
+
+    reason: str
+    message: str
+    source: str
+
+
 class Host(Protocol):
     """What an action may ask of the run that does it. A `Session` is one."""
 
+    deadline: float | None
+    """When a child has to be done, on the run's clock; None for a run that is no child."""
     listener: Callable[[Event], None] | None
     """Who hears events as they happen, when somebody does."""
 
@@ -73,6 +87,10 @@ class Host(Protocol):
     @property
     def chart(self) -> Chart:
         """The machine that runs."""
+        ...
+
+    async def asked_at_all(self) -> StopRequest | None:
+        """Who wants that the run stop, in whichever way."""
         ...
 
     def child(self, machine: str, run_id: str) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from interlock.core.facts import Facts
@@ -18,6 +18,7 @@ from interlock.core.types import Type
 from interlock.core.units import say_count, say_elapsed
 from interlock.language.expression import Expression, GuardFailed
 from interlock.machine.saying import fact_value, say_value
+from interlock.run.profile import StateProfile
 from interlock.run.session import Session
 
 
@@ -51,6 +52,8 @@ class Result:
     """Every state entered, in order."""
     messages: Sequence[Mapping[str, Any]] = ()
     """The conversation."""
+    profile: Mapping[str, StateProfile] = field(default_factory=dict[str, StateProfile])
+    """Where time and tokens went: each state that acted, in the order of its first action."""
 
     @property
     def kind(self) -> ResultKind:
@@ -99,6 +102,7 @@ class Result:
             "output": self.output, "question": self.question,
             "signals": self.signals.to_list(), "warnings": list(self.warnings),
             "errors": [dict(e) for e in self.errors], "path": list(self.path),
+            "profile": plain(self.profile),
         }  # fmt: skip
 
     def __str__(self) -> str:
@@ -161,7 +165,7 @@ def result_of(session: Session) -> Result:
         position.status, position.state, position.facts.run.steps, position.facts, output,
         question_of(session), tuple(answers_of(session)), StopSignals(tally.signals),
         tuple(dict.fromkeys(warnings)), tuple(tally.errors), tuple(tally.partial),
-        tuple(tally.path), position.messages,
+        tuple(tally.path), position.messages, dict(tally.profile),
     )  # fmt: skip
 
 

@@ -51,12 +51,17 @@ def _values(
 
 
 def _tools(scenario: Scenario, spec: MachineSpec) -> Iterator[Finding]:
-    used = {*spec.tools, *_called(spec)}
+    used = _used(spec)
     for name in scenario.tools:
         if name not in used:
             place = scenario.document.key(("tools", name))
             said = f"machine `{spec.name}` calls no tool `{name}`"
             yield finding("IL405", said, place, hint=nearest(name, used), at=f"tools.{name}")
+
+
+def _used(spec: MachineSpec) -> set[str]:
+    """The tools that a machine names, and those of its children."""
+    return {*spec.tools, *_called(spec)}.union(*(_used(child) for child in spec.machines.values()))
 
 
 def _called(spec: MachineSpec) -> Iterator[str]:
