@@ -89,6 +89,7 @@ class Run:
         self._moved = moved
         """It was started with another machine: driven, it goes on as a fork under this one."""
         self._heard = Heard()
+        self._suspends: tuple[Session, bool] | None = None
 
     # where it stands ------------------------------------------------------------------------
 
@@ -403,7 +404,10 @@ class Run:
     @property
     def suspends(self) -> bool:
         """Whether driving this run may give the event loop away."""
-        return suspends(self.session)
+        known = self._suspends
+        if known is None or known[0] is not self.session or self._prepare is not None:
+            known = self._suspends = (self.session, suspends(self.session))
+        return known[1]
 
     def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return wait(coroutine, suspends=self.suspends)

@@ -49,8 +49,8 @@ async def _next(session: Session) -> Record | None:
         return await _next(session)
     if not session.closing and (letter := await _letter(session)) is not None:
         return await _open_letter(session, letter)
-    asked = None if session.closing or position.stopping else await session.asked_to_stop()
-    if asked is not None:
+    heeds = session.may_be_asked and not (session.closing or position.stopping)
+    if heeds and (asked := await session.asked_to_stop()) is not None:
         if _has_child(session):
             return await _close_child(session, clock.now())
         return await session.apply(Input("stop", asked.reason, at=clock.now(), data=_said(asked)))

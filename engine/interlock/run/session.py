@@ -321,6 +321,11 @@ class Session:
         run = self.position.facts.run
         return bool(self.cancels) and any(c.is_requested(run) for c in self.cancels)
 
+    @property
+    def may_be_asked(self) -> bool:
+        """Whether anybody could ask it to stop, other than by letter."""
+        return bool(self.cancels) or self.above is not None
+
     async def asked_to_stop(self) -> StopRequest | None:
         """Who wants that this run stop before its next action: a caller, or its parent's."""
         asked = await self.above.asked_at_all() if self.above is not None else None
