@@ -409,7 +409,9 @@ class TestResult:
         "signals",
         "warnings",
         "errors",
+        "partial",
         "path",
+        "timeline",
     )
 
     def test_the_public_shape(self) -> None:
@@ -435,6 +437,7 @@ class TestResult:
         ]
         assert said["errors"] == [{"category": "CRITICAL", "message": "p", "state": "a", "step": 1}]
         assert said["path"] == ["a", "b", "end-completed"]
+        assert [(m["state"], m["tokens"]) for m in said["timeline"]] == [("a", 0), ("b", 0)]
         assert json.loads(json.dumps(said)) == said
 
     def test_a_run_that_waits(self) -> None:

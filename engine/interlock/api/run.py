@@ -19,6 +19,7 @@ from interlock.core.records import Input, Record
 from interlock.core.units import say_count
 from interlock.machine.explain import Explanation
 from interlock.run.events import Event as StreamEvent
+from interlock.run.history import History, history
 from interlock.run.journal import Journal, Letter
 from interlock.run.loop import IN_DOUBT, advance, drive
 from interlock.run.replay import Replay, as_now, position_before, replay, why
@@ -331,6 +332,14 @@ class Run:
         records = await self.arecords()
         number = seq if seq is not None else (records[-1].seq if records else 0)
         return why(self.machine.chart, records, number, self.id)
+
+    def history(self) -> History:
+        """What it did, step by step: times, tokens, results, calls of tools. From the journal."""
+        return self._wait(self.ahistory())
+
+    async def ahistory(self) -> History:
+        """What it did, step by step; see `history`."""
+        return history(await self.arecords())
 
     def replay(self) -> Replay:
         """The records, decided again by this machine and compared. Nothing is run."""

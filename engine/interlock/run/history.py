@@ -1,0 +1,144 @@
+"""What a run did, step by step, read from its records when somebody asks.
+
+A result costs the same however long the run was; this does not, and so it is no part of one.
+Nothing here decides or runs anything.
+
+Imported by: api.run, compat
+Source: 000 "Observability" (`tick_history`, `function_calls`, `token_usage_timeline`,
+`execution_timeline`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+from interlock.core.facts import ToolCall
+from interlock.core.outcome import Outcome
+from interlock.core.plain import plain
+from interlock.core.records import Record
+
+
+class Call(NamedTuple):
+    """One call of a tool: what it was given, and what came of it."""
+
+    step: int
+    """The step that made it, from 1."""
+    state: str
+    name: str
+    arguments: Any
+    """What the model wrote: the data, or its text where that is no JSON. None where no model
+    asked: the file's own `with` says what the tool was given."""
+    ok: bool
+    result: Any
+    """What the tool returned, as JSON data; of one that failed the text of its error."""
+
+
+class Step(NamedTuple):
+    """One finished action. Times in seconds since the start of the run."""
+
+    number: int
+    """From 1; failed and retried actions count."""
+    state: str
+    started: float
+    ended: float
+    ok: bool
+    error: Mapping[str, Any] | None
+    """`category` and `message`, when it failed."""
+    tokens: int
+    """Tokens that it used."""
+    total_tokens: int
+    """Tokens that the run had used when it ended."""
+    result: Any
+    """What the action returned, as JSON data."""
+    calls: tuple[Call, ...]
+
+
+class History(tuple[Step, ...]):
+    """The steps of a run, in order."""
+
+    __slots__ = ()
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """Every call of a tool, in order."""
+        return tuple(call for step in self for call in step.calls)
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """Plain data."""
+        return [
+            {**plain(step._asdict()), "calls": [plain(call._asdict()) for call in step.calls]}
+            for step in self
+        ]
+
+
+def history(records: Iterable[Record]) -> History:
+    """What was done in these records: all of a run, from its first."""
+    return History(_steps(records))
+
+
+def _steps(records: Iterable[Record]) -> Iterator[Step]:
+    begun: float | None = None
+    number = tokens = 0
+    now = 0.0
+    asked: Sequence[ToolCall] = ()
+    for record in records:
+        given, outcome = record.input, record.input.outcome
+        begun = given.at if begun is None else begun
+        if outcome is None:
+            continue
+        number += 1
+        spent = outcome.spent.prompt_tokens + outcome.spent.completion_tokens
+        tokens += spent
+        started = max(given.started - begun, now)  # a clock may jump back
+        now = max(given.at - begun, started)
+        error = outcome.error
+        said = None if error is None else {"category": error.category, "message": error.message}
+        calls = tuple(_calls(number, record.state, outcome, asked))
+        asked = asked if outcome.reply is None else outcome.reply.tool_calls
+        yield Step(
+            number, record.state, started, now, outcome.ok, said, spent, tokens,
+            plain(outcome.result), calls,
+        )  # fmt: skip
+
+
+def _calls(step: int, state: str, outcome: Outcome, asked: Sequence[ToolCall]) -> Iterator[Call]:
+    """The calls that an action made: those of a reply, or the one that the file asks for."""
+    if not outcome.spent.tools and not outcome.tool_errors:
+        return
+    if not _answers_a_reply(outcome.result):
+        result = plain(outcome.result) if outcome.ok else _message(outcome)
+        for name in outcome.spent.tools:
+            yield Call(step, state, name, None, outcome.ok, result)
+        return
+    left = list(asked)
+    for done in cast("Sequence[Mapping[str, Any]]", outcome.result):
+        call = next((c for c in left if c.id == done["id"]), None)
+        if call is not None:
+            left.remove(call)
+        given = None if call is None else _data(call.arguments)
+        result = done["result"] if done["ok"] and done["result"] is not None else done["content"]
+        yield Call(step, state, done["name"], given, done["ok"], plain(result))
+
+
+_CALLED = {"id", "name", "ok", "content", "result"}
+
+
+def _answers_a_reply(result: Any) -> bool:
+    """Whether it is what `call_tools` returns."""
+    if not isinstance(result, (list, tuple)):
+        return False
+    parts = cast("Sequence[Any]", result)
+    return bool(parts) and all(isinstance(p, Mapping) and p.keys() == _CALLED for p in parts)
+
+
+def _message(outcome: Outcome) -> str:
+    return "" if outcome.error is None else outcome.error.message
+
+
+def _data(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
