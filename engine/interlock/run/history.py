@@ -122,7 +122,7 @@ def _calls(step: int, state: str, outcome: Outcome, asked: Sequence[ToolCall]) -
         yield Call(step, state, done["name"], given, done["ok"], plain(result))
 
 
-_CALLED = {"id", "name", "ok", "content", "result"}
+_CALLED = frozenset({"id", "name", "ok", "content", "result"})
 
 
 def _answers_a_reply(result: Any) -> bool:
@@ -130,7 +130,7 @@ def _answers_a_reply(result: Any) -> bool:
     if not isinstance(result, (list, tuple)):
         return False
     parts = cast("Sequence[Any]", result)
-    return bool(parts) and all(isinstance(p, Mapping) and p.keys() == _CALLED for p in parts)
+    return bool(parts) and all(isinstance(p, Mapping) and {*p} == _CALLED for p in parts)
 
 
 def _message(outcome: Outcome) -> str:
