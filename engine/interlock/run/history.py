@@ -129,8 +129,10 @@ def _answers_a_reply(result: Any) -> bool:
     """Whether it is what `call_tools` returns."""
     if not isinstance(result, (list, tuple)):
         return False
-    parts = cast("Sequence[Any]", result)
-    return bool(parts) and all(isinstance(p, Mapping) and {*p} == _CALLED for p in parts)
+    return len(result) > 0 and all(  # pyright: ignore[reportUnknownArgumentType]
+        isinstance(part, Mapping) and _CALLED.issuperset(part)  # pyright: ignore[reportUnknownArgumentType]
+        for part in result  # pyright: ignore[reportUnknownVariableType]
+    )
 
 
 def _message(outcome: Outcome) -> str:
