@@ -159,6 +159,8 @@ def _written(arg: ArgSpec) -> str:
             return "expressions by name"
         case "name":
             return f"name of a {arg.names}"
+        case "fields":
+            return "names, and under each its fields"
         case "duration" | "data":
             return arg.kind
 
@@ -186,10 +188,11 @@ under [`reasons`](../language.md#7-stop-reasons)."""
 def reasons() -> str:
     """The stop reasons."""
     rows = (
-        (f"`{r}`", str(r.priority), "yes" if r.forced else "no", r.status, r.kind)
+        (f"`{r}`", r.about, str(r.priority), "yes" if r.forced else "no", r.status, r.kind)
         for r in sorted(REASONS.values(), key=lambda r: (r.priority, r))
     )
-    return f"{REASONS_HEAD}\n\n{table(('reason', 'priority', 'forced', 'status', 'kind'), rows)}"
+    heads = ("reason", "what it says", "priority", "forced", "status", "kind")
+    return f"{REASONS_HEAD}\n\n{table(heads, rows)}"
 
 
 ERRORS_HEAD = """\

@@ -31,9 +31,12 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Machines": ("load", "check", "draw", "Machine", "Picture", "Finding"),
     "Runs": ("Run", "Result", "Facts", "Record", "Outcome", "Decision"),
     "Your own tools, actions and guards": ("tool", "action", "guard", "Context", "AgentStop"),
-    "Stopping": ("StopReason", "StopSignal", "AgentStatus"),
+    "Stopping": (
+        "StopReason", "StopSignal", "StopSignals", "Continuation", "Cancellation",
+        "FileCancellation", "SignalCancellation", "AgentStatus",
+    ),
     "Errors": ("InterlockError", "SpecError", "RunError"),
-}
+}  # fmt: skip
 DECLARED: Mapping[str, Any] = {"tool": tool_spec, "action": action_spec, "guard": guard_spec}
 """What says what a decorator takes."""
 _SECTION = re.compile(r"^(Args|Raises|Returns|Attributes):$")

@@ -16,14 +16,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from interlock.actions.declare import action, guard, tool
+    from interlock.adapters.cancel import Cancellation, FileCancellation, SignalCancellation
     from interlock.api import Machine, Run, check, draw, load
     from interlock.core.errors import Finding, InterlockError, RunError, SpecError
     from interlock.core.facts import AgentStatus, Facts
     from interlock.core.outcome import Outcome
-    from interlock.core.reasons import StopReason, StopSignal
+    from interlock.core.reasons import (
+        AgentStop,
+        Continuation,
+        StopReason,
+        StopSignal,
+        StopSignals,
+    )
     from interlock.core.records import Record
     from interlock.machine.decision import Decision
-    from interlock.run.acting import AgentStop
     from interlock.run.context import Context
     from interlock.run.result import Result
     from interlock.view.picture import Picture
@@ -31,12 +37,15 @@ if TYPE_CHECKING:
 _WHERE = {
     "action": "interlock.actions.declare",
     "AgentStatus": "interlock.core.facts",
-    "AgentStop": "interlock.run.acting",
+    "AgentStop": "interlock.core.reasons",
+    "Cancellation": "interlock.adapters.cancel",
     "check": "interlock.api",
     "Context": "interlock.run.context",
+    "Continuation": "interlock.core.reasons",
     "Decision": "interlock.machine.decision",
     "draw": "interlock.api",
     "Facts": "interlock.core.facts",
+    "FileCancellation": "interlock.adapters.cancel",
     "Finding": "interlock.core.errors",
     "guard": "interlock.actions.declare",
     "InterlockError": "interlock.core.errors",
@@ -48,18 +57,23 @@ _WHERE = {
     "Result": "interlock.run.result",
     "Run": "interlock.api",
     "RunError": "interlock.core.errors",
+    "SignalCancellation": "interlock.adapters.cancel",
     "SpecError": "interlock.core.errors",
     "StopReason": "interlock.core.reasons",
     "StopSignal": "interlock.core.reasons",
+    "StopSignals": "interlock.core.reasons",
     "tool": "interlock.actions.declare",
 }
 
 __all__ = [
     "AgentStatus",
     "AgentStop",
+    "Cancellation",
     "Context",
+    "Continuation",
     "Decision",
     "Facts",
+    "FileCancellation",
     "Finding",
     "InterlockError",
     "Machine",
@@ -69,9 +83,11 @@ __all__ = [
     "Result",
     "Run",
     "RunError",
+    "SignalCancellation",
     "SpecError",
     "StopReason",
     "StopSignal",
+    "StopSignals",
     "action",
     "check",
     "draw",

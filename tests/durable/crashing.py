@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 from interlock.actions.declare import tool_spec
 from interlock.adapters.scripted import Scripted
@@ -198,34 +198,64 @@ def story(run: Run) -> dict[str, Any]:
     result = run.result
     return {
         "path": result.path,
-        "facts": plain(result.facts),
+        "facts": _without_doubt(plain(result.facts)),
         "output": result.output,
         "reason": str(result.reason),
         "signals": result.signals.to_list(),
         "errors": plain(result.errors),
         "partial": result.partial,
         "messages": plain(run.messages),
-        "records": [_without_checkpoint(r.to_dict()) for r in run.records],
+        "records": [_told(r.to_dict()) for r in run.records],
+        "children": children(run),
     }
 
 
-def _without_checkpoint(record: dict[str, Any]) -> dict[str, Any]:
-    """The sandbox's checkpoint holds how long its code took."""
+def _without_doubt(data: Any) -> Any:
+    """A child that was interrupted says so in its warnings, which its parent passes on."""
+    if isinstance(data, dict):
+        given = cast("dict[str, Any]", data)
+        return {name: _without_doubt(value) for name, value in given.items()}
+    if isinstance(data, list):
+        items = cast("list[Any]", data)
+        return [_without_doubt(x) for x in items if "before an interruption" not in str(x)[:200]]
+    return data
+
+
+def _told(record: dict[str, Any]) -> dict[str, Any]:
+    """A record as it must be the same: the sandbox's checkpoint holds how long its code took."""
+    record = _without_doubt(record)
     outcome = record.get("outcome", {})
     kept = {k: v for k, v in outcome.get("kept", {}).items() if k != "python"}
     return {**record, "outcome": {**outcome, "kept": kept}} if outcome else record
 
 
 def doubts(journal: Journal) -> Counter[str]:
-    """How often each call was found in doubt."""
-    events = wait(journal.events(RUN), suspends=journal.suspends)
-    return Counter(_own_key(str(e.data["key"])) for e in events if e.type == "in_doubt")
+    """How often each call of the run and its children was found in doubt."""
+    found: Counter[str] = Counter()
+    for row in wait(journal.rows(prefix=RUN), suspends=journal.suspends):
+        events = wait(journal.events(row.run_id), suspends=journal.suspends)
+        keys = (str(e.data["key"]) for e in events if e.type == "in_doubt")
+        found.update(_own_key(row.run_id, key) for key in keys)
+    return found
 
 
-def _own_key(key: str) -> str:
+def _own_key(run_id: str, key: str) -> str:
     """The action's key and, behind it, the id of the call: whatever stands between does not count."""
-    parts = key.split("/")
-    return "/".join([*parts[:3], *parts[3:][-1:]])
+    parts = key.removeprefix(f"{run_id}/").split("/")
+    return "/".join([run_id, *parts[:2], *parts[2:][-1:]])
+
+
+def children(run: Run) -> dict[str, Any]:
+    """The records of its children's runs."""
+    journal = run.session.journal
+    rows = wait(journal.rows(prefix=f"{run.id}/"), suspends=journal.suspends)
+    events = {
+        row.run_id: wait(journal.events(row.run_id), suspends=journal.suspends) for row in rows
+    }
+    return {
+        name: [_told(e.record.to_dict()) for e in found if e.record is not None]
+        for name, found in events.items()
+    }
 
 
 AGENT = Case(
@@ -339,4 +369,62 @@ states:
         },
         "not reached",
     ],
+)
+
+FAMILY = Case(
+    "family",
+    """
+interlock: 1
+machine: family
+model: {name: scripted}
+tools: [pay, send_message]
+limits: {steps: 40, tokens: 9_000}
+vars: {said: "", all: {type: map, value: {}}}
+tasks: [{id: t, text: Fetch it., by: {machine: errand}}]
+rules:
+  - {when: run.steps >= limits.steps, stop: steps_limit}
+  - {when: usage.total_tokens >= limits.tokens, stop: token_limit}
+machines:
+  errand:
+    model: {name: scripted}
+    tools: [pay]
+    limits: {tokens: 5_000}
+    rules: [{when: usage.total_tokens >= limits.tokens, stop: token_limit}]
+    output: last.text
+    states:
+      hear: {do: receive, next: think}
+      think: {do: infer, next: [{when: len(last.tool_calls) > 0, to: shop}, confirm]}
+      shop: {do: call_tools, next: think}
+      confirm: {ask: "Was it right?", on: {yes: done, no: think}}
+      done: {stop: completed}
+  note:
+    model: {name: scripted}
+    states:
+      hear: {do: receive, next: think}
+      think: {do: infer, next: done}
+      done: {stop: completed}
+states:
+  hello: {do: receive, next: send}
+  send:
+    do: run_machine
+    with: {machine: errand, task: "{{ run.task }}", share: [messages]}
+    save: {vars.said: result.text}
+    next: fetch
+  fetch: {do: work, next: notes}
+  notes:
+    do: run_machines
+    with: {machine: note, each: '["left", "right"]'}
+    save: {vars.all: result.outputs}
+    next: done
+  done: {stop: completed}
+output: {said: vars.said, all: vars.all}
+""",
+    [
+        {"tool_calls": [{"name": "pay", "arguments": {"what": "tea"}, "id": "tea"}]},
+        "There.",
+        "Fetched.",
+        "One.",
+        "Two.",
+    ],
+    answers={"send": ("yes", {}), "fetch": ("yes", {})},
 )

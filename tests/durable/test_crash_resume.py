@@ -29,6 +29,7 @@ from tests.durable.crashing import (
     AGENT,
     ERRANDS,
     EXECUTIVE,
+    FAMILY,
     HALTED,
     RUN,
     STORES,
@@ -105,9 +106,9 @@ class Spot(NamedTuple):
 SPOTS = [
     Spot(case, store, before)
     for store, cases in {
-        "memory": [AGENT, EXECUTIVE, ERRANDS, HALTED],
-        "sqlite": [AGENT, EXECUTIVE, ERRANDS, HALTED],
-        "grouped": [AGENT],
+        "memory": [AGENT, EXECUTIVE, ERRANDS, HALTED, FAMILY],
+        "sqlite": [AGENT, EXECUTIVE, ERRANDS, HALTED, FAMILY],
+        "grouped": [AGENT, FAMILY],
     }.items()
     for case in cases
     for before in (True, False)

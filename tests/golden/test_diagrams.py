@@ -14,6 +14,7 @@ from interlock import InterlockError, Machine, load
 from interlock.catalog import shipped
 from interlock.machine.graph import graph
 from interlock.view.compare import differences
+from interlock.view.flowchart import Box, Flowchart, one_line
 from interlock.view.from_graph import flowchart
 from interlock.view.read_mermaid import read_mermaid
 
@@ -76,6 +77,41 @@ def test_a_machine_is_its_document_but_for_what_it_declares(drawn: Drawn) -> Non
     machine = load(drawn.machine)
     assert differs(machine, drawn.document) == list(drawn.differences)
     assert [d.difference for d in machine.spec.deviations] == list(drawn.differences)
+
+
+CHAIN = read_mermaid((SOURCES / "seed002_should_stop.mmd").read_text("utf-8"))
+"""The chain by which a loop decides to stop: it stands in a machine that has more around it."""
+
+
+def said(chart: Flowchart) -> tuple[Mapping[str, Box], set[tuple[str, str, str]]]:
+    """The boxes of a chart by their label, and its arrows in labels alone."""
+    named = {box.id: one_line(box.label) for box in chart.boxes}
+    arrows = {(named[a.source], one_line(a.label), named[a.target]) for a in chart.arrows}
+    return {named[box.id]: box for box in chart.boxes}, arrows
+
+
+@pytest.mark.parametrize("box", CHAIN.boxes, ids=lambda box: box.id)
+def test_a_box_of_the_chain_stands_in_the_machine(box: Box) -> None:
+    boxes, _ = said(flowchart(graph(load("stop_signals").chart)))
+    same = boxes[one_line(box.label)]
+    assert (same.shape, same.fill) == (box.shape, box.fill)
+
+
+@pytest.mark.parametrize("arrow", sorted(said(CHAIN)[1]), ids=" ".join)
+def test_an_arrow_of_the_chain_stands_in_the_machine(arrow: tuple[str, str, str]) -> None:
+    _, arrows = said(flowchart(graph(load("stop_signals").chart)))
+    assert arrow in arrows
+
+
+def test_of_the_chain_nothing_is_missing_or_changed() -> None:
+    whole = flowchart(graph(load("stop_signals").chart), rules="none")
+    assert {d.change for d in differences(CHAIN, whole)} == {"added"}
+    text = (ROOT / "machines" / "stop_signals.yaml").read_text("utf-8")
+    other = load(
+        text.replace("then: continue, else: tool_calls", "then: tool_calls, else: continue")
+    )
+    crossed = flowchart(graph(other.chart), rules="none")
+    assert {d.change for d in differences(CHAIN, crossed)} != {"added"}
 
 
 def test_the_document_as_written_is_refused_as_mermaid_refuses_it() -> None:

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from interlock.core.errors import SetupError
 from interlock.core.outcome import Message, Outcome
 from interlock.run.journal import MemoryJournal
 from interlock.run.ports import SandboxResult
@@ -318,12 +317,3 @@ class TestPython:
         )
         again.run()
         assert sandbox.asked[1][1] == b"\x00\xff"
-
-
-LATER = ("run_machine", "run_machines")
-
-
-@pytest.mark.parametrize("name", LATER)
-def test_an_action_of_a_later_version_refuses_to_start(name: str) -> None:
-    with pytest.raises(SetupError, match=f"`{name}`"):
-        start(f"states:\n  a: {{do: {name}, next: z}}\n" + END)

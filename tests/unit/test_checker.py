@@ -121,7 +121,7 @@ RIGHT = [
     Right("limit-in-a-template", "limits: {n: 5}\nstates:\n  a: {do: prompt, with: {user: 'At most {{ limits.n }}'}, next: z}\n" + END),
     Right("limit-in-a-definition-in-a-template", "limits: {n: 5}\ndefine: {left: limits.n - run.steps}\nstates:\n  a: {do: prompt, with: {user: '{{ left }}'}, next: z}\n" + END),
     Right("label-of-a-definition", "limits: {n: 5}\ndefine: {left: limits.n - run.steps}\nstates:\n  a: {do: nothing, next: q}\n  q: {ask: '{left} left?', when: left > 0, then: a, else: z}\n" + END),
-    Right("limit-for-an-action-of-a-later-version", "limits: {n: 5}\nstates:\n  a: {do: run_machine, with: {machine: kid, limits: {n: limits.n}}, next: z}\n" + END),
+    Right("limit-for-a-child", "limits: {n: 5}\n" + KID % "limits: {m: 3}, rules: [{when: run.steps >= limits.m, stop: custom}], states: {e: {end: completed}}" + "states:\n  a: {do: run_machine, with: {machine: kid, limits: {m: limits.n}}, next: z}\n" + END),
     Right("limit-that-a-child-enforces", "limits: {n: 5}\n" + KID % "limits: {n: 3}, rules: [{when: run.steps >= limits.n, stop: custom}], states: {e: {end: completed}}"),
     Right("price-is-given", "model: {name: scripted, input_cost_per_token: 0.1, output_cost_per_token: 0.1}\nlimits: {c: 5}\nrules: [{when: usage.cost >= limits.c, stop: cost_limit}]\n"),
     Right("window-is-given", "model: {name: scripted, context_window: 100}\nrules: [{when: usage.context_ratio > 0.9, stop: custom}]\n"),

@@ -96,6 +96,7 @@ EXAMPLES = [
     Example("IL406", "instructions: '{% macro x() %}{% endmacro %}'\n"),
     Example("IL407", "vars: {s: ''}\n" + A % "do: notify, save: {vars.s: result.texxt}, next: z"),
     Example("IL408", A % "do: nothing, next: s" + "  s: {stop: boredom}\n"),
+    Example("IL409", A % "do: run_machine, with: {machine: nobody}, next: z"),
 ]  # fmt: skip
 
 

@@ -147,7 +147,7 @@ FAULTS = [
     Fault("block-template-reads-only-itself", "memory: {p: {template: '{{ «run» }}'}}\n", "IL103", "run"),
     Fault("task-kind", "tasks: [{text: t, kind: «secondary»}]\n", "IL208", "secondary"),
     Fault("task-by", "tasks: [{text: t, by: {«shell»: x}}]\n", "IL201", "shell", "`prompt`"),
-    Fault("task-by-two", "tasks: [{text: t, «by»: {prompt: x, machine: y}}]\n", "IL207", "one of `tool`"),
+    Fault("task-by-two", "tasks: [{text: t, «by»: {prompt: x, tool: send_message}}]\n", "IL207", "one of `tool`"),
     Fault("task-by-unknown-tool", "tasks: [{text: t, by: {tool: «sendd»}}]\n", "IL405", "sendd"),
     Fault("task-id-twice", "tasks: [{text: t, id: x}, «{text: u, id: x}»]\n", "IL211", "`x` is named twice"),
     Fault("limit-below-zero", "limits: {x: «-1»}\n" + USES, "IL209", "cannot be `-1`"),

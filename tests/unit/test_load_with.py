@@ -79,7 +79,7 @@ SAYS = [
     Says("output-types-the-result", "vars: {n: 0}\nstates:\n  a: {do: infer, with: {output: {type: object, properties: {n: {type: integer}}, required: [n]}}, save: {vars.n: result.data.n}, next: z}\n" + END, lambda s: str(s.result.field("data")), "{n}"),
     Says("update-a-block", "memory: {who: x}\nstates:\n  a: {do: update_memory, with: {block: who, append: y}, next: z}\n" + END, arg("block"), ("constant", "who")),
     Says("signal-a-reason", "states:\n  a: {do: signal, with: {reason: custom}, next: z}\n" + END, arg("reason"), ("constant", "custom")),
-    Says("action-of-a-later-version", "states:\n  a: {do: run_machine, with: {machine: x, limits: {n: 1}}, next: z}\n" + END, lambda s: s.args["limits"].kind, "data"),
+    Says("limits-of-a-child", "machines: {kid: {limits: {n: 3, t: 5m}, rules: [{when: run.steps >= limits.n or run.elapsed >= limits.t, stop: custom}], states: {e: {end: completed}}}}\nstates:\n  a: {do: run_machine, with: {machine: kid, limits: {n: 1, t: 30m}}, next: z}\n" + END, lambda s: [g.value for g in s.args["limits"].value.values()], [1, "30m"]),
     Says("last-result-is-typed", act("next: [{when: last.result.n > 3, to: z}, z], about: x").replace(", next: z}", "}"), lambda s: len(s.edges), 2),
 ]  # fmt: skip
 

@@ -27,7 +27,7 @@ from interlock.core.errors import (
 from interlock.core.facts import RunFacts
 from interlock.core.outcome import Outcome
 from interlock.core.reasons import StopReason
-from interlock.run.events import Delta, Event, Recorded, Started
+from interlock.run.events import Delta, Event, FromChild, Recorded, Started
 from interlock.run.journal import MemoryJournal
 from interlock.run.sync import by_hand, wait
 from interlock.testing.clock import ManualClock
@@ -110,10 +110,19 @@ def test_every_face_gives_the_same_run(make: Callable[..., Run], face: str) -> N
 
 
 def named(events: list[Event]) -> list[str]:
-    return [
-        f"{type(e).__name__} {e.record.state if isinstance(e, Recorded) else e.text if isinstance(e, Delta) else e.state}"
-        for e in events
-    ]
+    return [f"{type(e).__name__} {what(e)}" for e in events]
+
+
+def what(event: Event) -> str:
+    match event:
+        case Recorded():
+            return event.record.state
+        case Delta():
+            return event.text
+        case FromChild():
+            return event.run
+        case _:
+            return event.state
 
 
 def _slow() -> int:

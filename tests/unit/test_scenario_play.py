@@ -151,15 +151,6 @@ def test_a_machine_with_a_missing_tool_is_a_fault(adder: Path) -> None:
     assert [f.code for f in caught.value.findings] == ["IL405"]
 
 
-def test_a_machine_that_cannot_be_started_is_a_failure(tmp_path: Path) -> None:
-    later = ADDER.replace("do: call_tools", "do: run_machine").replace("tools: [add]\n", "")
-    (tmp_path / "adder.yaml").write_text(later)
-    report = played(tmp_path, ADDS % ("", "reason: completed"))
-    assert not report.passed
-    assert report.run is None
-    assert "not carry out" in str(report)
-
-
 def test_a_run_that_never_ends_is_a_failure(tmp_path: Path) -> None:
     endless = "interlock: 1\nmachine: adder\nstates:\n  a: {do: nothing, next: a}\n"
     (tmp_path / "adder.yaml").write_text(endless)

@@ -1,8 +1,8 @@
 """The tools that every machine may list.
 
-`send_message`, `conversation_search` and the two that edit memory blocks.
+`send_message`, `conversation_search`, the two that edit memory blocks, and `submit_answer`.
 
-Source: 004 `tools-enabled`, "Memory Update Step", "With Tool System".
+Source: 004 `tools-enabled`, "Memory Update Step", "With Tool System"; 002 "Common Use Cases".
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from interlock.actions.declare import tool
 from interlock.core.conversation import search
 from interlock.core.errors import nearest
 from interlock.core.outcome import ToolResult
+from interlock.core.reasons import AgentStop
 from interlock.run.context import Context
 
 
@@ -64,6 +65,16 @@ async def core_memory_replace(
     return replace_text(_ctx, block_name, old_content, new_content)
 
 
+@tool(effect="pure")
+async def submit_answer(answer: str) -> ToolResult:
+    """Submit the final answer. The work ends with it.
+
+    Args:
+        answer: The whole answer, as the user will read it.
+    """
+    raise AgentStop("the answer was submitted", context={"answer": answer})
+
+
 def append_text(ctx: Context, block: str, content: str) -> ToolResult:
     """`content` as a new last line of a block."""
     value = ctx.facts.memory.get(block)
@@ -101,4 +112,6 @@ def _no_block(ctx: Context, block: str) -> ToolResult:
     )
 
 
-TOOLS = (send_message, conversation_search, core_memory_append, core_memory_replace)
+TOOLS = (
+    send_message, conversation_search, core_memory_append, core_memory_replace, submit_answer,
+)  # fmt: skip

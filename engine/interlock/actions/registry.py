@@ -11,9 +11,9 @@ from typing import Any
 
 from interlock.actions import (
     calling,
+    children,
     code,
     control,
-    later,
     monitoring,
     pruning,
     reading,
@@ -30,7 +30,7 @@ from interlock.core.specs import ActionSpec, Registry
 def builtin() -> Registry:
     """The registry that every file starts with."""
     families = (
-        talking, calling, reading, code, control, tasks, monitoring, pruning, reporting, later,
+        talking, calling, reading, code, control, tasks, monitoring, pruning, reporting, children,
     )  # fmt: skip
     actions = {a.name: a for family in families for a in family.ACTIONS}
     return Registry(actions, specs_of(TOOLS).tools, {})

@@ -23,7 +23,7 @@ from interlock.core.outcome import ToolResult
 from interlock.core.specs import ToolSpec
 from interlock.run.context import Context
 from interlock.run.failing import AgentStop, describe, is_own, stop_signal
-from interlock.run.sound import cut, said, sound_data
+from interlock.run.sound import cut, said, sound_data, sound_signal
 
 Made = tuple[Any, BaseException | None]
 
@@ -36,7 +36,8 @@ async def run_tool(ctx: Context, spec: ToolSpec, arguments: Mapping[str, Any]) -
         made, error = await _awaited(partial(_itself, made))
     if isinstance(error, AgentStop):
         text = cut(error.message) or "stopped"
-        return ToolResult(text, signals=(stop_signal(ctx, error, spec.name),))
+        signal = stop_signal(ctx, error, spec.name)
+        return ToolResult(text, result=dict(signal.context), signals=(signal,))
     if isinstance(error, ScriptError):
         raise error
     if error is not None:
@@ -117,5 +118,6 @@ def _checked(ctx: Context, made: ToolResult) -> ToolResult:
     changes = {name: cut(cast(str, value)) for name, value in made.changes.items()}
     return made._replace(
         text=said(made.text), ok=bool(made.ok), result=sound_data(made.result), changes=changes,
-        partial=tuple(said(part) for part in made.partial), signals=tuple(made.signals),
+        partial=tuple(said(part) for part in made.partial),
+        signals=tuple(sound_signal(signal) for signal in made.signals),
     )  # fmt: skip

@@ -209,12 +209,17 @@ def _outcome(ctx: Context, reply: Reply, spent: Spent, keep: bool | None) -> Out
         messages=_added(ctx, reply, keep),
         spent=spent,
         context_tokens=size if ctx.prompt is None else None,
-        warnings=(ESTIMATED,) if spent.estimated else (),
+        warnings=(
+            *((ESTIMATED,) if spent.estimated else ()),
+            *(() if reply.text.strip() or reply.tool_calls else (EMPTY,)),
+        ),
     )
 
 
 ESTIMATED = "a reply came without usage; its tokens were estimated"
 """A warning: the limits on tokens are kept by an estimate."""
+EMPTY = "the model gave an empty reply: neither text nor tool calls"
+"""A warning: most machines take such a reply for the last one."""
 
 
 def _cost(reply: ModelReply, settings: Mapping[str, Any], sent: int, written: int) -> float | None:

@@ -16,19 +16,23 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
+from interlock.actions.children import drive, outcome_of, waiting
 from interlock.actions.running import run_tool
 from interlock.actions.talking import ESTIMATED, complete, request_messages
 from interlock.core.conversation import user
 from interlock.core.errors import Category, ModelError
 from interlock.core.facts import EMPTY, Failure, Task
-from interlock.core.outcome import Outcome, Spent
+from interlock.core.outcome import Blocked, Outcome, Spent
 from interlock.core.specs import ActionSpec, ArgSpec, Effect, ToolSpec
 from interlock.core.types import ANY, COUNTER, STR, list_of, struct
+from interlock.run.children import Given
 from interlock.run.context import Context
 from interlock.run.sound import cut, read_json, sound_data
 
 KEPT = "work"
 """Under this name the queue's actions keep what tasks reported: see `Kept`."""
+GRACE = 0.25
+"""Seconds before the deadline of `work` at which a child is stopped, to end in its own way."""
 RECENT_RESULTS = 3
 """How many results of tasks are kept for the essentials of a conversation."""
 
@@ -140,7 +144,7 @@ class Attempt(NamedTuple):
     result: Any = None
 
 
-async def work(ctx: Context, attempts: int = 3) -> Outcome:
+async def work(ctx: Context, attempts: int = 3) -> Outcome | Blocked:
     """The next task of the queue; it is given up after so many failed attempts.
 
     A task that failed stays first, so that a wait or a person's fix is for it.
@@ -149,7 +153,12 @@ async def work(ctx: Context, attempts: int = 3) -> Outcome:
     if not queue or not _waits(queue[0]):
         return Outcome.failed(Category.RECOVERABLE, "the queue is empty", kind="no_task")
     task, rest = queue[0], queue[1:]
-    outcome, text, result = await _attempt(ctx, task)
+    if "machine" not in task.by:  # a child writes down its own calls
+        await ctx.intent(ctx.key, {"state": ctx.state.name, "action": "work"})
+    made = await _attempt(ctx, task)
+    if isinstance(made, Blocked):
+        return made
+    outcome, text, result = made
     outcome = outcome._replace(kept={KEPT: known._asdict()})
     if outcome.error is not None:
         return _failed(ctx, outcome, outcome.error, queue, attempts)
@@ -238,14 +247,14 @@ def _gone_wrong(text: str, *more: str, unanswered: int = 0, **named: str) -> Att
     return Attempt(Outcome(ok=False, error=error, unanswered=unanswered))
 
 
-async def _attempt(ctx: Context, task: Task) -> Attempt:
+async def _attempt(ctx: Context, task: Task) -> Attempt | Blocked:
     match list(task.by.items()) or [("prompt", "")]:
         case [("tool", str(name))]:
             return await _by_tool(ctx, task, name)
         case [("prompt", str(text))]:
             return await _by_prompt(ctx, task, text)
-        case [(kind, _)]:
-            return _gone_wrong(f"nothing here does a task by `{kind}`")
+        case [("machine", str(name))]:
+            return await _by_machine(ctx, task, name)
         case _:
             return _gone_wrong("a task is done by one of `tool`, `prompt`, `machine`")
 
@@ -287,6 +296,18 @@ async def _by_prompt(ctx: Context, task: Task, text: str) -> Attempt:
         warnings=(ESTIMATED,) if spent.estimated else (),
     )  # fmt: skip
     return Attempt(outcome, reply.text, _as_report(reply.text))
+
+
+async def _by_machine(ctx: Context, task: Task, name: str) -> Attempt | Blocked:
+    if name not in ctx.machine.machines:
+        return _gone_wrong(f"there is no child machine `{name}`", Category.CRITICAL)
+    told = "\n\n".join(part for part in (task.text, done_when(task)) if part)
+    (child,) = await drive(ctx, {"": Given(name, told)}, grace=GRACE)
+    if not child.ended:
+        return waiting([child])
+    outcome, result = outcome_of(ctx, child), child.result
+    output = result.output if result.output is not None else result.facts.last.text
+    return Attempt(outcome, output if isinstance(output, str) else json.dumps(output), output)
 
 
 def done_when(task: Task) -> str:
@@ -337,6 +358,7 @@ ACTIONS = (
         ),
         result=struct({"task": STR, "text": STR, "result": ANY}, keyed=True),
         effect=Effect.PAID,
+        own_intents=True,
         may_use=frozenset({"model"}),
         changes=frozenset({"queue.*", "memory.*"}),
         about="Does the next task of the queue, by its tool, its prompt or its machine.",

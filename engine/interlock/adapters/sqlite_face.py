@@ -98,12 +98,15 @@ class JournalFace(ABC):
         agent: str | None = None,
         session: str | None = None,
         prefix: str | None = None,
+        children: bool = True,
         limit: int | None = None,
     ) -> list[RunRow]:
         columns = {"machine": machine, "status": status, "agent": agent, "session": session}
         wanted = {name: value for name, value in columns.items() if value is not None}
         return await self._perform(
-            lambda db: sqlite_rows.rows(db, wanted, prefix, limit), writes=False, long=True
+            lambda db: sqlite_rows.rows(db, wanted, prefix, limit, children=children),
+            writes=False,
+            long=True,
         )
 
     async def send(self, run_id: str, letter: Letter) -> bool:

@@ -18,6 +18,7 @@ from interlock.core.errors import JournalCorrupt, RunError, UnknownRunError
 from interlock.core.facts import EMPTY
 from interlock.core.records import Record, to_json
 from interlock.run.journal import (
+    CHILD_MARK,
     Event,
     Letter,
     RunRow,
@@ -129,8 +130,9 @@ def known(db: Connection, run_id: str) -> RunRow:
 
 
 def rows(
-    db: Connection, wanted: Mapping[str, str], prefix: str | None, limit: int | None
-) -> list[RunRow]:
+    db: Connection, wanted: Mapping[str, str], prefix: str | None, limit: int | None, *,
+    children: bool = True,
+) -> list[RunRow]:  # fmt: skip
     """Runs whose columns are as `wanted`, whose id begins with `prefix`, the newest first."""
     tests = [f"{column} = ?" for column in wanted]
     values: list[Any] = list(wanted.values())
@@ -140,6 +142,9 @@ def rows(
         if (beyond := _beyond(prefix)) is not None:
             tests.append("run_id < ?")
             values.append(beyond)
+    if not children:
+        tests.append("instr(run_id, ?) = 0")
+        values.append(CHILD_MARK)
     where = f"WHERE {' AND '.join(tests)}" if tests else ""
     sql = f"SELECT {_COLUMNS} FROM run {where} ORDER BY created DESC, rowid DESC LIMIT ?"  # noqa: S608
     found = db.execute(sql, (*values, -1 if limit is None else limit))
@@ -169,17 +174,25 @@ def acquire(db: Connection, run_id: str) -> RunRow:
 def remove(db: Connection, run_ids: Iterable[str]) -> int:
     """Forget runs and the payloads that no other run refers to."""
     removed = 0
-    for run_id in run_ids:
-        removed += db.execute("DELETE FROM run WHERE run_id = ?", (run_id,)).rowcount
-        sql = "SELECT DISTINCT hash FROM event_blob WHERE run_id = ?"
-        payloads = db.execute(sql, (run_id,)).fetchall()
-        for table in ("event", "event_blob", "inbox", "snapshot"):
-            db.execute(f"DELETE FROM {table} WHERE run_id = ?", (run_id,))  # noqa: S608
-        db.executemany(
-            "DELETE FROM blob WHERE hash = ?1 AND NOT kept "
-            "AND NOT EXISTS (SELECT 1 FROM event_blob WHERE hash = ?1)",
-            payloads,
-        )
+    for named in run_ids:
+        below = [row.run_id for row in rows(db, {}, named + CHILD_MARK, None)]
+        removed += _remove(db, named)
+        for child in below:
+            _remove(db, child)
+    return removed
+
+
+def _remove(db: Connection, run_id: str) -> int:
+    removed = db.execute("DELETE FROM run WHERE run_id = ?", (run_id,)).rowcount
+    sql = "SELECT DISTINCT hash FROM event_blob WHERE run_id = ?"
+    payloads = db.execute(sql, (run_id,)).fetchall()
+    for table in ("event", "event_blob", "inbox", "snapshot"):
+        db.execute(f"DELETE FROM {table} WHERE run_id = ?", (run_id,))  # noqa: S608
+    db.executemany(
+        "DELETE FROM blob WHERE hash = ?1 AND NOT kept "
+        "AND NOT EXISTS (SELECT 1 FROM event_blob WHERE hash = ?1)",
+        payloads,
+    )
     return removed
 
 

@@ -10,8 +10,9 @@ Everything else in the package is a part; here the parts become one thing to use
 from interlock.api.loading import Own, check, draw, find_faults, load
 from interlock.api.machine import Machine, lifecycle
 from interlock.api.run import Run, StartOptions, new_run_id
-from interlock.api.values import check_answer, limit_value, var_value
+from interlock.api.values import check_answer
 from interlock.api.wiring import PortOptions, suspends
+from interlock.language.values import limit_value, var_value
 
 __all__ = [
     "Machine",

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from interlock.api.values import var_value
 from interlock.core.errors import MachineChangedError, StatusError
 from interlock.core.plain import plain
 from interlock.language.spec import MachineSpec
+from interlock.language.values import var_value
 from interlock.run.journal import RunRow
 from interlock.run.replay import replay
 from interlock.run.session import Session

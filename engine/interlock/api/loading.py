@@ -14,8 +14,9 @@ from interlock.actions import with_own
 from interlock.actions.declare import specs_of
 from interlock.api.machine import Machine, lifecycle
 from interlock.checker import check as check_chart
-from interlock.core.errors import Finding, SpecError
+from interlock.core.errors import Finding, SetupError, SpecError, nearest
 from interlock.core.specs import Registry
+from interlock.language.load import Found
 from interlock.language.load import load as load_text
 from interlock.machine.build import Chart
 from interlock.view.flowchart import RuleDrawing
@@ -46,7 +47,7 @@ def find_faults(
     """
     text, name, folder = _text_of(source)
     registry = _registry(tools, actions, guards)
-    loaded = load_text(text, name, registry, define=define)
+    loaded = load_text(text, name, registry, define=define, find=_child)
     if loaded.spec is None:
         return None, loaded.findings
     chart = Chart(loaded.spec, lifecycle())
@@ -64,8 +65,27 @@ def _text_of(source: str | Path) -> tuple[str, str, Path | None]:
     if isinstance(source, str) and "\n" in source:
         return source, "<text>", None
     path = catalog.find(source)
-    shown = os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
-    return catalog.read_text(path), shown, path.parent
+    return catalog.read_text(path), _shown(path), path.parent
+
+
+def _shown(path: Path) -> str:
+    return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
+
+
+def _child(source: str, file: str) -> Found:
+    """The file of a child machine: a path from the folder of `file`, or a shipped name."""
+    if source.endswith((".yaml", ".yml")):
+        path = Path(file).parent / source
+        if not path.is_file():
+            raise SetupError(f"there is no file `{source}`", hint=f"it is taken from {path.parent}")
+    elif (found := catalog.shipped().get(source)) is not None:
+        path = found
+    else:
+        known = catalog.shipped()
+        hint = nearest(source, known, otherwise=f"write `machines: {{{source}: {source}.yaml}}`")
+        raise SetupError(f"there is no child machine `{source}`", hint=hint)
+    path = Path(os.path.normpath(path))
+    return Found(catalog.read_text(path), _shown(path))
 
 
 def load(

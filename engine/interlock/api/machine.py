@@ -16,8 +16,7 @@ from interlock.actions.declare import specs_of
 from interlock.api.continuing import carried, changed, refuse_otherwise
 from interlock.api.detached import DetachedRun
 from interlock.api.run import Run, StartOptions, new_run_id
-from interlock.api.values import limit_value, var_value
-from interlock.api.wiring import PortOptions, make_ports, prepare, suspends, window_of
+from interlock.api.wiring import PortOptions, make_ports, prepare, suspends
 from interlock.core.errors import Finding, SetupError, SpecError
 from interlock.core.facts import Facts
 from interlock.core.outcome import Message
@@ -25,6 +24,7 @@ from interlock.core.records import Input
 from interlock.language.dump import canonical
 from interlock.language.load import load as load_text
 from interlock.language.spec import MachineSpec
+from interlock.language.values import limit_value, var_value
 from interlock.machine.build import Chart
 from interlock.machine.graph import graph, region_graph
 from interlock.run.journal import Journal, MemoryJournal, RunRow, digest
@@ -165,7 +165,7 @@ class Machine:
             limits={n: limit_value(spec, n, v) for n, v in (limits or {}).items()},
             vars=past.get("vars", {}) | {n: var_value(spec, n, v) for n, v in (vars or {}).items()},
             messages=[dict(m) for m in messages] or past.get("messages"),
-            context_window=window_of(spec, made.ports),
+            context_window=made.ports.window(spec),
             tasks=[task.to_dict() for task in self.chart.tasks()],
         )  # fmt: skip
         at = made.ports.clock.now()

@@ -10,20 +10,23 @@ from typing import Any, Protocol, TypeVar, Unpack, cast
 from interlock.api.detached import DetachedRun, detached
 from interlock.api.hearing import Heard
 from interlock.api.of_machine import OfMachine
-from interlock.api.values import check_answer, limit_value, var_value
+from interlock.api.values import check_answer
 from interlock.api.wiring import PortOptions, suspends
 from interlock.core.errors import LimitError, RunError, StatusError
 from interlock.core.facts import Facts
 from interlock.core.outcome import Message
+from interlock.core.reasons import Continuation
 from interlock.core.records import Input, Record
+from interlock.core.types import Type
 from interlock.core.units import say_count
+from interlock.language.values import limit_value, var_value
 from interlock.machine.explain import Explanation
 from interlock.run.events import Event as StreamEvent
 from interlock.run.history import History, history
 from interlock.run.journal import Journal, Letter
 from interlock.run.loop import IN_DOUBT, advance, drive
 from interlock.run.replay import Replay, as_now, position_before, replay, why
-from interlock.run.result import Result, result_of
+from interlock.run.result import Result, answers_of, result_of
 from interlock.run.session import Session
 from interlock.run.stream import astream, stream
 from interlock.run.sync import wait
@@ -125,6 +128,17 @@ class Run:
     def result(self) -> Result:
         """How it ended, or how it stands."""
         return result_of(self.session)
+
+    @property
+    def answers(self) -> Mapping[str, Mapping[str, Type]]:
+        """What the run takes where it waits: events, each with the fields of its answer."""
+        return answers_of(self.session)
+
+    @property
+    def continuation(self) -> Continuation:
+        """The signals that wait, and whether a continuation was asked for: `explain` says it."""
+        position = self.session.position
+        return Continuation(position.signals, position.facts.signals.continued)
 
     @property
     def records(self) -> list[Record]:
@@ -268,8 +282,9 @@ class Run:
             raise StatusError(
                 f"a paid call of `{position.state}` is in doubt", hint="send `retry` or `fail`"
             )
-        if position.state in self.session.chart.waiting and not position.pause_asked:
-            events = ", ".join(f"`{e}`" for e in self.session.chart.events_at(position.state))
+        answers = answers_of(self.session)
+        if answers and not position.pause_asked:
+            events = ", ".join(f"`{e}`" for e in answers)
             raise StatusError(
                 f"`{position.state}` waits for an answer", hint=f"send one of {events}"
             )

@@ -5,7 +5,7 @@ Imported by: api.machine, api.run
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -19,6 +19,7 @@ from interlock.core.errors import SetupError
 from interlock.core.specs import ActionSpec
 from interlock.language.spec import MachineSpec
 from interlock.run.context import Ports
+from interlock.run.job import suspends as spec_suspends
 from interlock.run.ports import Cancel, Clock, Model, Notifier, Sandbox, Tokenizer
 from interlock.run.session import Session
 
@@ -42,13 +43,14 @@ class PortOptions(TypedDict, total=False):
 
 
 def uses_of(spec: MachineSpec) -> frozenset[str]:
-    """The ports that a machine cannot do without."""
+    """The ports that a machine, its children among it, cannot do without."""
+    return frozenset[str]().union(*map(_own_uses, family(spec)))
+
+
+def _own_uses(spec: MachineSpec) -> frozenset[str]:
     by_prompt = any("prompt" in (t.get("by") or {"prompt": ""}) for t in _tasks(spec))
-    return frozenset(
-        use
-        for action in _actions(spec)
-        for use in (action.uses | action.may_use if by_prompt else action.uses)
-    )
+    found = (a.uses | a.may_use if by_prompt else a.uses for a in _actions(spec))
+    return frozenset[str]().union(*found)
 
 
 def _actions(spec: MachineSpec) -> list[ActionSpec]:
@@ -71,63 +73,53 @@ def make_ports(spec: MachineSpec, folder: Path | None, given: PortOptions) -> Po
         settings={**settings, "name": named} if isinstance(named, str) else settings,
         folder=folder,
     )
-    if "model" in uses or any("model" in a.may_use for a in _actions(spec)):
-        made.model = _model({**spec.model, **made.settings}, given, clock)
+    if "model" in uses or any("model" in a.may_use for s in family(spec) for a in _actions(s)):
+        made.model = _model(spec, made.settings, given, clock)
     made.sandbox = given.get("sandbox")
     return made
 
 
-def _model(settings: Mapping[str, Any], given: PortOptions, clock: Clock) -> Model | None:
+def _model(
+    spec: MachineSpec, settings: Mapping[str, Any], given: PortOptions, clock: Clock
+) -> Model | None:
     script, model = given.get("script"), given.get("model")
     if script is not None:
         return script if isinstance(script, Scripted) else Scripted(script, clock=clock)
     if model is not None and not isinstance(model, str):
         return model
-    return None if settings.get("name", "scripted") == "scripted" else LiteLLM()
+    named = {{**part.model, **settings}.get("name", "scripted") for part in family(spec)}
+    return None if named <= {"scripted"} else LiteLLM()
+
+
+def family(spec: MachineSpec) -> Iterator[MachineSpec]:
+    """A machine, its child machines, theirs, and so on."""
+    yield spec
+    for child in spec.machines.values():
+        yield from family(child)
 
 
 def prepare(spec: MachineSpec, ports: Ports) -> None:
-    """`SetupError` now for what would fail at some step: no model, no key, a later action."""
-    for state in spec.states.values():
-        if state.action is not None and state.action.run is None:
-            raise SetupError(
-                f"`{state.name}` does `{state.action.name}`, which this version does not carry out",
-                hint="the file can be checked, drawn and reviewed; it cannot be run yet",
-            )
+    """`SetupError` now for what would fail at some step: no model, no key, no sandbox."""
     uses = uses_of(spec)
     if "sandbox" in uses and ports.sandbox is None:
         ports.sandbox = MontySandbox()
-    if "model" not in uses:
-        return
-    if ports.model is None:
+    for part in family(spec):
+        if "model" in _own_uses(part):
+            _prepare_model(part, ports)
+
+
+def _prepare_model(spec: MachineSpec, ports: Ports) -> None:
+    settings = {**spec.model, **ports.settings}
+    scripted = settings.get("name", "scripted") == "scripted" and isinstance(ports.model, LiteLLM)
+    if ports.model is None or scripted:
         named = "is scripted" if spec.model.get("name") == "scripted" else "names no model"
         raise SetupError(
             f"machine `{spec.name}` {named}",
             hint="give `model=` or `script=` (`--model NAME` or `--script FILE`)",
         )
-    ports.model.prepare({**spec.model, **ports.settings})
-
-
-def window_of(spec: MachineSpec, ports: Ports) -> int | None:
-    """The context window of the run's model, when it is known."""
-    settings: Mapping[str, Any] = {**spec.model, **ports.settings}
-    return ports.model.context_window(settings) if ports.model is not None else None
+    ports.model.prepare(settings)
 
 
 def suspends(session: Session) -> bool:
     """Whether anything that a run may do gives the event loop away."""
-    ports = session.ports
-    if session.journal.suspends:
-        return True
-    for state in session.chart.spec.states.values():
-        action = state.action
-        if action is None:
-            continue
-        if action.suspends or (action.may_wait and ports.clock.suspends):
-            return True
-        if state.retry is not None and ports.clock.suspends:
-            return True
-        used = [getattr(ports, name) for name in action.uses if name in ("model", "sandbox")]
-        if any(port is not None and port.suspends for port in used):
-            return True
-    return False
+    return session.journal.suspends or spec_suspends(session.chart.spec, session.ports)

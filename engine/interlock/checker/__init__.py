@@ -8,6 +8,7 @@ Source: design "language", sections 2, 4, 9; the classic mistakes of section 9 a
 
 from __future__ import annotations
 
+from interlock.checker.children import check_children
 from interlock.checker.forks import check_forks
 from interlock.checker.guards import check_guards
 from interlock.checker.labels import check_labels
@@ -24,7 +25,7 @@ from interlock.machine.build import Chart
 
 
 def check(chart: Chart, tainted: Unread | None = None) -> tuple[Finding, ...]:
-    """Everything that is wrong with the structure of a machine and of its inline children.
+    """Everything that is wrong with the structure of a machine and of its children.
 
     `tainted` is what could not be read, `Loaded.tainted`: nothing more is said about it.
     """
@@ -36,10 +37,12 @@ def check(chart: Chart, tainted: Unread | None = None) -> tuple[Finding, ...]:
     check_guards(subject)
     check_labels(subject)
     check_limits(subject)
+    check_children(subject)
     check_trust(subject)
     found = [f for f in subject.findings if not _accepted(chart.spec, f)]
     for name, child in chart.spec.machines.items():
-        found += check(Chart(child), unread.inside(f"machines.{name}"))
+        inline = child.base  # one of another file was read without a mistake
+        found += check(chart.child(name), unread.inside(f"machines.{name}") if inline else None)
     return tuple(found)
 
 

@@ -64,6 +64,10 @@ def _given(given: Given) -> Iterator[Expression]:
     elif given.kind == "values":
         for inner in given.value.values():
             yield from _given(inner)
+    elif given.kind == "fields":
+        for fields in given.value.values():
+            for inner in fields.values():
+                yield from _given(inner)
 
 
 def _templates(spec: MachineSpec) -> Iterator[Template]:
@@ -75,6 +79,8 @@ def _templates(spec: MachineSpec) -> Iterator[Template]:
 def _templates_in(value: object) -> Iterator[Template]:
     if isinstance(value, Template):
         yield value
+    elif isinstance(value, Given):
+        yield from _templates_in(value.value)
     elif isinstance(value, dict):
         for inner in cast(dict[str, object], value).values():
             yield from _templates_in(inner)

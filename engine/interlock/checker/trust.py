@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path as FilePath
 from typing import Any, cast
 
+from interlock import catalog
 from interlock.checker.subject import Subject
 from interlock.language.spec import MachineSpec
 from interlock.language.yaml.reading import Path
@@ -48,6 +49,9 @@ def reaches_out(spec: MachineSpec) -> Iterator[tuple[Path, str]]:
     for path, address in _addresses(spec.model, ("model",)):
         if path != ("model", "api_base"):
             yield path, f"names the host `{address}`"
+    for name, child in spec.machines.items():
+        if not child.base and child.file and _far(spec.file, child.file):
+            yield ("machines", name), f"runs `{child.file}`, outside its folder"
     if isinstance(spec.tasks, str) and _outside(FilePath(spec.file).parent, spec.tasks):
         yield ("tasks", "file"), f"reads `{spec.tasks}`, outside its folder"
 
@@ -62,6 +66,17 @@ def _addresses(value: object, at: Path) -> Iterator[tuple[Path, str]]:
     elif isinstance(value, (list, tuple)):
         for number, part in enumerate(cast("list[Any]", value)):
             yield from _addresses(part, (*at, number))
+
+
+def _far(file: str, other: str) -> bool:
+    """Whether another machine's file is outside a file's folder, and does not ship with us."""
+    if file.startswith("<") or other.startswith("<"):
+        return False
+    at = os.path.realpath(other)
+    if os.path.dirname(at) == os.path.realpath(catalog.folder()):  # noqa: PTH120
+        return False
+    inside = os.path.realpath(FilePath(file).parent)
+    return os.path.commonpath([inside, at]) != inside
 
 
 def _outside(folder: FilePath, path: str) -> bool:

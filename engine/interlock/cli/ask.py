@@ -21,7 +21,6 @@ from interlock.core.units import say_elapsed
 if TYPE_CHECKING:
     from interlock.api import Run
     from interlock.cli.how import How
-    from interlock.language.spec import Edge
 
 LOOK = 0.25
 """Seconds between two looks at the clock and the inbox."""
@@ -42,9 +41,8 @@ def ask(run: Run) -> bool:
     result = run.result
     out.say()
     out.say(out.plain(result.question or "The run waits."), "cyan")
-    for number, event in enumerate(result.events, 1):
-        edge = _edge(run, event)
-        fields = fields_of(edge) if edge is not None else ""
+    for number, (event, answer) in enumerate(run.answers.items(), 1):
+        fields = fields_of(answer)
         out.say(f"  {number}  {event}{f'   {fields}' if fields else ''}")
     if (due := run.session.position.wake_at) is not None:
         left = due - run.session.ports.clock.now()
@@ -69,8 +67,8 @@ def _answered(run: Run, events: tuple[str, ...]) -> bool:
         if event not in events:
             out.say(f"  `{out.plain(word)}` is none of them", "red")
             continue
-        edge = _edge(run, event)
-        data = {name: _field(name, type, over) for name, type in edge.data} if edge else {}
+        answer = run.answers[event]
+        data = {name: _field(name, type, over) for name, type in answer.items()}
         try:
             run.send(event, data)
         except AnswerError as error:
@@ -87,12 +85,6 @@ def _field(name: str, type: Type, over: Callable[[], bool]) -> Any:
         if accepts(type, value):
             return value
         out.say(f"  that is no {type}", "red")
-
-
-def _edge(run: Run, event: str) -> Edge | None:
-    state = run.machine.spec.states.get(run.state)
-    edges = state.edges_of("on") if state is not None else ()
-    return next((e for e in edges if e.trigger == event), None)
 
 
 def _over(run: Run) -> Callable[[], bool]:

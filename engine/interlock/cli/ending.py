@@ -76,11 +76,8 @@ def how_to_go_on(run: Run, result: Result, how: How) -> Iterator[Said]:
     if not result.events:
         yield Said(f"go on with:  {line_for('resume', run.id, how)}")
         return
-    state = run.machine.spec.states.get(run.state)
-    edges = {e.trigger: e for e in state.edges_of("on")} if state is not None else {}
     yield Said("answer with:")
-    for event in result.events:
-        fields = edges[event].data if event in edges else ()
-        given = [f"{name}={str(type).upper()}" for name, type in fields]
+    for event, fields in run.answers.items():
+        given = [f"{name}={str(type).upper()}" for name, type in fields.items()]
         yield Said(f"  {line_for('answer', run.id, how, event, *given)}")
     yield Said(f"then:  {line_for('resume', run.id, how)}")

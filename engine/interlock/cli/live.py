@@ -18,7 +18,7 @@ from rich.text import Text
 
 from interlock.cli import out, words
 from interlock.core.units import say_elapsed
-from interlock.run.events import Delta, Event, Recorded, Started
+from interlock.run.events import Delta, Event, FromChild, Recorded, Started
 
 if TYPE_CHECKING:
     from interlock.api import Run
@@ -98,12 +98,26 @@ class Live:
                 self._text = ""
             case Delta():
                 self._text = (self._text + event.text)[-TAIL:]
+            case FromChild():
+                self._see_child(event)
             case Recorded():
                 record = event.record
                 path = " → ".join([record.state, *event.decision.path])
                 why = words.because(self._chart, record)
                 self._last = f"{path}  because {why}" if why else path
                 self._doing = ""
+
+    def _see_child(self, event: FromChild) -> None:
+        name = event.run.removeprefix(f"{self._run.id}/")
+        match event.event:
+            case Started() as began:
+                self._doing, self._text = f"{name}: {began.action}", ""
+            case Delta() as piece:
+                self._text = (self._text + piece.text)[-TAIL:]
+            case FromChild() as below:
+                self._see_child(below)
+            case Recorded():
+                pass
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         run = self._run

@@ -84,22 +84,24 @@ def name_of(journal: Journal) -> str:
 
 def find_run(journal: Journal, name: str) -> RunRow:
     """The run of that id or unique prefix, or the newest for `last`."""
+    from interlock.run.journal import CHILD_MARK
     from interlock.run.sync import by_hand
 
     if name == LAST:
-        newest = by_hand(journal.rows(limit=1))
+        newest = by_hand(journal.rows(children=False, limit=1))
         if not newest:
             raise UnknownRunError(f"there are no runs in {name_of(journal)}")
         return newest[0]
     if (row := by_hand(journal.row(name))) is not None:
         return row
-    found = by_hand(journal.rows(prefix=name, limit=9)) if name else []
+    asked = CHILD_MARK in name
+    found = by_hand(journal.rows(prefix=name, children=asked, limit=9)) if name else []
     if len(found) == 1:
         return found[0]
     if found:
         listed = ", ".join(r.run_id for r in found[:8]) + (" ..." if len(found) > 8 else "")
         raise UnknownRunError(f"several runs begin with `{name}`: {listed}", hint="type more of it")
-    known = [r.run_id for r in by_hand(journal.rows(limit=200))]
+    known = [r.run_id for r in by_hand(journal.rows(children=asked, limit=200))]
     hint = nearest(name, known, otherwise="`interlock runs` lists them")
     raise UnknownRunError(f"there is no run `{name}` in {name_of(journal)}", hint=hint)
 

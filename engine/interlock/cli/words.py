@@ -7,7 +7,7 @@ Imported by: views, live, batch, drive, records, standing, prompt, commands.show
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock.core.units import say_count, say_elapsed
@@ -16,8 +16,8 @@ from interlock.machine.saying import say_value, type_at
 if TYPE_CHECKING:
     from interlock.core.facts import Facts
     from interlock.core.records import Record
+    from interlock.core.types import Type
     from interlock.language.expression import Expression
-    from interlock.language.spec import Edge
     from interlock.machine.build import Chart
 
 CELLS = 10
@@ -123,9 +123,9 @@ def action_of(chart: Chart, record: Record) -> str:
     return state.action.name if is_step and state is not None and state.action is not None else ""
 
 
-def fields_of(edge: Edge) -> str:
+def fields_of(fields: Mapping[str, Type]) -> str:
     """The data that an answer carries: ``note (str), force (bool)``."""
-    return ", ".join(f"{name} ({type})" for name, type in edge.data)
+    return ", ".join(f"{name} ({type})" for name, type in fields.items())
 
 
 def calls_and_cost(facts: Facts, failed: int = 0) -> str:

@@ -95,6 +95,7 @@ _ROWS = (
     Code("IL406", "template", "The template cannot be read, or uses something that templates may not.", "Templates have `{{ fact }}`, `{% if %}`, one `{% for %}` and the listed filters."),
     Code("IL407", "save", "`save` takes a path of the result that the action does not have, or writes where nothing may be written.", "Write `vars.x: result.path`."),
     Code("IL408", "unknown reason", "`stop` or `signal` names a reason that is neither built in nor declared.", "Declare it under `reasons`."),
+    Code("IL409", "unknown machine", "A child machine is named that cannot be had, or that would run itself.", "Write it under `machines`, or name a shipped machine or a file."),
     Code("IL410", "unknown event", "An event is named that no wait of this machine takes.", "Use one of the events under `on`."),
     Code("IL411", "unreadable file", "A file that the machine names cannot be read.", "Check the path; it is taken from the machine's folder."),
     Code("IL412", "unreadable flowchart", "The text is no Mermaid flowchart, or has parts that a chart of states cannot hold.", "See the line that is shown; `interlock draw --format mermaid` writes what is read."),

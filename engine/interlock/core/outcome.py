@@ -189,6 +189,8 @@ class Blocked(NamedTuple):
 
     until: float | None = None
     on: str = ""
+    asks: Mapping[str, Any] = EMPTY
+    """What a child asks of somebody: see `core.position.Asked`."""
 
 
 _DEFAULTS = Outcome()

@@ -103,6 +103,25 @@ class Conversation(Sequence[Message]):
 NO_MESSAGES = Conversation()
 
 
+CHILD = "child"
+"""A run is blocked on this while a child machine waits. Under this name `Position.kept` holds
+what the child asks, an `Asked` as plain data."""
+
+
+class Asked(NamedTuple):
+    """What a child that waits asks of somebody; an answer to the parent is an answer to it."""
+
+    run: str
+    """The child's run id."""
+    question: str
+    events: tuple[str, ...]
+    """The events that its wait takes."""
+    machines: tuple[str, ...] = ()
+    """From the parent down to the machine that waits: the child's name, its child's, and on."""
+    state: str = ""
+    """The state in which that one waits."""
+
+
 class Position(NamedTuple):
     """All that a run is at one moment."""
 
@@ -146,6 +165,17 @@ class Position(NamedTuple):
     def ended(self) -> bool:
         """Whether the run is over."""
         return self.status in ("completed", "error")
+
+    @property
+    def asked(self) -> Asked | None:
+        """What a child asks, while the run waits for that."""
+        given = self.kept.get(CHILD) if self.blocked_on == CHILD else None
+        if given is None:
+            return None
+        return Asked(
+            given["run"], given["question"], tuple(given["events"]), tuple(given["machines"]),
+            given["state"],
+        )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, whole; `messages` too."""

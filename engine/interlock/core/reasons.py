@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
+from interlock.core.units import say_count, say_duration
+
 EndStatus = Literal["completed", "error"]
 ResultKind = Literal["natural", "human", "error", "limit", "waiting"]
 
@@ -63,6 +65,11 @@ class StopReason(str):
         return self.forced
 
     @property
+    def about(self) -> str:
+        """What a reason that every file has means; empty for one that a file added."""
+        return _ABOUT.get(str(self), "")
+
+    @property
     def kind(self) -> ResultKind:
         """How a run that ended for this reason is counted; see `Result.kind`."""
         if self in _NATURAL:
@@ -93,6 +100,33 @@ _TABLE: tuple[tuple[str, int, bool, EndStatus], ...] = (
     ("unknown", 9, True, "error"),
 )
 
+_ABOUT: Mapping[str, str] = MappingProxyType(
+    {
+        "completed": "The work is done.",
+        "context_overflow": "The conversation no longer fits the model's window.",
+        "cost_limit": "The money is spent.",
+        "critical_failure": "Something broke that nothing can help.",
+        "custom": "A condition of the file's own.",
+        "diminishing_returns": "Improving brings too little now.",
+        "error": "An error stands in the way.",
+        "error_rate": "Too large a share of the work fails.",
+        "error_threshold": "Too many failures in a row.",
+        "finish_reason": "The model ended its reply in a way that stops the run.",
+        "guard_error": "A guard could not be evaluated, or no way on from a state holds.",
+        "health_critical": "The health score is too low.",
+        "no_progress": "The same again and again, or nothing new.",
+        "retry_limit": "The retries are used up.",
+        "stagnation": "No task was done for too long.",
+        "steps_limit": "The steps are used up.",
+        "stop_requested": "A tool or action asked for it: `AgentStop`.",
+        "time_limit": "The time is used up.",
+        "token_limit": "The tokens are used up.",
+        "unknown": "The run ended without a reason.",
+        "user_requested": "A caller or a person asked for it, from outside.",
+        "user_unresponsive": "Nobody answered in time.",
+    }
+)
+
 REASONS: Mapping[str, StopReason] = MappingProxyType(
     {n: StopReason(n, p, f, s) for names, p, f, s in _TABLE for n in names.split()}
 )
@@ -116,6 +150,89 @@ class StopSignal:
     """The values that the guard read, by fact name. Units are those of the facts."""
     source: str = ""
     """The rule, state, tool or caller that raised it, as written in the file."""
+
+    @classmethod
+    def steps_limit(cls, steps: int, limit: int, *, source: str = "") -> StopSignal:
+        """The steps are used up: ``20 of 20 steps``."""
+        return cls._spent("steps_limit", ("run.steps", steps), ("limits.steps", limit), source)
+
+    @classmethod
+    def token_limit(cls, tokens: int, limit: int, *, source: str = "") -> StopSignal:
+        """The tokens are used up: ``16,200 of 16,000 tokens``."""
+        spent = ("usage.total_tokens", tokens)
+        return cls._spent("token_limit", spent, ("limits.tokens", limit), source)
+
+    @classmethod
+    def time_limit(cls, elapsed: float, limit: float, *, source: str = "") -> StopSignal:
+        """The time is used up, in seconds: ``61 s of 60 s``."""
+        return cls._spent("time_limit", ("run.elapsed", elapsed), ("limits.time", limit), source)
+
+    @classmethod
+    def retry_limit(cls, retries: int, limit: int, *, source: str = "") -> StopSignal:
+        """The retries are used up: ``3 of 3 retries``."""
+        spent = ("errors.retries", retries)
+        return cls._spent("retry_limit", spent, ("limits.retries", limit), source)
+
+    @classmethod
+    def finish_reason(
+        cls, found: str, stopping: Iterable[str] = (), *, source: str = ""
+    ) -> StopSignal:
+        """The model ended its reply with a reason that stops the run; `stopping` are those."""
+        context: dict[str, Any] = {"last.finish_reason": found}
+        if listed := list(stopping):
+            context["limits.finish_reasons"] = listed
+        return cls(REASONS["finish_reason"], f"the model ended with `{found}`", context, source)
+
+    @classmethod
+    def user_requested(
+        cls, message: str = "", context: Mapping[str, Any] | None = None, *, source: str = "caller"
+    ) -> StopSignal:
+        """Somebody outside asked for it."""
+        return cls(REASONS["user_requested"], message, dict(context or {}), source)
+
+    @classmethod
+    def error(
+        cls, message: str, context: Mapping[str, Any] | None = None, *, source: str = ""
+    ) -> StopSignal:
+        """An error stands in the way. Source: 002 `ErrorForbade`."""
+        return cls(REASONS["error"], message, dict(context or {}), source)
+
+    @classmethod
+    def stop_requested(
+        cls, message: str = "", context: Mapping[str, Any] | None = None, *, source: str = ""
+    ) -> StopSignal:
+        """A tool or action asked for it."""
+        return cls(REASONS["stop_requested"], message, dict(context or {}), source)
+
+    @classmethod
+    def completed(
+        cls, message: str = "", context: Mapping[str, Any] | None = None, *, source: str = ""
+    ) -> StopSignal:
+        """The work is done."""
+        return cls(REASONS["completed"], message, dict(context or {}), source)
+
+    @classmethod
+    def from_exception(cls, error: BaseException, *, source: str = "") -> StopSignal:
+        """The signal that an `AgentStop` carries; of any other exception an `error`.
+
+        Source: 002 `fromStopException()`.
+        """
+        if isinstance(error, AgentStop):
+            return error.signal if error.source else replace(error.signal, source=source)
+        kind = type(error).__name__
+        return cls.error(f"{kind}: {error}", {"exception": kind}, source=source)
+
+    @classmethod
+    def _spent(
+        cls, name: str, value: tuple[str, float], limit: tuple[str, float], source: str
+    ) -> StopSignal:
+        what = limit[0].removeprefix("limits.")
+        said = (
+            f"{say_duration(value[1])} of {say_duration(limit[1])}"
+            if what == "time"
+            else f"{value[1]:,} of {say_count(int(limit[1]), what.removesuffix('s'))}"
+        )
+        return cls(REASONS[name], said, dict((value, limit)), source)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as `interlock run --format json` prints it."""
@@ -182,8 +299,46 @@ class StopSignals(tuple[StopSignal, ...]):
     def __iter__(self) -> Iterator[StopSignal]:
         return super().__iter__()
 
+    def __str__(self) -> str:
+        return "; ".join(str(signal) for signal in self)
+
 
 NO_SIGNALS = StopSignals()
+
+
+class AgentStop(Exception):
+    """Raised inside a tool or action: the run should stop. Not an error.
+
+    `message` is a text, or a whole `StopSignal`. `reason` is one of the file's. `context` is
+    any JSON data; what is not goes onto the record as text. `source` is by default the tool or
+    the state, and `step` the number of the step at hand.
+
+        raise AgentStop("The answer was found.", context={"answer": 5})
+
+    Source: 002 "AgentStopException" (signal, step, context, source).
+    """
+
+    def __init__(
+        self, message: str | StopSignal = "", *, reason: str = "stop_requested",
+        context: Mapping[str, Any] | None = None, source: str = "", step: int | None = None,
+    ) -> None:  # fmt: skip
+        given: Mapping[str, Any] = {}
+        if isinstance(message, StopSignal):
+            reason, given, source = message.reason, message.context, source or message.source
+            message = message.message
+        self.message = str(message)
+        self.reason = str(reason or "stop_requested")
+        self.context = {**given, **(context or {})}
+        self.source = str(source)
+        self.step = step
+        super().__init__(self.message or self.reason)
+
+    @property
+    def signal(self) -> StopSignal:
+        """What it asks for, as a signal."""
+        step = {} if self.step is None else {"step": self.step}
+        reason = REASONS.get(self.reason) or StopReason(self.reason)
+        return StopSignal(reason, self.message, {**step, **self.context}, self.source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,16 +368,14 @@ class Continuation:
         """What happens and why, in one or two sentences."""
         if not self.signals:
             return "No stop signal has been raised; the run goes on."
-        top = self.signals.highest
-        listed = "; ".join(str(s) for s in self.signals)
+        raised = say_count(len(self.signals), "signal")
         if self.requested:
-            return (
-                f"The run goes on although {len(self.signals)} signal(s) were raised, "
-                f"because a continuation was requested: {listed}."
-            )
+            return f"The run goes on: a continuation puts {raised} off: {self.signals}."
+        if len(self.signals) == 1:
+            return f"The run stops: {self.signals}."
         return (
-            f"The run stops: {top} has the highest priority of "
-            f"{len(self.signals)} signal(s): {listed}."
+            f"The run stops: {self.signals.highest} has the highest priority"
+            f" of {raised}: {self.signals}."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -230,6 +383,9 @@ class Continuation:
         return {"signals": self.signals.to_list(), "requested": self.requested}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Continuation:
+    def from_dict(
+        cls, data: Mapping[str, Any], reasons: Mapping[str, StopReason] = REASONS
+    ) -> Continuation:
         """Read back what `to_dict` wrote."""
-        return cls(StopSignals.from_list(data.get("signals", ())), bool(data.get("requested")))
+        signals = StopSignals.from_list(data.get("signals", ()), reasons)
+        return cls(signals, bool(data.get("requested")))

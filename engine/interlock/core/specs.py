@@ -27,12 +27,15 @@ class Effect(enum.StrEnum):
     """It costs again, or the outside sees it again: an intent is written first."""
 
 
-ArgKind = Literal["text", "texts", "value", "values", "enum", "name", "duration", "data"]
+ArgKind = Literal[
+    "text", "texts", "value", "values", "enum", "name", "duration", "data", "fields"
+]  # fmt: skip
 """How a field of `with` is written.
 
 `text` a template; `texts` a mapping or list of templates; `value` an expression; `values` a
 mapping of expressions; `enum` one of a few words; `name` the literal name of a thing;
-`duration` a duration or an expression that gives one; `data` literal JSON data.
+`duration` a duration or an expression that gives one; `data` literal JSON data; `fields` a
+mapping of names to fields of their own.
 """
 
 
@@ -52,6 +55,8 @@ class ArgSpec:
     """What a `name` names: ``tool``, ``machine``, ``state``, ``variable``."""
     check: Callable[[Any], str | None] | None = field(default=None, compare=False)
     """For `data`: what is wrong with a value, or None."""
+    fields: tuple[ArgSpec, ...] = ()
+    """For `fields`: what stands under each name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +69,7 @@ class ActionSpec:
 
     name: str
     run: Callable[..., Any] | None = field(compare=False)
-    """None for an action of a later version: its file loads and draws, and does not start."""
+    """None stands for an action that a file names and nobody has registered."""
     args: tuple[ArgSpec, ...] = ()
     targets: Callable[[str, Any], str | None] | None = field(default=None, compare=False)
     """For actions whose `with` has variables as keys: what is wrong with one entry, or None."""
@@ -84,6 +89,8 @@ class ActionSpec:
     """The ports it cannot do without: ``model``, ``sandbox``, ``notifier``."""
     may_use: frozenset[str] = frozenset()
     """The ports it uses where the run has them."""
+    own_deadline: bool = False
+    """The action ends in time by itself: it is not cut off."""
     may_wait: bool = False
     """It may return `Blocked` with a time, which a driver sleeps out."""
     about: str = ""

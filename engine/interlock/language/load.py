@@ -9,16 +9,17 @@ Source: design "language", sections 1 and 9.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 from interlock.core.codes import finding
-from interlock.core.errors import Finding
+from interlock.core.errors import Finding, SetupError
 from interlock.core.specs import Registry
 from interlock.language.expression import Expression, Scope
 from interlock.language.file import file
+from interlock.language.file.names import bad_name
 from interlock.language.file.shape import Shaped, shape
 from interlock.language.file.unread import Unread
 from interlock.language.readers.edges import Slot, read_edge
@@ -38,9 +39,10 @@ from interlock.language.readers.settings import (
 )
 from interlock.language.readers.states import read_state
 from interlock.language.spec import Edge, MachineSpec, StateSpec
+from interlock.language.yaml.document import dotted, short
 from interlock.language.yaml.reading import Document, Path, read
 
-__all__ = ["VERSION", "Loaded", "StateSpec", "load"]
+__all__ = ["VERSION", "Find", "Found", "Loaded", "StateSpec", "load"]
 
 VERSION = 1
 """The format version that this interlock reads."""
@@ -60,26 +62,56 @@ class Loaded(NamedTuple):
         return self.spec is not None and not any(f.is_error for f in self.findings)
 
 
+class Found(NamedTuple):
+    """The file of a child machine."""
+
+    text: str
+    file: str
+    """Its name, for places; the same file has the same one."""
+
+
+Find = Callable[[str, str], Found]
+"""The file that a machine means by a path or the name of a shipped machine: called with that and
+with the name of the file that says it. Raises `SetupError` when there is none."""
+
+
+class _Reading(NamedTuple):
+    """What the reading of every file needs."""
+
+    registry: Registry
+    define: Mapping[str, str]
+    find: Find | None
+    within: tuple[str, ...]
+    """The files that this one is read for, the outermost first."""
+
+
 class _File(NamedTuple):
     """What the reading of every machine of a file needs."""
 
     document: Document
-    registry: Registry
     shaped: Shaped
-    define: Mapping[str, str]
+    reading: _Reading
 
 
 def load(
-    text: str, file_name: str, registry: Registry, *, define: Mapping[str, str] | None = None
-) -> Loaded:
-    """Read a machine file. `define` replaces named expressions of the file. Never raises."""
+    text: str, file_name: str, registry: Registry, *, define: Mapping[str, str] | None = None,
+    find: Find | None = None,
+) -> Loaded:  # fmt: skip
+    """Read a machine file. `define` replaces named expressions of the file. Never raises.
+
+    Child machines that it names and does not hold are looked up by `find`, and become part of it.
+    """
+    return _load(text, file_name, _Reading(registry, define or {}, find, ()))
+
+
+def _load(text: str, file_name: str, reading: _Reading) -> Loaded:
     document = read(text, file_name)
     shaped = shape(document)
     findings = list(shaped.findings)
     if shaped.file is None:
         return Loaded(None, _sorted(findings), shaped.unread)
     findings += _version(document, shaped.file.interlock)
-    given = _File(document, registry, shaped, define or {})
+    given = _File(document, shaped, reading)
     spec, more, unread = _machine(given, (), shaped.file.machine, shaped.file)
     return Loaded(spec, _sorted([*findings, *more]), unread)
 
@@ -109,8 +141,12 @@ def _machine(
     """One machine; read a second time with the flow where a first reading was not sure."""
     children: dict[str, MachineSpec] = {}
     unread, findings = deepcopy(given.shaped.unread), list[Finding]()
+    named: dict[str, tuple[Path, str]] = {}
     for child, inner in (shape.machines or {}).items():
         path = (*base, "machines", child)
+        if isinstance(inner, str):
+            named[child] = path, inner
+            continue
         spec, found, left = _machine(given, path, child, inner)
         findings += found
         unread = unread.joined(left)
@@ -121,13 +157,43 @@ def _machine(
     if reader.unsure and spec is not None:
         reader = _reader(given, base, unread, flow(spec))
         spec = _read(reader, name, shape, children)
+    declared = shape.machines or {}
+    said = {n: ((*base, *p), n) for n, p in reader.children.items() if n not in declared}
+    for child, (path, source) in (named | said).items():
+        linked, found = _linked(given, path, source)
+        findings += found
+        if linked is not None:
+            children[child] = linked
     return spec, [*findings, *reader.findings], reader.unread
 
 
+def _linked(given: _File, path: Path, source: str) -> tuple[MachineSpec | None, list[Finding]]:
+    """A child machine of another file, which becomes part of this one; without errors only."""
+    reading, place = given.reading, given.document.at(path)
+    here = given.document.file
+    within = (*reading.within, here)
+    by_name = path[-2:-1] != ("machines",)
+    if reading.find is None or (by_name and bad_name((), source)):
+        said = f"there is no child machine `{short(source)}`"
+        hint = f"write `machines: {{a_name: {short(source)}}}`, and that name here"
+        return None, [finding("IL409", said, place, hint=hint, at=dotted(path))]
+    try:
+        text, name = reading.find(source, here)
+    except SetupError as error:
+        return None, [finding("IL409", error.message, place, hint=error.hint, at=dotted(path))]
+    if name in within:
+        said = f"`{short(source)}` would run itself: {' → '.join((*within, name))}"
+        hint = "a machine is no part of itself: loop inside one machine"
+        return None, [finding("IL409", said, place, hint=hint, at=dotted(path))]
+    loaded = _load(text, name, reading._replace(define={}, within=within))
+    return loaded.spec if loaded.ok else None, list(loaded.findings)
+
+
 def _reader(given: _File, base: Path, unread: Unread, known: Flow | None = None) -> Reader:
+    reading = given.reading
     made = Reader(
-        given.document, base, given.registry, deepcopy(unread), given.shaped.gone, known,
-        define=given.define if not base else {},
+        given.document, base, reading.registry, deepcopy(unread), given.shaped.gone, known,
+        define=reading.define if not base else {},
     )  # fmt: skip
     made.broken = {".".join(str(p) for p in g[len(base) :]) for g in given.shaped.gone if _names(g)}
     return made

@@ -88,7 +88,7 @@ class Given:
     """A field of `with`, ready to be evaluated; what `value` is depends on `kind`."""
 
     kind: str
-    """`text`, `value`, `constant`, `texts`, `values`, `data`: see `core.specs.ArgKind`."""
+    """`constant`, or a `core.specs.ArgKind`."""
     value: Any
 
 

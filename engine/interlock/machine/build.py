@@ -19,7 +19,7 @@ from interlock.core.facts import (
     UsageFacts,
 )
 from interlock.core.position import Position
-from interlock.core.types import BOOL, DURATION
+from interlock.core.types import BOOL, DURATION, Type
 from interlock.language.expression import Expression, Scope, fuse, parse
 from interlock.language.spec import HIGHEST, RETURN, Assign, MachineSpec, StateSpec
 from interlock.machine.regions import GuardedTransition, LeanEvent, Node, Region
@@ -68,6 +68,8 @@ class Chart:
         self.handled = handled_states(spec)
         self.step = _region(self.region, "state", spec, ways(spec, self.handled))
         self.status = self.step
+        self._lifecycle = lifecycle
+        self._children: dict[str, Chart] = {}
         if lifecycle is not None:
             self.status = _region(self.region, "status", lifecycle, ways(lifecycle, frozenset()))
         states = spec.states
@@ -102,6 +104,21 @@ class Chart:
         self.rule_warns = tuple((n, r.id) for n, r in enumerate(spec.rules) if r.id in self.warns)
         self.time_left = _time_left(spec)
         """What each time limit leaves, in seconds: it also bounds a long action."""
+
+    # children -------------------------------------------------------------------------------
+
+    def answer_fields(self, state: str, event: str) -> dict[str, Type]:
+        """The fields of an answer to a wait, with their types."""
+        node = self.spec.states.get(state)
+        edges = node.edges_of("on") if node is not None else ()
+        return next((dict(edge.data) for edge in edges if edge.trigger == event), dict[str, Type]())
+
+    def child(self, name: str) -> Chart:
+        """The chart of a child machine, by the name that this one has for it. `KeyError`."""
+        found = self._children.get(name)
+        if found is None:
+            found = self._children[name] = Chart(self.spec.machines[name], self._lifecycle)
+        return found
 
     # rules ----------------------------------------------------------------------------------
 

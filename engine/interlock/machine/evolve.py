@@ -19,7 +19,7 @@ from interlock.core.errors import Category, StatusError
 from interlock.core.facts import EMPTY, Task
 from interlock.core.fold import assign, fold, queued, tick
 from interlock.core.outcome import Outcome
-from interlock.core.position import NO_MESSAGES, Position
+from interlock.core.position import CHILD, NO_MESSAGES, Position
 from interlock.core.reasons import StopSignal
 from interlock.core.records import Input
 from interlock.core.tokens import estimate_messages
@@ -80,7 +80,7 @@ def _start(walk: Walk, input: Input) -> None:
     )  # fmt: skip
     walk.messages, walk.queue = messages, queue
     walk.fire("start")
-    walk.enter(walk.chart.spec.start)
+    walk.enter(data.get("start") or walk.chart.spec.start)
     decide(walk, None)
 
 
@@ -177,6 +177,8 @@ def _blocked(walk: Walk, input: Input) -> None:
     walk.pause()
     walk.wake_at = input.data.get("until")
     walk.blocked_on = str(input.data.get("on", ""))
+    if walk.blocked_on == CHILD:
+        walk.kept = {**walk.kept, CHILD: input.data.get("asks")}
 
 
 def _pause(walk: Walk, input: Input) -> None:
@@ -198,6 +200,7 @@ def _resume(walk: Walk, input: Input) -> None:
         walk.pause_asked = False
         walk.wake_at, walk.blocked_on = None, ""
         return
+    walk.kept = {n: v for n, v in walk.kept.items() if n != CHILD}
     walk.resume()
     decide(walk, None)
 
@@ -209,6 +212,8 @@ def _stop(walk: Walk, input: Input) -> None:
         walk.enter(walk.chart.spec.start)
     elif walk.position.status == "paused":
         walk.resume()
+    if walk.raising.continued:  # it puts off what was raised before, not what a caller wants now
+        walk.suppress()
     reason = walk.chart.spec.reason(input.event or "user_requested")
     data = input.data
     walk.signal(

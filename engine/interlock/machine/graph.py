@@ -16,6 +16,7 @@ from typing import Any
 import networkx as nx
 
 from interlock.core.facts import Facts
+from interlock.core.types import Type
 from interlock.core.units import say_duration
 from interlock.language.expression import Expression, GuardFailed
 from interlock.language.spec import StateSpec
@@ -92,9 +93,13 @@ def _shown(chart: Chart, guard: Expression, facts: Facts) -> str:
         name = read.removeprefix("limits.")
         if name != read and name in chart.spec.limits:
             type, value = chart.spec.limits[name].type, facts.limits.get(name)
-            said = "off" if value is None else say_value(value, type)
+            said = "off" if value is None else _value(value, type)
             text = re.sub(rf"\b{re.escape(read)}\b(?! \()", f"{read} ({said})", text)
     return text
+
+
+def _value(value: Any, type: Type) -> str:
+    return ", ".join(value) if type.kind == "list" else say_value(value, type)
 
 
 def _ways_out(region: Region) -> Iterator[dict[str, Any]]:

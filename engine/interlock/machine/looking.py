@@ -109,7 +109,9 @@ def _fire(walk: Walk, hard: StopReason | None, holding: list[int], trigger: str 
             verdicts[number] = rule.kind == "stop" and not walk.raising.continued
     if hard is None and True not in verdicts:
         return False
-    cursor.raised = "" if hard is None else str(hard)
+    known = "" if hard is None else str(hard)
+    # a reason that no file declared goes the way of `custom`: it stops all the same
+    cursor.raised = known if not known or known in chart.spec.reasons else "custom"
     cursor.verdicts = verdicts
     event = chart.event("check")
     taken = event.choose(cursor) if event is not None else None

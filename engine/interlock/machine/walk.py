@@ -109,6 +109,9 @@ class Walk:
         own = self.chart.spec.reason(signal.reason)
         if own is not signal.reason:  # a journal knows the names of reasons, the file their meaning
             signal = replace(signal, reason=own)
+        if own not in self.chart.spec.reasons:
+            said = f"stop reason `{own}` is not one of the machine's: it stops as `custom` does"
+            self.warnings += (said,)
         self.raising.add(signal, soft=soft)
         self.facts = self.facts._replace(signals=self.raising.facts())
 

@@ -13,7 +13,7 @@ import inspect
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from interlock.core.errors import Category, SetupError
+from interlock.core.errors import Category
 from interlock.core.outcome import Blocked, Outcome
 from interlock.core.specs import ActionSpec
 from interlock.core.types import accepts
@@ -21,11 +21,11 @@ from interlock.language.expression import GUARD_ERRORS, Expression, GuardFailed
 from interlock.language.spec import MachineSpec, StateSpec
 from interlock.run.context import Context
 from interlock.run.events import Started
-from interlock.run.failing import AgentStop, failure_of, stop_signal
+from interlock.run.failing import AgentStop, describe, failure_of, stop_signal
 from interlock.run.fields import fields_of
 from interlock.run.job import Job
 from interlock.run.session import Session
-from interlock.run.sound import is_sound, sound_data
+from interlock.run.sound import is_sound, sound_data, sound_signal
 
 IN_DOUBT = "in-doubt"
 """What a run is blocked on while somebody must say whether a paid call is made again."""
@@ -38,11 +38,7 @@ async def act(session: Session, started: float) -> Outcome | Blocked:
     position = session.position
     job = session.job(position.state)
     state, action = job.state, job.action
-    if action is None or action.run is None:
-        raise SetupError(
-            f"action `{action.name if action else state.name}` is not in this version",
-            hint="the file loads and draws; it cannot be run past this state",
-        )
+    assert action is not None, f"{state.name} has no action"
     if session.intents and (doubt := await _doubt(session, state, action)) is not None:
         return doubt
     facts = position.facts
@@ -66,7 +62,7 @@ async def _call(
     job: Job, action: ActionSpec, context: Context, fields: dict[str, Any]
 ) -> Outcome | Blocked:
     scope = _NO_BOUND
-    if context.deadline is not None and job.cuttable:
+    if context.deadline is not None and job.cuttable and not action.own_deadline:
         scope = context.ports.clock.deadline(context.deadline)
     entered: Any = None
     try:
@@ -125,6 +121,12 @@ def _checked(action: ActionSpec, machine: MachineSpec, done: Any) -> Outcome:
         return Outcome(result=sound_data(done))
     if done.result is not None and not is_sound(done.result):
         done = done._replace(result=sound_data(done.result))
+    if done.signals:
+        try:
+            done = done._replace(signals=tuple(sound_signal(signal) for signal in done.signals))
+        except (AttributeError, TypeError, ValueError) as error:
+            text = f"{action.name} gave a signal that is none: {describe(error)}"
+            return Outcome.failed(Category.CRITICAL, text, kind="signals")
     if done.changes and (wrong := _wrong_change(action, machine, done)):
         return Outcome.failed(Category.CRITICAL, f"{action.name} {wrong}", kind="changes")
     return done
@@ -153,6 +155,8 @@ def _deadline(session: Session, state: StateSpec, started: float) -> float | Non
     """
     facts, nearest = session.position.facts, None
     if not session.position.stopping:
+        if session.deadline is not None:
+            nearest = max(session.deadline - started, 0.0)
         for left_by_rule in session.chart.time_left:
             left = _seconds(left_by_rule, facts)
             if left is not None and left > 0 and (nearest is None or left < nearest):
@@ -160,6 +164,8 @@ def _deadline(session: Session, state: StateSpec, started: float) -> float | Non
     within = state.within
     if within is not None:
         own = _seconds(within, facts) if isinstance(within, Expression) else within
+        if own is not None and state.action is not None and state.action.may_wait:
+            own = max(own - (started - session.position.entered_at), 0.0)  # waiting counts
         if own is not None and (nearest is None or own < nearest):
             nearest = own
     return None if nearest is None else started + nearest

@@ -8,7 +8,7 @@ Imported by: run.acting, actions, and every application that registers actions o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -39,6 +39,15 @@ class Ports:
     folder: Path | None = None
     """The machine file's folder: relative paths are taken from it."""
 
+    def with_model(self, model: Model | None) -> Ports:
+        """The same with another model."""
+        return replace(self, model=model)
+
+    def window(self, machine: MachineSpec) -> int | None:
+        """The context window of a machine's model, in tokens, when it is known."""
+        settings: Mapping[str, Any] = {**machine.model, **self.settings}
+        return self.model.context_window(settings) if self.model is not None else None
+
 
 class Host(Protocol):
     """What an action may ask of the run that does it. A `Session` is one."""
@@ -62,6 +71,10 @@ class Host(Protocol):
     @property
     def chart(self) -> Chart:
         """The machine that runs."""
+        ...
+
+    def child(self, machine: str, run_id: str) -> Any:
+        """A run of a child machine, not begun: a `Session` for `run.children`."""
         ...
 
     def ask_to_save(self) -> None:

@@ -54,4 +54,16 @@ class Recorded(NamedTuple):
         }  # fmt: skip
 
 
-Event = Started | Delta | Recorded
+class FromChild(NamedTuple):
+    """Something that happened in the run of a child machine."""
+
+    run: str
+    """The child's run id."""
+    event: Event
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, one line of `--format jsonl`."""
+        return {"event": "child", "run": self.run, "of": self.event.to_dict()}
+
+
+Event = Started | Delta | Recorded | FromChild

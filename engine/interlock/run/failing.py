@@ -11,38 +11,22 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping
-from typing import Any, cast
+from dataclasses import replace
+from typing import cast
 
 from interlock.core.errors import Category, ModelError, RunError
 from interlock.core.outcome import Outcome
-from interlock.core.reasons import StopSignal
+from interlock.core.reasons import AgentStop, StopSignal
 from interlock.run.context import Context
-from interlock.run.sound import cut
-
-
-class AgentStop(Exception):
-    """Raised inside a tool or action: the run should stop. Not an error.
-
-    Source: 002 "AgentStopException" (signal, step, context, source).
-    """
-
-    def __init__(
-        self, message: str = "", *, reason: str = "stop_requested",
-        context: Mapping[str, Any] | None = None, source: str = "",
-    ) -> None:  # fmt: skip
-        self.message = message
-        self.reason = reason
-        self.context = dict(context or {})
-        self.source = source
-        super().__init__(message or reason)
+from interlock.run.sound import cut, sound_signal
 
 
 def stop_signal(context: Context, stop: AgentStop, source: str) -> StopSignal:
     """The signal that an `AgentStop` asks for. Source: 002 `fromStopException()`."""
-    reason = context.machine.reason(stop.reason)
-    more = {"step": context.step, **stop.context}
-    return StopSignal(reason, cut(stop.message), more, stop.source or source)
+    if stop.step is None:
+        stop.step = context.step
+    signal = sound_signal(StopSignal.from_exception(stop, source=source))
+    return replace(signal, reason=context.machine.reason(signal.reason))
 
 
 def failure_of(error: BaseException, context: Context) -> Outcome:

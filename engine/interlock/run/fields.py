@@ -31,10 +31,16 @@ def _value(session: Session, given: Given) -> Any:
         case "value":
             return given.value.value(session.position.facts, session.ask)
         case "values":
-            values = cast(Mapping[str, Given], given.value)
-            return {name: _value(session, part) for name, part in values.items()}
+            return _each(session, given.value)
+        case "fields":
+            named = cast(Mapping[str, Mapping[str, Given]], given.value)
+            return {name: _each(session, fields) for name, fields in named.items()}
         case _:
             return _rendered(session, given.value)
+
+
+def _each(session: Session, fields: Mapping[str, Given]) -> dict[str, Any]:
+    return {name: _value(session, part) for name, part in fields.items()}
 
 
 def _rendered(session: Session, value: Any) -> Any:

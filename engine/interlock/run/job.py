@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from interlock.core.specs import ActionSpec, Effect
-from interlock.language.spec import Given, StateSpec
+from interlock.language.spec import Given, MachineSpec, StateSpec
 from interlock.run.context import Ports
 
 
@@ -39,6 +39,22 @@ def job_of(state: StateSpec, ports: Ports) -> Job:
         action is not None and action.effect is Effect.PAID,
         action is not None and (may_suspend(action, ports) or not ports.clock.suspends),
     )  # fmt: skip
+
+
+def suspends(spec: MachineSpec, ports: Ports) -> bool:
+    """Whether anything that a run of a machine may do gives the event loop away."""
+    for state in spec.states.values():
+        action = state.action
+        if action is None:
+            continue
+        if action.suspends or (action.may_wait and ports.clock.suspends):
+            return True
+        if state.retry is not None and ports.clock.suspends:
+            return True
+        used = [getattr(ports, name) for name in action.uses if name in ("model", "sandbox")]
+        if any(port is not None and port.suspends for port in used):
+            return True
+    return any(suspends(child, ports) for child in spec.machines.values())
 
 
 def may_suspend(action: ActionSpec, ports: Ports) -> bool:

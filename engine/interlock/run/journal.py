@@ -26,6 +26,9 @@ from typing import Any, Literal, NamedTuple, Protocol
 from interlock.core.errors import Fenced, RunError, UnknownRunError
 from interlock.core.records import Record
 
+CHILD_MARK = "/"
+"""Stands in the id of a child's run, after its parent's."""
+
 EventType = Literal["record", "intent", "result", "in_doubt"]
 
 
@@ -149,9 +152,10 @@ class Journal(Protocol):
         agent: str | None = None,
         session: str | None = None,
         prefix: str | None = None,
+        children: bool = True,
         limit: int | None = None,
     ) -> list[RunRow]:
-        """Runs that fit, the newest first."""
+        """Runs that fit, the newest first; with `children` false no child's (see `CHILD_MARK`)."""
         ...
 
     async def send(self, run_id: str, letter: Letter) -> bool:
@@ -186,7 +190,10 @@ class Journal(Protocol):
         ...
 
     async def remove(self, run_ids: Iterable[str]) -> int:
-        """Forget runs and everything that only they hold; gives how many there were."""
+        """Forget runs, their children's and everything that only they hold.
+
+        Gives how many of those that were named there were.
+        """
         ...
 
     async def close(self) -> None:
@@ -296,6 +303,7 @@ class MemoryJournal:
         agent: str | None = None,
         session: str | None = None,
         prefix: str | None = None,
+        children: bool = True,
         limit: int | None = None,
     ) -> list[RunRow]:
         found = [
@@ -306,6 +314,7 @@ class MemoryJournal:
             and (agent is None or log.row.agent == agent)
             and (session is None or log.row.session == session)
             and (prefix is None or log.row.run_id.startswith(prefix))
+            and (children or CHILD_MARK not in log.row.run_id)
         ]
         found.sort(key=lambda r: r.created, reverse=True)
         return found[:limit]
@@ -343,7 +352,12 @@ class MemoryJournal:
         return len(kept)
 
     async def remove(self, run_ids: Iterable[str]) -> int:
-        return sum(self._logs.pop(run_id, None) is not None for run_id in run_ids)
+        removed = 0
+        for run_id in run_ids:
+            removed += self._logs.pop(run_id, None) is not None
+            for child in [n for n in self._logs if n.startswith(run_id + CHILD_MARK)]:
+                del self._logs[child]
+        return removed
 
     async def close(self) -> None:
         return None

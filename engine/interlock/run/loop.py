@@ -14,10 +14,11 @@ from typing import Any
 
 from interlock.core.errors import Category, StatusError
 from interlock.core.outcome import Blocked, Outcome
+from interlock.core.position import CHILD
 from interlock.core.records import Input, Record
 from interlock.run.acting import IN_DOUBT, act
 from interlock.run.journal import Letter
-from interlock.run.session import Session
+from interlock.run.session import Asked, Session
 
 POLL = 0.5
 """Seconds between two looks at cancellation and letters while a back-off is waited out."""
@@ -45,15 +46,20 @@ async def _next(session: Session) -> Record | None:
     if not session.owned:
         await session.take_over()
         return await _next(session)
-    if (letter := await _letter(session)) is not None:
+    if not session.closing and (letter := await _letter(session)) is not None:
         return await _open_letter(session, letter)
-    if not position.stopping and session.cancel_requested():
-        return await session.apply(
-            Input("stop", "user_requested", at=clock.now(), data={"source": "caller"})
-        )
+    asked = None if session.closing or position.stopping else await session.asked_to_stop()
+    if asked is not None:
+        if _has_child(session):
+            return await _close_child(session, clock.now())
+        return await session.apply(Input("stop", asked.reason, at=clock.now(), data=_said(asked)))
     if position.status == "paused":
         return await _when_due(session)
     return await step(session)
+
+
+def _said(asked: Asked) -> dict[str, str]:
+    return {n: v for n, v in (("message", asked.message), ("source", asked.source)) if v}
 
 
 async def begin(session: Session) -> Record | None:
@@ -76,25 +82,32 @@ async def begin(session: Session) -> Record | None:
 async def step(session: Session) -> Record:
     """Do the action of the state at hand, and record what came of it."""
     started = session.ports.clock.now()
-    done = await act(session, started)
+    try:
+        done = await act(session, started)
+    finally:
+        session.closing = False
     at = session.ports.clock.now()
     if isinstance(done, Outcome):
         return await session.apply(Input("step", outcome=done, started=started, at=at))
-    data = {"until": done.until, "on": done.on} if done.until is not None else {"on": done.on}
-    return await session.apply(Input("blocked", started=started, at=at, data=data))
+    data = {"until": done.until, "on": done.on, "asks": done.asks}
+    given = {name: value for name, value in data.items() if value not in (None, {})}
+    return await session.apply(Input("blocked", started=started, at=at, data=given))
 
 
 async def _when_due(session: Session) -> Record | None:
     """A paused run: wait until it is due where that is for us to do, else leave it."""
     position, clock = session.position, session.ports.clock
-    waits = position.state in session.chart.waiting
-    due = position.wake_at
-    if due is None or (waits and clock.suspends and due > clock.now()):
+    waits, due = position.state in session.chart.waiting, position.wake_at
+    for_somebody = waits or position.blocked_on == CHILD
+    if due is None or (for_somebody and clock.suspends and due > clock.now()):
         return None
-    while due > clock.now():
-        await clock.sleep(min(due - clock.now(), POLL) if clock.suspends else due - clock.now())
-        if session.cancel_requested() or await _letter(session) is not None:
+    until = due if session.deadline is None else min(due, session.deadline)
+    while until > clock.now():
+        await clock.sleep(min(until - clock.now(), POLL) if clock.suspends else until - clock.now())
+        if await session.asked_to_stop() is not None or await _letter(session) is not None:
             return await _next(session)
+    if until < due:
+        return None
     kind = "expired" if waits else "resume"
     return await session.apply(Input(kind, at=max(due, clock.now())))
 
@@ -116,6 +129,8 @@ def _fits(session: Session, letter: Letter) -> bool:
         case "answer":
             if position.blocked_on == IN_DOUBT:
                 return data.get("event") in ("retry", "fail")
+            if position.asked is not None:
+                return data.get("event") in position.asked.events
             late = position.wake_at is not None and letter.at >= position.wake_at
             return data.get("event") in session.chart.events_at(position.state) and not late
         case "cancel":
@@ -134,6 +149,11 @@ async def _open_letter(session: Session, letter: Letter) -> Record:
     at = max(letter.at, session.position.facts.marks.now)
     if data["kind"] == "answer" and session.position.blocked_on == IN_DOUBT:
         return await _settle(session, data["event"], at, consumed)
+    if data["kind"] == "cancel" and _has_child(session):
+        return await _close_child(session, at)
+    if data["kind"] == "answer" and (asked := session.position.asked) is not None:
+        await session.journal.send(asked.run, letter)
+        return await session.apply(Input("resume", at=at), consumed=consumed)
     given: dict[str, Any] = dict(data.get("data") or {})
     match data["kind"]:
         case "answer":
@@ -146,6 +166,17 @@ async def _open_letter(session: Session, letter: Letter) -> Record:
         case _:
             input = Input("resume", at=at)
     return await session.apply(input, consumed=consumed)
+
+
+def _has_child(session: Session) -> bool:
+    """Whether a child waits, and is to be stopped before this run is."""
+    return session.position.blocked_on == CHILD and not session.position.pause_asked
+
+
+async def _close_child(session: Session, at: float) -> Record:
+    """Call the action that waits for a child once more: the child sees that it should stop."""
+    session.closing = True
+    return await session.apply(Input("resume", at=at))
 
 
 async def _settle(session: Session, answer: str, at: float, consumed: tuple[str, ...]) -> Record:

@@ -130,6 +130,10 @@ class Result:
         return f"<Result of {self.machine}: {why} at {self.state}, {steps}{output}>"
 
 
+SETTLES: tuple[str, ...] = ("retry", "fail")
+"""What a run takes that is blocked on a call in doubt."""
+
+
 # in words -----------------------------------------------------------------------------------
 
 
@@ -146,7 +150,8 @@ def raised(result: Result, told: str | None = None) -> Iterator[str]:
     """What raised the reason of a run that stopped, unless its message is `told`; and the rest."""
     if result.reason is None:
         return
-    top = result.signals.highest
+    # the newest of that reason: one that was raised before may have been put off
+    top = next((s for s in reversed(result.signals) if s.reason == result.reason), None)
     # an end raises its own reason: that it did is no news
     if top is not None and (top.message or top.source != result.state) and top.message != told:
         said = f": {top.message}" if top.message else ""
@@ -173,7 +178,7 @@ def result_of(session: Session) -> Result:
     return Result(
         session.run_id, chart.name, top.reason if position.ended and top else None,
         position.status, position.state, position.facts.run.steps, position.facts, output,
-        question_of(session), events_of(session), StopSignals(tally.signals),
+        question_of(session), tuple(answers_of(session)), StopSignals(tally.signals),
         tuple(dict.fromkeys(warnings)), tuple(tally.errors), tuple(tally.partial),
         tuple(tally.path), position.messages, tuple(map(Moment._make, tally.moments)),
     )  # fmt: skip
@@ -197,6 +202,8 @@ def question_of(session: Session) -> str | None:
     position = session.position
     if position.ended:
         return None
+    if position.asked is not None:
+        return position.asked.question
     if position.blocked_on == "in-doubt":
         return (
             f"A paid call of `{position.state}` was begun before an interruption."
@@ -212,12 +219,23 @@ def question_of(session: Session) -> str | None:
     return " ".join(label.show(position.facts).split()) if label is not None else position.state
 
 
-def events_of(session: Session) -> tuple[str, ...]:
-    """The events that a waiting run takes."""
-    position = session.position
-    if position.blocked_on == "in-doubt":
-        return ("retry", "fail")
-    return session.chart.events_at(position.state)
+def answers_of(session: Session) -> dict[str, dict[str, Type]]:
+    """The events that a waiting run takes, each with the fields of its answer.
+
+    Of a run that waits for a child, those that the child takes.
+    """
+    position, chart, state = session.position, session.chart, session.position.state
+    if position.ended:
+        return {}
+    if (asked := position.asked) is not None:
+        for name in asked.machines:
+            chart = chart.child(name)
+        waits = {event: chart.answer_fields(asked.state, event) for event in asked.events}
+    elif position.blocked_on == "in-doubt":
+        waits = {event: dict[str, Type]() for event in SETTLES}
+    else:
+        waits = {event: chart.answer_fields(state, event) for event in chart.events_at(state)}
+    return waits
 
 
 def unenforceable(session: Session) -> list[str]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from threading import Lock as ThreadLock
-from typing import Any
+from typing import Any, NamedTuple
 
 from anyio import Lock
 
@@ -43,6 +43,18 @@ PAGE = 256
 _ALONE: nullcontext[None] = nullcontext()
 _ASIDE = frozenset({"pause", "resume", "edit"})
 """Records that leave the action at hand as it is."""
+
+
+PARENT = "parent"
+"""The source of a signal that a parent raises in its child."""
+
+
+class Asked(NamedTuple):
+    """A request that a run stop: the reason, what was said with it, and by whom."""
+
+    reason: str
+    message: str
+    source: str
 
 
 class Turn:
@@ -84,6 +96,10 @@ class Session:
         self.spec_text: Callable[[], str] | None = None
         """The canonical spec, kept in the journal by hash with the first record."""
         self.cancels: list[Cancel] = []
+        self.above: Session | None = None
+        """The run that this one is a child of, where its action drives it."""
+        self.deadline: float | None = None
+        """When a child has to be done, on the run's clock: its parent's action ends then."""
         self.intents: dict[str, Mapping[str, Any]] = {}
         """Paid calls that were begun since the last record, by key."""
         self.results: dict[str, Mapping[str, Any]] = {}
@@ -92,6 +108,8 @@ class Session:
         """The next record is written through to the disk, with a snapshot."""
         self.owned = False
         """This process drives the run: it has raised the epoch."""
+        self.closing = False
+        """This run is to be stopped, after the child that it waits for."""
         self.doubted = False
         """What is in doubt about the present action has been said."""
         self._snapshot_at = SNAPSHOT_AFTER
@@ -309,6 +327,30 @@ class Session:
         """Whether somebody asked, in this process, that the run stop."""
         run = self.position.facts.run
         return bool(self.cancels) and any(c.is_requested(run) for c in self.cancels)
+
+    async def asked_to_stop(self) -> Asked | None:
+        """Who wants that this run stop before its next action: a caller, or its parent's."""
+        if self.cancel_requested():
+            return Asked("user_requested", "", "caller")
+        asked = await self.above.asked_at_all() if self.above is not None else None
+        return asked and asked._replace(source=PARENT)
+
+    async def asked_at_all(self) -> Asked | None:
+        """The same, by letter too: for a child, while this run's own loop stands still."""
+        if (asked := await self.asked_to_stop()) is not None:
+            return asked
+        for letter in await self.letters():
+            if letter.data.get("kind") == "cancel":
+                said: Mapping[str, Any] = letter.data.get("data") or EMPTY
+                reason = str(letter.data.get("reason", "user_requested"))
+                return Asked(reason, str(said.get("message", "")), "outside")
+        return None
+
+    def child(self, machine: str, run_id: str) -> Session:
+        """A run of a child machine, not begun: beside this one in the journal, asked with it."""
+        made = Session(self.chart.child(machine), self.journal, run_id, self.ports)
+        made.above, made.cancels, made.deadline = self, self.cancels, self.deadline
+        return made
 
 
 def _next_snapshot(records: int) -> int:

@@ -12,7 +12,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Any, cast
+
+from interlock.core.reasons import StopReason, StopSignal
 
 LONGEST = 256_000
 """Characters of one text that the model and the record get; what is over is cut."""
@@ -71,6 +74,20 @@ def is_sound(value: object) -> bool:
     except (TypeError, ValueError, RecursionError):
         return False
     return True
+
+
+def sound_signal(signal: StopSignal) -> StopSignal:
+    """A signal whose texts and context every record can hold."""
+    context = {said(name): sound_data(value) for name, value in signal.context.items()}
+    return replace(
+        signal, message=cut(signal.message), context=context, source=cut(signal.source),
+        reason=_sound_reason(signal.reason),
+    )  # fmt: skip
+
+
+def _sound_reason(reason: object) -> StopReason:
+    text = cut(cast(str, reason)) or "unknown"
+    return reason if isinstance(reason, StopReason) and reason == text else StopReason(text)
 
 
 def read_json(text: str) -> Any:

@@ -120,6 +120,7 @@ class CrashAt:
         agent: str | None = None,
         session: str | None = None,
         prefix: str | None = None,
+        children: bool = True,
         limit: int | None = None,
     ) -> list[RunRow]:
         self._live()
@@ -129,6 +130,7 @@ class CrashAt:
             agent=agent,
             session=session,
             prefix=prefix,
+            children=children,
             limit=limit,
         )
 

@@ -28,7 +28,7 @@ from interlock.view.flowchart import (
 
 WIDEST = 44
 """Characters of a guard on one line of an arrow's label."""
-LISTED = 90
+LISTED = 96
 """The same where rules are listed in a box."""
 
 

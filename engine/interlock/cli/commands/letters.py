@@ -61,9 +61,7 @@ def answer(run: str, event: str, fields: tuple[tuple[str, str], ...], **given: A
     journal = open_journal(how)
     row = find_run(journal, run)
     opened = machine_of(journal, row, how).open(row.run_id, journal=journal)
-    state = opened.machine.spec.states.get(opened.state)
-    edge = next((e for e in state.edges_of("on") if e.trigger == event), None) if state else None
-    data = answer_data(event, dict(edge.data) if edge else {}, fields, how.more["data"])
+    data = answer_data(event, opened.answers.get(event, {}), fields, how.more["data"])
     check_answer(opened.session, event, data)
     _post(
         journal, row, how, {"kind": "answer", "event": event, "data": data}, how.more["message_id"]

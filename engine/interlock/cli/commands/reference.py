@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _WRITTEN = {
     "text": "template", "texts": "templates", "value": "expression", "values": "expressions",
     "enum": "word", "name": "name", "duration": "duration", "data": "data",
+    "fields": "names, and fields",
 }  # fmt: skip
 
 
@@ -120,15 +121,9 @@ def _public(spec: ActionSpec) -> dict[str, Any]:
 
 def _all(found: list[ActionSpec]) -> list[str]:
     rows = [
-        Row(
-            (s.name, "work" if s.work else "upkeep", str(s.effect), s.about),
-            "" if s.run is not None else "dim",
-        )
-        for s in found
+        Row((s.name, "work" if s.work else "upkeep", str(s.effect), s.about)) for s in found
     ]  # fmt: skip
-    lines = table(rows, ("action", "kind", "effect", "what it does"))
-    later = ", ".join(s.name for s in found if s.run is None)
-    return [*lines, "", f"not carried out by this version: {later}"] if later else lines
+    return table(rows, ("action", "kind", "effect", "what it does"))
 
 
 def _one(spec: ActionSpec) -> list[str]:
@@ -138,8 +133,6 @@ def _one(spec: ActionSpec) -> list[str]:
         "changes": ", ".join(sorted(spec.changes)), "needs": ", ".join(sorted(spec.uses)),
     }  # fmt: skip
     lines = [out.style(spec.name, bold=True), spec.about]
-    if spec.run is None:
-        lines.append("not carried out by this version: a file that names it loads and is drawn")
     lines += ["", *table([Row((n, v)) for n, v in about.items() if v]), ""]
     if spec.targets is not None:
         return [*lines, "with: one entry for each variable, as in `vars.plan: ...`"]

@@ -47,6 +47,7 @@ _filters = options.together(
     ),
     click.option("--agent", metavar="ID", help="Of this agent."),
     click.option("--session", metavar="ID", help="Of this session."),
+    click.option("--children", is_flag=True, help="Those of child machines too."),
 )  # fmt: skip
 
 
@@ -177,7 +178,7 @@ def _rows(journal: Journal, how: How, limit: int | None) -> list[RunRow]:
     return by_hand(
         journal.rows(
             machine=how.more.get("machine"), status=how.more.get("status"), agent=how.agent,
-            session=how.session, limit=limit,
+            session=how.session, children=bool(how.more.get("children")), limit=limit,
         )
     )  # fmt: skip
 

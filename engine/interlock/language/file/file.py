@@ -253,8 +253,8 @@ class MachineShape(Shape):
     """Stop rules and detours, looked at after every action."""
     states: dict[Name, StateShape | None] | None = None
     """The states; the first is where a run starts, unless `start` names another."""
-    machines: dict[Name, MachineShape] | None = None
-    """Child machines by name."""
+    machines: dict[Name, Child] | None = None
+    """Child machines by name: a whole machine, a path, or the name of a shipped one."""
     start: Text | None = None
     """The start state; default: the first."""
     on_stop: Text | None = None
@@ -273,6 +273,11 @@ class MachineShape(Shape):
     """Accepted differences from the picture in `source`: `[{difference, reason}]`."""
     renamed: dict[str, Text] | None = None
     """`{old_state: new_state}`, for runs that were recorded before a rename."""
+
+
+Child = Annotated[
+    Annotated[Text, Tag(SCALAR)] | Annotated[MachineShape, Tag(MAPPING)], Discriminator(kind_of)
+]
 
 
 class FileShape(MachineShape):

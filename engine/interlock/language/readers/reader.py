@@ -111,6 +111,8 @@ class Reader:
     findings: list[Finding] = field(default_factory=list[Finding])
     broken: set[str] = field(default_factory=set[str])
     """Dotted names that are declared and could not be read: ``limits.x``."""
+    children: dict[str, Path] = field(default_factory=dict[str, Path])
+    """The child machines that are named, each with the first place."""
     unsure: bool = False
     """A fault of `UNSURE` was met: a second reading with the flow may do without it."""
 
@@ -320,6 +322,10 @@ class Reader:
             known = [f"vars.{n}" for n in self.variables]
             self.name(path, target, known, "variable", code, key=True)
         return None
+
+    def child(self, path: Path, name: str) -> None:
+        """Note the name of a child machine: it is looked up when the whole machine is read."""
+        self.children.setdefault(name, path)
 
     def reason(self, path: Path, name: str) -> str:
         """The name of a stop reason; as it stands where it is none."""

@@ -119,6 +119,8 @@ def _check_by(reader: Reader, path: Path, by: Mapping[Any, Any]) -> None:
     for kind, name in by.items():
         if kind == "tool" and isinstance(name, str):
             reader.name((*path, kind), name, reader.registry.tools, "tool", "IL405")
+        elif kind == "machine" and isinstance(name, str):
+            reader.child((*path, kind), name)
         elif not isinstance(name, str):
             said = f"`{kind}` takes text, not {type(name).__name__}"
             reader.say("IL203", (*path, kind), said, hint=f"name one {kind}")

@@ -9,13 +9,14 @@ Source: design "language", section 8.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 from interlock.core.errors import nearest
 from interlock.core.specs import ActionSpec, ArgSpec
 from interlock.core.types import ANY, accepts
+from interlock.core.units import parse_duration
 from interlock.language.expression import Expression, Scope
 from interlock.language.readers.json_schema import schema_fault
 from interlock.language.readers.quantities import coerce
@@ -34,8 +35,8 @@ def read_args(
     if action is None or reader.is_gone(path):
         return {}
     if action.run is None and not action.args and action.targets is None:
-        if texts := [t for t in _texts_in(given) if "limits." in t]:
-            reader.mention(" ".join(texts))  # a later version reads them
+        # nobody knows its fields; the limits that they name count as used
+        reader.mention(" ".join(t for t in _texts_in(given) if "limits." in t))
         return {k: Given("data", v) for k, v in (given or {}).items()}
     out: dict[str, Given] = {}
     for name, value in (given or {}).items():
@@ -44,12 +45,15 @@ def read_args(
         made = _one(reader, (*path, name), action, value, scope)
         if made is not None:
             out[name] = made
-    for arg in action.args:
-        if arg.required and arg.name not in (given or {}):
-            where = path if given else (*path[:-1], "do")
-            said = f"`{action.name}` needs `{arg.name}` under `with`"
-            reader.say("IL403", where, said, hint=arg.about, key=bool(given))
+    where = path if given else (*path[:-1], "do")
+    for arg in _missing(action.args, given or {}):
+        said = f"`{action.name}` needs `{arg.name}` under `with`"
+        reader.say("IL403", where, said, hint=arg.about, key=bool(given))
     return out
+
+
+def _missing(args: Sequence[ArgSpec], given: Mapping[str, Any]) -> list[ArgSpec]:
+    return [arg for arg in args if arg.required and arg.name not in given]
 
 
 class _Field(NamedTuple):
@@ -158,10 +162,53 @@ def _values(field: _Field, value: Any) -> Given | None:
         return field.wrong(value, "a mapping of expressions")
     anything = replace(field.arg, type=ANY)
     made = {
-        k: _value(field._replace(path=(*field.path, k), arg=anything), v)
+        k: Given("constant", v)
+        if _is_quantity(v)
+        else _value(field._replace(path=(*field.path, k), arg=anything), v)
         for k, v in cast(dict[str, Any], value).items()
     }
     return Given("values", {k: v for k, v in made.items() if v is not None})
+
+
+def _is_quantity(value: Any) -> bool:
+    """Whether a text is `30m` or `95%`: what it is a value of is known where it goes."""
+    if not isinstance(value, str) or value.isidentifier():
+        return False
+    return parse_duration(value) is not None or value.endswith("%")
+
+
+def _fields(field: _Field, value: Any) -> Given | None:
+    """Names, and under each the fields that `ArgSpec.fields` says."""
+    if not isinstance(value, dict) or not value:
+        return field.wrong(value, "a mapping of names")
+    out: dict[str, Any] = {}
+    for name, given in cast(dict[str, Any], value).items():
+        inner = field._replace(path=(*field.path, name))
+        if not isinstance(given, dict):
+            inner.fault(f"`{short(name)}` takes a mapping: {_listed(field.arg.fields)}")
+            continue
+        out[name] = _under(inner, cast(dict[str, Any], given))
+    return Given("fields", out)
+
+
+def _under(field: _Field, given: dict[str, Any]) -> dict[str, Given]:
+    args = {arg.name: arg for arg in field.arg.fields}
+    out: dict[str, Given] = {}
+    for name, value in given.items():
+        path = (*field.path, name)
+        if name not in args:
+            said = f"there is no field `{short(name)}` here"
+            field.reader.say("IL402", path, said, hint=nearest(name, args), key=True)
+        elif made := _READERS[args[name].kind](field._replace(path=path, arg=args[name]), value):
+            out[name] = made
+    for arg in _missing(field.arg.fields, given):
+        said = f"`{field.path[-1]}` needs `{arg.name}`"
+        field.reader.say("IL403", field.path, said, hint=arg.about, key=True)
+    return out
+
+
+def _listed(args: Sequence[ArgSpec]) -> str:
+    return ", ".join(f"`{arg.name}`" for arg in args)
 
 
 def _enum(field: _Field, value: Any) -> Given | None:
@@ -194,6 +241,8 @@ def _name(field: _Field, value: Any) -> Given | None:
             reader.state(path, value)
         case "reason":
             reader.reason(path, value)
+        case "machine":
+            reader.child(path, value)
         case "block":
             known = [n for n, _ in reader.scope.roots["memory"].fields]
             reader.name(path, value, known, "memory block", "IL103")
@@ -215,7 +264,7 @@ def _data(field: _Field, value: Any) -> Given | None:
 
 _READERS: Mapping[str, Callable[[_Field, Any], Given | None]] = {
     "text": _text, "texts": _texts, "value": _value, "values": _values, "enum": _enum,
-    "duration": _duration, "name": _name, "data": _data,
+    "duration": _duration, "name": _name, "data": _data, "fields": _fields,
 }  # fmt: skip
 """One for each `core.specs.ArgKind`."""
 

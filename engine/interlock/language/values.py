@@ -1,0 +1,47 @@
+"""Values of limits and variables from outside a file: checked as the file's own are.
+
+Imported by: actions.children; api; cli; testing
+Source: design "language", section 3: "Limits changed from outside are checked again".
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from interlock.core.errors import LimitError, nearest
+from interlock.core.types import accepts
+from interlock.language.readers.quantities import coerce
+from interlock.language.spec import MachineSpec
+
+
+def limit_value(spec: MachineSpec, name: str, value: Any) -> Any:
+    """A value for a limit, checked. `LimitError` when it does not fit; None switches it off."""
+    limit = spec.limits.get(name)
+    if limit is None:
+        raise LimitError(
+            f"machine `{spec.name}` has no limit `{name}`", hint=nearest(name, spec.limits)
+        )
+    if value is None or value == "off":
+        if not limit.type.nullable:
+            raise LimitError(
+                f"limit `{name}` cannot be switched off",
+                hint=f"declare it as `{{type: {limit.type}, value: ...}}`",
+            )
+        return None
+    fits, made = coerce(limit.type, value)
+    if not fits or (limit.type.nonneg and isinstance(made, (int, float)) and made < 0):
+        raise LimitError(f"limit `{name}` is {limit.type.known()}: `{value}` is none")
+    return made
+
+
+def var_value(spec: MachineSpec, name: str, value: Any) -> Any:
+    """A value for a variable, checked. `LimitError` when it does not fit."""
+    var = spec.vars.get(name)
+    if var is None:
+        raise LimitError(
+            f"machine `{spec.name}` has no variable `{name}`", hint=nearest(name, spec.vars)
+        )
+    fits, made = (True, value) if accepts(var.type, value) else coerce(var.type, value)
+    if not fits:
+        raise LimitError(f"variable `{name}` is {var.type}: `{value}` is none")
+    return tuple(cast(list[Any], made)) if isinstance(made, list) else made

@@ -1,0 +1,58 @@
+"""What a run leaves for its children: the rest of each budget that both name.
+
+A budget is a limit that a guard holds against a fact which only grows, ``usage.total_tokens >=
+limits.tokens``: its rest is the limit less the fact. Other limits (an error rate, a number of
+repeats) are thresholds: nothing is left of them, and a child keeps its own.
+
+Imported by: run.children
+Source: design "language", section 8: "the child gets at most what the parent has left".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from interlock.core.facts import Facts
+from interlock.core.fold import lookup
+from interlock.language.expression import Bound
+from interlock.language.spec import MachineSpec
+
+TIMES = frozenset({"run.elapsed", "run.working"})
+SPENT = TIMES | {
+    "run.steps", "usage.llm_calls", "usage.tool_calls", "usage.prompt_tokens",
+    "usage.completion_tokens", "usage.total_tokens", "usage.cost",
+}  # fmt: skip
+"""The facts of which a child spends what its parent has."""
+
+
+def rest(parent: MachineSpec, child: MachineSpec, facts: Facts, among: int = 1) -> dict[str, Any]:
+    """What is left of each budget that both machines name, in the child's unit.
+
+    `among` children run at once: they share what they spend, and each has all of the time.
+    """
+    out: dict[str, Any] = {}
+    for name in parent.limits.keys() & child.limits.keys():
+        kinds = {parent.limits[name].type.kind, child.limits[name].type.kind}
+        value, read = facts.limits.get(name), _facts_of(name, parent, child)
+        if value is None or not read or len(kinds) > 1:
+            continue
+        left = min(max(value - (lookup(facts, fact) or 0), 0) for fact in read)
+        shared = among if not read & TIMES else 1
+        out[name] = left // shared if isinstance(left, int) else left / shared
+    return out
+
+
+def _facts_of(limit: str, *specs: MachineSpec) -> frozenset[str]:
+    """The facts that guards of these machines hold against a limit."""
+    text = f"limits.{limit}"
+    found = (b.fact for spec in specs for b in _bounds(spec) if b.bound_text == text)
+    return SPENT.intersection(found)
+
+
+def _bounds(spec: MachineSpec) -> Iterator[Bound]:
+    for rule in spec.rules:
+        yield from rule.when.bounds
+    for edge in spec.edges():
+        if edge.when is not None:
+            yield from edge.when.bounds

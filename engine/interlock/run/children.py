@@ -1,0 +1,265 @@
+"""A run of a child machine: begun, driven, and asked, by the action of another run.
+
+A child is a run of its own, in the journal of its parent, with an id that begins with the
+parent's: ``<parent>/<state>/<step>``. Calling the action again after a crash or a wait drives
+the same child on from its own records; nothing of it is paid twice.
+
+    Child.open ─▶ Child.drive ─▶ ended? result : it waits: what it asks
+
+Belongs here: one child. Never: what came of it for the parent, which is the action's to say.
+
+Imported by: actions.children
+Source: design "architecture", section 3, and "language", section 8 ("Children"); 000
+`subprocess_id`; 004 "Multi-agent coordination".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from interlock.core.facts import EMPTY, RunFacts
+from interlock.core.outcome import Message
+from interlock.core.position import Asked
+from interlock.core.reasons import StopSignal
+from interlock.core.records import Input
+from interlock.language.dump import canonical
+from interlock.language.values import limit_value, var_value
+from interlock.machine.budget import rest
+from interlock.run.context import Context
+from interlock.run.events import Event, FromChild
+from interlock.run.journal import RunRow, digest
+from interlock.run.loop import advance
+from interlock.run.ports import Model, ModelReply, ModelRequest, OnText
+from interlock.run.result import Result, answers_of, question_of, result_of
+from interlock.run.session import PARENT, Session, start_data
+
+LATE = "time_limit"
+"""What a child is stopped for when the action of its parent has to be done."""
+SHARED = ("messages", "memory", "queue")
+"""What a child may have of its parent's; what it makes of them is the parent's again."""
+
+
+class Given(NamedTuple):
+    """What a child is started with: the fields of `run_machine`."""
+
+    machine: str
+    task: str = ""
+    start: str = ""
+    vars: Mapping[str, Any] = {}
+    memory: Mapping[str, str] = {}
+    limits: Mapping[str, Any] = {}
+    share: tuple[str, ...] = ()
+
+
+class Child:
+    """One child of a run."""
+
+    def __init__(self, ctx: Context, given: Given, run_id: str, model: Model | None) -> None:
+        self.ctx = ctx
+        self.given = given
+        self.session: Session = ctx.host.child(given.machine, run_id)
+        self.session.ports = ctx.ports.with_model(model)
+        self.session.deadline = ctx.deadline
+        self.session.cancels = [*self.session.cancels, self]
+        self._given_up = False
+        if ctx.host.listener is not None:
+            self.session.listener = self._tell
+
+    def _tell(self, event: Event) -> None:
+        if self.ctx.host.listener is not None:
+            self.ctx.host.listener(FromChild(self.session.run_id, event))
+
+    async def open(self, among: int = 1) -> None:
+        """Take up the run where it stands, or make it ready to begin.
+
+        `among` children share what the parent has left. `LimitError` for a value that a limit or
+        variable of the child cannot have.
+        """
+        if await self.session.journal.row(self.session.run_id) is not None:
+            await self.session.open()
+        if not self.session.head:
+            self._ready(among)
+
+    def _ready(self, among: int) -> None:
+        session, facts, now = self.session, self.ctx.facts, self.ctx.now
+        spec, given = session.chart.spec, self.given
+        left = rest(self.ctx.machine, spec, facts, among)
+        chosen = {name: limit_value(spec, name, value) for name, value in given.limits.items()}
+        limits = {name: _lesser(chosen.get(name, spec.limits[name].value), left[name])
+                  for name in left}  # fmt: skip
+        shared = facts.memory if "memory" in given.share else EMPTY
+        data = start_data(
+            task=given.task, agent=facts.run.agent, session=facts.run.session,
+            depth=facts.run.depth + 1, start=given.start, limits={**chosen, **limits},
+            vars={name: var_value(spec, name, value) for name, value in given.vars.items()},
+            memory={n: v for n, v in shared.items() if n in spec.memory} | dict(given.memory),
+            messages=self._shared_messages(), context_window=session.ports.window(spec),
+            tasks=[task.to_dict() for task in
+                   (self.ctx.queue if "queue" in given.share else session.chart.tasks())],
+        )  # fmt: skip
+        session.begun = Input("start", started=now, at=now, data=data)
+        text = canonical(spec)
+        session.row = RunRow(
+            session.run_id, spec.name, digest(text), state=given.start or spec.start,
+            agent=facts.run.agent, session=facts.run.session, parent=self.ctx.run_id,
+            created=now, updated=now,
+        )  # fmt: skip
+        session.spec_text = lambda: text
+
+    def _shared_messages(self) -> list[dict[str, Any]]:
+        return [dict(m) for m in self.ctx.messages] if "messages" in self.given.share else []
+
+    # going on -------------------------------------------------------------------------------
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is over."""
+        return self.session.position.ended
+
+    @property
+    def late(self) -> bool:
+        """Whether the parent's action has to be done by now."""
+        deadline = self.session.deadline
+        return deadline is not None and self.session.ports.clock.now() >= deadline
+
+    async def drive(self) -> None:
+        """On to its end, to where it waits for somebody, or to the deadline, which stops it."""
+        while await self.step():
+            pass
+
+    async def step(self) -> bool:
+        """One record. False when it has ended or waits."""
+        if self.late and not self.session.position.stopping:
+            await self.stop(LATE, "the action of its parent had to be done by now")
+        if await advance(self.session) is not None:
+            return True
+        return self.late and not self.ended and not self.session.position.stopping
+
+    def give_up(self) -> bool:
+        """Another child was enough: this one stops before its next action. False: it has ended."""
+        self._given_up = True
+        return not self.ended
+
+    def is_requested(self, run: RunFacts) -> bool:
+        """Whether it was given up. Source: the port `Cancel`."""
+        return self._given_up
+
+    async def stop(self, reason: str, message: str) -> None:
+        """Stop it at once, for a reason; its own way out is still to be driven."""
+        session = self.session
+        if not session.head:
+            await advance(session)
+        if session.position.ended or session.position.stopping:
+            return
+        with session.turn:
+            if not session.owned:
+                await session.take_over()
+            data = {"message": message, "source": PARENT}
+            await session.apply(Input("stop", reason, at=session.ports.clock.now(), data=data))
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether its parent's deadline stopped it."""
+        return self._from_parent is not None and self._from_parent.reason == LATE
+
+    @property
+    def passed_on(self) -> StopSignal | None:
+        """What its parent was asked to stop for, and it with it."""
+        return None if self.cut_off else self._from_parent
+
+    @property
+    def _from_parent(self) -> StopSignal | None:
+        return next((s for s in self.session.tally.signals if s.source == PARENT), None)
+
+    # what came of it ------------------------------------------------------------------------
+
+    @property
+    def result(self) -> Result:
+        """How it ended, or how it stands."""
+        return result_of(self.session)
+
+    @property
+    def asks(self) -> Asked:
+        """What it asks of somebody, while it waits."""
+        session, position = self.session, self.session.position
+        below = position.asked
+        return Asked(
+            session.run_id,
+            question_of(session) or f"`{session.chart.name}` is {position.status}.",
+            tuple(answers_of(session)),
+            (self.given.machine, *(below.machines if below else ())),
+            below.state if below else position.state,
+        )
+
+    @property
+    def wake_at(self) -> float | None:
+        """When it can go on without anybody, in seconds since the epoch."""
+        times = (self.session.position.wake_at, self.session.deadline)
+        return min((at for at in times if at is not None), default=None)
+
+    def said(self) -> tuple[tuple[Message, ...], tuple[Message, ...] | None]:
+        """Its conversation beside the one that it shared: what it added, or all if it differs."""
+        before, now = self.ctx.messages.whole(), self.session.messages.whole()
+        if now[: len(before)] == before:
+            return now[len(before) :], None
+        return (), now
+
+
+def _lesser(own: Any, left: Any) -> Any:
+    return left if own is None else min(own, left)
+
+
+# model calls --------------------------------------------------------------------------------
+
+
+class InOrder:
+    """The model of all children of an action: their calls are numbered as one sequence.
+
+    A script has its replies in the order in which they are asked for, whichever run asks.
+    """
+
+    def __init__(self, model: Model, first: int) -> None:
+        self._model = model
+        self._next = first
+
+    @property
+    def suspends(self) -> bool:
+        """As the model."""
+        return self._model.suspends
+
+    def prepare(self, settings: Mapping[str, Any]) -> None:
+        """As the model."""
+        self._model.prepare(settings)
+
+    def context_window(self, settings: Mapping[str, Any]) -> int | None:
+        """As the model."""
+        return self._model.context_window(settings)
+
+    async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
+        """The next call of the sequence."""
+        number, self._next = self._next, self._next + 1
+        return await self._model.complete(request._replace(number=number), on_text)
+
+    def pass_over(self, calls: int) -> None:
+        """So many calls were recorded before."""
+        self._next += calls
+
+
+async def calls_of(session: Session) -> int:
+    """The model calls that a run has on its record, and those of children that it waits for."""
+    position = session.position
+    count = position.facts.usage.llm_calls + session.tally.failed_calls
+    if position.ended or not session.chart.spec.machines:
+        return count
+    key = f"{session.run_id}/{position.state}/{position.facts.run.steps}"
+    for row in await session.journal.rows(prefix=key):
+        name = next(
+            (n for n, m in session.chart.spec.machines.items() if m.name == row.machine), ""
+        )
+        below = row.run_id.removeprefix(key)
+        if name and (not below or below.count("/") == 1):
+            child = session.child(name, row.run_id)
+            await child.open()
+            count += await calls_of(child)
+    return count

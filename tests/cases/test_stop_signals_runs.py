@@ -1,0 +1,371 @@
+"""Runs that stop, and runs that go on: the behaviour that document 002 describes.
+
+Played by the shipped machine `stop_signals` where the sentence is about the loop, and by a
+machine of a few lines where it is about one mechanism.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import pytest
+
+from interlock import AgentStop, Run, StopSignal, load
+from interlock.actions.declare import tool_spec
+from interlock.core.outcome import Outcome
+from interlock.core.reasons import REASONS
+from interlock.testing import ManualClock
+from tests.support import path, start
+from tests.talks import call, outcomes, talk
+
+SEARCH = call("conversation_search", query="it")
+
+
+def submit(answer: str) -> dict[str, Any]:
+    """A reply that ends the work."""
+    return call("submit_answer", answer=answer)
+
+
+def used(tokens: int, reply: Mapping[str, Any]) -> dict[str, Any]:
+    """A reply that took so many tokens."""
+    return {**reply, "usage": {"prompt_tokens": tokens - 1, "completion_tokens": 1}}
+
+
+def play(*replies: Any, **limits: Any) -> Run:
+    """A run of the shipped machine, up to its end."""
+    run = load("stop_signals").start(
+        "Find it.", script=list(replies), clock=ManualClock(), limits=limits
+    )
+    run.run()
+    return run
+
+
+# "How the Loop Decides to Stop" ---------------------------------------------------------------
+
+CHAIN = ("signal.", "continuation.", "tool_calls.")
+
+
+def decided(run: Run) -> list[str]:
+    """The ways that the chain took, one text for each end of an iteration."""
+    taken = [edge for record in run.records for edge in record.taken]
+    found: list[str] = []
+    for edge in taken:
+        if edge.startswith("end_of_iteration."):
+            found.append("")
+        elif edge.startswith(CHAIN):
+            found[-1] = f"{found[-1]} {edge}".strip()
+    return found
+
+
+GO_ON = "signal.else continuation.else tool_calls.then"
+
+
+class Chain(NamedTuple):
+    """Replies, limits, and which ways of the chain they lead."""
+
+    id: str
+    replies: list[Any]
+    limits: dict[str, Any]
+    ways: list[str]
+    reason: str
+
+
+CHAINS = [
+    Chain("a-signal-and-no-override-stops", [used(16_000, SEARCH)], {}, ["signal.then"], "token_limit"),
+    Chain("an-override-goes-on", [SEARCH, "A summary.", "Not there."], {"steps": 2}, ["signal.else continuation.then", "signal.then"], "steps_limit"),
+    Chain("tool-calls-are-executed", [SEARCH, SEARCH, submit("5")], {}, [GO_ON, GO_ON], "stop_requested"),
+    Chain("a-final-response-completes", [SEARCH, "5"], {}, [GO_ON, "signal.else continuation.else tool_calls.else"], "completed"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CHAINS, ids=lambda case: case.id)
+def test_the_chain(case: Chain) -> None:
+    run = play(*case.replies, **case.limits)
+    assert decided(run) == case.ways
+    assert run.result.reason == case.reason
+
+
+# "Stop Signals" -------------------------------------------------------------------------------
+
+
+def test_a_signal_says_what_was_measured_and_where() -> None:
+    (signal,) = play(used(16_200, {"text": "Well,"})).result.signals
+    assert signal.reason == "token_limit"
+    assert signal.message == "usage.total_tokens >= limits.tokens (16,200 against 16,000)"
+    assert signal.context == {"limits.tokens": 16_000, "usage.total_tokens": 16_200}
+    assert signal.source == "rules.1"
+
+
+def test_several_signals_of_one_iteration_coexist() -> None:
+    run = play(used(16_000, {"text": "Once", "finish_reason": "length"}), steps=2)
+    assert run.result.signals.reasons == ("steps_limit", "token_limit", "finish_reason")
+    assert run.result.signals.first == run.result.signals.highest
+    assert run.result.reason == "steps_limit"
+
+
+def test_the_highest_need_not_be_the_first() -> None:
+    signals = play(used(16_000, submit("5")), steps=2).result.signals
+    assert signals.first is not None
+    assert signals.highest is not None
+    assert (signals.first.reason, signals.highest.reason) == ("steps_limit", "stop_requested")
+
+
+# "Emitting Stop Signals from Hooks" -----------------------------------------------------------
+
+EMITTING = """
+rules:
+  - {when: run.steps >= 1, signal: custom, message: "{{ run.steps }} done"}
+states:
+  a: {do: act, next: b}
+  b: {do: act, next: judge}
+  judge: {ask: "Signals?", when: signals.count > 0, then: stop, else: a}
+  stop: {stop: highest, next: end}
+  end: {end: by_reason}
+"""
+
+
+def test_a_rule_emits_and_the_file_decides() -> None:
+    run = start(EMITTING)
+    result = run.run()
+    assert path(run) == "a b judge stop end"  # emitted after `a`, judged at the end
+    assert [str(signal) for signal in result.signals] == ["custom: 1 done (from rules.0)"]
+    assert run.continuation.signals == result.signals
+
+
+def test_an_action_emits_a_signal_of_its_own() -> None:
+    signal = StopSignal(REASONS["custom"], "seen enough", {"n": 3}, "a hook")
+    run = start(EMITTING, {"a": [Outcome(signals=(signal,))]})
+    assert run.run().reason == "custom"
+    assert run.result.signals.first == signal
+    assert path(run) == "a end"  # it stops by itself
+
+
+# "StopReason" ---------------------------------------------------------------------------------
+
+BUSY = {"error": {"category": "TRANSIENT", "message": "busy"}}
+BROKEN = {"error": {"category": "CRITICAL", "message": "no key"}}
+
+
+class Ends(NamedTuple):
+    """What ends a run for each reason of the document's table."""
+
+    reason: str
+    replies: list[Any]
+    limits: dict[str, Any]
+    kind: str
+    forced: bool = True
+
+
+ENDS = [
+    Ends("error", [BROKEN], {}, "error"),
+    Ends("stop_requested", [submit("5")], {}, "natural"),
+    Ends("steps_limit", ["Well,"], {"steps": 2}, "limit"),
+    Ends("token_limit", [used(16_000, {"text": "Well,"})], {}, "limit"),
+    Ends("time_limit", [{"text": "Hm.", "delay": "60s"}], {}, "limit"),
+    Ends("retry_limit", [BUSY] * 4, {}, "error"),
+    Ends("finish_reason", [{"text": "I may not", "finish_reason": "content_filter"}], {}, "natural", False),
+    Ends("completed", ["5"], {}, "natural", False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ENDS, ids=lambda case: case.reason)
+def test_a_run_ends_for_a_reason(case: Ends) -> None:
+    result = play(*case.replies, **case.limits).result
+    assert (result.reason, result.kind, result.forced) == (case.reason, case.kind, case.forced)
+    assert result.success is (case.kind == "natural")
+    assert case.reason in result.explain()
+
+
+def test_a_run_ends_for_a_caller() -> None:
+    run = load("stop_signals").start("Find it.", script=[SEARCH], clock=ManualClock())
+    run.step()
+    run.cancel(message="not needed")
+    result = run.run()
+    assert (result.reason, result.kind, result.forced) == ("user_requested", "human", True)
+
+
+def test_a_run_ends_for_no_reason() -> None:
+    run = start("states: {a: {do: act, next: end}, end: {end: by_reason}}")
+    result = run.run()
+    assert (result.reason, result.status, result.forced) == ("unknown", "error", True)
+
+
+# "AgentStopException" -------------------------------------------------------------------------
+
+LOOP = """
+tools: [search]
+states:
+  ask: {do: infer, next: [{when: len(last.tool_calls) > 0, to: work}, {to: done}]}
+  work: {do: call_tools, next: ask}
+  done: {stop: completed}
+"""
+
+
+def searching(stop: AgentStop) -> Run:
+    """A run whose tool raises this."""
+
+    def search() -> str:
+        raise stop
+
+    run = talk(LOOP, [call("search")], [tool_spec(search, effect="pure")])
+    run.run()
+    return run
+
+
+def test_a_tool_stops_the_run_and_its_properties_are_on_the_record() -> None:
+    run = searching(AgentStop("found", context={"answer": 5}, source="the index"))
+    (signal,) = run.result.signals
+    assert signal == StopSignal.stop_requested(
+        "found", {"step": 2, "answer": 5}, source="the index"
+    )
+    assert outcomes(run, "work")[0].signals == (signal,)
+    assert outcomes(run, "work")[0].result[0]["result"] == {"step": 2, "answer": 5}
+
+
+def test_without_a_source_it_is_the_tool() -> None:
+    (signal,) = searching(AgentStop("found")).result.signals
+    assert (signal.source, signal.context) == ("search", {"step": 2})
+
+
+def test_a_tool_may_raise_a_whole_signal() -> None:
+    run = searching(AgentStop(StopSignal.time_limit(61, 60, source="the shop closes")))
+    assert run.result.reason == "time_limit"
+    assert [str(signal) for signal in run.result.signals] == [
+        "time_limit: 61 s of 60 s (from the shop closes)"
+    ]
+
+
+def test_it_is_no_error_and_ends_the_run_at_once() -> None:
+    run = searching(AgentStop("found"))
+    assert (run.facts.errors.total, run.result.errors) == (0, ())
+    assert run.facts.usage.llm_calls == 1
+    assert run.messages[-1]["content"] == "found"  # no call is left without its reply
+
+
+def test_the_task_is_completed_by_a_tool_and_the_answer_is_the_output() -> None:
+    result = play(SEARCH, submit("42")).result
+    assert (result.reason, result.output) == ("stop_requested", "42")
+    assert result.signals[0].context == {"step": 5, "answer": "42"}
+
+
+# "Overriding Stop Signals with Continuation" --------------------------------------------------
+
+
+def test_a_summary_earns_one_more_step() -> None:
+    run = play(SEARCH, "A summary.", "Not there.", steps=2)
+    assert run.facts.run.continuations == 1
+    assert "A summary." in run.messages[0]["content"]
+    assert run.facts.usage.llm_calls == 3  # the summary, and the step that it earned
+    assert run.result.output == "Not there."
+
+
+@pytest.mark.parametrize("times", [0, 1, 2, 5])
+def test_an_override_that_resolves_nothing_is_bounded(times: int) -> None:
+    run = play(*[SEARCH, "A summary."] * times, SEARCH, steps=2, continuations=times)
+    assert run.result.reason == "steps_limit"
+    assert run.facts.run.continuations == times
+    assert len(run.result.signals) == times + 1  # emitted again on the next step, each time
+    assert f"Raised by rules.0: {run.result.signals[-1].message}" in run.result.explain()
+
+
+CROWDED = """
+limits: {context: 60, continuations: 1}
+rules:
+  - {when: usage.context_tokens >= limits.context, signal: context_overflow}
+states:
+  ask: {do: receive, next: think}
+  think: {do: infer, next: crowded}
+  crowded: {ask: "Too long?", when: signals.count > 0 and not signals.continued, then: may, else: more}
+  may: {ask: "May go on?", when: run.continuations < limits.continuations, then: shorten, else: stop}
+  shorten: {do: prune_context, with: {strategy: truncate, target: 10%}, next: request}
+  request: {do: continue_run, with: {times: limits.continuations}, next: more}
+  more: {ask: "More?", when: run.visits.think < 3, then: think, else: done}
+  stop: {stop: highest, next: end}
+  end: {end: by_reason}
+  done: {stop: completed}
+"""
+
+
+def test_an_override_that_resolves_the_cause_is_not_needed_again() -> None:
+    run = talk(CROWDED, ["one", "two", "three"], task="x" * 400)
+    assert run.run().reason == "completed"
+    assert run.facts.run.continuations == 1
+    assert run.result.signals.reasons == ("context_overflow", "completed")
+    assert run.continuation.signals.reasons == ("completed",)  # what was put off is only on record
+    assert "Raised by" not in run.result.explain()
+    assert "Also raised: context_overflow" in run.result.explain()
+
+
+def test_the_continuation_says_what_goes_on() -> None:
+    run = load("stop_signals").start(
+        "Find it.", script=[SEARCH, "A summary.", "5"], clock=ManualClock(), limits={"steps": 2}
+    )
+    told: list[str] = []
+    while run.step() is not None:
+        told.append(run.continuation.explain().partition(":")[0])
+    assert list(dict.fromkeys(told)) == [
+        "No stop signal has been raised; the run goes on.",
+        "The run stops",
+        "The run goes on",
+    ]
+    assert told[-1] == "The run stops"
+
+
+# "Inspecting Stop Reasons After Execution" ----------------------------------------------------
+
+
+def test_why_it_stopped_is_told_afterwards() -> None:
+    run = play(used(16_000, {"text": "Well,"}))
+    assert run.result.explain().splitlines()[:2] == [
+        "Stopped for `token_limit` (limit) at `end` after 2 steps and 0 ms.",
+        "Raised by rules.1: usage.total_tokens >= limits.tokens (16,000 against 16,000).",
+    ]
+    assert run.result.to_dict()["signals"] == run.result.signals.to_list()
+    assert run.continuation.should_stop
+    assert run.why().decision.winner == "token_limit"
+
+
+# "Combining Guards and Stop Tools" ------------------------------------------------------------
+
+
+def test_the_document_s_thresholds_are_the_machine_s() -> None:
+    limits = load("stop_signals").spec.limits
+    assert [limits[name].value for name in ("steps", "tokens", "time")] == [20, 16_000, 60]
+
+
+class Guard(NamedTuple):
+    """Just below a limit the run goes on; at it, it stops."""
+
+    id: str
+    replies: list[Any]
+    reason: str
+    limits: dict[str, Any]
+
+
+def steps(number: int) -> list[Any]:
+    """Replies for a run of so many steps: the task, then calls and tools in turn."""
+    return [SEARCH] * (number // 2)
+
+
+OFF = {"continuations": 0}
+GUARDS = [
+    Guard("18-steps", [*steps(16), "5"], "completed", OFF),
+    Guard("20-steps", steps(20), "steps_limit", OFF),
+    Guard("15,999-tokens", [used(15_999, {"text": "5"})], "completed", {}),
+    Guard("16,000-tokens", [used(16_000, {"text": "5"})], "token_limit", {}),
+    Guard("16,000-tokens-of-two-calls", [used(9_000, SEARCH), used(7_001, {"text": "5"})], "token_limit", {}),
+    Guard("59.9-seconds", [{"text": "5", "delay": "59900ms"}], "completed", {}),
+    Guard("60-seconds", [{"text": "5", "delay": "60s"}], "time_limit", {}),
+    Guard("90-seconds", [{"text": "5", "delay": "90s"}], "time_limit", {}),
+    Guard("submitted", [submit("5")], "stop_requested", {}),
+    Guard("no-tool-calls", ["5"], "completed", {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", GUARDS, ids=lambda case: case.id)
+def test_guards_and_a_stop_tool(case: Guard) -> None:
+    run = play(*case.replies, **case.limits)
+    assert run.result.reason == case.reason
+    assert run.facts.run.elapsed <= 60
+    assert run.facts.run.steps <= 20
