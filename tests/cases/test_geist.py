@@ -114,10 +114,6 @@ STOPS = [
     ),
     # timeout_seconds
     Stop(
-        "timeout-between-ticks", "time_limit", 1, [*SAME[:2], reply("x", delay="60s")],
-        {"timeout_seconds": "60s"},
-    ),
-    Stop(
         "timeout-within-a-tick", "time_limit", 1, [*SAME, reply("x", delay="61s")],
         {"timeout_seconds": "60s"},
     ),
@@ -208,6 +204,17 @@ def test_it_stops(case: Stop) -> None:
     assert result.success is (case.reason == "completed")
     assert result.state == "end"
     assert result.output["iterations_completed"] == case.ticks
+
+
+def test_time_that_passes_between_two_ticks_counts() -> None:
+    run = start(SAME, limits={"timeout_seconds": "60s"})
+    while ticks(run.result) < 1:
+        run.step()
+    run.pause()
+    run.step()
+    run.session.ports.clock.advance(60)  # pyright: ignore[reportAttributeAccessIssue]
+    run.resume()
+    assert (str(run.run().reason), ticks(run.result)) == ("time_limit", 1)
 
 
 class Order(NamedTuple):

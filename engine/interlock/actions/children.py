@@ -223,9 +223,10 @@ def _spent(results: Iterable[Result]) -> Spent:
 
 
 def result_data(result: Result) -> dict[str, Any]:
-    """A child's result on its parent's record. Its path is in its own log, by its run id."""
+    """A child's result on its parent's record. Its path and times are in its own log, by its id."""
     data = result.to_dict()
-    del data["path"], data["question"]
+    for name in ("path", "question", "partial", "timeline"):
+        del data[name]
     return {**data, "tokens": result.facts.usage.total_tokens, "text": result.facts.last.text}
 
 
