@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from interlock import Machine, Result, Run, guard, load, tool
+from interlock.adapters.scripted import Scripted
 from interlock.run.events import Recorded
+from interlock.run.ports import ModelReply, ModelRequest, OnText
 from interlock.testing.clock import ManualClock
 
 SPENT = {"prompt_tokens": 90, "completion_tokens": 10}
@@ -207,12 +209,13 @@ def test_it_stops(case: Stop) -> None:
 
 
 def test_time_that_passes_between_two_ticks_counts() -> None:
-    run = start(SAME, limits={"timeout_seconds": "60s"})
+    clock = ManualClock()
+    run = load("geist").start("Write.", script=SAME, clock=clock, limits={"timeout_seconds": "60s"})
     while ticks(run.result) < 1:
         run.step()
     run.pause()
     run.step()
-    run.session.ports.clock.advance(60)  # pyright: ignore[reportAttributeAccessIssue]
+    clock.advance(60)
     run.resume()
     assert (str(run.run().reason), ticks(run.result)) == ("time_limit", 1)
 
@@ -536,30 +539,28 @@ def test_json_is_asked_for_up_to_three_times(case: Json, name: str) -> None:
         assert (str(result.reason), result.output["items"]) == ("completed", case.items)
 
 
-class Listening:
-    """A model that keeps what it was asked."""
+class Listening(Scripted):
+    """A scripted model that keeps what it was asked."""
 
-    suspends = False
+    def __init__(self, replies: Sequence[Any]) -> None:
+        super().__init__(replies)
+        self.requests = list[ModelRequest]()
 
-    def __init__(self, run: Run) -> None:
-        model = run.session.ports.model
-        assert model is not None
-        self.inner, self.requests = model, list[Any]()
-        run.session.ports.model = self
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
-
-    async def complete(self, request: Any, on_text: Any = None) -> Any:
+    async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
         self.requests.append(request)
-        return await self.inner.complete(request, on_text)
+        return await super().complete(request, on_text)
+
+
+def asked(script: Sequence[Any], name: str, **given: Any) -> list[ModelRequest]:
+    """What the model is asked in a phase."""
+    model = Listening(script)
+    machine = load("geist_phase", tools=[send, search])
+    machine.run("Go.", model=model, vars={"phase": name, **given})
+    return model.requests
 
 
 def test_the_model_is_told_what_was_wrong_with_its_reply() -> None:
-    run = phase(["Sure!", GOOD], "tasks")
-    heard = Listening(run)
-    run.run()
-    first, second = (request.messages[-1]["content"] for request in heard.requests)
+    first, second = (r.messages[-1]["content"] for r in asked(["Sure!", GOOD], "tasks"))
     assert "could not be used" not in first
     assert "could not be used: the reply has no JSON at `items`" in second
 
@@ -583,10 +584,7 @@ class Told(NamedTuple):
 )
 def test_each_phase_has_its_own_question_and_only_execution_has_adapters(case: Told) -> None:
     contexts = {f"{n}_context": [f"the {n}"] for n in ("world", "task", "execution")}
-    run = phase([GOOD], case.phase, vars={**contexts, "function_log": ["send -> sent"]})
-    heard = Listening(run)
-    run.run()
-    request = heard.requests[0]
+    (request,) = asked([GOOD], case.phase, **contexts, function_log=["send -> sent"])
     said = "\n".join(m["content"] for m in request.messages)
     assert case.says in said
     assert all(text in said for text in ("the world", "the task", "the execution", "send -> sent"))

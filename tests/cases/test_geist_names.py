@@ -10,7 +10,9 @@ import dataclasses
 import json
 import os
 import re
+import signal
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -105,7 +107,7 @@ EXAMPLES = [
     ),
     Example(
         5, BAD * 3,
-        ["Failed after 3 errors", *["  - geist_tick: geist_phase: the reply has no JSON"] * 3],
+        ["Failed after 3 errors", *["  - `geist_tick` stopped for `error`: `geist_phase` stopped for `retry_limit`"] * 3],
         {"stopping_reason": StoppingReason.ERROR_THRESHOLD, "success": False},
     ),
 ]  # fmt: skip
@@ -184,6 +186,10 @@ def test_the_machine_has_a_limit_or_variable_for_each_condition() -> None:
 # stopping -----------------------------------------------------------------------------------
 
 
+def writes(context: AgentContext) -> bool:
+    return "Write" in context.task_context
+
+
 class Stops(NamedTuple):
     id: str
     conditions: Mapping[str, Any]
@@ -206,7 +212,7 @@ class Stops(NamedTuple):
         Stops("errors-in-all", {"max_total_errors": 1}, BAD, StoppingReason.ERROR_THRESHOLD, 0),
         Stops("no-progress", {"require_progress_every_n_ticks": 2}, SAME * 2, StoppingReason.NO_PROGRESS, 2),
         Stops("no-progress-zero-is-off", {"require_progress_every_n_ticks": 0, "max_iterations": 6}, SAME * 6, StoppingReason.MAX_ITERATIONS, 6),
-        Stops("custom", {"custom_condition": lambda context: "Write" in context.task_context}, SAME, StoppingReason.CUSTOM_CONDITION, 1),
+        Stops("custom", {"custom_condition": writes}, SAME, StoppingReason.CUSTOM_CONDITION, 1),
         Stops("marker", {"completion_markers": ["Line 1"]}, FOUR[:6], StoppingReason.TASK_COMPLETE, 2),
         Stops("queue", {}, tick(tasks=()), StoppingReason.TASK_COMPLETE, 1),
         Stops("queue-not-looked-at", {"stop_when_task_queue_empty": False, "max_iterations": 1}, tick(tasks=()), StoppingReason.MAX_ITERATIONS, 1),
@@ -232,7 +238,7 @@ def test_a_task_that_waits_needs_none_to_be_given() -> None:
 
 
 def test_another_thread_interrupts_it() -> None:
-    executor: AgentExecutor
+    executor = AgentExecutor(agent(FOUR))
 
     def impatient(context: AgentContext) -> bool:
         thread = threading.Thread(target=executor.interrupt)
@@ -240,22 +246,24 @@ def test_another_thread_interrupts_it() -> None:
         thread.join()
         return False
 
-    conditions = AgentStoppingConditions(custom_condition=impatient)
-    executor = AgentExecutor(agent(SAME), conditions)
-    assert executor.execute("Write.").stopping_reason is StoppingReason.USER_INTERRUPT
+    executor.conditions.custom_condition = impatient
+    result = executor.execute("Write.")
+    assert (result.stopping_reason, result.success) == (StoppingReason.USER_INTERRUPT, False)
 
 
 def test_ctrl_c_interrupts_it() -> None:
-    pressed: list[int] = []
+    executor = AgentExecutor(agent(SAME))
 
     def press(context: AgentContext) -> bool:
-        if context.execution_context and not pressed:
-            pressed.append(1)
-            raise KeyboardInterrupt
+        if context.execution_context:
+            os.kill(os.getpid(), signal.SIGINT)
+            until = time.monotonic() + 10
+            while not executor._interrupts.is_requested() and time.monotonic() < until:  # pyright: ignore[reportPrivateUsage]
+                time.sleep(0.01)
         return False
 
-    result = execute(SAME, custom_condition=press)
-    assert result.stopping_reason is StoppingReason.USER_INTERRUPT
+    executor.conditions.custom_condition = press
+    assert executor.execute("Write.").stopping_reason is StoppingReason.USER_INTERRUPT
 
 
 def test_a_custom_condition_that_raises_raises_to_the_caller() -> None:
@@ -333,15 +341,16 @@ def test_leaving_a_stream_interrupts_it() -> None:
         break
     assert executor.run is not None
     assert str(executor.run.result.reason) == "user_requested"
+    assert executor.run.result.tokens == 300  # nothing was executed ahead
 
 
 def test_a_run_asks_why_and_is_kept_in_a_journal(tmp_path: Any) -> None:
-    with SqliteJournal(tmp_path / "journal.db") as journal:
-        executor = AgentExecutor(agent(DONE), journal=journal)
-        executor.execute("Write.")
-        assert executor.run is not None
-        assert executor.run.replay().same
-        assert "marker" in str(executor.run.why(1))
+    journal = SqliteJournal(tmp_path / "journal.db")
+    executor = AgentExecutor(agent(DONE), journal=journal)
+    executor.execute("Write.")
+    assert executor.run is not None
+    assert executor.run.replay().same
+    assert "marker → complete → result" in str(executor.run.why(1))
 
 
 # agents -------------------------------------------------------------------------------------

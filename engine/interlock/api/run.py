@@ -349,12 +349,12 @@ class Run:
         return why(self.machine.chart, records, number, self.id)
 
     def history(self) -> History:
-        """What it did, step by step: times, tokens, results, calls of tools. From the journal."""
+        """What it and its children did, step by step: times, tokens, results, calls of tools."""
         return self._wait(self.ahistory())
 
     async def ahistory(self) -> History:
         """What it did, step by step; see `history`."""
-        return history(await self.arecords())
+        return await history(self.session.journal, self.id, await self.arecords())
 
     def replay(self) -> Replay:
         """The records, decided again by this machine and compared. Nothing is run."""

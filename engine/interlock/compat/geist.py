@@ -13,12 +13,16 @@ Source: 000 "New Components", "Code Examples", "Observability".
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Literal, overload
 
 from interlock.actions.declare import guard_spec
+from interlock.adapters.cancel import SignalCancellation
 from interlock.api import Machine, Run, load
 from interlock.compat.geist_agent import (
     AgentContext,
@@ -28,10 +32,9 @@ from interlock.compat.geist_agent import (
     contexts,
 )
 from interlock.core.errors import RunError
-from interlock.core.facts import Facts
 from interlock.core.plain import plain
-from interlock.run.events import Recorded
-from interlock.run.history import Step
+from interlock.core.records import Record
+from interlock.run.history import Call, History, Step
 from interlock.run.journal import Journal
 
 __all__ = [
@@ -162,6 +165,7 @@ class AgentExecutor:
         self.run: Run | None = None
         self._journal = journal
         self._raised: BaseException | None = None
+        self._interrupts = SignalCancellation(signal.SIGINT)
 
     @overload
     def execute(
@@ -177,12 +181,13 @@ class AgentExecutor:
         With `stream_updates` a generator: a result after each tick, and the final one last.
         """
         self.run = run = self._start(task, stream_updates)
+        self._interrupts.reset()
+        run.session.cancels.append(self._interrupts)
         return self._stream(run) if stream_updates else self._whole(run)
 
     def interrupt(self) -> None:
-        """Stop before the next action. Works from any thread."""
-        if self.run is not None and not self.run.ended:
-            self.run.cancel()
+        """Stop before the next action. Works from any thread, and from an adapter."""
+        self._interrupts.request()
 
     # over the machine -----------------------------------------------------------------------
 
@@ -226,31 +231,42 @@ class AgentExecutor:
         )
 
     def _whole(self, run: Run) -> AgentExecutionResult:
-        try:
-            run.run()
-        except KeyboardInterrupt:
-            run.cancel()
+        with self._listening():
             run.run()
         return self._ended(run)
 
     def _stream(self, run: Run) -> Generator[AgentExecutionResult, None, AgentExecutionResult]:
-        for event in run.stream():
-            if isinstance(event, Recorded) and event.record.state == "partial":
-                yield self._result(run, event.position.facts)
+        """A tick is executed when it is asked for, not before."""
+        try:
+            while (record := self._step(run)) is not None:
+                if record.state == "partial":
+                    yield self._result(run)
+        except GeneratorExit:
+            self.interrupt()
+            self._whole(run)
+            raise
         final = self._ended(run)
         yield final
         return final
+
+    def _step(self, run: Run) -> Record | None:
+        with self._listening():
+            return run.step()
+
+    def _listening(self) -> AbstractContextManager[Any]:
+        """While Ctrl-C is a request to stop; only the main thread can hear it."""
+        main = threading.current_thread() is threading.main_thread()
+        return self._interrupts if main else nullcontext()
 
     def _ended(self, run: Run) -> AgentExecutionResult:
         if self._raised is not None:
             raise self._raised
         if str(run.result.reason) not in REASONS:
             raise RunError(run.result.explain())
-        return self._result(run, run.facts)
+        return self._result(run, REASONS[str(run.result.reason)])
 
-    def _result(self, run: Run, facts: Facts) -> AgentExecutionResult:
-        result, context = run.result, self.agent.agent_context
-        reason = REASONS[str(result.reason)] if run.ended else None
+    def _result(self, run: Run, reason: StoppingReason | None = None) -> AgentExecutionResult:
+        result, facts, context = run.result, run.facts, self.agent.agent_context
         found = plain(facts.vars)
         context.take(found)
         context.is_complete = found["is_complete"]
@@ -258,12 +274,11 @@ class AgentExecutor:
         context.total_tokens_used = facts.usage.total_tokens
         context.execution_start_time = facts.run.started_at
         done = facts.run.visits.get("record_tick", 0)
-        history = run.history()
-        ticks = [s for s in history if s.state == "tick" and s.ok][:done]
+        ticks = [step for step in run.history() if step.state == "tick" and step.ok]
         return AgentExecutionResult(
             reason, reason is StoppingReason.TASK_COMPLETE, done, facts.usage.total_tokens,
             facts.run.elapsed, replace(context), [_tick(step) for step in ticks],
-            [_call(step.number, call) for step in ticks for call in step.calls],
+            [_call(n, call) for n, step in enumerate(ticks, 1) for call in History([step]).calls],
             [ExecutionError(e["message"], e["step"]) for e in result.errors],
             found["final_answer"] or context.completion_message,
             [step.result["output"]["execution_context"] for step in ticks],
@@ -283,7 +298,7 @@ def _tick(step: Step) -> dict[str, Any]:
     return {**step.result["output"], "tokens_used": step.tokens, "seconds": took}
 
 
-def _call(tick: int, call: Any) -> dict[str, Any]:
+def _call(tick: int, call: Call) -> dict[str, Any]:
     return {
         "tick": tick, "name": call.name, "arguments": call.arguments,
         "ok": call.ok, "result": call.result,

@@ -1,4 +1,4 @@
-"""What a run did, step by step, read from its records when somebody asks.
+"""What a run and its children did, step by step, read from their records when somebody asks.
 
 A result costs the same however long the run was; this does not, and so it is no part of one.
 Nothing here decides or runs anything.
@@ -18,11 +18,14 @@ from interlock.core.facts import ToolCall
 from interlock.core.outcome import Outcome
 from interlock.core.plain import plain
 from interlock.core.records import Record
+from interlock.run.journal import Journal
 
 
 class Call(NamedTuple):
     """One call of a tool: what it was given, and what came of it."""
 
+    run: str
+    """The id of the run that made it: this one, or a child."""
     step: int
     """The step that made it, from 1."""
     state: str
@@ -53,6 +56,9 @@ class Step(NamedTuple):
     result: Any
     """What the action returned, as JSON data."""
     calls: tuple[Call, ...]
+    """The calls of tools that it made itself."""
+    inside: tuple[History, ...] = ()
+    """What the children did that it ran."""
 
 
 class History(tuple[Step, ...]):
@@ -62,23 +68,53 @@ class History(tuple[Step, ...]):
 
     @property
     def calls(self) -> tuple[Call, ...]:
-        """Every call of a tool, in order."""
-        return tuple(call for step in self for call in step.calls)
+        """Every call of a tool, in order; those of children stand where their step does."""
+        return tuple(
+            call
+            for step in self
+            for call in (*step.calls, *(c for child in step.inside for c in child.calls))
+        )
 
     def to_list(self) -> list[dict[str, Any]]:
         """Plain data."""
         return [
-            {**plain(step._asdict()), "calls": [plain(call._asdict()) for call in step.calls]}
+            {
+                **plain(step._asdict()),
+                "calls": [plain(call._asdict()) for call in step.calls],
+                "inside": [child.to_list() for child in step.inside],
+            }
             for step in self
         ]
 
 
-def history(records: Iterable[Record]) -> History:
-    """What was done in these records: all of a run, from its first."""
-    return History(_steps(records))
+async def history(journal: Journal, run_id: str, records: Iterable[Record]) -> History:
+    """What was done in these records, all of a run, and in the runs of its children."""
+    steps: list[Step] = []
+    for step in _steps(run_id, records):
+        inside: list[History] = []
+        for child in _children(step.result):
+            events = await journal.events(child)
+            found = [event.record for event in events if event.record is not None]
+            inside.append(await history(journal, child, found))
+        steps.append(step._replace(inside=tuple(inside)))
+    return History(steps)
 
 
-def _steps(records: Iterable[Record]) -> Iterator[Step]:
+_OF_A_CHILD = frozenset({"run", "machine", "reason", "kind", "output"})
+
+
+def _children(result: Any) -> Iterator[str]:
+    """The ids of the runs whose results are in what an action returned."""
+    if isinstance(result, Mapping):
+        data = cast("Mapping[str, Any]", result)
+        if data.keys() >= _OF_A_CHILD:
+            yield str(data["run"])
+        elif isinstance(several := data.get("children"), (list, tuple)):
+            for one in cast("Sequence[Any]", several):
+                yield from _children(one)
+
+
+def _steps(run_id: str, records: Iterable[Record]) -> Iterator[Step]:
     begun: float | None = None
     number = tokens = 0
     now = 0.0
@@ -95,22 +131,26 @@ def _steps(records: Iterable[Record]) -> Iterator[Step]:
         now = max(given.at - begun, started)
         error = outcome.error
         said = None if error is None else {"category": error.category, "message": error.message}
-        calls = tuple(_calls(number, record.state, outcome, asked))
+        calls = (
+            [Call(run_id, number, record.state, *call) for call in _calls(outcome, asked)]
+            if not any(_children(outcome.result))
+            else []
+        )
         asked = asked if outcome.reply is None else outcome.reply.tool_calls
         yield Step(
             number, record.state, started, now, outcome.ok, said, spent, tokens,
-            plain(outcome.result), calls,
+            plain(outcome.result), tuple(calls),
         )  # fmt: skip
 
 
-def _calls(step: int, state: str, outcome: Outcome, asked: Sequence[ToolCall]) -> Iterator[Call]:
+def _calls(outcome: Outcome, asked: Sequence[ToolCall]) -> Iterator[tuple[str, Any, bool, Any]]:
     """The calls that an action made: those of a reply, or the one that the file asks for."""
     if not outcome.spent.tools and not outcome.tool_errors:
         return
     if not _answers_a_reply(outcome.result):
         result = plain(outcome.result) if outcome.ok else _message(outcome)
         for name in outcome.spent.tools:
-            yield Call(step, state, name, None, outcome.ok, result)
+            yield name, None, outcome.ok, result
         return
     left = list(asked)
     for done in cast("Sequence[Mapping[str, Any]]", outcome.result):
@@ -119,7 +159,7 @@ def _calls(step: int, state: str, outcome: Outcome, asked: Sequence[ToolCall]) -
             left.remove(call)
         given = None if call is None else _data(call.arguments)
         result = done["result"] if done["ok"] and done["result"] is not None else done["content"]
-        yield Call(step, state, done["name"], given, done["ok"], plain(result))
+        yield done["name"], given, done["ok"], plain(result)
 
 
 _CALLED = frozenset({"id", "name", "ok", "content", "result"})
