@@ -230,6 +230,17 @@ def test_without_conditions_it_has_those_of_the_document() -> None:
     assert result.stopping_reason is StoppingReason.NO_PROGRESS
 
 
+def test_a_marker_ends_the_steps_of_the_document() -> None:
+    text = "\n".join(document("000"))
+    found = re.search(r'^# In execution_context\n(\[".*?"\])', text, re.MULTILINE | re.DOTALL)
+    assert found is not None
+    steps = json.loads(found[1])
+    result = execute(tick(*steps))
+    assert result.stopping_reason is StoppingReason.TASK_COMPLETE
+    assert result.final_context.execution_context == steps
+    assert result.final_context.completion_message == "TASK_COMPLETE: Research finished"
+
+
 def test_a_task_that_waits_needs_none_to_be_given() -> None:
     known = agent(DONE)
     known.initialize("Write.")
