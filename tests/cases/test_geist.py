@@ -17,6 +17,7 @@ from interlock.adapters.scripted import Scripted
 from interlock.run.events import Recorded
 from interlock.run.ports import ModelReply, ModelRequest, OnText
 from interlock.testing.clock import ManualClock
+from interlock.testing.loopback import LoopbackServer
 
 SPENT = {"prompt_tokens": 90, "completion_tokens": 10}
 
@@ -656,3 +657,17 @@ def test_it_needs_no_python(name: str) -> None:
     machine: Machine = load(name)
     assert machine.findings == ()
     assert machine.spec.tools == ()
+
+
+@pytest.mark.extra("litellm", install='pip install "interlock[llm]"')  # noqa: S610 - no Django
+@pytest.mark.filterwarnings("ignore:.*using the `ReadOnly` qualifier")
+@pytest.mark.filterwarnings("ignore:Accessing the 'model_")
+def test_it_runs_over_http() -> None:
+    script = [*SAME[:2], calling(("search", {"text": "rain"})), *DONE]
+    with LoopbackServer(script) as server:
+        settings = {"name": "openai/loopback", "api_base": server.url}
+        result = load("geist", tools=[send, search]).run("Write.", settings=settings)
+        asked = [request.body for request in server.requests]
+    assert (str(result.reason), ticks(result)) == ("completed", 2), result.explain()
+    assert result.output["function_log"] == ['search {"text": "rain"} -> found rain']
+    assert [len(body.get("tools", ())) for body in asked] == [0, 0, 2, 0, 0, 2]
