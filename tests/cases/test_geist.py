@@ -129,8 +129,8 @@ STOPS = [
     Stop("queue-is-empty-at-once", "completed", 0, [], task=""),
     Stop("queue-becomes-empty", "completed", 1, tick(tasks=())),
     Stop(
-        "queue-is-looked-at-only-if-asked", "steps_limit", 1, tick(tasks=()),
-        {"max_iterations": 1}, {"stop_when_task_queue_empty": False},
+        "queue-is-looked-at-only-if-asked", "steps_limit", 2, tick(tasks=()) * 2,
+        {"max_iterations": 2}, {"stop_when_task_queue_empty": False},
     ),
     Stop(
         "queue-that-waits-needs-no-task", "completed", 1, tick(tasks=()),
@@ -145,6 +145,10 @@ STOPS = [
     Stop(
         "progress-of-one-tick-is-assumed", "steps_limit", 1, SAME,
         {"require_progress_every_n_ticks": 1, "max_iterations": 1},
+    ),
+    Stop(
+        "progress-is-asked-for-before-every-tick", "no_progress", 2, SAME * 2,
+        {"require_progress_every_n_ticks": 0},
     ),
     Stop(
         "only-the-last-two-ticks-are-compared", "steps_limit", 4, [*SAME, *SAME, *FOUR[:6]],
@@ -310,7 +314,8 @@ def test_a_person_interrupts_it() -> None:
         run.step()
     run.cancel("user_requested", "enough")
     result = run.run()
-    assert (str(result.reason), result.kind, result.state) == ("user_requested", "human", "end")
+    assert (str(result.reason), result.kind) == ("user_requested", "human")
+    assert result.path[-2:] == ("result", "end")
     assert result.output["execution_context"] == ["Wrote a line."]
 
 
@@ -427,6 +432,7 @@ ANSWER = reply("As far as it goes.")
         Early("generate", "generate", True, {"max_iterations": 1}),
         Early("force", "force", False, {"max_iterations": 1}),
         Early("within-the-tokens", "generate", True, {"max_iterations": 1, "max_tokens": 301}),
+        Early("tokens-are-used-up-too", "generate", False, {"max_iterations": 1, "max_tokens": 300}),
         Early("never-past-the-tokens", "generate", False, {"max_tokens": 300}),
         Early(
             "never-past-the-time", "generate", False, {"timeout_seconds": "1s"},

@@ -215,7 +215,7 @@ class Stops(NamedTuple):
         Stops("custom", {"custom_condition": writes}, SAME, StoppingReason.CUSTOM_CONDITION, 1),
         Stops("marker", {"completion_markers": ["Line 1"]}, FOUR[:6], StoppingReason.TASK_COMPLETE, 2),
         Stops("queue", {}, tick(tasks=()), StoppingReason.TASK_COMPLETE, 1),
-        Stops("queue-not-looked-at", {"stop_when_task_queue_empty": False, "max_iterations": 1}, tick(tasks=()), StoppingReason.MAX_ITERATIONS, 1),
+        Stops("queue-not-looked-at", {"stop_when_task_queue_empty": False, "max_iterations": 2}, tick(tasks=()) * 2, StoppingReason.MAX_ITERATIONS, 2),
     ],
     ids=lambda case: case.id,
 )  # fmt: skip
