@@ -306,7 +306,7 @@ def test_every_field_of_the_result() -> None:
     assert [t["tokens_used"] for t in result.tick_history] == [300] * 3
     assert result.function_calls == [
         {
-            "tick": 2,
+            "iteration": 2,
             "name": "SendgridAdapter_send_email",
             "arguments": {"to": "ann"},
             "ok": True,
@@ -321,6 +321,14 @@ def test_every_field_of_the_result() -> None:
     assert result.token_usage_timeline == [600, 900, 1_200]
     assert result.execution_timeline == sorted(result.execution_timeline)
     assert len(result.execution_timeline) == 3
+
+
+def test_calls_of_a_failed_tick_are_on_the_result() -> None:
+    wrong = calling(("SendgridAdapter_send_email", {"to": "ann"}), ("fly", {}))
+    result = execute([*SAME[:2], wrong, *DONE])
+    calls = [(c["iteration"], c["name"], c["ok"]) for c in result.function_calls]
+    assert calls == [(1, "SendgridAdapter_send_email", True), (1, "fly", False)]
+    assert "sent to ann" in str(result.errors[0])
 
 
 def test_the_context_is_left_as_the_last_tick_left_it() -> None:

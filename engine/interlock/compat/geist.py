@@ -34,7 +34,7 @@ from interlock.compat.geist_agent import (
 from interlock.core.errors import RunError
 from interlock.core.plain import plain
 from interlock.core.records import Record
-from interlock.run.history import Call, History, Step
+from interlock.run.history import History, Step
 from interlock.run.journal import Journal
 
 __all__ = [
@@ -129,7 +129,7 @@ class AgentExecutionResult:
     tick_history: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     """Of each tick the contexts that it left, `tokens_used` and `seconds`."""
     function_calls: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    """`tick`, `name`, `arguments`, `ok`, `result`."""
+    """`iteration`, `name`, `arguments`, `ok`, `result`; those of failed ticks too."""
     errors: list[Exception] = field(default_factory=list[Exception])
     result: Any = None
     """What the agent said when it was done, or its final answer of `early_stopping`."""
@@ -274,11 +274,12 @@ class AgentExecutor:
         context.total_tokens_used = facts.usage.total_tokens
         context.execution_start_time = facts.run.started_at
         done = facts.run.visits.get("record_tick", 0)
-        ticks = [step for step in run.history() if step.state == "tick" and step.ok]
+        history = run.history()
+        ticks = [step for step in history if step.state == "tick" and step.ok]
         return AgentExecutionResult(
             reason, reason is StoppingReason.TASK_COMPLETE, done, facts.usage.total_tokens,
             facts.run.elapsed, replace(context), [_tick(step) for step in ticks],
-            [_call(n, call) for n, step in enumerate(ticks, 1) for call in History([step]).calls],
+            _calls(history),
             [ExecutionError(e["message"], e["step"]) for e in result.errors],
             found["final_answer"] or context.completion_message,
             [step.result["output"]["execution_context"] for step in ticks],
@@ -298,8 +299,13 @@ def _tick(step: Step) -> dict[str, Any]:
     return {**step.result["output"], "tokens_used": step.tokens, "seconds": took}
 
 
-def _call(tick: int, call: Call) -> dict[str, Any]:
-    return {
-        "tick": tick, "name": call.name, "arguments": call.arguments,
-        "ok": call.ok, "result": call.result,
-    }  # fmt: skip
+def _calls(history: History) -> list[dict[str, Any]]:
+    """Every call of an adapter, those of failed ticks too."""
+    out: list[dict[str, Any]] = []
+    iteration = 1
+    for step in history:
+        for call in History([step]).calls:
+            said = {"name": call.name, "arguments": call.arguments, "ok": call.ok}
+            out.append({"iteration": iteration, **said, "result": call.result})
+        iteration += step.state == "tick" and step.ok
+    return out
