@@ -120,6 +120,10 @@ STOPS = [
         "timeout-within-a-tick", "time_limit", 1, [*SAME, reply("x", delay="61s")],
         {"timeout_seconds": "60s"},
     ),
+    Stop(
+        "timeout-within-a-tick-is-no-error-too-many", "time_limit", 0, [reply("x", delay="61s")],
+        {"timeout_seconds": "60s", "max_consecutive_errors": 0, "max_total_errors": 0},
+    ),
     Stop("timeout-of-zero-allows-none", "time_limit", 0, [], {"timeout_seconds": "0s"}),
     Stop(
         "timeout-off", "completed", 1, [*SAME[:2], reply("[DONE]", delay="9d")],

@@ -106,3 +106,28 @@ def test_it_is_plain_data() -> None:
 
 def test_a_run_that_has_not_begun_has_none() -> None:
     assert started().history() == ()
+
+
+def test_what_a_child_did_stands_inside_the_step_that_ran_it() -> None:
+    lists = [{"text": '{"items": ["a"]}', "usage": SPENT}] * 2
+    run = load("geist_tick", tools=[look_up]).start(
+        "Look it up.",
+        script=[*lists, asks(("look_up", {"word": "a"}), usage=SPENT)],
+        clock=ManualClock(),
+        run_id="r",
+    )
+    run.run()
+    steps = run.history()
+    assert [step.calls for step in steps] == [()] * 3
+    (inside,) = steps[2].inside
+    assert [(s.state, s.tokens) for s in inside] == [
+        ("ask_model", 0),
+        ("act", 12),
+        ("call_adapters", 0),
+    ]
+    assert [(c.run, c.name, c.arguments) for c in steps.calls] == [
+        (steps[2].result["run"], "look_up", {"word": "a"})
+    ]
+    data = steps.to_list()
+    assert data[2]["inside"][0][2]["calls"][0]["name"] == "look_up"
+    assert json.loads(json.dumps(data)) == data

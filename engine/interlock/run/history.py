@@ -29,11 +29,14 @@ class Call(NamedTuple):
     step: int
     """The step that made it, from 1."""
     state: str
+    """Where it was made."""
     name: str
+    """The tool's name."""
     arguments: Any
     """What the model wrote: the data, or its text where that is no JSON. None where no model
     asked: the file's own `with` says what the tool was given."""
     ok: bool
+    """Whether it succeeded."""
     result: Any
     """What the tool returned, as JSON data; of one that failed the text of its error."""
 
@@ -44,9 +47,13 @@ class Step(NamedTuple):
     number: int
     """From 1; failed and retried actions count."""
     state: str
+    """Where it was done."""
     started: float
+    """When it began."""
     ended: float
+    """When it was finished."""
     ok: bool
+    """Whether it succeeded."""
     error: Mapping[str, Any] | None
     """`category` and `message`, when it failed."""
     tokens: int
