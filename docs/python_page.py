@@ -20,18 +20,21 @@ from interlock.actions.declare import action_spec, guard_spec, tool_spec
 from interlock.api.wiring import PortOptions
 from interlock.core.errors import InterlockError
 from interlock.run.events import Delta, Recorded, Started
-from interlock.run.history import Call, Step
+from interlock.run.trace import Call, TraceStep
 
 PYTHON_HEAD = """\
 # Python
 
 What has a heading of its own is imported from `interlock`; what is for tests, from
-[`interlock.testing`](../testing.md). Beside a method stands its async face: both work inside a
-running event loop."""
+[`interlock.testing`](../testing.md); what counts and shortens conversations, from
+[`interlock.context_window`](../steps.md#the-context-window-by-hand). Beside a method
+stands its async face: both work inside a running event loop."""
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Machines": ("load", "check", "draw", "Machine", "Picture", "Finding"),
-    "Runs": ("Run", "Result", "Facts", "Record", "Outcome", "Decision"),
-    "Your own tools, actions and guards": ("tool", "action", "guard", "Context", "AgentStop"),
+    "Runs": ("Run", "Result", "Facts", "Record", "Step", "StateProfile", "Outcome", "Decision"),
+    "Your own tools, actions and guards": (
+        *("tool", "action", "guard", "Context", "ToolResult", "AgentStop"),
+    ),
     "Stopping": (
         "StopReason", "StopSignal", "StopSignals", "Continuation", "Cancellation",
         "FileCancellation", "SignalCancellation", "AgentStatus",
@@ -72,9 +75,9 @@ def _beside() -> Iterator[str]:
         ("event", "what happened"),
         ((f"`{e.__name__}`", _doc(e)) for e in (Started, Delta, Recorded)),
     )
-    yield from ("", "### What a run did", "", "From `interlock.run.history`.", "")
-    yield from ("`History` is a tuple of steps; its `calls` are those of all of them.", "")
-    for part in (Step, Call):
+    yield from ("", "### A trace", "", "From `interlock.run.trace`.", "")
+    yield from ("`Trace` is a tuple of steps; its `calls` are those of all of them.", "")
+    for part in (TraceStep, Call):
         yield from (f"`{part.__name__}`: {_doc(part)}", "", *_fields(part), "")
     yield from ("### Ports", "", _doc(PortOptions), "", *_fields(PortOptions))
 

@@ -146,7 +146,8 @@ def machines(draw: st.DrawFn) -> Data:
             stop = draw(st.sampled_from(["stopped", "done", join]))
             body[side] = {"ask": "Q?", "when": draw(guards(names)), "then": stop, "else": join}
         body[draw(st.sampled_from(acting))]["next"] = "fork"
-    body["done"] = {"stop": "completed"}
+    said = draw(st.sampled_from(["", "n is {{ vars.n }}", "{{ 1 / vars.n }} of {{ run.steps }}"]))
+    body["done"] = {"stop": "completed", "message": said}
     body["stopped"] = {"stop": draw(st.sampled_from(_REASONS)), "next": "ended"}
     body["ended"] = {"end": draw(st.sampled_from(["by_reason", "completed", "error"]))}
     detours = draw(st.booleans())

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from interlock.api import Machine, Run, check, draw, load
     from interlock.core.errors import Finding, InterlockError, RunError, SpecError
     from interlock.core.facts import AgentStatus, Facts
-    from interlock.core.outcome import Outcome
+    from interlock.core.outcome import Outcome, ToolResult
     from interlock.core.reasons import (
         AgentStop,
         Continuation,
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from interlock.core.records import Record
     from interlock.machine.decision import Decision
     from interlock.run.context import Context
+    from interlock.run.profile import StateProfile
     from interlock.run.result import Result
+    from interlock.run.steps import Step
     from interlock.view.picture import Picture
 
 _WHERE = {
@@ -59,10 +61,13 @@ _WHERE = {
     "RunError": "interlock.core.errors",
     "SignalCancellation": "interlock.adapters.cancel",
     "SpecError": "interlock.core.errors",
+    "StateProfile": "interlock.run.profile",
+    "Step": "interlock.run.steps",
     "StopReason": "interlock.core.reasons",
     "StopSignal": "interlock.core.reasons",
     "StopSignals": "interlock.core.reasons",
     "tool": "interlock.actions.declare",
+    "ToolResult": "interlock.core.outcome",
 }
 
 __all__ = [
@@ -85,9 +90,12 @@ __all__ = [
     "RunError",
     "SignalCancellation",
     "SpecError",
+    "StateProfile",
+    "Step",
     "StopReason",
     "StopSignal",
     "StopSignals",
+    "ToolResult",
     "action",
     "check",
     "draw",

@@ -365,7 +365,7 @@ def test_what_was_done_stays_when_it_is_cut_short() -> None:
     assert not result.success
     assert result.output["function_log"] == ['search {"text": "rain"} -> found rain']
     assert result.output["task_context"] == ["Write"]
-    done = [s.result["output"]["execution_context"] for s in run.history() if s.state == "tick"]
+    done = [s.result["output"]["execution_context"] for s in run.trace() if s.state == "tick"]
     assert done == [["Line 1."], ["[search]"]]
 
 
@@ -376,7 +376,7 @@ def test_the_result_has_its_timelines() -> None:
     at = [m for m in result.timeline if m.state == "tick"]
     assert [(m.at, m.tokens) for m in at] == [(5, 300), (7, 600)]
     assert (result.tokens, result.elapsed) == (600, 7)
-    steps = [step for step in run.history() if step.state == "tick"]
+    steps = [step for step in run.trace() if step.state == "tick"]
     assert [(s.tokens, s.ended - s.started) for s in steps] == [(300, 5), (300, 2)]
 
 

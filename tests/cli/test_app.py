@@ -118,6 +118,7 @@ WRONG = [
     Wrong("limit-negative", (*("run", *ADD), "--limit", "steps=-1"), "limit `steps` is int"),
     Wrong("var", (*("run", *ADD), "--var", "aproach=x"), "did you mean `approach`?"),
     Wrong("var-value", (*("run", *ADD), "--var", "tries=x"), "variable `tries` is int: `x` is none"),
+    Wrong("memory", (*("run", *ADD), "--memory", "humann=Ann"), "no memory block `humann`"),
     Wrong("define", (*("run", *ADD), "--define", "lng=true"), "lng", code=1),
     Wrong("tools", ("run", "adder.yaml", "--tools", "tolls.py"), "cannot import tools from `tolls.py`"),
     Wrong("tools-module", ("run", "adder.yaml", "--tools", "no_such_module"), "no_such_module"),

@@ -12,7 +12,7 @@ from tests.cli.shell import ADD, ADDER, ADDS, ASK, Shell, program
 RESULT = [
     "run", "machine", "reason", "kind", "success", "forced", "status", "state", "steps", "usage",
     "elapsed", "output", "question", "signals", "warnings", "errors", "partial", "path",
-    "timeline",
+    "timeline", "profile",
 ]  # fmt: skip
 """The public shape. Source: design "language", section 11."""
 

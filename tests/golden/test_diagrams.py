@@ -16,6 +16,7 @@ from interlock.machine.graph import graph
 from interlock.view.compare import differences
 from interlock.view.flowchart import Box, Flowchart, one_line
 from interlock.view.from_graph import flowchart
+from interlock.view.mermaid import safe_ids
 from interlock.view.read_mermaid import read_mermaid
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,7 +47,7 @@ def test_a_committed_picture_is_the_live_machine(
     assert found == (), "draw them anew: python diagrams/draw.py"
     svg = (DIAGRAMS / f"{name}.svg").read_text(encoding="utf-8")
     drawn = set(re.findall(r'id="[^"]*node-([a-z0-9_]+)"', svg.replace("&#45;", "-")))
-    assert set(machines[name].spec.states) <= drawn
+    assert set(safe_ids(machines[name].spec.states).values()) <= drawn
 
 
 def differs(machine: Machine, document: str) -> list[str]:
@@ -69,6 +70,18 @@ DOCUMENTS = [
     Drawn("geist", "seed000_executor_loop.mmd"),
     Drawn("geist_tick", "seed000_execution_flow.mmd"),
     Drawn("executive", "seed001_repaired.mmd", ("edge set_debug → save_turn added",)),
+    Drawn("step_agent", "seed004_execution_flow.mmd"),
+    Drawn(
+        "step_choice",
+        "seed004_step_determination.mmd",
+        (
+            "node user_message added",
+            "edge llm → llm added",
+            "edge llm → last added",
+            "edge tool → last added",
+        ),
+    ),
+    Drawn("moderator", "seed003_verbatim.mmd"),
 ]
 
 

@@ -170,6 +170,41 @@ def test_a_file_holds_the_same_run(data: Any, what: list[Made]) -> None:
         by_hand(journal.close())
 
 
+some_tasks = st.lists(
+    st.one_of(st.just("t"), st.sampled_from("abc").map(lambda id: {"id": id, "text": "t"})),
+    min_size=1,
+    max_size=3,
+    unique_by=str,
+)
+
+
+@given(machines(), made, st.dictionaries(st.integers(0, 12), some_tasks, max_size=4))
+def test_tasks_may_be_added_at_any_record(
+    data: Any, what: list[Made], when: dict[int, list[Any]]
+) -> None:
+    machine, journal = machine_of(data, what), MemoryJournal()
+    run, clock = begin(machine, journal)
+    run.step()
+    for number in range(20):
+        if run.ended:
+            break
+        if number in when:
+            run.enqueue(when[number], message_id=str(number))
+        if run.step() is None and not run.ended:
+            help_on(run, clock)
+    came = [record for record in run.records if record.kind == "enqueue"]
+    assert all((r.state, r.taken) == (r.next, ()) for r in came)
+    added = sum(len(r.input.data["tasks"]) for r in came)
+    queue = run.session.position.queue
+    assert len({task.id for task in queue}) == len(queue)
+    assert len(queue) == added or any(
+        r.outcome and r.outcome.queue is not None for r in run.records
+    )
+    assert run.replay().same
+    again = machine.open("r", journal=journal, clock=clock)
+    assert plain(again.session.position.to_dict()) == plain(run.session.position.to_dict())
+
+
 CHAT = """
 tools: [add, bad]
 limits: {steps: 30}

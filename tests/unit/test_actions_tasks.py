@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from interlock import Run, load, tool
 from interlock.actions.monitoring import magnitude
-from interlock.actions.tasks import BadTask, tasks_of
-from interlock.core.errors import Category, ModelError, ToolError
+from interlock.actions.tasks import tasks_of
+from interlock.core.errors import Category, ModelError, TaskError, ToolError
 from interlock.core.facts import Task
 from interlock.testing.clock import ManualClock
 from tests.talks import outcomes
@@ -93,6 +93,11 @@ def test_what_a_task_is(case: Given) -> None:
     assert tasks_of(case.data, ()) == case.tasks
 
 
+def test_ids_that_are_taken_are_not_given_again() -> None:
+    taken = (task for task in ("task_1", "x"))  # read once
+    assert [task.id for task in tasks_of(["a", "b"], taken)] == ["task_2", "task_3"]
+
+
 class Wrong(NamedTuple):
     id: str
     data: Any
@@ -112,12 +117,14 @@ class Wrong(NamedTuple):
         Wrong("twice", [{"id": "x", "text": "a"}, {"id": "x", "text": "b"}], "a task `x` already"),
         Wrong("taken", {"id": "old", "text": "a"}, "a task `old` already"),
         Wrong("by", {"text": "a", "by": {"tool": "t", "prompt": "p"}}, "`by` is one of"),
+        Wrong("by-nobody", {"text": "a", "by": {"magic": "t"}}, "`by` is one of"),
+        Wrong("by-number", {"text": "a", "by": {"tool": 3}}, "`by` is one of"),
         Wrong("by-type", {"text": "a", "by": "tool"}, "`by` is one of"),
     ],
     ids=lambda case: case.id,
 )
 def test_what_no_task_is(case: Wrong) -> None:
-    with pytest.raises(BadTask, match=case.says.replace("(", "\\(")):
+    with pytest.raises(TaskError, match=case.says.replace("(", "\\(")):
         tasks_of(case.data, ("old",))
 
 

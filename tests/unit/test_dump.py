@@ -28,6 +28,7 @@ EDGES = [
     Written("share-with-many-digits", "limits: {x: 12.123456789%}\nrules: [{when: errors.rate > limits.x, stop: custom}]\n"),
     Written("microseconds", "limits: {t: 1.000001s}\nrules: [{when: run.elapsed > limits.t, stop: custom}]\n"),
     Written("a-list-of-durations", "vars: {x: {type: 'list[duration]', value: [30m, 1s]}}\n"),
+    Written("a-block-on-demand", "tools: [core_memory_read]\nmemory: {notes: {value: tea, on_demand: true}}\n"),
     Written("output-of-nothing", "output: {}\n"),
     Written("no-tasks", "tasks: []\n"),
     Written("one-answer-in-a-list", "states:\n  a: {on: {yes: [z]}}\n" + END),

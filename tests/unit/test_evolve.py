@@ -47,6 +47,7 @@ CASES = [
     Case("the end by reason", "rules:\n  - {when: run.steps >= 1, stop: error_rate}\nstates:\n  a: {do: act, next: z}\n  e: {end: by_reason}\n" + END, {}, "a e", "error_rate", "error"),
     Case("at covers only those states", "rules:\n  - {when: run.steps >= 1, stop: custom, at: [b]}\nstates:\n  a: {do: act, next: b}\n  b: {do: act, next: z}\n" + END, {}, "a b end-completed", "custom", "limit"),
     Case("a detour returns to where it was going", "rules:\n  - {when: run.steps >= 1, to: d}\nstates:\n  a: {do: act, next: z}\n  d: {do: keep, next: return}\n" + END, {}, "a d z", "completed"),
+    Case("a detour before anything was done returns to the start", "rules:\n  - {when: run.visits.d < 1, to: d}\nstates:\n  q: {ask: Q?, when: run.steps >= 1, then: a, else: z}\n  a: {do: act, next: z}\n  d: {do: keep, next: return}\n" + END, {}, "q d q a z", "completed"),
     Case("before: only when it is about to be entered", "rules:\n  - {when: run.steps >= 1, to: d, before: [c]}\nstates:\n  a: {do: act, next: b}\n  b: {do: act, next: c}\n  c: {do: act, next: z}\n  d: {do: keep, next: return}\n" + END, {}, "a b d c z", "completed"),
     Case("before: behind a decision", "rules:\n  - {when: run.steps >= 1, to: d, before: [c]}\nstates:\n  a: {do: act, next: q}\n  q: {ask: Q?, when: run.steps >= 1, then: c, else: z}\n  c: {do: act, next: z}\n  d: {do: keep, next: return}\n" + END, {}, "a q d c z", "completed"),
     Case("a detour is skipped straight after itself", "rules:\n  - {when: run.steps >= 1, to: d}\nstates:\n  a: {do: act, next: b}\n  b: {do: act, next: z}\n  d: {do: keep, next: return}\n" + END, {}, "a d b d z", "completed"),
@@ -257,6 +258,88 @@ def test_a_definition_that_raises_in_the_message_of_a_rule_stops_all_the_same() 
     assert result.reason == "custom"
     assert "its message could not be written" in result.signals[0].message
     assert run.replay().same
+
+
+class Message(NamedTuple):
+    """A machine that stops, and what its signal says."""
+
+    id: str
+    body: str
+    says: str
+
+
+CHECKED = (
+    "states:\n  f: {do: act, all: [p, q]}\n"
+    "  p: {ask: P?, when: run.steps >= 1, then: one, else: a}\n"
+    "  q: {ask: Q?, when: run.steps >= 1, then: two, else: a}\n"
+    "  a: {do: act, next: f}\n"
+    "  one: {stop: custom, message: 'one at {{ run.steps }}'}\n"
+    "  two: {stop: token_limit, message: 'two at {{ run.steps }}'}\n"
+)
+MESSAGES = [
+    Message("of-a-state", "states:\n  a: {do: act, next: s}\n  s: {stop: custom, message: '{{ run.steps }} of {{ limits.n }}'}\n", "1 of 2"),
+    Message("of-a-state-that-sets", "vars: {x: 0}\nstates:\n  a: {do: act, next: s}\n  s: {stop: custom, set: {vars.x: run.steps + 1}, message: 'x is {{ vars.x }}'}\n", "x is 2"),
+    Message("of-an-edge", "vars: {x: 0}\nstates:\n  a: {do: act, next: {to: z, stop: custom, set: {vars.x: 7}, message: 'x is {{ vars.x }}'}}\n" + END, "x is 7"),
+    Message("of-on-error", "on_error: {to: z, stop: custom, message: 'it said {{ last.error.message }}'}\nstates:\n  a: {do: act, next: a}\n" + END, "it said boom"),
+    Message("with-a-definition", "define: {share: run.steps / 4}\nstates:\n  a: {do: act, next: s}\n  s: {stop: custom, message: '{{ share | percent }} used'}\n", "25% used"),
+    Message("of-the-highest-of-a-fork", CHECKED, "two at 1"),
+    Message("that-cannot-be-written", BROKEN + "states:\n  a: {do: act, next: s}\n  s: {stop: custom, message: '{{ first }}'}\n", "(its message could not be written: `vars.l[0]` could not be evaluated"),
+    Message("of-an-edge-that-cannot-be-written", "states:\n  a: {do: act, next: {to: z, stop: custom, message: '{{ 1 / (run.steps - 1) }}'}}\n" + END, "(its message could not be written: "),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", MESSAGES, ids=lambda case: case.id)
+def test_the_message_beside_a_stop_goes_onto_the_signal(case: Message) -> None:
+    boom = failure() if case.id == "of-on-error" else OK
+    limits = "limits: {n: 2}\nrules: [{when: run.steps >= limits.n, stop: steps_limit}]\n"
+    run = start(limits + case.body, {"a": [boom]})
+    result = run.run()
+    highest = min(result.signals, key=lambda signal: signal.reason.priority)
+    wanted = "token_limit" if case.body is CHECKED else "custom"
+    assert result.reason == highest.reason == wanted
+    assert highest.message.startswith(case.says)
+    assert run.replay().same
+
+
+def test_every_stop_of_a_fork_has_its_own_message() -> None:
+    result = start(CHECKED).run()
+    assert [s.message for s in result.signals] == ["one at 1", "two at 1"]
+
+
+class Outside(NamedTuple):
+    """A stop from outside, and what its signal says once it has led to a state that stops."""
+
+    id: str
+    stop: str
+    message: str
+    says: str
+
+
+@pytest.mark.parametrize("case", [
+    Outside("the-file", "user_requested", "", "Asked to."),
+    Outside("the-caller", "user_requested", "Enough.", "Enough."),
+    Outside("the-file-for-the-highest", "highest", "", "Asked to."),
+    Outside("the-caller-for-the-highest", "highest", "Enough.", "Enough."),
+], ids=lambda case: case.id)  # fmt: skip
+def test_a_stop_from_outside_that_says_nothing_says_what_the_file_says(case: Outside) -> None:
+    head = "" if case.stop == "user_requested" else "on_stop: s\n"
+    s = f"  s: {{stop: {case.stop}, message: Asked to., next: y}}\n  y: {{end: by_reason}}\n"
+    run = start(head + "states:\n  a: {do: act, next: a}\n" + s)
+    run.cancel(message=case.says if case.message else "")
+    result = run.run()
+    assert [(s.reason, s.message, s.source) for s in result.signals] == [
+        ("user_requested", case.says, "outside")
+    ]
+    assert run.records[-1].signals.to_list() == result.signals.to_list()
+    assert run.replay().same
+
+
+def test_who_raised_a_reason_first_has_said_why() -> None:
+    body = "states:\n  a: {do: act, next: a}\n  s: {stop: custom, message: the file}\n"
+    asked = StopSignal(StopReason("custom"), "the tool", {}, "a")
+    run = start(body, {"a": [Outcome(signals=(asked,))]})
+    result = run.run()
+    assert [s.message for s in result.signals] == ["the tool"]
 
 
 def test_a_signal_from_a_journal_has_the_priority_that_the_file_gives_it() -> None:

@@ -290,7 +290,7 @@ def test_a_tool_that_hangs_is_cut_off_and_the_run_goes_on(asynchronous: bool) ->
     assert outcome.timed_out
     assert outcome.error is not None
     assert (outcome.error.category, outcome.error.kind) == ("TRANSIENT", "timeout")
-    assert outcome.error.message == "call_tools took too long: stopped after 0.1 s"
+    assert outcome.error.message == "call_tools took too long: stopped after 100 ms"
 
 
 def test_calls_that_were_done_in_time_keep_their_replies() -> None:

@@ -92,7 +92,7 @@ def test_says(case: Says) -> None:
 INFER = "states:\n  a: {do: infer, with: {output: %s}, next: z}\n" + END
 FAULTS = [
     Fault("unknown-field", given("«txt»: x"), "IL402", "has no field `txt`", "`text`"),
-    Fault("field-of-none", "states:\n  a: {do: nothing, with: {«x»: 1}, next: z}\n" + END, "IL402", "has no field `x`", "it takes none"),
+    Fault("field-of-none", "states:\n  a: {do: save_run, with: {«x»: 1}, next: z}\n" + END, "IL402", "has no field `x`", "it takes none"),
     Fault("missing-field", "states:\n  a: {do: «signal», next: z}\n" + END, "IL403", "needs `reason`"),
     Fault("missing-field-beside-another", "states:\n  a: {do: signal, «with»: {message: hi}, next: z}\n" + END, "IL403", "needs `reason`"),
     Fault("text-is-a-number", given("text: «1.10»"), "IL210", "`1.10` is a number", 'quote it: `"1.10"`'),

@@ -147,6 +147,7 @@ def test_a_turn_that_is_cut_leaves_the_variables_as_they_were(box: Sandbox, case
 def test_the_output_before_a_cut_is_kept(box: Sandbox) -> None:
     (done,) = run(box, "print('here')\nwhile True: pass", timeout=0.5)
     assert done.stdout == "here\n"
+    assert done.timed_out
 
 
 @needs_monty
@@ -160,6 +161,7 @@ def test_a_short_turn_does_not_shorten_the_next(box: Sandbox) -> None:
 def test_the_time_of_the_sandbox_is_for_turns_without_their_own() -> None:
     (done,) = run(MontySandbox(timeout=0.2), "while True: pass", timeout=None)
     assert "after 200 ms" in done.error
+    assert not done.timed_out  # nobody asked for that
 
 
 @needs_monty

@@ -421,6 +421,7 @@ class TestResult:
         "partial",
         "path",
         "timeline",
+        "profile",
     )
 
     def test_the_public_shape(self) -> None:
@@ -447,6 +448,9 @@ class TestResult:
         assert said["errors"] == [{"category": "CRITICAL", "message": "p", "state": "a", "step": 1}]
         assert said["path"] == ["a", "b", "end-completed"]
         assert [(m["state"], m["tokens"]) for m in said["timeline"]] == [("a", 0), ("b", 0)]
+        assert {n: (p["attempts"], p["failed"]) for n, p in said["profile"].items()} == {
+            "a": (1, 1), "b": (1, 0)
+        }  # fmt: skip
         assert json.loads(json.dumps(said)) == said
 
     def test_a_run_that_waits(self) -> None:

@@ -51,6 +51,7 @@ FORM = [
     Fault("kind-of-task", GOOD + "task: 5\n", "IL203", 3, 7, "text"),
     Fault("kind-of-replies", GOOD + "replies: {}\n", "IL203", 3, 10, "a list"),
     Fault("kind-of-tools", GOOD + "tools: {add: 5}\n", "IL203", 3, 14, "a list"),
+    Fault("kind-of-tasks", GOOD + "tasks: mend it\n", "IL203", 3, 8, "a list"),
     Fault("kind-of-limits", GOOD + "limits: [1]\n", "IL203", 3, 9, "a mapping"),
     Fault("kind-of-path", "machine: agent\nexpect: {path: [1]}\n", "IL203", 2, 17, "text"),
     Fault("another-clock", GOOD + "clock: real\n", "IL208", 3, 8, "`simulated`"),
@@ -86,7 +87,7 @@ def test_all_faults_are_found_at_once(tmp_path: Path) -> None:
     assert found == [(1, "IL203"), (2, "IL201"), (3, "IL606"), (4, "IL203"), (5, "IL208")]
 
 
-KEYS = "machine task replies events tools clock limits vars expect".split()
+KEYS = "machine task replies events tools tasks clock limits vars expect".split()
 
 
 @given(data=st.dictionaries(st.sampled_from(KEYS) | st.text(max_size=8), JSON) | JSON)
@@ -115,6 +116,11 @@ AGAINST = [
     Fault("limit-value", GOOD + "limits: {time: many}\n", "IL603", 3, 16, "duration"),
     Fault("variable", GOOD + "vars: {x: 1}\n", "IL603", 3, 8, "no variable"),
     Fault("tool", GOOD + "tools: {send_mesage: []}\n", "IL405", 3, 9, "`send_message`"),
+    Fault("task-key", GOOD + "tasks: [a, {text: b, siz: 1}]\n", "IL611", 3, 12, "task 2 has `siz`"),
+    Fault("task-without-text", GOOD + "tasks:\n  - {id: x}\n", "IL611", 4, 5, "`text` says what is to be done"),
+    Fault("task-of-another-kind", GOOD + "tasks: [{text: a, kind: primry}]\n", "IL611", 3, 9, "did you mean `primary`?"),
+    Fault("task-twice", GOOD + "tasks:\n  - {id: x, text: a}\n  - {id: x, text: b}\n", "IL611", 5, 5, "a task `x` already"),
+    Fault("task-by-unknown-tool", GOOD + "tasks: [{text: a, by: {tool: send_mesage}}]\n", "IL611", 3, 9, "did you mean `send_message`?"),
     Fault("event", GOOD + "events: [{after: 1, send: fix}]\n", "IL410", 3, 27, "no waits"),
     Fault("cancel", GOOD + "events: [{after: 1, cancel: stop}]\n", "IL408", 3, 29),
 ]  # fmt: skip

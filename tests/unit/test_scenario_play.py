@@ -129,6 +129,24 @@ def test_arguments_of_a_tool_that_is_there_are_checked(adder: Path) -> None:
     assert told(report).startswith("error: ")
 
 
+def test_an_error_may_have_a_category_and_be_progress() -> None:
+    machine = """
+interlock: 1
+machine: m
+tools: [ship]
+states:
+  ship: {do: tool, with: {name: ship}, failed: next, next: over}
+  over: {stop: completed}
+"""
+    results = [{"error": "the checks fail", "category": "TRANSIENT", "progressed": True}]
+    report = scenario(machine, tools={"ship": results}, expect={"reason": "completed"})
+    assert report.run is not None
+    outcome = report.run.records[1].outcome
+    assert outcome is not None
+    assert outcome.error is not None
+    assert (outcome.error.category, outcome.progressed) == ("TRANSIENT", True)
+
+
 def test_a_result_may_be_an_error(adder: Path) -> None:
     report = played(adder, ADDS % ("tools: {add: [{error: no}]}", "reason: completed"))
     assert report.passed, str(report)

@@ -1,6 +1,6 @@
 """The tools that every machine may list.
 
-`send_message`, `conversation_search`, the two that edit memory blocks, and `submit_answer`.
+`send_message`, `conversation_search`, those that read and edit memory blocks, and `submit_answer`.
 
 Source: 004 `tools-enabled`, "Memory Update Step", "With Tool System"; 002 "Common Use Cases".
 """
@@ -38,6 +38,20 @@ async def conversation_search(_ctx: Context, query: str, limit: int = 5) -> Tool
         return ToolResult("Nothing in the conversation matches.", result=[])
     lines = [f"{f.index + 1}. {f.role}: {f.excerpt}" for f in found]
     return ToolResult("\n".join(lines), result=[f._asdict() for f in found])
+
+
+@tool(effect="pure")
+async def core_memory_read(_ctx: Context, block_name: str) -> ToolResult:
+    """Read a memory block.
+
+    Args:
+        block_name: Name of the block.
+    """
+    value = _ctx.facts.memory.get(block_name)
+    if value is None:
+        return _no_block(_ctx, block_name)
+    spec = _ctx.machine.memory[block_name]
+    return ToolResult(spec.shown(block_name, value), result={"block_name": block_name})
 
 
 @tool(effect="pure", memory=True)
@@ -113,5 +127,6 @@ def _no_block(ctx: Context, block: str) -> ToolResult:
 
 
 TOOLS = (
-    send_message, conversation_search, core_memory_append, core_memory_replace, submit_answer,
+    send_message, conversation_search, core_memory_read, core_memory_append, core_memory_replace,
+    submit_answer,
 )  # fmt: skip

@@ -113,6 +113,7 @@ class _Batch:
             changes={name: value for _, d in done for name, value in d.changes.items()},
             signals=tuple(signal for _, d in done for signal in d.signals),
             partial=tuple(part for _, d in done for part in d.partial),
+            progressed=any(d.progressed for _, d in done),
         )
 
     def _edits_memory(self, call: ToolCall) -> bool:
@@ -156,6 +157,7 @@ def _written_result(result: ToolResult) -> dict[str, Any]:
     more = {
         "changes": dict(result.changes), "partial": list(result.partial),
         "signals": [signal.to_dict() for signal in result.signals],
+        "progressed": result.progressed,
     }  # fmt: skip
     return data | {name: value for name, value in more.items() if value}
 
@@ -179,6 +181,7 @@ async def tool(ctx: Context, name: str, arguments: Mapping[str, Any] | None = No
     outcome = Outcome(
         result=done.result if done.result is not None else done.text, spent=Spent(tools={name: 1}),
         changes=done.changes, signals=done.signals, partial=done.partial,
+        progressed=done.progressed,
     )  # fmt: skip
     if done.ok:
         return outcome

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, cast
 
 import anyio
@@ -25,7 +24,8 @@ from interlock.core.reasons import StopSignal
 from interlock.core.specs import ActionSpec, ArgSpec, Effect
 from interlock.core.types import ANY, BOOL, COUNT, DURATION, STR, list_of, map_of, struct
 from interlock.run.children import SHARED, Child, Given, InOrder, calls_of
-from interlock.run.context import Context
+from interlock.run.context import Context, StopRequest
+from interlock.run.failing import stop_with_parent
 from interlock.run.result import Result
 from interlock.run.sound import cut
 
@@ -44,7 +44,7 @@ async def run_machine(ctx: Context, machine: str, **fields: Any) -> Outcome | Bl
         return _misfit(error)
     if not child.ended:
         return waiting([child])
-    outcome = outcome_of(ctx, child)
+    outcome = await outcome_of(ctx, child)
     return _shared(child, outcome._replace(result=result_data(child.result)))
 
 
@@ -58,7 +58,7 @@ async def run_machines(ctx: Context, wait_for: str = "all", **fields: Any) -> Ou
         return _misfit(error)
     if any(not child.ended for child in found):
         return waiting([child for child in found if not child.ended])
-    return _together(ctx, dict(zip(given, found, strict=True)), wait_for)
+    return await _together(ctx, dict(zip(given, found, strict=True)), wait_for)
 
 
 def _given(machine: str, fields: Mapping[str, Any]) -> Given:
@@ -168,34 +168,36 @@ def waiting(children: Sequence[Child]) -> Blocked:
     return Blocked(min(times, default=None), CHILD, asked._asdict())
 
 
-def outcome_of(ctx: Context, *children: Child) -> Outcome:
+async def outcome_of(ctx: Context, *children: Child) -> Outcome:
     """What children that have ended come to for their parent; without a result."""
-    results = [child.result for child in children]
+    results, asked = [child.result for child in children], await ctx.host.asked_at_all()
     outcome = Outcome(
         spent=_spent(results),
         unanswered=sum(child.session.tally.failed_calls for child in children),
         warnings=tuple(f"{r.machine}: {warning}" for r in results for warning in r.warnings),
         partial=tuple(part for r in results for part in r.partial),
-        signals=_passed_on(ctx, children),
+        signals=_passed_on(ctx, asked, children),
         progressed=any(r.facts.marks.progress_at > r.facts.run.started_at for r in results),
     )  # fmt: skip
     if any(child.cut_off for child in children):
         took = ctx.ports.clock.now() - ctx.now
         text = f"{ctx.state.name} took too long: stopped after {took:.3g} s"
         error = Failure(str(Category.TRANSIENT), text, "", "timeout")
-        return outcome._replace(ok=False, error=error, timed_out=True)
+        signals = outcome.signals or stop_with_parent(ctx)
+        return outcome._replace(ok=False, error=error, timed_out=True, signals=signals)
     failed = next((r for r in results if r.kind == "error"), None)
     if failed is None:
         return outcome
     return outcome._replace(ok=False, error=_failure(failed))
 
 
-def _passed_on(ctx: Context, children: Iterable[Child]) -> tuple[StopSignal, ...]:
-    """What the run was asked to stop for, where its children saw it first."""
-    signal = next((s for child in children if (s := child.passed_on) is not None), None)
-    if signal is None:
+def _passed_on(
+    ctx: Context, asked: StopRequest | None, children: Iterable[Child]
+) -> tuple[StopSignal, ...]:
+    """What the run was asked to stop for, where its children saw it first and did not finish."""
+    if asked is None or not any(child.told for child in children):
         return ()
-    return (replace(signal, reason=ctx.machine.reason(signal.reason), source=ctx.state.name),)
+    return (StopSignal(ctx.machine.reason(asked.reason), asked.message, {}, asked.source),)
 
 
 def _failure(result: Result) -> Failure:
@@ -223,9 +225,9 @@ def _spent(results: Iterable[Result]) -> Spent:
 
 
 def result_data(result: Result) -> dict[str, Any]:
-    """A child's result on its parent's record. Its path and times are in its own log, by its id."""
+    """A child's result on its parent's record. Its own log, by its run id, has path and times."""
     data = result.to_dict()
-    for name in ("path", "question", "partial", "timeline"):
+    for name in ("path", "question", "partial", "timeline", "profile"):
         del data[name]
     return {**data, "tokens": result.facts.usage.total_tokens, "text": result.facts.last.text}
 
@@ -248,8 +250,8 @@ def _shared(child: Child, outcome: Outcome) -> Outcome:
     return outcome._replace(changes=changes)
 
 
-def _together(ctx: Context, children: Mapping[str, Child], wait_for: str) -> Outcome:
-    outcome = outcome_of(ctx, *children.values())
+async def _together(ctx: Context, children: Mapping[str, Child], wait_for: str) -> Outcome:
+    outcome = await outcome_of(ctx, *children.values())
     if wait_for == "any" and _won(children.values()) and not outcome.timed_out:
         outcome = outcome._replace(ok=True, error=None)
     results = {name: result_data(child.result) for name, child in children.items()}

@@ -13,19 +13,27 @@ from interlock.core.outcome import Outcome
 from interlock.core.specs import ActionSpec, ArgSpec, Effect
 from interlock.core.types import ANY, BOOL, STR, struct
 from interlock.run.context import Context
-from interlock.run.ports import SandboxResult
+from interlock.run.ports import Clock, SandboxResult
 
+EARLY = 0.25
+"""Seconds before its deadline at which code is stopped, so that what it printed is still had."""
 SESSION = "python"
 """Under this name the sandbox's variables are kept, base64."""
 
 
 async def python(ctx: Context, code: str) -> Outcome:
-    """Code, in the sandbox; variables live on to the next time. An error fails the action."""
+    """Code, in the sandbox; variables live on to the next time. An error fails the action.
+
+    What it printed is the result also when it failed or was stopped at the deadline.
+    """
     if ctx.ports.sandbox is None:
         raise SetupError("this run has no sandbox", hint='pip install "interlock[sandbox]"')
     kept = ctx.kept.get(SESSION)
     session = base64.b64decode(kept) if kept else None
-    timeout = None if ctx.deadline is None else max(0.001, ctx.deadline - ctx.now)
+    timeout = None
+    if ctx.deadline is not None:
+        allowed = ctx.deadline - ctx.now
+        timeout = max(0.001, allowed - min(EARLY, allowed / 10))
     done = await ctx.ports.sandbox.run(code, session=session, timeout=timeout)
     after: dict[str, Any] = {}
     if done.session is not None:
@@ -37,9 +45,18 @@ async def python(ctx: Context, code: str) -> Outcome:
         outcome = outcome._replace(warnings=("the sandbox's variables were lost; it began anew",))
     if done.ok:
         return outcome
+    if done.timed_out and ctx.deadline is not None:
+        ctx.so_far = lambda: outcome
+        await _until(ctx.ports.clock, ctx.deadline)
+        raise TimeoutError
     category = Category.RECOVERABLE
     failed = Outcome.failed(category, done.error or "the code failed", kind="code")
     return outcome._replace(ok=False, error=failed.error)
+
+
+async def _until(clock: Clock, at: float) -> None:
+    while (left := at - clock.now()) > 0:
+        await clock.sleep(left)
 
 
 def _result(done: SandboxResult) -> dict[str, Any]:

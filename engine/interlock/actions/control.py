@@ -6,6 +6,9 @@ Signals", "Overriding Stop Signals with Continuation".
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from interlock.core.outcome import Blocked, Outcome
 from interlock.core.reasons import StopSignal
 from interlock.core.specs import ActionSpec, ArgSpec, Effect
@@ -42,9 +45,9 @@ def continue_run(ctx: Context, times: int = 1) -> Outcome:
     return Outcome(result={"granted": granted}, continued=times)
 
 
-def nothing(_ctx: Context) -> Outcome:
-    """Nothing."""
-    return Outcome()
+def nothing(_ctx: Context, input: Mapping[str, Any] | None = None) -> Outcome:
+    """Nothing; what goes in comes out. Source: 004 "System Step"."""
+    return Outcome(result=input)
 
 
 ACTIONS = (
@@ -105,9 +108,10 @@ ACTIONS = (
     ActionSpec(
         "nothing",
         nothing,
+        (ArgSpec("input", "texts", about="What the record shows: every text is a template."),),
         work=False,
         effect=Effect.PURE,
         suspends=False,
-        about="Does nothing: for sketches.",
+        about="Does nothing; its result is its input: for notes on the record, and for sketches.",
     ),
 )

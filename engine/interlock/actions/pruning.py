@@ -7,12 +7,19 @@ Source: 004 "Optimization Strategies", "Summarize Strategy"; 003 "Context Overfl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from interlock.actions.talking import ESTIMATED, acceptable, complete
 from interlock.actions.tasks import done_when, kept
-from interlock.core.conversation import groups, prunable, sliding, truncate, user
+from interlock.core.conversation import (
+    Count,
+    Messages,
+    groups,
+    prunable,
+    sliding,
+    truncate,
+    user,
+)
 from interlock.core.outcome import NOTHING_SPENT, Message, Outcome, Spent
 from interlock.core.specs import ActionSpec, ArgSpec, Effect
 from interlock.core.tokens import estimate_messages
@@ -51,7 +58,7 @@ async def prune_context(
         case "essentials":
             made = Shortened(essentials(ctx, messages))
         case "summarize":
-            made = await _summarized(ctx, messages, truncate(messages, budget // 2, count))
+            made = await _summarized(ctx, messages, parted(messages, budget, count))
         case _:
             made = Shortened(sliding(messages, budget, count, first=keep_first))
     after = count(made.messages)
@@ -78,21 +85,43 @@ def essentials(ctx: Context, messages: tuple[Message, ...]) -> tuple[Message, ..
     return messages if messages == short or not messages else short
 
 
-async def _summarized(
-    ctx: Context, messages: tuple[Message, ...], newest: Sequence[Message]
-) -> Shortened:
+class Parted(NamedTuple):
+    """A conversation that is to be summarized."""
+
+    older: Messages
+    """What a summary takes the place of; empty where there is nothing but one group."""
+    newest: Messages
+    """What stays as it is."""
+
+    @property
+    def request(self) -> Messages:
+        """What the model is sent for the summary."""
+        return (*acceptable(self.older), user(SUMMARIZE))
+
+    def with_summary(self, text: str) -> Messages:
+        """The conversation with the summary in place of the older messages."""
+        return (user(f"Summary of the conversation so far:\n\n{text}"), *self.newest)
+
+
+def parted(messages: Messages, budget: int, count: Count) -> Parted:
+    """The newest groups within half of the budget, and at least one; the others are older."""
+    newest = truncate(messages, budget // 2, count)
+    if len(newest) < len(messages):
+        return Parted(messages[: len(messages) - len(newest)], newest)
+    parts = groups(messages)
+    if len(parts) < 2:
+        return Parted((), messages)
+    return Parted(messages[: -len(parts[-1])], parts[-1])
+
+
+async def _summarized(ctx: Context, messages: Messages, parts: Parted) -> Shortened:
     """The newest messages, after a summary of all others that the model wrote."""
-    older = messages[: len(messages) - len(newest)]
-    if not older:
-        parts = groups(messages)
-        if len(parts) < 2:
-            return Shortened(messages)
-        older, newest = messages[: -len(parts[-1])], parts[-1]
+    if not parts.older:
+        return Shortened(messages)
     await ctx.intent(ctx.key, {"state": ctx.state.name, "action": "prune_context"})
-    reply, spent = await complete(ctx, (*acceptable(older), user(SUMMARIZE)))
-    summary = user(f"Summary of the conversation so far:\n\n{reply.text}")
+    reply, spent = await complete(ctx, parts.request)
     warnings = (ESTIMATED,) if spent.estimated else ()
-    return Shortened((summary, *newest), spent, warnings)
+    return Shortened(parts.with_summary(reply.text), spent, warnings)
 
 
 ACTIONS = (

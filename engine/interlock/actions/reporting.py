@@ -91,7 +91,9 @@ def markdown(data: Mapping[str, Any]) -> str:
     parts = [
         f"# Report: {data['machine']}", data["task"] or "(no task)",
         "\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)]),
-        _section("Signals", [f"`{s['reason']}` {_cell(s['message'])}" for s in data["signals"]]),
+        _section(
+            "Signals", [f"`{s['reason']}` {_cell(s['message'])}".rstrip() for s in data["signals"]]
+        ),
         _section(
             "Tasks that are left",
             [

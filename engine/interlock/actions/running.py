@@ -120,4 +120,5 @@ def _checked(ctx: Context, made: ToolResult) -> ToolResult:
         text=said(made.text), ok=bool(made.ok), result=sound_data(made.result), changes=changes,
         partial=tuple(said(part) for part in made.partial),
         signals=tuple(sound_signal(signal) for signal in made.signals),
+        progressed=bool(made.progressed),
     )  # fmt: skip

@@ -7,7 +7,8 @@ Source: 004 "User Message Step", "LLM Inference Step", `build-llm-messages`,
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from interlock.actions.reply_schema import problem_with
@@ -80,11 +81,7 @@ def system_message(ctx: Context) -> str:
     for name, block in machine.memory.items():
         if f"memory.{name}" in shown or "memory" in shown:
             continue
-        value, label = facts.memory.get(name, ""), block.label or name
-        if block.template is not None:
-            parts.append(block.template.render({"value": value, "label": label}))
-        else:
-            parts.append(f"<{label}>\n{value}\n</{label}>")
+        parts.append(block.in_prompt(name, facts.memory.get(name, "")))
     return "\n\n".join(p for p in parts if p)
 
 
@@ -166,7 +163,9 @@ async def complete(
         ctx.facts.usage.llm_calls + ctx.failed_calls,
     )  # fmt: skip
     streaming = ctx.streaming or bool(settings.get("stream"))
+    before, ctx.so_far = ctx.so_far, partial(_unanswered, ctx.so_far)
     made = _sound(await model.complete(request, ctx.tell if streaming else None), ctx)
+    ctx.so_far = before
     memory_tools = {n for n, t in ctx.machine.registry.tools.items() if t.memory}
     wants_memory = bool(made.tool_calls) and all(c.name in memory_tools for c in made.tool_calls)
     reply = Reply(made.text, made.finish_reason, made.tool_calls, wants_memory, made.model)
@@ -175,6 +174,11 @@ async def complete(
     sent = estimate_messages(messages) if sent is None else sent
     written = estimate_messages((reply.message,)) if written is None else written
     return reply, Spent(1, sent, written, _cost(made, settings, sent, written), estimated)
+
+
+def _unanswered(so_far: Callable[[], Outcome] | None) -> Outcome:
+    """What an action has come to while a model call is under way: if it is cut off, it was made."""
+    return (so_far() if so_far is not None else Outcome())._replace(unanswered=1)
 
 
 LONGEST_ID = 200

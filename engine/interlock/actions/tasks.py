@@ -14,14 +14,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 from interlock.actions.children import drive, outcome_of, waiting
 from interlock.actions.running import run_tool
 from interlock.actions.talking import ESTIMATED, complete, request_messages
 from interlock.core.conversation import user
-from interlock.core.errors import Category, ModelError
-from interlock.core.facts import EMPTY, Failure, Task
+from interlock.core.errors import Category, ModelError, TaskError, nearest
+from interlock.core.facts import EMPTY, Failure, QueueFacts, Task
+from interlock.core.fold import named
 from interlock.core.outcome import Blocked, Outcome, Spent
 from interlock.core.specs import ActionSpec, ArgSpec, Effect, ToolSpec
 from interlock.core.types import ANY, COUNTER, STR, list_of, struct
@@ -58,56 +60,78 @@ def kept(ctx: Context) -> Kept:
 # the queue ----------------------------------------------------------------------------------
 
 
-class BadTask(ValueError):
-    """Data that is no task; the message says where and why."""
-
-
 _FIELDS = ("id", "text", "kind", "acceptance", "by")
+_KINDS = ("primary", "improvement")
+NO_QUEUE = QueueFacts()
+_DOERS = ("tool", "prompt", "machine")
 
 
-def tasks_of(data: Any, taken: Iterable[str], *, kind: str = "primary") -> tuple[Task, ...]:
-    """Tasks from a text, a mapping, or a list of either.
+def tasks_of(
+    data: Any, taken: Iterable[str], queue: QueueFacts = NO_QUEUE, *, kind: str = "primary"
+) -> tuple[Task, ...]:
+    """Tasks from a text, a mapping, or a list of either, for a queue in which ids are `taken`.
 
-    One without an id gets `task_<n>`, the first that is not `taken`. Raises `BadTask`.
+    One without an id gets `task_<n>`, the next number that is free. Raises `TaskError`.
     """
     entries = cast("list[Any]", data) if isinstance(data, (list, tuple)) else [data]
-    ids = set(taken)
-    made: list[Task] = []
-    for number, entry in enumerate(entries):
-        task = _task(entry, f"task {number + 1}", kind)
-        named = task.id or next(i for n in range(1, len(ids) + 2) if (i := f"task_{n}") not in ids)
-        if named in ids:
-            raise BadTask(f"task {number + 1}: there is a task `{named}` already")
-        ids.add(named)
-        made.append(task._replace(id=named))
-    return tuple(made)
+    tasks = [_task(entry, number, kind) for number, entry in enumerate(entries)]
+    there = frozenset(taken)
+    ids = set(there)
+    for number, task in enumerate(tasks):
+        if task.id in ids:
+            raise _bad(number, f": there is a task `{task.id}` already", "give it another `id`")
+        ids |= {task.id} - {""}
+    return named(tasks, there, queue)
 
 
-def _task(entry: Any, where: str, kind: str) -> Task:
+def _bad(number: int, said: str, hint: str) -> TaskError:
+    return TaskError(f"task {number + 1}{said}", hint=hint, number=number)
+
+
+def _task(entry: Any, number: int, kind: str) -> Task:
     if not isinstance(entry, (str, Mapping)):
-        raise BadTask(f"{where} is {type(entry).__name__}, neither a text nor a mapping")
+        word = type(entry).__name__
+        hint = "write `{text: what is to be done}`"
+        raise _bad(number, f" is {word}, neither a text nor a mapping", hint)
     said: Mapping[str, Any] = {"text": entry} if isinstance(entry, str) else cast(Any, entry)
     given: dict[str, Any] = {"id": "", "acceptance": "", "kind": kind, "by": None, **said}
     by: Any = given.pop("by") or {}
-    if unknown := [key for key in given if key not in _FIELDS]:
-        raise BadTask(f"{where} has `{unknown[0]}`; a task has {', '.join(_FIELDS)}")
-    if wrong := [name for name, value in given.items() if not isinstance(value, str)]:
-        raise BadTask(f"{where}: `{wrong[0]}` must be a text")
-    if not given.get("text", "").strip():
-        raise BadTask(f"{where} has no text")
-    if given["kind"] not in ("primary", "improvement"):
-        raise BadTask(f"{where}: a task is `primary` or an `improvement`, not `{given['kind']}`")
-    if not isinstance(by, dict) or len(cast("dict[str, Any]", by)) > 1:
-        raise BadTask(f"{where}: `by` is one of `tool`, `prompt`, `machine`")
+    if wrong := _wrong_with(given):
+        raise _bad(number, *wrong)
+    if not _is_doer(by):
+        hint = "write `by: {tool: its_name}`"
+        raise _bad(number, ": `by` is one of `tool`, `prompt`, `machine`", hint)
     return Task(**given, by=cast("dict[str, Any]", by))
+
+
+def _wrong_with(given: Mapping[str, Any]) -> tuple[str, str] | None:
+    """What is wrong with the fields of a task, and how it is mended."""
+    if unknown := [key for key in given if key not in _FIELDS]:
+        word = str(unknown[0])
+        return f" has `{word}`; a task has {', '.join(_FIELDS)}", nearest(word, _FIELDS)
+    if wrong := [name for name, value in given.items() if not isinstance(value, str)]:
+        return f": `{wrong[0]}` must be a text", "put it in quotes"
+    if not given.get("text", "").strip():
+        return " has no text", "`text` says what is to be done"
+    if (kind := given["kind"]) not in _KINDS:
+        return f": a task is `primary` or an `improvement`, not `{kind}`", nearest(kind, _KINDS)
+    return None
+
+
+def _is_doer(by: Any) -> bool:
+    """Whether `by` says what does a task: nothing, or one of the three with a text."""
+    if not isinstance(by, Mapping):
+        return False
+    given = cast("Mapping[str, Any]", by)
+    return len(given) <= 1 and all(k in _DOERS and isinstance(v, str) for k, v in given.items())
 
 
 def enqueue(ctx: Context, tasks: Any = None) -> Outcome:
     """Tasks, at the end of the queue."""
     try:
-        added = tasks_of(tasks, (task.id for task in ctx.queue))
-    except BadTask as error:
-        return Outcome.failed(Category.RECOVERABLE, str(error), kind="tasks")
+        added = tasks_of(tasks, (task.id for task in ctx.queue), ctx.facts.queue)
+    except TaskError as error:
+        return Outcome.failed(Category.RECOVERABLE, error.message, kind="tasks")
     ids = [task.id for task in added]
     return Outcome(result={"added": ids}, queue=(*ctx.queue, *added) if added else None)
 
@@ -121,9 +145,9 @@ def apply_fix(ctx: Context) -> Outcome:
     note = str(answer.get("note", ""))
     more: Any = answer.get("tasks") or answer.get("task") or []
     try:
-        added = tasks_of(more, (task.id for task in ctx.queue))
-    except BadTask as error:
-        return Outcome.failed(Category.RECOVERABLE, f"the answer's {error}", kind="tasks")
+        added = tasks_of(more, (task.id for task in ctx.queue), ctx.facts.queue)
+    except TaskError as error:
+        return Outcome.failed(Category.RECOVERABLE, f"the answer's {error.message}", kind="tasks")
     return Outcome(
         result={"note": note, "added": [task.id for task in added]},
         messages=(user(note),) if note else (),
@@ -153,19 +177,21 @@ async def work(ctx: Context, attempts: int = 3) -> Outcome | Blocked:
     if not queue or not _waits(queue[0]):
         return Outcome.failed(Category.RECOVERABLE, "the queue is empty", kind="no_task")
     task, rest = queue[0], queue[1:]
+    begun = Outcome(kept={KEPT: known._asdict()})
+    ctx.so_far = partial(_failed, ctx, begun, _failure("cut off"), queue, attempts)
     if "machine" not in task.by:  # a child writes down its own calls
         await ctx.intent(ctx.key, {"state": ctx.state.name, "action": "work"})
     made = await _attempt(ctx, task)
     if isinstance(made, Blocked):
         return made
     outcome, text, result = made
-    outcome = outcome._replace(kept={KEPT: known._asdict()})
+    outcome = outcome._replace(kept=begun.kept)
     if outcome.error is not None:
         return _failed(ctx, outcome, outcome.error, queue, attempts)
     try:
-        metrics, more = _report(result, task, rest)
-    except BadTask as error:
-        wrong = _failure(f"the report of `{task.id}`: {error}", kind="report")
+        metrics, more = _report(result, task, rest, ctx.facts.queue)
+    except TaskError as error:
+        wrong = _failure(f"the report of `{task.id}`: {error.message}", kind="report")
         return _failed(ctx, outcome, wrong, queue, attempts)
     return outcome._replace(
         result={"task": task.id, "text": text, "result": result},
@@ -214,7 +240,7 @@ def _failed(
 
 
 def _report(
-    result: Any, task: Task, rest: Sequence[Task]
+    result: Any, task: Task, rest: Sequence[Task], queue: QueueFacts
 ) -> tuple[Mapping[str, float], tuple[Task, ...]]:
     """The metrics that a result reports, and the tasks that it asks for."""
     if not isinstance(result, Mapping):
@@ -222,12 +248,11 @@ def _report(
     report = cast("Mapping[str, Any]", result)
     metrics = cast("Mapping[str, float]", report.get("metrics") or EMPTY)
     if not isinstance(metrics, Mapping) or not all(map(_is_number, metrics.values())):  # pyright: ignore[reportUnnecessaryIsInstance]  a tool may write anything
-        raise BadTask("`metrics` must be numbers by name")
+        raise TaskError("`metrics` must be numbers by name")
     taken = [task.id, *(other.id for other in rest)]
-    more = tasks_of(report.get("tasks") or [], taken)
-    better = tasks_of(
-        report.get("improvements") or [], (*taken, *(t.id for t in more)), kind="improvement"
-    )
+    more = tasks_of(report.get("tasks") or [], taken, queue)
+    taken += [other.id for other in more]
+    better = tasks_of(report.get("improvements") or [], taken, queue, kind="improvement")
     return metrics, (*more, *better)
 
 
@@ -271,7 +296,7 @@ async def _by_tool(ctx: Context, task: Task, name: str) -> Attempt:
     outcome = Outcome(
         ok=made.ok, error=None if made.ok else _failure(made.text, made.category),
         spent=Spent(tools={name: 1}), changes=made.changes, signals=made.signals,
-        partial=made.partial,
+        partial=made.partial, progressed=made.progressed,
     )  # fmt: skip
     return Attempt(outcome, made.text, made.result if made.result is not None else made.text)
 
@@ -293,6 +318,7 @@ async def _by_prompt(ctx: Context, task: Task, text: str) -> Attempt:
         return _gone_wrong(cut(error.message), error.category, error.kind, unanswered=1)
     outcome = Outcome(
         messages=(asked, reply.message), spent=spent,
+        context_tokens=spent.prompt_tokens + spent.completion_tokens,
         warnings=(ESTIMATED,) if spent.estimated else (),
     )  # fmt: skip
     return Attempt(outcome, reply.text, _as_report(reply.text))
@@ -305,7 +331,7 @@ async def _by_machine(ctx: Context, task: Task, name: str) -> Attempt | Blocked:
     (child,) = await drive(ctx, {"": Given(name, told)}, grace=GRACE)
     if not child.ended:
         return waiting([child])
-    outcome, result = outcome_of(ctx, child), child.result
+    outcome, result = await outcome_of(ctx, child), child.result
     output = result.output if result.output is not None else result.facts.last.text
     return Attempt(outcome, output if isinstance(output, str) else json.dumps(output), output)
 

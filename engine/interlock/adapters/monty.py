@@ -116,7 +116,8 @@ class MontySandbox:
             return SandboxResult(ok=False, error=f"TimeoutError: no time is left. {AS_BEFORE}")
         turn = _Turn(self.limits, code, session, seconds)
         async with _slot():
-            return await _answer(turn)
+            done = await _answer(turn)
+        return done._replace(timed_out=done.timed_out and seconds == timeout)
 
 
 @asynccontextmanager
@@ -251,7 +252,10 @@ class _Turn:
         if checkpoint is None:
             faults.append(AS_BEFORE)
         stdout, stderr = printed.text("stdout"), printed.text("stderr")
-        return SandboxResult(not faults, value, stdout, stderr, "\n".join(faults), checkpoint)
+        return SandboxResult(
+            not faults, value, stdout, stderr, "\n".join(faults), checkpoint,
+            timed_out=self._stopped,
+        )  # fmt: skip
 
 
 def _pool() -> Monty:

@@ -12,6 +12,8 @@ _log = logging.getLogger("interlock.notify")
 class LogNotifier:
     """Writes each notice to the logger `interlock.notify`, at level INFO."""
 
+    suspends = False
+
     async def notify(self, text: str, data: Mapping[str, Any]) -> None:
         """Say it."""
         _log.info(text, extra={"interlock": dict(data)})

@@ -15,8 +15,10 @@ from interlock.actions import builtin, own_sources, with_own
 from interlock.actions.declare import specs_of
 from interlock.api.continuing import carried, changed, refuse_otherwise
 from interlock.api.detached import DetachedRun
+from interlock.api.history import history
 from interlock.api.run import Run, StartOptions, new_run_id
-from interlock.api.wiring import PortOptions, make_ports, prepare, suspends
+from interlock.api.tasks import first_tasks
+from interlock.api.wiring import PortOptions, family, make_ports, prepare, suspends
 from interlock.core.errors import Finding, SetupError, SpecError
 from interlock.core.facts import Facts
 from interlock.core.outcome import Message
@@ -24,7 +26,7 @@ from interlock.core.records import Input
 from interlock.language.dump import canonical
 from interlock.language.load import load as load_text
 from interlock.language.spec import MachineSpec
-from interlock.language.values import limit_value, var_value
+from interlock.language.values import block_value, limit_value, var_value
 from interlock.machine.build import Chart
 from interlock.machine.graph import graph, region_graph
 from interlock.run.journal import Journal, MemoryJournal, RunRow, digest
@@ -127,7 +129,9 @@ class Machine:
         *,
         limits: Mapping[str, Any] | None = None,
         vars: Mapping[str, Any] | None = None,
+        memory: Mapping[str, str] | None = None,
         messages: Sequence[Message] = (),
+        tasks: Sequence[Any] | None = None,
         parent: Run | str | None = None,
         journal: Journal | None = None,
         run_id: str | None = None,
@@ -137,18 +141,23 @@ class Machine:
     ) -> Run:
         """A run at its very beginning: nothing has been decided yet. Step it, or run it.
 
-        `limits` and `vars` replace the file's values; `messages` are a conversation to go on
-        with. After `parent`, a run that has ended or the id of one in `journal`, conversation,
-        memory, variables, agent and session are carried over, and counters begin at zero: what
-        is given here wins. The journal is the parent's, else in memory, unless one is given.
+        `limits`, `vars`, `memory` and `tasks` replace what the file has (a task is a text, or a
+        mapping); `messages` are a conversation to go on with. After `parent`, a run that has ended
+        or the id of one in `journal`, conversation, memory, variables, agent and session are
+        carried over, and counters begin at zero: what is given here wins. The journal is the
+        parent's, else in memory, unless one is given.
 
         `model` is a litellm model name or anything that honours the `Model` port, `settings` are
         over the file's `model`, and `script` gives scripted replies instead; for the other
         components see `PortOptions`.
 
         Raises:
-            SetupError: what would fail later: no model, no key, an extra that is not installed.
-            LimitError: a limit, variable or setting does not exist, or cannot have this value.
+            SetupError: what would fail later: no model, no key, an extra that is not installed,
+                messages that are no conversation.
+            LimitError: a limit, variable, memory block or setting does not exist, or cannot have
+                this value.
+            TaskError: what is given as a task is none.
+            SpecError: the file that the machine's `tasks` name cannot be read.
             StatusError: the parent has not ended.
             MachineChangedError: the parent, given by its id, is of another machine.
         """
@@ -158,15 +167,20 @@ class Machine:
             past = carried(spec, before.session)
             journal = journal or before.session.journal
         made = self._session(run_id or new_run_id(), journal or MemoryJournal(), ports)
-        prepare(spec, made.ports)
+        queue = first_tasks(spec, self.folder or Path(), tasks)
+        for child in (part for part in family(spec) if part is not spec):
+            made.ports.first_tasks(child)  # a file that is wrong is said before anything runs
+        prepare(spec, made.ports, queue)
         data = start_data(
             task=task, agent=agent or past.get("agent") or spec.agent,
-            session=session or past.get("session", ""), memory=past.get("memory"),
+            session=session or past.get("session", ""),
+            memory=past.get("memory", {})
+            | {n: block_value(spec, n, v) for n, v in (memory or {}).items()},
             limits={n: limit_value(spec, n, v) for n, v in (limits or {}).items()},
             vars=past.get("vars", {}) | {n: var_value(spec, n, v) for n, v in (vars or {}).items()},
-            messages=[dict(m) for m in messages] or past.get("messages"),
+            messages=history(messages) or past.get("messages"),
             context_window=made.ports.window(spec),
-            tasks=[task.to_dict() for task in self.chart.tasks()],
+            tasks=[task.to_dict() for task in queue],
         )  # fmt: skip
         at = made.ports.clock.now()
         made.begun = Input("start", started=at, at=at, data=data)
@@ -215,7 +229,11 @@ class Machine:
         made = self._session(run_id, journal, ports)
         moved = wait(self._open(made, changed), suspends=made.journal.suspends)
         return Run(
-            self, made, given=ports, prepare=lambda: prepare(self.spec, made.ports), moved=moved
+            self,
+            made,
+            given=ports,
+            prepare=lambda: prepare(self.spec, made.ports, made.position.queue),
+            moved=moved,
         )
 
     async def _open(self, session: Session, accepted: bool) -> bool:
@@ -250,7 +268,7 @@ class Machine:
         if kept.begun is not None:
             if kept.row.machine_hash != self.hash:
                 raise changed(kept.row, self.name, self.hash)
-            run = self.start(run_id=kept.run_id, journal=journal, **ports)
+            run = self.start(run_id=kept.run_id, journal=journal, tasks=(), **ports)
             run.session.begun, run.session.row = kept.begun, kept.row
             return run
         if journal is None and kept.events is None:

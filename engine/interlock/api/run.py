@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar, Unpack, cast
 from interlock.api.detached import DetachedRun, detached
 from interlock.api.hearing import Heard
 from interlock.api.of_machine import OfMachine
+from interlock.api.posting import post, refuse_resume, tasks_letter
 from interlock.api.values import check_answer
 from interlock.api.wiring import PortOptions, suspends
 from interlock.core.errors import LimitError, RunError, StatusError
@@ -22,14 +23,15 @@ from interlock.core.units import say_count
 from interlock.language.values import limit_value, var_value
 from interlock.machine.explain import Explanation
 from interlock.run.events import Event as StreamEvent
-from interlock.run.history import History, history
-from interlock.run.journal import Journal, Letter
-from interlock.run.loop import IN_DOUBT, advance, drive
+from interlock.run.journal import Journal
+from interlock.run.loop import advance, drive
 from interlock.run.replay import Replay, as_now, position_before, replay, why
 from interlock.run.result import Result, answers_of, result_of
 from interlock.run.session import Session
+from interlock.run.steps import Step, steps_of
 from interlock.run.stream import astream, stream
 from interlock.run.sync import wait
+from interlock.run.trace import Trace, trace
 from interlock.view.flowchart import RuleDrawing
 from interlock.view.picture import Picture
 
@@ -41,7 +43,9 @@ class StartOptions(PortOptions, total=False):
 
     limits: Mapping[str, Any] | None
     vars: Mapping[str, Any] | None
+    memory: Mapping[str, str] | None
     messages: Sequence[Message]
+    tasks: Sequence[Any] | None
     parent: Run | str | None
     journal: Journal | None
     run_id: str | None
@@ -153,6 +157,15 @@ class Run:
         names = self.machine.spec.renamed
         return [as_now(e.record, names) for e in events if e.record is not None]
 
+    @property
+    def history(self) -> tuple[Step, ...]:
+        """The steps: the finished actions, and the one at hand of a run that is not over."""
+        return self._wait(self.ahistory())
+
+    async def ahistory(self) -> tuple[Step, ...]:
+        """The steps; see `history`."""
+        return steps_of(self.session, await self.arecords())
+
     def __repr__(self) -> str:
         steps = say_count(self.facts.run.steps, "step")
         return f"<Run {self.id} of {self.machine.name}: {self.status} at {self.state}, {steps}>"
@@ -257,9 +270,20 @@ class Run:
     ) -> None:
         """Answer the wait that the run is at; see `send`."""
         check_answer(self.session, event, data or {})
-        await self._post(
-            {"kind": "answer", "event": event, "data": dict(data or {})}, at, message_id
-        )
+        letter = {"kind": "answer", "event": event, "data": dict(data or {})}
+        await post(self.session, letter, at=at, message_id=message_id)
+
+    def enqueue(self, tasks: Any, *, message_id: str | None = None) -> None:
+        """Add tasks at the end of the queue: texts, or mappings as in a file. See `send`.
+
+        A run that waits goes on waiting, and does them when its machine next does `work`.
+        """
+        return self._wait(self.aenqueue(tasks, message_id=message_id))
+
+    async def aenqueue(self, tasks: Any, *, message_id: str | None = None) -> None:
+        """Add tasks at the end of the queue; `TaskError` for what is none. See `enqueue`."""
+        letter = tasks_letter(self.session, tasks, fresh=message_id is None)
+        await post(self.session, letter, message_id=message_id)
 
     def pause(self) -> None:
         """Pause before the next action. At a wait it takes effect once the wait is over."""
@@ -267,7 +291,7 @@ class Run:
 
     async def apause(self) -> None:
         """Pause before the next action; see `pause`."""
-        await self._post({"kind": "pause"})
+        await post(self.session, {"kind": "pause"})
 
     def resume(self) -> None:
         """End a pause: the run goes on with the next `step` or `run`. At a wait, an error."""
@@ -275,20 +299,8 @@ class Run:
 
     async def aresume(self) -> None:
         """End a pause; see `resume`."""
-        position = self.session.position
-        if position.status != "paused":
-            raise StatusError(f"the run is {position.status}, not paused")
-        if position.blocked_on == IN_DOUBT:
-            raise StatusError(
-                f"a paid call of `{position.state}` is in doubt", hint="send `retry` or `fail`"
-            )
-        answers = answers_of(self.session)
-        if answers and not position.pause_asked:
-            events = ", ".join(f"`{e}`" for e in answers)
-            raise StatusError(
-                f"`{position.state}` waits for an answer", hint=f"send one of {events}"
-            )
-        await self._post({"kind": "resume"})
+        refuse_resume(self.session)
+        await post(self.session, {"kind": "resume"})
 
     def cancel(self, reason: str = "user_requested", message: str = "") -> None:
         """Stop before the next action, for a reason of the machine. Works from any thread."""
@@ -296,21 +308,7 @@ class Run:
 
     async def acancel(self, reason: str = "user_requested", message: str = "") -> None:
         """Stop before the next action; see `cancel`."""
-        await self._post({"kind": "cancel", "reason": reason, "data": {"message": message}})
-
-    async def _post(
-        self, data: Mapping[str, Any], at: float | None = None, message_id: str | None = None
-    ) -> None:
-        session = self.session
-        if not session.head:
-            await advance(session)
-        if session.position.ended:
-            raise StatusError(
-                f"the run has ended: it is {session.position.status}",
-                hint="`next` starts a new run that goes on from it",
-            )
-        when = float(session.ports.clock.now() if at is None else at)
-        await session.journal.send(self.id, Letter(message_id or secrets.token_hex(8), when, data))
+        await post(self.session, {"kind": "cancel", "reason": reason, "data": {"message": message}})
 
     def set(self, name: str, value: Any) -> Record:
         """Change a limit or variable by hand: ``run.set("limits.tokens", 5000)``.
@@ -348,13 +346,13 @@ class Run:
         number = seq if seq is not None else (records[-1].seq if records else 0)
         return why(self.machine.chart, records, number, self.id)
 
-    def history(self) -> History:
-        """What it and its children did, step by step: times, tokens, results, calls of tools."""
-        return self._wait(self.ahistory())
+    def trace(self) -> Trace:
+        """What it and its children did, action by action: times, tokens, results, tool calls."""
+        return self._wait(self.atrace())
 
-    async def ahistory(self) -> History:
-        """What it did, step by step; see `history`."""
-        return await history(self.session.journal, self.id, await self.arecords())
+    async def atrace(self) -> Trace:
+        """What it did; see `trace`."""
+        return await trace(self.session.journal, self.id, await self.arecords())
 
     def replay(self) -> Replay:
         """The records, decided again by this machine and compared. Nothing is run."""

@@ -14,8 +14,10 @@ from interlock.adapters.litellm import LiteLLM
 from interlock.adapters.monty import MontySandbox
 from interlock.adapters.notify import LogNotifier
 from interlock.adapters.scripted import Scripted
+from interlock.api.tasks import first_tasks, inline_tasks
 from interlock.api.values import model_settings
 from interlock.core.errors import SetupError
+from interlock.core.facts import Task
 from interlock.core.specs import ActionSpec
 from interlock.language.spec import MachineSpec
 from interlock.run.context import Ports
@@ -44,21 +46,17 @@ class PortOptions(TypedDict, total=False):
 
 def uses_of(spec: MachineSpec) -> frozenset[str]:
     """The ports that a machine, its children among it, cannot do without."""
-    return frozenset[str]().union(*map(_own_uses, family(spec)))
+    return frozenset[str]().union(*(_own_uses(part, inline_tasks(part)) for part in family(spec)))
 
 
-def _own_uses(spec: MachineSpec) -> frozenset[str]:
-    by_prompt = any("prompt" in (t.get("by") or {"prompt": ""}) for t in _tasks(spec))
+def _own_uses(spec: MachineSpec, tasks: Sequence[Task]) -> frozenset[str]:
+    by_prompt = any("prompt" in (task.by or {"prompt": ""}) for task in tasks)
     found = (a.uses | a.may_use if by_prompt else a.uses for a in _actions(spec))
     return frozenset[str]().union(*found)
 
 
 def _actions(spec: MachineSpec) -> list[ActionSpec]:
     return [s.action for s in spec.states.values() if s.action is not None]
-
-
-def _tasks(spec: MachineSpec) -> Sequence[Mapping[str, Any]]:
-    return spec.tasks if isinstance(spec.tasks, tuple) else ()
 
 
 def make_ports(spec: MachineSpec, folder: Path | None, given: PortOptions) -> Ports:
@@ -72,11 +70,17 @@ def make_ports(spec: MachineSpec, folder: Path | None, given: PortOptions) -> Po
         tokenizer=given.get("tokenizer"),
         settings={**settings, "name": named} if isinstance(named, str) else settings,
         folder=folder,
+        first_tasks=lambda part: first_tasks(part, _folder_of(part, spec, folder)),
     )
     if "model" in uses or any("model" in a.may_use for s in family(spec) for a in _actions(s)):
         made.model = _model(spec, made.settings, given, clock)
     made.sandbox = given.get("sandbox")
     return made
+
+
+def _folder_of(part: MachineSpec, spec: MachineSpec, folder: Path | None) -> Path:
+    """The folder of a machine: of this one's file, or of the file that a child stands in."""
+    return folder or Path() if part.file == spec.file else Path(part.file).parent
 
 
 def _model(
@@ -98,13 +102,16 @@ def family(spec: MachineSpec) -> Iterator[MachineSpec]:
         yield from family(child)
 
 
-def prepare(spec: MachineSpec, ports: Ports) -> None:
-    """`SetupError` now for what would fail at some step: no model, no key, no sandbox."""
+def prepare(spec: MachineSpec, ports: Ports, tasks: Sequence[Task]) -> None:
+    """`SetupError` now for what would fail at some step: no model, no key, no sandbox.
+
+    `tasks` are those that wait in the queue.
+    """
     uses = uses_of(spec)
     if "sandbox" in uses and ports.sandbox is None:
         ports.sandbox = MontySandbox()
     for part in family(spec):
-        if "model" in _own_uses(part):
+        if "model" in _own_uses(part, tasks if part is spec else inline_tasks(part)):
             _prepare_model(part, ports)
 
 

@@ -43,6 +43,7 @@ SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
         Entry("step", "step", "Run a machine by hand, step by step."),
         Entry("resume", "resume", "Go on with a run that was interrupted, paused or answered."),
         Entry("answer", "letters", "Answer the question that a run waits with."),
+        Entry("enqueue", "letters", "Add tasks at the end of the queue of a run."),
         Entry("pause", "letters", "Ask a run to pause before its next action."),
         Entry("cancel", "letters", "Ask a run to stop before its next action."),
     )),

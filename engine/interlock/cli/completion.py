@@ -57,7 +57,7 @@ def states(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list
 
 
 def pairs(section: str) -> Completer:
-    """Names of a section of the machine, each with ``=``: `limits`, `vars`, `define`."""
+    """Names of a section of the machine, each with ``=``: `limits`, `vars`, `memory`, `define`."""
 
     def complete(
         ctx: click.Context, _param: click.Parameter, incomplete: str

@@ -31,6 +31,7 @@ from interlock.core.errors import (
     SetupError,
     SpecError,
     StatusError,
+    TaskError,
     UnknownRunError,
 )
 from interlock.core.units import say_count
@@ -71,6 +72,7 @@ _KINDS: tuple[tuple[type[InterlockError], Kind], ...] = (
     (StatusError, Kind("IL601")),
     (AnswerError, Kind("IL602", USAGE)),
     (LimitError, Kind("IL603", USAGE)),
+    (TaskError, Kind("IL611", USAGE)),
     (UnknownRunError, Kind("IL604", USAGE)),
     (MachineChangedError, Kind("IL605")),
     (ScriptError, Kind("IL606")),

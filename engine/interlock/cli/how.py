@@ -24,10 +24,14 @@ class How:
     clock: str = "system"
     journal: str | None = None
     in_memory: bool = False
+    notify: str | None = None
+    notify_secret: str | None = None
     no_input: bool = False
     verbose: bool = False
     limit: tuple[tuple[str, str], ...] = ()
     var: tuple[tuple[str, str], ...] = ()
+    memory: tuple[tuple[str, str], ...] = ()
+    tasks: str | None = None
     run_id: str | None = None
     agent: str | None = None
     session: str | None = None

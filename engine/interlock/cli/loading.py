@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from interlock.cli.faults import MisuseError, UntrustedError
 from interlock.core.errors import Finding, SetupError, SpecError
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from interlock.api import Machine
     from interlock.cli.how import How
     from interlock.core.specs import Registry
+    from interlock.language.spec import MachineSpec
 
 
 def load_machine(source: str, how: How) -> Machine:
@@ -69,6 +70,18 @@ def locate(source: str) -> Path:
         raise MisuseError(error.message, hint=error.hint) from None
     except (OSError, ValueError) as error:
         raise MisuseError(f"there is no machine file `{source[:80]}`: {error}") from None
+
+
+def tasks_of(spec: MachineSpec, how: How) -> list[dict[str, Any]] | None:
+    """The tasks of the file that ``--tasks`` names; None when none is named."""
+    from interlock.api.tasks import read_tasks_file
+
+    if how.tasks is None:
+        return None
+    try:
+        return read_tasks_file(Path(how.tasks), spec)
+    except SpecError as error:
+        raise SpecError(with_tools_hint(error.findings, how)) from None
 
 
 # trust --------------------------------------------------------------------------------------

@@ -108,6 +108,10 @@ model_options = together(
         help="`simulated`: waits pass at once.",
     ),
 )  # fmt: skip
+tasks_option = click.option(
+    "--tasks", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
+    help="Tasks for the queue: a YAML list, as `tasks` in a machine file.",
+)  # fmt: skip
 value_options = together(
     click.option(
         "--limit", type=PAIR, multiple=True, shell_complete=completion.pairs("limits"),
@@ -117,6 +121,11 @@ value_options = together(
         "--var", type=PAIR, multiple=True, shell_complete=completion.pairs("vars"),
         help="The first value of a variable.",
     ),
+    click.option(
+        "--memory", type=PAIR, multiple=True, shell_complete=completion.pairs("memory"),
+        help="The first text of a memory block.",
+    ),
+    tasks_option,
 )  # fmt: skip
 name_options = together(
     click.option(
@@ -125,6 +134,16 @@ name_options = together(
     click.option("--agent", metavar="ID", help="The agent that this run belongs to."),
     click.option("--session", metavar="ID", help="The session that this run belongs to."),
 )
+notify_options = together(
+    click.option(
+        "--notify", metavar="URL",
+        help="Post what `notify` says to this webhook, as JSON. Default: a log.",
+    ),
+    click.option(
+        "--notify-secret", metavar="VARIABLE",
+        help="With --notify: the environment variable whose value goes along as a bearer token.",
+    ),
+)  # fmt: skip
 watch_options = together(
     click.option("--no-input", is_flag=True, help="Never ask: a run that waits exits with 4."),
     click.option("-v", "--verbose", is_flag=True, help="A line on stderr for each record."),

@@ -20,14 +20,15 @@ from interlock.adapters.scripted import Scripted
 from interlock.core.codes import finding
 from interlock.core.errors import Finding, ScriptError, SpecError, nearest
 from interlock.language.yaml.reading import Document, read
-from interlock.testing.scenario_file import EVENT_KINDS, EventKind, EventShape, OutsideEvent
+from interlock.testing.scenario_file import EventShape, OutsideEvent, event_of, kinds_of
 
 if TYPE_CHECKING:
     from interlock.api import Run
     from interlock.run.ports import Clock
 
 _EVENT = (
-    "write {after: STEP} with one of `send: EVENT`, `cancel: REASON`, `pause: true`, `resume: true`"
+    "write {after: STEP} with one of `send: EVENT`, `cancel: REASON`, `pause: true`, "
+    "`resume: true`, `enqueue: [TASK]`"
 )
 
 
@@ -95,11 +96,9 @@ def _events(document: Document, given: Any, problems: list[Finding]) -> list[Out
             event = EventShape.model_validate(item)
         except ValidationError:
             event = None
-        kinds: list[EventKind] = [k for k in EVENT_KINDS if getattr(event, k, None) is not None]
-        if event is None or len(kinds) != 1:
+        if event is None or len(kinds_of(event)) != 1:
             place = document.at(("events", number))
             problems.append(finding("IL203", "an event cannot be read", place, hint=_EVENT))
         else:
-            word, data = event.send or event.cancel or "", event.data or {}
-            out.append(OutsideEvent(number, event.after, kinds[0], word, data))
+            out.append(event_of(number, event))
     return out

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from interlock.cli import out
+from interlock.cli.loading import tasks_of
 from interlock.cli.values import values_of
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from interlock.cli.how import How
     from interlock.cli.script import Script
     from interlock.run.journal import Journal
-    from interlock.run.ports import Cancel, Clock
+    from interlock.run.ports import Cancel, Clock, Notifier
 
 
 def clock_of(how: How, *, not_before: float = 0.0) -> Clock:
@@ -59,9 +60,11 @@ def start(
     variables = values_of({n: v.type for n, v in spec.vars.items()}, how.var)
     _announce(machine, script)
     run = machine.start(
-        task, **_model(how, script, clock), clock=clock, cancel=cancel,
+        task, **_components(how, script, clock), clock=clock, cancel=cancel,
         limits={**limits, **more.get("limits", {})}, vars={**variables, **more.get("vars", {})},
-        run_id=how.run_id, agent=how.agent, session=how.session, parent=parent,
+        memory=dict(how.memory), tasks=tasks_of(spec, how), run_id=how.run_id, agent=how.agent,
+        session=how.session,
+        parent=parent,
     )  # fmt: skip
     opened = journal()
     # as `Machine.start` does it: on an event loop the appends of one tick share a transaction
@@ -75,8 +78,8 @@ def go_on(
 ) -> Run:  # fmt: skip
     """A run that is in the journal, ready to be driven."""
     clock = clock_of(how, not_before=not_before)
-    model = _model(how, script, clock)
-    return machine.open(run_id, journal=journal, clock=clock, cancel=cancel, **model)
+    given = _components(how, script, clock)
+    return machine.open(run_id, journal=journal, clock=clock, cancel=cancel, **given)
 
 
 def _announce(machine: Machine, script: Script | None) -> None:
@@ -88,8 +91,23 @@ def _announce(machine: Machine, script: Script | None) -> None:
         out.say("loading litellm ...", "dim")
 
 
-def _model(how: How, script: Script | None, clock: Clock) -> dict[str, Any]:
+def _components(how: How, script: Script | None, clock: Clock) -> dict[str, Any]:
+    """Model and notifier, as far as the command line names them."""
+    given: dict[str, Any] = {"notifier": _notifier(how)}
     if script is not None:
-        return {"script": script.model(clock)}
-    given = {"model": how.model, "settings": {"api_base": how.api_base} if how.api_base else None}
+        given["script"] = script.model(clock)
+    else:
+        given["model"] = how.model
+        given["settings"] = {"api_base": how.api_base} if how.api_base else None
     return {name: value for name, value in given.items() if value}
+
+
+def _notifier(how: How) -> Notifier | None:
+    """Who is told what `notify` says; None for the usual log."""
+    if how.notify is None:
+        if how.notify_secret:
+            raise click.UsageError("--notify-secret goes with --notify URL")
+        return None
+    from interlock.adapters.webhook import WebhookNotifier
+
+    return WebhookNotifier(how.notify, secret_env=how.notify_secret or "")

@@ -238,6 +238,7 @@ def remember(run: Run, machine: str, how: How) -> None:
         "model": how.model, "api_base": how.api_base,
         "tools": [str(Path(t).absolute()) if Path(t).is_file() else t for t in how.tools],
         "clock": how.clock if how.clock != "system" else None,
+        "notify": getattr(run.session.ports.notifier, "shown", None),
     }  # fmt: skip
     data = {**begun.data, REMEMBERED: {n: v for n, v in kept.items() if v}}
     run.session.begun = begun._replace(data=data)
@@ -246,9 +247,12 @@ def remember(run: Run, machine: str, how: How) -> None:
 def as_before(journal: Journal, row: RunRow, how: How) -> How:
     """What was said now, with what was said when the run was started.
 
-    Not `--tools` and `--api-base`: they run code, and send a key somewhere.
+    Not `--tools` and `--api-base`: they run code, and send a key somewhere. Nor `--notify`, whose
+    address may be a secret and is not kept.
     """
     before = remembered(journal, row)
+    if (told := before.get("notify")) and not how.notify:
+        out.say(f"this run told {told} what it notifies; say --notify again, or only a log is told")
     script = how.script
     if not (script or how.model or how.api_base):
         script = before.get("script")

@@ -111,6 +111,8 @@ def outcome_of(record: Record) -> str:
     given = record.input
     if record.kind == "edit":
         return ", ".join(f"{n} = {say_value(v)}" for n, v in given.data.items())
+    if record.kind == "enqueue":
+        return ", ".join(task["text"] for task in given.data["tasks"])
     if record.kind == "blocked":
         return f"waits: {given.data.get('on', '')}"
     return given.event

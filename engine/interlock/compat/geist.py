@@ -34,8 +34,8 @@ from interlock.compat.geist_agent import (
 from interlock.core.errors import RunError
 from interlock.core.plain import plain
 from interlock.core.records import Record
-from interlock.run.history import History, Step
 from interlock.run.journal import Journal
+from interlock.run.trace import Trace, TraceStep
 
 __all__ = [
     "AgentContext", "AgentExecutionResult", "AgentExecutor", "AgentSettings",
@@ -151,7 +151,7 @@ class AgentExecutionResult:
 class AgentExecutor:
     """Executes an agent until a stopping condition holds.
 
-    `run` is the interlock run of the newest execution: `run.why()`, `run.history()`. With a
+    `run` is the interlock run of the newest execution: `run.why()`, `run.trace()`. With a
     `journal` it can be resumed. Ctrl-C, `interrupt` and leaving a stream stop it as
     `USER_INTERRUPT`.
     """
@@ -274,12 +274,12 @@ class AgentExecutor:
         context.total_tokens_used = facts.usage.total_tokens
         context.execution_start_time = facts.run.started_at
         done = facts.run.visits.get("record_tick", 0)
-        history = run.history()
-        ticks = [step for step in history if step.state == "tick" and step.ok]
+        trace = run.trace()
+        ticks = [step for step in trace if step.state == "tick" and step.ok]
         return AgentExecutionResult(
             reason, reason is StoppingReason.TASK_COMPLETE, done, facts.usage.total_tokens,
             facts.run.elapsed, replace(context), [_tick(step) for step in ticks],
-            _calls(history),
+            _calls(trace),
             [ExecutionError(e["message"], e["step"]) for e in result.errors],
             found["final_answer"] or context.completion_message,
             [step.result["output"]["execution_context"] for step in ticks],
@@ -294,17 +294,17 @@ CUSTOM = (
 """The machine's `custom_condition` when the caller gives one in Python."""
 
 
-def _tick(step: Step) -> dict[str, Any]:
+def _tick(step: TraceStep) -> dict[str, Any]:
     took = step.ended - step.started
     return {**step.result["output"], "tokens_used": step.tokens, "seconds": took}
 
 
-def _calls(history: History) -> list[dict[str, Any]]:
+def _calls(trace: Trace) -> list[dict[str, Any]]:
     """Every call of an adapter, those of failed ticks too."""
     out: list[dict[str, Any]] = []
     iteration = 1
-    for step in history:
-        for call in History([step]).calls:
+    for step in trace:
+        for call in Trace([step]).calls:
             said = {"name": call.name, "arguments": call.arguments, "ok": call.ok}
             out.append({"iteration": iteration, **said, "result": call.result})
         iteration += step.state == "tick" and step.ok

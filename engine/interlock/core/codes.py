@@ -110,6 +110,7 @@ _ROWS = (
     Code("IL608", "journal", "The journal cannot be read or written.", "See the message; the file was left as it was."),
     Code("IL609", "fenced", "Another process drives this run now.", "Let it; or resume the run here, which fences the other."),
     Code("IL610", "model", "A model call failed.", "The category says what may help: TRANSIENT the same call later, RECOVERABLE a change, CRITICAL neither."),
+    Code("IL611", "no task", "What was given is no task of the queue, or the file that holds the tasks cannot be read.", "A task is a text, or a mapping with `text` and, where they are needed, `id`, `kind`, `acceptance` and `by`."),
 )  # fmt: skip
 
 CODES: Mapping[str, Code] = MappingProxyType({row.code: row for row in _ROWS})

@@ -7,6 +7,7 @@
         ├── StatusError      the run is not in a status that allows this
         ├── AnswerError      a wait does not take this event, or its data
         ├── LimitError       a limit or variable cannot take this value
+        ├── TaskError        what was given is no task of the queue
         ├── UnknownRunError  no run of that id, prefix or agent
         ├── MachineChangedError  the file is not the one the run was started with
         ├── ScriptError      a script has too few replies, or some left over
@@ -49,6 +50,7 @@ __all__ = [
     "Severity",
     "SpecError",
     "StatusError",
+    "TaskError",
     "UnknownRunError",
     "nearest",
 ]
@@ -228,9 +230,9 @@ class ModelError(InterlockError):
 
 
 class ToolError(InterlockError):
-    """Raised inside a tool: it failed, and this is what may be done about it.
+    """Raised inside a tool or an action: it failed, and this is what may be done about it.
 
-    Any other exception is `RECOVERABLE`; a timeout or a broken connection is `TRANSIENT`.
+    Of a tool any other exception is `RECOVERABLE`; a timeout or a broken connection is `TRANSIENT`.
     """
 
     def __init__(self, message: str, *, category: Category | str = Category.RECOVERABLE) -> None:
@@ -252,6 +254,14 @@ class AnswerError(RunError):
 
 class LimitError(RunError):
     """A limit, variable or definition cannot take this value."""
+
+
+class TaskError(RunError):
+    """What was given is no task of the queue. `number` is its place in the list, from 0."""
+
+    def __init__(self, message: str, *, hint: str = "", number: int = 0) -> None:
+        self.number = number
+        super().__init__(message, hint=hint)
 
 
 class UnknownRunError(RunError):

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from interlock.core.plain import plain
 from interlock.core.types import (
     ANY,
     BOOL,
@@ -221,6 +222,10 @@ class Facts(NamedTuple):
     limits: Mapping[str, Any] = EMPTY
     vars: Mapping[str, Any] = EMPTY
     marks: Marks = Marks()
+
+    def to_dict(self) -> dict[str, Any]:
+        """What guards can read, as plain data. Source: 004 `agent-state->hash`."""
+        return {root: value for root, value in plain(self).items() if root != "marks"}
 
 
 class FactSpec(NamedTuple):

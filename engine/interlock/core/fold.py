@@ -9,7 +9,8 @@ Source: design "language", section 6; 000 `ExecutionMetrics`, 003 "Monitoring".
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
 from typing import Any
 
 from interlock.core.facts import (
@@ -116,7 +117,7 @@ def fold(
 
 
 def tick(facts: Facts, at: float) -> Facts:
-    """The facts when only time has passed: before an answer, a resume, a stop or an edit."""
+    """The facts when only time has passed: before an answer, a resume, a stop, an edit ..."""
     run, marks = facts.run, facts.marks
     now = max(marks.now, at)
     idle = run.idle
@@ -210,6 +211,24 @@ def queued(queue: QueueFacts, tasks: Sequence[Task]) -> QueueFacts:
     current = tasks[0] if tasks and tasks[0].attempts else None
     primary = any(task.kind == "primary" for task in tasks)
     return queue._replace(size=waiting, primary_done=not primary, current=current)
+
+
+def named(tasks: Sequence[Task], taken: Iterable[str], queue: QueueFacts) -> tuple[Task, ...]:
+    """Tasks with ids of their own: one without, or with one that is taken, gets `task_<n>`.
+
+    That is the first number that is free, and beyond as many as the queue has seen go.
+    """
+    ids = set(taken)
+    own = {task.id for task in tasks} - ids
+    free = (
+        name for n in count(queue.done + queue.failed + 1) if (name := f"task_{n}") not in ids | own
+    )
+    made: list[Task] = []
+    for task in tasks:
+        name = task.id if task.id and task.id not in ids else next(free)
+        ids.add(name)
+        made.append(task._replace(id=name))
+    return tuple(made)
 
 
 def lookup(facts: Facts, name: str) -> Any:

@@ -178,6 +178,8 @@ class ToolResult(NamedTuple):
     signals: tuple[StopSignal, ...] = ()
     category: str = "RECOVERABLE"
     """What may be done about it, when it is not ok."""
+    progressed: bool = False
+    """The tool reports progress, ok or not: `progress.stalled_for` begins again."""
 
 
 class Blocked(NamedTuple):

@@ -17,11 +17,11 @@ from interlock.core.outcome import Outcome
 from interlock.core.reasons import NO_SIGNALS, REASONS, StopReason, StopSignals
 
 RecordKind = Literal[
-    "start", "step", "answer", "expired", "blocked", "pause", "resume", "stop", "edit"
+    "start", "step", "answer", "expired", "blocked", "pause", "resume", "stop", "edit", "enqueue"
 ]
 
 KINDS: tuple[RecordKind, ...] = (
-    "start", "step", "answer", "expired", "blocked", "pause", "resume", "stop", "edit",
+    "start", "step", "answer", "expired", "blocked", "pause", "resume", "stop", "edit", "enqueue",
 )  # fmt: skip
 
 
@@ -38,7 +38,7 @@ class Input(NamedTuple):
     """When it ended, or when the event arrived: the reading that decides."""
     data: Mapping[str, Any] = EMPTY
     """`start`: task, limits, vars, messages ...; `answer`: its data; `edit`: the new values;
-    `blocked`: until and on; `stop`: message and source."""
+    `enqueue`: tasks; `blocked`: until and on; `stop`: message and source."""
     opaque: tuple[bool, ...] = ()
     """What registered Python guards said, in the order in which they were asked."""
 

@@ -92,12 +92,11 @@ def _model(model: Mapping[str, Any]) -> Data:
 
 
 def _block(block: BlockSpec) -> Any:
-    if block.limit is None and not block.label and block.template is None:
-        return block.value
-    return {
-        "value": block.value,
-        **_some(limit=block.limit, label=block.label, template=_text(block.template)),
-    }
+    more = _some(
+        limit=block.limit, label=block.label, template=_text(block.template),
+        on_demand=block.on_demand,
+    )  # fmt: skip
+    return {"value": block.value, **more} if more else block.value
 
 
 def _tasks(tasks: Any) -> Any:
@@ -187,7 +186,7 @@ def _state(state: StateSpec) -> Data:
         all=list(state.all), next=_next(list(state.edges_of("next"))),
         failed="next" if state.failed_next else _first(state.edges_of("failed")),
         retry=_retry(state), set=_sets(state.set), status=state.status, stop=state.stop,
-        end=_end(state), in_doubt=state.in_doubt,
+        message=_text(state.message), end=_end(state), in_doubt=state.in_doubt,
     ) | ({} if state.allow is None else {"allow": list(state.allow)})  # fmt: skip
 
 
@@ -250,7 +249,7 @@ def _sets(assigns: tuple[Assign, ...]) -> Data:
 def _edge(edge: Edge) -> Any:
     more = _some(
         label=edge.label.text if edge.label else None, set=_sets(edge.set), stop=edge.stop,
-        data={n: str(t) for n, t in edge.data},
+        message=_text(edge.message), data={n: str(t) for n, t in edge.data},
     )  # fmt: skip
     if edge.when is not None and edge.role in ("next", "on"):
         more["when"] = edge.when.text

@@ -77,6 +77,8 @@ class Edge:
     """For role `case`: the value of the state's `of` that it is for."""
     set: tuple[Assign, ...] = ()
     stop: str = ""
+    message: Template | None = None
+    """Of the signal that `stop` raises."""
     data: tuple[tuple[str, Type], ...] = ()
     """For role `on`: the fields that the answer carries."""
     path: Path = field(default=(), compare=False, repr=False)
@@ -131,6 +133,8 @@ class StateSpec:
     set: tuple[Assign, ...] = ()
     status: str = ""
     stop: str = ""
+    message: Template | None = None
+    """Of the signal that `stop` raises."""
     end: EndWord | None = None
     allow: tuple[str, ...] | None = None
     in_doubt: InDoubt | None = None
@@ -192,6 +196,22 @@ class BlockSpec:
     limit: int | None = None
     label: str = ""
     template: Template | None = None
+    on_demand: bool = False
+    """Prompts only name it; the model reads it with the tool `core_memory_read`."""
+
+    def in_prompt(self, name: str, value: str) -> str:
+        """What the system message says of the block, with this value."""
+        if self.on_demand:
+            label, size = self.label or name, f"{len(value):,}"
+            return f"Memory block `{name}` ({label}): {size} characters, read by core_memory_read."
+        return self.shown(name, value)
+
+    def shown(self, name: str, value: str) -> str:
+        """The block as the model reads it."""
+        label = self.label or name
+        if self.template is not None:
+            return self.template.render({"value": value, "label": label})
+        return f"<{label}>\n{value}\n</{label}>"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Values of limits and variables from outside a file: checked as the file's own are.
+"""Values of limits, variables and memory blocks from outside a file: checked as its own are.
 
 Imported by: actions.children; api; cli; testing
 Source: design "language", section 3: "Limits changed from outside are checked again".
@@ -45,3 +45,19 @@ def var_value(spec: MachineSpec, name: str, value: Any) -> Any:
     if not fits:
         raise LimitError(f"variable `{name}` is {var.type}: `{value}` is none")
     return tuple(cast(list[Any], made)) if isinstance(made, list) else made
+
+
+def block_value(spec: MachineSpec, name: str, value: Any) -> str:
+    """A text for a memory block, checked. `LimitError` when it does not fit."""
+    block = spec.memory.get(name)
+    if block is None:
+        raise LimitError(
+            f"machine `{spec.name}` has no memory block `{name}`", hint=nearest(name, spec.memory)
+        )
+    if not isinstance(value, str):
+        raise LimitError(f"memory block `{name}` is a text: `{value}` is none")
+    if block.limit is not None and len(value) > block.limit:
+        raise LimitError(
+            f"memory block `{name}` may hold {block.limit} characters, this has {len(value)}"
+        )
+    return value

@@ -18,9 +18,11 @@ from interlock.core.fold import lookup
 from interlock.language.expression import Bound
 from interlock.language.spec import MachineSpec
 
-TIMES = frozenset({"run.elapsed", "run.working"})
-SPENT = TIMES | {
-    "run.steps", "usage.llm_calls", "usage.tool_calls", "usage.prompt_tokens",
+OWN = frozenset({"run.elapsed", "run.working", "run.steps"})
+"""Facts that children do not add to their parent's: time passes for all at once, and a child is
+one step."""
+SPENT = OWN | {
+    "usage.llm_calls", "usage.tool_calls", "usage.prompt_tokens",
     "usage.completion_tokens", "usage.total_tokens", "usage.cost",
 }  # fmt: skip
 """The facts of which a child spends what its parent has."""
@@ -29,7 +31,8 @@ SPENT = TIMES | {
 def rest(parent: MachineSpec, child: MachineSpec, facts: Facts, among: int = 1) -> dict[str, Any]:
     """What is left of each budget that both machines name, in the child's unit.
 
-    `among` children run at once: they share what they spend, and each has all of the time.
+    `among` children run at once: they share what they spend, and each has all of the time and of
+    the steps.
     """
     out: dict[str, Any] = {}
     for name in parent.limits.keys() & child.limits.keys():
@@ -38,7 +41,7 @@ def rest(parent: MachineSpec, child: MachineSpec, facts: Facts, among: int = 1) 
         if value is None or not read or len(kinds) > 1:
             continue
         left = min(max(value - (lookup(facts, fact) or 0), 0) for fact in read)
-        shared = among if not read & TIMES else 1
+        shared = among if not read & OWN else 1
         out[name] = left // shared if isinstance(left, int) else left / shared
     return out
 

@@ -15,13 +15,13 @@ from interlock.core.facts import (
     LastFacts,
     QueueFacts,
     RunFacts,
-    Task,
     UsageFacts,
 )
 from interlock.core.position import Position
 from interlock.core.types import BOOL, DURATION, Type
 from interlock.language.expression import Expression, Scope, fuse, parse
 from interlock.language.spec import HIGHEST, RETURN, Assign, MachineSpec, StateSpec
+from interlock.language.template.template import Template
 from interlock.machine.regions import GuardedTransition, LeanEvent, Node, Region
 from interlock.machine.ways import (
     ENGINE_ENDS,
@@ -38,6 +38,7 @@ class Entry(NamedTuple):
     status: str
     set: tuple[Assign, ...]
     stop: str
+    message: Template | None
 
 
 class Rules(NamedTuple):
@@ -80,7 +81,7 @@ class Chart:
             **ENGINE_ENDS, **{n: s.end for n, s in states.items() if s.end is not None},
         }  # fmt: skip
         self.entry = {
-            n: Entry(s.status, s.set, s.stop)
+            n: Entry(s.status, s.set, s.stop, s.message)
             for n, s in states.items()
             if s.status or s.set or s.stop
         }
@@ -204,11 +205,6 @@ class Chart:
             vars={n: v.value for n, v in spec.vars.items()},
         )
         return Position(spec.start, facts=facts)
-
-    def tasks(self) -> tuple[Task, ...]:
-        """The queue's first tasks, when the file holds them."""
-        tasks = self.spec.tasks
-        return tuple(Task(**t) for t in tasks) if isinstance(tasks, tuple) else ()
 
 
 def _region(make: type[Region], attribute: str, spec: MachineSpec, table: list[Way]) -> Region:

@@ -17,7 +17,7 @@ from typing import Any
 
 from interlock.core.errors import Category, StatusError
 from interlock.core.facts import EMPTY, Task
-from interlock.core.fold import assign, fold, queued, tick
+from interlock.core.fold import assign, fold, named, queued, tick
 from interlock.core.outcome import Outcome
 from interlock.core.position import CHILD, NO_MESSAGES, Position
 from interlock.core.reasons import StopSignal
@@ -80,7 +80,8 @@ def _start(walk: Walk, input: Input) -> None:
     )  # fmt: skip
     walk.messages, walk.queue = messages, queue
     walk.fire("start")
-    walk.enter(data.get("start") or walk.chart.spec.start)
+    walk.cursor.state = data.get("start") or walk.chart.spec.start
+    walk.enter(walk.cursor.state)
     decide(walk, None)
 
 
@@ -142,7 +143,10 @@ def _after_action(walk: Walk, name: str, outcome: Outcome) -> None:
             walk.retry_in = retry.base * retry.factor**walk.attempt
         else:
             late = outcome.timed_out and any(chart.spec.states[name].edges_of("expired"))
-            walk.unhandled = not late and name not in chart.handled and chart.spec.on_error is None
+            settled = late or bool(outcome.signals)  # it asks to stop by itself
+            walk.unhandled = (
+                not settled and name not in chart.handled and chart.spec.on_error is None
+            )
     elif not outcome.ok and outcome.error is not None:
         walk.warnings += (f"{name} failed after the stop: {outcome.error.message}",)
     if not cursor.retrying:
@@ -231,6 +235,14 @@ def _edit(walk: Walk, input: Input) -> None:
     walk.facts = assign(tick(walk.facts, input.at), input.data)
 
 
+def _enqueue(walk: Walk, input: Input) -> None:
+    facts, added = tick(walk.facts, input.at), [Task(**t) for t in input.data["tasks"]]
+    walk.queue += named(added, (task.id for task in walk.queue), facts.queue)
+    walk.facts = facts._replace(
+        queue=queued(facts.queue, walk.queue), marks=facts.marks._replace(has_queue=True)
+    )
+
+
 _KINDS: Mapping[str, Callable[[Walk, Input], None]] = {
     "start": _start,
     "step": _step,
@@ -241,4 +253,5 @@ _KINDS: Mapping[str, Callable[[Walk, Input], None]] = {
     "resume": _resume,
     "stop": _stop,
     "edit": _edit,
+    "enqueue": _enqueue,
 }

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Sequence
 from interlock.core.reasons import StopReason, StopSignal
 from interlock.machine.decision import Look
 from interlock.machine.regions import GuardedTransition
-from interlock.machine.saving import template_names
 from interlock.machine.saying import fact_value, say_guard, say_value, type_at
 from interlock.machine.walk import FAILURES, Walk
 
@@ -156,12 +155,8 @@ def _signal_of(walk: Walk, number: int) -> StopSignal:
     rule = spec.rules[number]
     context = {n: fact_value(facts, n) for n in sorted(rule.when.reads)}
     message = say_guard(rule.when, facts, walk.oracle.again(), spec.roots)
-    if rule.message is not None:
-        try:
-            message = rule.message.render(template_names(spec, facts, rule.message.reads))
-        except FAILURES as error:
-            message += f" (its message could not be written: {error})"
-    return StopSignal(spec.reason(rule.stop or rule.signal), message, context, rule.id)
+    said = walk.write(rule.message, message)
+    return StopSignal(spec.reason(rule.stop or rule.signal), said, context, rule.id)
 
 
 def warn(walk: Walk, id: str) -> None:

@@ -174,7 +174,8 @@ def _enter_highest(walk: Walk, stops: list[str]) -> None:
     for name in names:
         reason = spec.states[name].stop
         if reason and reason != HIGHEST:
-            walk.signal(StopSignal(spec.reason(reason), "", {}, name))
+            said = walk.write(spec.states[name].message)
+            walk.signal(StopSignal(spec.reason(reason), said, {}, name))
     # min is stable: equals go by the order of `all`
     walk.cursor.state = min(
         names,

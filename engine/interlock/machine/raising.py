@@ -6,6 +6,8 @@ Source: 002 "Stop Signals", "ExecutionContinuation"; design "language", sections
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from interlock.core.facts import SignalFacts
 from interlock.core.reasons import NO_SIGNALS, StopReason, StopSignal, StopSignals
 
@@ -29,9 +31,15 @@ class Raising:
         self.new: list[StopSignal] = []
 
     def add(self, signal: StopSignal, *, soft: bool = False) -> None:
-        """Raise a signal. One for a reason that waits already only hardens it."""
+        """Raise a signal. One for a reason that waits already only hardens it.
+
+        What has just been raised without a word, a stop from outside, takes its message.
+        """
         reason = signal.reason
-        if any(s.reason == reason for s in self.pending):
+        waiting = next((s for s in self.pending if s.reason == reason), None)
+        if waiting is not None:
+            if signal.message and not waiting.message and waiting in self.new:
+                self._say(waiting, signal.message)
             if not soft and reason in self.soft:
                 self.soft = tuple(r for r in self.soft if r != reason)
                 self.new.append(signal)
@@ -40,6 +48,11 @@ class Raising:
         self.new.append(signal)
         if soft:
             self.soft = (*self.soft, str(reason))
+
+    def _say(self, signal: StopSignal, message: str) -> None:
+        told = replace(signal, message=message)
+        self.pending = StopSignals(told if s is signal else s for s in self.pending)
+        self.new = [told if s is signal else s for s in self.new]
 
     def suppress(self) -> None:
         """A continuation takes effect: what waited goes onto the record."""

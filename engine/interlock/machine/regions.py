@@ -210,7 +210,7 @@ class GuardedTransition(Transition):
     """One way on in the live machine: what the picture draws and the run takes.
 
     `origin` is the id of the edge or rule that it comes from (one rule is on many states);
-    `kind` says what it is; `set` and `stop` happen when it is taken.
+    `kind` says what it is; `set` and `stop` happen when it is taken, `message` goes with `stop`.
     """
 
     condition_cls = GuardCondition
@@ -229,6 +229,7 @@ class GuardedTransition(Transition):
         self.by = by
         self.set = edge.set if edge is not None else ()
         self.stop = edge.stop if edge is not None else ""
+        self.message = edge.message if edge is not None else None
         stock = cast(Any, self)
         self.guards: tuple[Guard, ...] = tuple(c.func for c in stock.conditions)
         self.holds = tuple(g.holds for g in self.guards)

@@ -19,11 +19,12 @@ from interlock.core.reasons import NO_SIGNALS, StopSignal, StopSignals
 from interlock.core.records import Input
 from interlock.language.expression import GUARD_ERRORS, Expression, GuardFailed
 from interlock.language.spec import HIGHEST, Assign
+from interlock.language.template.template import Template
 from interlock.machine.build import Chart
 from interlock.machine.decision import Decision, Look
 from interlock.machine.raising import Raising
 from interlock.machine.regions import Answers, Cursor, GuardedTransition
-from interlock.machine.saving import set_values
+from interlock.machine.saving import set_values, template_names
 from interlock.machine.ways import END_ERROR
 
 FAILURES = (*GUARD_ERRORS, GuardFailed)
@@ -115,6 +116,15 @@ class Walk:
         self.raising.add(signal, soft=soft)
         self.facts = self.facts._replace(signals=self.raising.facts())
 
+    def write(self, message: Template | None, otherwise: str = "") -> str:
+        """A signal's message as the file has it. One that cannot be written never fails a run."""
+        if message is None:
+            return otherwise
+        try:
+            return message.render(template_names(self.chart.spec, self.facts, message.reads))
+        except FAILURES as error:
+            return f"{otherwise} (its message could not be written: {error})".lstrip()
+
     def suppress(self) -> None:
         """Work has begun again: what a continuation put off goes onto the record."""
         self.raising.suppress()
@@ -165,7 +175,7 @@ class Walk:
         if taken.set:
             self.assign(taken.set, taken.origin)
         if taken.stop:
-            self.open(taken.stop, taken.origin)
+            self.open(taken.stop, taken.origin, taken.message)
 
     def may_detour(self, id: str) -> bool:
         """Whether a detour may be made now: not straight after itself, not inside itself."""
@@ -181,10 +191,13 @@ class Walk:
         changed = {n.removeprefix("vars."): v for n, v in values.items()}
         self.facts = self.facts._replace(vars={**self.facts.vars, **changed})
 
-    def open(self, reason: str, where: str) -> None:
+    def open(self, reason: str, where: str, message: Template | None = None) -> None:
         """Open the epilogue: the reason is settled, rules are off."""
-        if reason != HIGHEST:
-            self.signal(StopSignal(self.chart.spec.reason(reason), "", {}, where))
+        if reason == HIGHEST and message is not None:
+            reason = self.raising.top  # it was raised before: the message is for one without
+        if reason and reason != HIGHEST:
+            said = self.write(message)
+            self.signal(StopSignal(self.chart.spec.reason(reason), said, {}, where))
         self.stopping = True
         self.winner = self.raising.top
 
@@ -221,7 +234,7 @@ class Walk:
             if entry.set:
                 self.assign(entry.set, name)
             if entry.stop:
-                self.open(entry.stop, name)
+                self.open(entry.stop, name, entry.message)
         if self.returns and name in self.chart.main:
             self.returns = ()
 

@@ -85,12 +85,15 @@ def interrupted(spec: MachineSpec, rule: Rule) -> list[tuple[str, str]]:
     for state in spec.states.values():
         if state.job == "end":
             continue
-        acted = state.rests and (not rule.at or state.name in rule.at)
+        looked_at = not rule.at or state.name in rule.at
+        acted = state.rests and looked_at
         for edge in state.edges:
             if edge.target != RETURN and (edge.target in rule.before if rule.before else acted):
                 out.append((edge.id, edge.target))
-        if acted and not rule.before:
+        begun = state.name == spec.start and looked_at  # a rule may hold before anything was done
+        if (acted or begun) and not rule.before:
             out.append((f"={state.name}", state.name))
+        if acted and not rule.before:
             if state.all:
                 out.append((f"{state.name}.all", state.name))
             if state.retry is not None:

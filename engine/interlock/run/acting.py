@@ -17,11 +17,19 @@ from interlock.core.errors import Category
 from interlock.core.outcome import Blocked, Outcome
 from interlock.core.specs import ActionSpec
 from interlock.core.types import accepts
+from interlock.core.units import say_elapsed
 from interlock.language.expression import GUARD_ERRORS, Expression, GuardFailed
 from interlock.language.spec import MachineSpec, StateSpec
 from interlock.run.context import Context
 from interlock.run.events import Started
-from interlock.run.failing import AgentStop, describe, failure_of, stop_signal
+from interlock.run.failing import (
+    A_HAIR,
+    AgentStop,
+    describe,
+    failure_of,
+    stop_signal,
+    stop_with_parent,
+)
 from interlock.run.fields import fields_of
 from interlock.run.job import Job
 from interlock.run.session import Session
@@ -29,8 +37,6 @@ from interlock.run.sound import is_sound, sound_data, sound_signal
 
 IN_DOUBT = "in-doubt"
 """What a run is blocked on while somebody must say whether a paid call is made again."""
-A_HAIR = 0.05
-"""Seconds by which the loop's clock, which ends an action, may be ahead of the run's."""
 
 
 async def act(session: Session, started: float) -> Outcome | Blocked:
@@ -107,12 +113,15 @@ async def _was_cut(context: Context, scope: Any) -> bool:
 def _cut_off(action: ActionSpec, context: Context) -> Outcome:
     """The failure of an action at its deadline, with what it had come to."""
     assert context.deadline is not None
-    text = f"{action.name} took too long: stopped after {context.deadline - context.now:.3g} s"
+    took = say_elapsed(context.deadline - context.now)
+    text = f"{action.name} took too long: stopped after {took}"
     failed = Outcome.failed(Category.TRANSIENT, text, kind="timeout")
     done = context.so_far() if context.so_far is not None else Outcome()
     return done._replace(
-        ok=False, error=failed.error, timed_out=True, unanswered=1 if "model" in action.uses else 0
-    )
+        ok=False, error=failed.error, timed_out=True,
+        signals=(*done.signals, *stop_with_parent(context)),
+        unanswered=max(done.unanswered, 1 if "model" in action.uses else 0),
+    )  # fmt: skip
 
 
 def _checked(action: ActionSpec, machine: MachineSpec, done: Any) -> Outcome:

@@ -21,21 +21,18 @@ from typing import Any, NamedTuple
 from interlock.core.facts import EMPTY, RunFacts
 from interlock.core.outcome import Message
 from interlock.core.position import Asked
-from interlock.core.reasons import StopSignal
 from interlock.core.records import Input
 from interlock.language.dump import canonical
-from interlock.language.values import limit_value, var_value
+from interlock.language.values import block_value, limit_value, var_value
 from interlock.machine.budget import rest
-from interlock.run.context import Context
+from interlock.run.context import LATE, PARENT, Context
 from interlock.run.events import Event, FromChild
 from interlock.run.journal import RunRow, digest
 from interlock.run.loop import advance
 from interlock.run.ports import Model, ModelReply, ModelRequest, OnText
 from interlock.run.result import Result, answers_of, question_of, result_of
-from interlock.run.session import PARENT, Session, start_data
+from interlock.run.session import Session, start_data
 
-LATE = "time_limit"
-"""What a child is stopped for when the action of its parent has to be done."""
 SHARED = ("messages", "memory", "queue")
 """What a child may have of its parent's; what it makes of them is the parent's again."""
 
@@ -73,8 +70,8 @@ class Child:
     async def open(self, among: int = 1) -> None:
         """Take up the run where it stands, or make it ready to begin.
 
-        `among` children share what the parent has left. `LimitError` for a value that a limit or
-        variable of the child cannot have.
+        `among` children share what the parent has left. `LimitError` for a value that a limit,
+        variable or memory block of the child cannot have.
         """
         if await self.session.journal.row(self.session.run_id) is not None:
             await self.session.open()
@@ -93,10 +90,11 @@ class Child:
             task=given.task, agent=facts.run.agent, session=facts.run.session,
             depth=facts.run.depth + 1, start=given.start, limits={**chosen, **limits},
             vars={name: var_value(spec, name, value) for name, value in given.vars.items()},
-            memory={n: v for n, v in shared.items() if n in spec.memory} | dict(given.memory),
+            memory={n: v for n, v in shared.items() if n in spec.memory}
+            | {n: block_value(spec, n, v) for n, v in given.memory.items()},
             messages=self._shared_messages(), context_window=session.ports.window(spec),
             tasks=[task.to_dict() for task in
-                   (self.ctx.queue if "queue" in given.share else session.chart.tasks())],
+                   (self.ctx.queue if "queue" in given.share else session.ports.first_tasks(spec))],
         )  # fmt: skip
         session.begun = Input("start", started=now, at=now, data=data)
         text = canonical(spec)
@@ -161,16 +159,12 @@ class Child:
     @property
     def cut_off(self) -> bool:
         """Whether its parent's deadline stopped it."""
-        return self._from_parent is not None and self._from_parent.reason == LATE
+        return any(s.source == PARENT and s.reason == LATE for s in self.session.tally.signals)
 
     @property
-    def passed_on(self) -> StopSignal | None:
-        """What its parent was asked to stop for, and it with it."""
-        return None if self.cut_off else self._from_parent
-
-    @property
-    def _from_parent(self) -> StopSignal | None:
-        return next((s for s in self.session.tally.signals if s.source == PARENT), None)
+    def told(self) -> bool:
+        """Whether its parent stopped it: because it was asked to stop itself, or is late."""
+        return any(s.source == PARENT for s in self.session.tally.signals)
 
     # what came of it ------------------------------------------------------------------------
 

@@ -7,10 +7,10 @@ Imported by: run.acting, actions, and every application that registers actions o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from interlock.core.facts import Facts, Task
 from interlock.core.outcome import Message, Outcome
@@ -38,6 +38,8 @@ class Ports:
     """What the caller said about the model, over the file's `model`."""
     folder: Path | None = None
     """The machine file's folder: relative paths are taken from it."""
+    first_tasks: Callable[[MachineSpec], Sequence[Task]] = lambda _: ()
+    """The tasks that a run of a machine begins with, from its file where it names one."""
 
     def with_model(self, model: Model | None) -> Ports:
         """The same with another model."""
@@ -49,9 +51,23 @@ class Ports:
         return self.model.context_window(settings) if self.model is not None else None
 
 
+PARENT, LATE = "parent", "time_limit"
+"""The source of a signal that a parent raises in its child, and what it stops it for in time."""
+
+
+class StopRequest(NamedTuple):
+    """A request that a run stop: the reason, what was said with it, and by whom."""
+
+    reason: str
+    message: str
+    source: str
+
+
 class Host(Protocol):
     """What an action may ask of the run that does it. A `Session` is one."""
 
+    deadline: float | None
+    """When a child has to be done, on the run's clock; None for a run that is no child."""
     listener: Callable[[Event], None] | None
     """Who hears events as they happen, when somebody does."""
 
@@ -71,6 +87,10 @@ class Host(Protocol):
     @property
     def chart(self) -> Chart:
         """The machine that runs."""
+        ...
+
+    async def asked_at_all(self) -> StopRequest | None:
+        """Who wants that the run stop, in whichever way."""
         ...
 
     def child(self, machine: str, run_id: str) -> Any:

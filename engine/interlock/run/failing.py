@@ -14,11 +14,14 @@ import threading
 from dataclasses import replace
 from typing import cast
 
-from interlock.core.errors import Category, ModelError, RunError
+from interlock.core.errors import Category, ModelError, RunError, ToolError
 from interlock.core.outcome import Outcome
 from interlock.core.reasons import AgentStop, StopSignal
-from interlock.run.context import Context
+from interlock.run.context import LATE, PARENT, Context
 from interlock.run.sound import cut, sound_signal
+
+A_HAIR = 0.05
+"""Seconds by which the loop's clock, which ends an action, may be ahead of the run's."""
 
 
 def stop_signal(context: Context, stop: AgentStop, source: str) -> StopSignal:
@@ -37,9 +40,20 @@ def failure_of(error: BaseException, context: Context) -> Outcome:
         return Outcome(signals=(stop_signal(context, error, context.state.name),))
     if isinstance(error, ModelError):
         return Outcome.failed(error.category, cut(error.message), kind=error.kind, unanswered=1)
+    if isinstance(error, ToolError):
+        return Outcome.failed(error.category, cut(error.message), kind="raised")
     if isinstance(error, TimeoutError):
         return Outcome.failed(Category.TRANSIENT, cut(describe(error)), kind="timeout")
     return Outcome.failed(Category.CRITICAL, cut(describe(error)), kind="raised")
+
+
+def stop_with_parent(context: Context) -> tuple[StopSignal, ...]:
+    """What the run is stopped for where its parent's action has to be done by the deadline."""
+    above = context.host.deadline
+    if above is None or context.deadline is None or context.deadline < above - A_HAIR:
+        return ()
+    said = "the action of its parent had to be done by now"
+    return (StopSignal(context.machine.reason(LATE), said, {}, PARENT),)
 
 
 def is_own(error: BaseException) -> bool:

@@ -54,6 +54,8 @@ def suspends(spec: MachineSpec, ports: Ports) -> bool:
         used = [getattr(ports, name) for name in action.uses if name in ("model", "sandbox")]
         if any(port is not None and port.suspends for port in used):
             return True
+        if "notifier" in action.uses and getattr(ports.notifier, "suspends", True):
+            return True
     return any(suspends(child, ports) for child in spec.machines.values())
 
 

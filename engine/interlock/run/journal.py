@@ -79,7 +79,7 @@ class Update(NamedTuple):
 
 
 class Letter(NamedTuple):
-    """Something sent to a run from outside: an answer, a pause, a cancel."""
+    """Something sent to a run from outside: an answer, a pause, a cancel, tasks."""
 
     msg_id: str
     at: float

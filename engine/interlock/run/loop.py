@@ -17,8 +17,9 @@ from interlock.core.outcome import Blocked, Outcome
 from interlock.core.position import CHILD
 from interlock.core.records import Input, Record
 from interlock.run.acting import IN_DOUBT, act
+from interlock.run.context import StopRequest
 from interlock.run.journal import Letter
-from interlock.run.session import Asked, Session
+from interlock.run.session import Session
 
 POLL = 0.5
 """Seconds between two looks at cancellation and letters while a back-off is waited out."""
@@ -58,7 +59,7 @@ async def _next(session: Session) -> Record | None:
     return await step(session)
 
 
-def _said(asked: Asked) -> dict[str, str]:
+def _said(asked: StopRequest) -> dict[str, str]:
     return {n: v for n, v in (("message", asked.message), ("source", asked.source)) if v}
 
 
@@ -99,7 +100,8 @@ async def _when_due(session: Session) -> Record | None:
     position, clock = session.position, session.ports.clock
     waits, due = position.state in session.chart.waiting, position.wake_at
     for_somebody = waits or position.blocked_on == CHILD
-    if due is None or (for_somebody and clock.suspends and due > clock.now()):
+    whole = clock.suspends or session.above is not None  # a parent passes the question on first
+    if due is None or (for_somebody and whole and due > clock.now()):
         return None
     until = due if session.deadline is None else min(due, session.deadline)
     while until > clock.now():
@@ -140,6 +142,8 @@ def _fits(session: Session, letter: Letter) -> bool:
         case "resume":
             waits = position.state in session.chart.waiting and not position.pause_asked
             return position.status == "paused" and position.blocked_on != IN_DOUBT and not waits
+        case "enqueue":
+            return True
         case _:
             return False
 
@@ -163,6 +167,8 @@ async def _open_letter(session: Session, letter: Letter) -> Record:
             input = Input("stop", reason, at=at, data={"source": "outside", **given})
         case "pause":
             input = Input("pause", at=at)
+        case "enqueue":
+            input = Input("enqueue", at=at, data={"tasks": data["tasks"]})
         case _:
             input = Input("resume", at=at)
     return await session.apply(input, consumed=consumed)

@@ -115,6 +115,8 @@ class SandboxResult(NamedTuple):
     """A checkpoint of the session's variables; None when they are gone or unchanged."""
     session_lost: bool = False
     """The variables of earlier turns are gone."""
+    timed_out: bool = False
+    """The `timeout` that was asked for has ended it."""
 
 
 class Sandbox(Protocol):
@@ -133,7 +135,10 @@ class Sandbox(Protocol):
 
 
 class Notifier(Protocol):
-    """Tells somebody something: a log, a webhook, a terminal."""
+    """Tells somebody something: a log, a webhook, a terminal.
+
+    One that never gives the event loop away may say so: `suspends = False`.
+    """
 
     async def notify(self, text: str, data: Mapping[str, Any]) -> None:
         """Say it. An exception fails the action that wanted it said."""

@@ -156,6 +156,8 @@ STRUCTURE: Mapping[str, Any] = {
     **dict.fromkeys("kind state event taken next status key action reason".split(), _KEEP),
     "outcome": _OUTCOME,
     "signals": _SIGNAL,
+    "tasks": _TASK,
+    "data": {"tasks": _TASK},
     # snapshots
     "machine": _KEEP,
     "position": _POSITION,

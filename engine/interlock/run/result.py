@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from interlock.core.facts import Facts
@@ -18,6 +18,7 @@ from interlock.core.types import Type
 from interlock.core.units import say_count, say_elapsed
 from interlock.language.expression import Expression, GuardFailed
 from interlock.machine.saying import fact_value, say_value
+from interlock.run.profile import StateProfile
 from interlock.run.session import Session
 
 
@@ -36,7 +37,7 @@ class Result:
     """What came of a run, or how it stands. Times in seconds, cost in USD (None: not known).
 
     `explain` says it in words, `to_dict` as plain data. What each step came to and every call of
-    a tool is read from the journal: `Run.history`.
+    a tool is read from the journal: `Run.trace`.
     """
 
     run_id: str
@@ -64,6 +65,8 @@ class Result:
     """The conversation."""
     timeline: tuple[Moment, ...] = ()
     """One moment for each finished action, in order."""
+    profile: Mapping[str, StateProfile] = field(default_factory=dict[str, StateProfile])
+    """Where time and tokens went: each state that acted, in the order of its first action."""
 
     @property
     def kind(self) -> ResultKind:
@@ -118,6 +121,7 @@ class Result:
             "signals": self.signals.to_list(), "warnings": list(self.warnings),
             "errors": [dict(e) for e in self.errors], "partial": list(self.partial),
             "path": list(self.path), "timeline": [m._asdict() for m in self.timeline],
+            "profile": plain(self.profile),
         }  # fmt: skip
 
     def __str__(self) -> str:
@@ -181,6 +185,7 @@ def result_of(session: Session) -> Result:
         question_of(session), tuple(answers_of(session)), StopSignals(tally.signals),
         tuple(dict.fromkeys(warnings)), tuple(tally.errors), tuple(tally.partial),
         tuple(tally.path), position.messages, tuple(map(Moment._make, tally.moments)),
+        dict(tally.profile),
     )  # fmt: skip
 
 

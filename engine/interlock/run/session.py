@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from threading import Lock as ThreadLock
-from typing import Any, NamedTuple
+from typing import Any
 
 from anyio import Lock
 
@@ -23,7 +23,7 @@ from interlock.core.position import Conversation, Position
 from interlock.core.records import Input, Record
 from interlock.machine.build import Chart
 from interlock.machine.evolve import evolve
-from interlock.run.context import NoteType, Ports
+from interlock.run.context import PARENT, NoteType, Ports, StopRequest
 from interlock.run.events import Delta, Recorded
 from interlock.run.events import Event as StreamEvent
 from interlock.run.job import Job, job_of
@@ -34,27 +34,15 @@ from interlock.run.tally import Tally
 SNAPSHOT_AFTER = 256
 """Records before the first snapshot; each next one waits for half as many again as there are,
 so that what snapshots cost stays in proportion to the run."""
-SNAPSHOT_FORMAT = 2
+SNAPSHOT_FORMAT = 3
 """A snapshot of another format is passed over: the log has everything."""
 
 PAGE = 256
 """Events that are read from the journal at a time."""
 
 _ALONE: nullcontext[None] = nullcontext()
-_ASIDE = frozenset({"pause", "resume", "edit"})
+_ASIDE = frozenset({"pause", "resume", "edit", "enqueue"})
 """Records that leave the action at hand as it is."""
-
-
-PARENT = "parent"
-"""The source of a signal that a parent raises in its child."""
-
-
-class Asked(NamedTuple):
-    """A request that a run stop: the reason, what was said with it, and by whom."""
-
-    reason: str
-    message: str
-    source: str
 
 
 class Turn:
@@ -76,6 +64,11 @@ class Turn:
 
     def __exit__(self, *_: object) -> None:
         self._lock.release()
+
+    @property
+    def taken(self) -> bool:
+        """Whether somebody drives the run at this moment."""
+        return self._lock.locked()
 
 
 class Session:
@@ -328,14 +321,14 @@ class Session:
         run = self.position.facts.run
         return bool(self.cancels) and any(c.is_requested(run) for c in self.cancels)
 
-    async def asked_to_stop(self) -> Asked | None:
+    async def asked_to_stop(self) -> StopRequest | None:
         """Who wants that this run stop before its next action: a caller, or its parent's."""
-        if self.cancel_requested():
-            return Asked("user_requested", "", "caller")
         asked = await self.above.asked_at_all() if self.above is not None else None
-        return asked and asked._replace(source=PARENT)
+        if asked is not None:
+            return asked._replace(source=PARENT)
+        return StopRequest("user_requested", "", "caller") if self.cancel_requested() else None
 
-    async def asked_at_all(self) -> Asked | None:
+    async def asked_at_all(self) -> StopRequest | None:
         """The same, by letter too: for a child, while this run's own loop stands still."""
         if (asked := await self.asked_to_stop()) is not None:
             return asked
@@ -343,7 +336,7 @@ class Session:
             if letter.data.get("kind") == "cancel":
                 said: Mapping[str, Any] = letter.data.get("data") or EMPTY
                 reason = str(letter.data.get("reason", "user_requested"))
-                return Asked(reason, str(said.get("message", "")), "outside")
+                return StopRequest(reason, str(said.get("message", "")), "outside")
         return None
 
     def child(self, machine: str, run_id: str) -> Session:

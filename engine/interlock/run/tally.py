@@ -14,6 +14,7 @@ from interlock.core.facts import Facts
 from interlock.core.reasons import REASONS, StopReason, StopSignal
 from interlock.core.records import Record
 from interlock.machine.decision import Decision
+from interlock.run.profile import NOTHING_DONE, StateProfile, with_action
 
 
 @dataclass(slots=True)
@@ -33,6 +34,8 @@ class Tally:
     last_text: str = ""
     failed_calls: int = 0
     """Model calls that failed: a script's replies are counted with them."""
+    profile: dict[str, StateProfile] = field(default_factory=dict[str, StateProfile])
+    """What the actions of each state came to, in the order in which they were first done."""
 
     def add(self, record: Record, decision: Decision, facts: Facts) -> None:
         """Count one record in. `facts` are those after it."""
@@ -57,6 +60,8 @@ class Tally:
         if outcome.warnings:
             self.warnings += outcome.warnings
         error = decision.unsaved if outcome.ok else outcome.error
+        profile = self.profile.get(record.state, NOTHING_DONE)
+        self.profile[record.state] = with_action(profile, record.input, failed=error is not None)
         if error is not None:
             self._err(error.category, error.message, record.state, step)
         for message in outcome.tool_errors:
@@ -76,6 +81,7 @@ class Tally:
             "errors": [*self.errors], "partial": [*self.partial], "last_text": self.last_text,
             "failed_calls": self.failed_calls,
             "signals": [s.to_dict() for s in self.signals],
+            "profile": {state: [*line] for state, line in self.profile.items()},
         }  # fmt: skip
 
     @classmethod
@@ -86,4 +92,6 @@ class Tally:
         given = dict(data)
         given["moments"] = [*zip(*given["moments"], strict=True)]
         given["signals"] = [StopSignal.from_dict(s, reasons) for s in given["signals"]]
+        profile = given.get("profile", {})
+        given["profile"] = {state: StateProfile(*line) for state, line in profile.items()}
         return cls(**given)

@@ -2,7 +2,7 @@
 
 One event comes before each action or wait that is due, in the order of the list:
 
-- `cancel` and `pause` as soon as so many steps are finished,
+- `cancel`, `pause` and `enqueue` as soon as so many steps are finished,
 - `send` when so many steps are finished and the run waits,
 - `resume` likewise, when the run is paused. A paused run takes no steps: if its number lies further
   on, it comes when nothing else can.
@@ -71,3 +71,5 @@ def _deliver(run: Run, event: OutsideEvent) -> None:
             run.pause()
         case "resume":
             run.resume()
+        case "enqueue":
+            run.enqueue(event.tasks)

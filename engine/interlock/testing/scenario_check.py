@@ -7,13 +7,15 @@ Imported by: testing.scenarios
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from interlock.api import Machine, limit_value, var_value
+from interlock.api.tasks import checked_tasks
 from interlock.core.codes import finding
-from interlock.core.errors import Finding, LimitError, SpecError, nearest
+from interlock.core.errors import Finding, LimitError, SpecError, TaskError, nearest
 from interlock.language.spec import MachineSpec
+from interlock.language.yaml.document import Path, dotted
 from interlock.testing.expecting import Expectation, expectation
 from interlock.testing.scenario_file import OutsideEvent, Scenario
 
@@ -25,6 +27,9 @@ def checked(scenario: Scenario, machine: Machine) -> Expectation:
     findings += _values(scenario, "limits", scenario.limits, spec, limit_value)
     findings += _values(scenario, "vars", scenario.vars, spec, var_value)
     findings += _tools(scenario, spec)
+    findings += _tasks(scenario, spec, ("tasks",), scenario.tasks or ())
+    for event in scenario.events:
+        findings += _tasks(scenario, spec, ("events", event.number, "enqueue"), event.tasks)
     findings += [f for e in scenario.events if (f := _event(scenario, spec, e)) is not None]
     if findings:
         raise SpecError(sorted(findings, key=lambda f: (f.place.line, f.place.column, f.code)))
@@ -46,12 +51,17 @@ def _values(
 
 
 def _tools(scenario: Scenario, spec: MachineSpec) -> Iterator[Finding]:
-    used = {*spec.tools, *_called(spec)}
+    used = _used(spec)
     for name in scenario.tools:
         if name not in used:
             place = scenario.document.key(("tools", name))
             said = f"machine `{spec.name}` calls no tool `{name}`"
             yield finding("IL405", said, place, hint=nearest(name, used), at=f"tools.{name}")
+
+
+def _used(spec: MachineSpec) -> set[str]:
+    """The tools that a machine names, and those of its children."""
+    return {*spec.tools, *_called(spec)}.union(*(_used(child) for child in spec.machines.values()))
 
 
 def _called(spec: MachineSpec) -> Iterator[str]:
@@ -60,6 +70,17 @@ def _called(spec: MachineSpec) -> Iterator[str]:
         for arg in state.action.args if state.action is not None else ():
             if arg.names == "tool" and arg.name in state.args:
                 yield str(state.args[arg.name].value)
+
+
+def _tasks(
+    scenario: Scenario, spec: MachineSpec, path: Path, tasks: Sequence[Any]
+) -> Iterator[Finding]:
+    try:
+        checked_tasks(spec, tasks)
+    except TaskError as error:
+        path = (*path, error.number)
+        place = scenario.document.at(path)
+        yield finding("IL611", error.message, place, hint=error.hint, at=dotted(path))
 
 
 def _event(scenario: Scenario, spec: MachineSpec, event: OutsideEvent) -> Finding | None:

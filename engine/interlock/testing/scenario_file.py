@@ -6,6 +6,7 @@
     events: [...]                     # from outside, by the step after which they come
     tools: {add: [5, {error: no}]}    # what the tools give, call by call, instead of their code
     limits: {steps: 10}
+    tasks: [mend it, {text: test it}] # in place of the machine's
     vars: {approach: sums}
     clock: simulated
     expect: {reason, kind, path, facts, output}
@@ -36,12 +37,12 @@ from interlock.language.file.file import Shape, Text
 from interlock.language.yaml.reading import Document, read
 from interlock.language.yaml.reading import Path as At
 
-EventKind = Literal["send", "cancel", "pause", "resume"]
-EVENT_KINDS: tuple[EventKind, ...] = ("send", "cancel", "pause", "resume")
+EventKind = Literal["send", "cancel", "pause", "resume", "enqueue"]
+EVENT_KINDS: tuple[EventKind, ...] = ("send", "cancel", "pause", "resume", "enqueue")
 
 
 class EventShape(Shape):
-    """Something from outside; it has one of `send`, `cancel`, `pause`, `resume`."""
+    """Something from outside; it has one of `EVENT_KINDS`."""
 
     after: Annotated[int, Strict(), Field(ge=0)]
     send: Text | None = None
@@ -49,6 +50,7 @@ class EventShape(Shape):
     cancel: Text | None = None
     pause: Literal[True] | None = None
     resume: Literal[True] | None = None
+    enqueue: list[JsonValue] | None = None
 
 
 class ExpectShape(Shape):
@@ -69,6 +71,7 @@ class ScenarioShape(Shape):
     replies: list[JsonValue] | None = None
     events: list[EventShape] | None = None
     tools: dict[str, list[JsonValue]] | None = None
+    tasks: list[JsonValue] | None = None
     clock: Literal["simulated"] = "simulated"
     limits: dict[str, JsonValue] | None = None
     vars: dict[str, JsonValue] | None = None
@@ -76,7 +79,7 @@ class ScenarioShape(Shape):
 
 
 class OutsideEvent(NamedTuple):
-    """An answer, a cancel, a pause or a resume, and the step after which it comes."""
+    """An answer, a cancel, a pause, a resume or more tasks, and the step after which it comes."""
 
     number: int
     """Its place in the list, from 0."""
@@ -86,6 +89,8 @@ class OutsideEvent(NamedTuple):
     word: str = ""
     """The event that is sent, or the reason of a cancel."""
     data: Mapping[str, Any] = EMPTY
+    tasks: tuple[Any, ...] = ()
+    """Those that are added to the queue."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.word}".strip()
@@ -105,6 +110,8 @@ class Scenario:
     replies: tuple[Any, ...] = ()
     events: tuple[OutsideEvent, ...] = ()
     tools: Mapping[str, tuple[Any, ...]] = field(default_factory=dict[str, tuple[Any, ...]])
+    tasks: tuple[Any, ...] | None = None
+    """In place of the machine's; None leaves those."""
     limits: Mapping[str, Any] = field(default_factory=dict[str, Any])
     vars: Mapping[str, Any] = field(default_factory=dict[str, Any])
     expect: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -141,8 +148,9 @@ def scenario_of(document: Document, *, name: str, folder: Path | None) -> Scenar
     expected = shape.expect.model_fields_set
     return Scenario(
         name, shape.machine, document, folder, shape.task,
-        tuple(shape.replies or ()), tuple(_event(n, e) for n, e in enumerate(shape.events or ())),
-        {n: tuple(r) for n, r in (shape.tools or {}).items()}, shape.limits or {}, shape.vars or {},
+        tuple(shape.replies or ()), tuple(event_of(n, e) for n, e in enumerate(shape.events or ())),
+        {n: tuple(r) for n, r in (shape.tools or {}).items()},
+        None if shape.tasks is None else tuple(shape.tasks), shape.limits or {}, shape.vars or {},
         {n: getattr(shape.expect, n) for n in ExpectShape.model_fields if n in expected},
     )  # fmt: skip
 
@@ -220,9 +228,9 @@ def _of_replies(document: Document) -> Iterator[Finding]:
 
 def _of_event(document: Document, number: int, event: EventShape) -> Iterator[Finding]:
     path: At = ("events", number)
-    kinds = _kinds(event)
+    kinds = kinds_of(event)
     if len(kinds) != 1:
-        said = "an event has one of `send`, `cancel`, `pause`, `resume`"
+        said = f"an event has one of {', '.join(f'`{k}`' for k in EVENT_KINDS)}"
         hint = "`{after: 4, send: fix, data: {...}}`, `{after: 2, cancel: user_requested}`"
         yield finding("IL207", said, document.at(path), hint=hint, at=f"events.{number}")
     elif event.data is not None and event.send is None:
@@ -230,10 +238,12 @@ def _of_event(document: Document, number: int, event: EventShape) -> Iterator[Fi
         yield finding("IL207", said, document.key((*path, "data")), at=f"events.{number}.data")
 
 
-def _kinds(event: EventShape) -> list[EventKind]:
+def kinds_of(event: EventShape) -> list[EventKind]:
+    """What an event is; a good one is one of them."""
     return [k for k in EVENT_KINDS if getattr(event, k) is not None]
 
 
-def _event(number: int, event: EventShape) -> OutsideEvent:
-    word = event.send or event.cancel or ""
-    return OutsideEvent(number, event.after, _kinds(event)[0], word, event.data or EMPTY)
+def event_of(number: int, event: EventShape) -> OutsideEvent:
+    """An event of one kind as it comes to a run."""
+    word, tasks = event.send or event.cancel or "", tuple(event.enqueue or ())
+    return OutsideEvent(number, event.after, kinds_of(event)[0], word, event.data or EMPTY, tasks)

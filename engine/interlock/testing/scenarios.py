@@ -31,6 +31,7 @@ from interlock.core.errors import RunError, ScriptError, SetupError, SpecError, 
 from interlock.core.specs import Registry
 from interlock.language.yaml.document import short
 from interlock.language.yaml.reading import Document
+from interlock.run.ports import Model
 from interlock.testing.clock import ManualClock
 from interlock.testing.expecting import Expectation
 from interlock.testing.outside import play
@@ -83,15 +84,20 @@ def load_scenario(path: str | Path) -> Scenario:
     return read_scenario(text, file=shown, name=name, folder=path.parent)
 
 
-def run_scenario(source: str | Path | Scenario, *, tools: Own = ()) -> ScenarioReport:
+def run_scenario(
+    source: str | Path | Scenario, *, tools: Own = (), model: Model | str | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> ScenarioReport:  # fmt: skip
     """Play a scenario, and compare.
 
     `tools` are the tools, actions and guards that the machine names and that are not built in;
-    a tool for which the scenario gives results needs none. Raises `SpecError` when the scenario
+    a tool for which the scenario gives results needs none. `model` with its `settings` takes the
+    place of the scenario's replies, as in `Machine.start`: a `LoopbackServer` gives the same ones
+    over HTTP. Raises `SpecError` when the scenario
     or its machine has faults; whatever goes wrong after that is in the report.
     """
     made = source if isinstance(source, Scenario) else load_scenario(source)
-    return _play(made, _machine_of(made), tools)
+    return _play(made, _machine_of(made), tools, model=model, settings=settings)
 
 
 class ScenarioKeys(TypedDict, total=False):
@@ -100,6 +106,7 @@ class ScenarioKeys(TypedDict, total=False):
     replies: Sequence[Any]
     events: Sequence[Mapping[str, Any]]
     tools: Mapping[str, Sequence[Any]]
+    tasks: Sequence[Any]
     limits: Mapping[str, Any]
     vars: Mapping[str, Any]
     expect: Mapping[str, Any]
@@ -159,21 +166,25 @@ class _Stage:
     expected: Expectation
     machine: Machine
     tools: tuple[ScriptedTool, ...]
-    model: Scripted
+    model: Scripted | None
+    """None when another model than the scenario's is asked."""
 
 
-def _play(made: Scenario, source: str | Path, own: Own) -> ScenarioReport:
+def _play(
+    made: Scenario, source: str | Path, own: Own, *, model: Model | str | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> ScenarioReport:  # fmt: skip
     """Play it; whatever goes wrong is in the report."""
     tools = tuple(ScriptedTool(name, results) for name, results in made.tools.items())
     machine = load(source, tools=[_with(tools, specs_of(own))])
     clock = ManualClock()
-    stage = _Stage(
-        made, checked(made, machine), machine, tools, Scripted(made.replies, clock=clock)
-    )
+    script = Scripted(made.replies, clock=clock) if model is None else None
+    stage = _Stage(made, checked(made, machine), machine, tools, script)
     try:
         run = machine.start(
-            made.task, script=stage.model, clock=clock, limits=made.limits, vars=made.vars
-        )
+            made.task, script=script, model=model, settings=settings, clock=clock,
+            limits=made.limits, vars=made.vars, tasks=made.tasks,
+        )  # fmt: skip
     except RunError as error:
         return ScenarioReport(made.name, passed=False, problems=(str(error),))
     problems = [*_drive(stage, run), *_left_over(stage, run)]
@@ -217,7 +228,7 @@ def _left_over(stage: _Stage, run: Run) -> Iterator[str]:
     made = stage.scenario
     failed = sum(r.outcome.unanswered for r in run.records if r.outcome is not None)
     used = run.facts.usage.llm_calls + failed
-    if left := stage.model.left_over(used):
+    if stage.model is not None and (left := stage.model.left_over(used)):
         said = f"{left} of {len(made.replies)} replies were never asked for"
         yield f"{said}{made.at('replies', used)}"
     for tool in stage.tools:

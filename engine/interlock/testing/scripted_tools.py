@@ -49,8 +49,9 @@ def _given(result: Any) -> Any:
     if not isinstance(result, dict):
         return result
     told = cast(dict[str, Any], result)
-    if set(told) == {"error"}:
-        return ToolResult(f"error: {told['error']}", ok=False)
+    if "error" in told and set(told) <= {"error", "category", "progressed"}:
+        more = {name: value for name, value in told.items() if name != "error"}
+        return ToolResult(f"error: {told['error']}", ok=False, **more)
     if "stop" in told and set(told) <= {"stop", "reason"}:
         raise AgentStop(str(told["stop"]), reason=str(told.get("reason", "stop_requested")))
     return told

@@ -1,4 +1,4 @@
-"""`interlock answer`, `pause`, `cancel`: what is put into a run's inbox, from any process.
+"""What is put into a run's inbox, from any process: `answer`, `enqueue`, `pause`, `cancel`.
 
 Whoever drives the run takes it out; where nobody does, the next `interlock resume` does.
 """
@@ -24,6 +24,7 @@ PATIENCE = 1.5
 """Seconds in which a process that drives the run is expected to have taken the letter."""
 _WILL = {
     "answer": "takes it when it goes on",
+    "enqueue": "takes them when it goes on",
     "pause": "pauses before its next action",
     "cancel": "stops before its next action",
 }
@@ -66,6 +67,43 @@ def answer(run: str, event: str, fields: tuple[tuple[str, str], ...], **given: A
     _post(
         journal, row, how, {"kind": "answer", "event": event, "data": data}, how.more["message_id"]
     )
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  interlock enqueue last "Write the tests."
+  interlock enqueue 3kf --tasks more.yaml
+"""
+)
+@options.run_argument
+@click.argument("texts", nargs=-1, metavar="[TASK]...")
+@options.tasks_option
+@click.option(
+    "--id", "message_id", metavar="ID", help="A message id: what has the same id is taken once."
+)
+@options.tools_option
+@options.journal_option
+@options.format_option()
+def enqueue(run: str, texts: tuple[str, ...], **given: Any) -> None:
+    """Add tasks at the end of the queue of a run.
+
+    Each TASK is a text; a file may say more of them, as `tasks` in a machine file does.
+    """
+    from interlock.api.posting import tasks_letter
+    from interlock.cli.loading import tasks_of
+    from interlock.cli.stored import find_run, machine_of, open_journal
+
+    how = How.of(given)
+    journal = open_journal(how)
+    row = find_run(journal, run)
+    opened = machine_of(journal, row, how).open(row.run_id, journal=journal)
+    given_tasks = [*texts, *(tasks_of(opened.machine.spec, how) or ())]
+    if not given_tasks:
+        raise click.UsageError("no task is given: name some, or a file with --tasks")
+    message_id = how.more["message_id"]
+    letter = tasks_letter(opened.session, given_tasks, fresh=message_id is None)
+    _post(journal, row, how, letter, message_id)
 
 
 @click.command(
@@ -134,12 +172,13 @@ def _post(
     if how.is_json:
         out.result(out.as_json({**told, "status": now.status, "state": now.state}))
     kind = data["kind"]
+    what, are = ("tasks", "are") if kind == "enqueue" else (kind, "is")
     if not fresh:
         out.say("this message was delivered before: nothing is done twice")
     elif taken:
-        out.say(f"run {row.run_id} has taken the {kind}: it is {now.status} at {now.state}")
+        out.say(f"run {row.run_id} has taken the {what}: it is {now.status} at {now.state}")
     else:
-        out.say(f"the {kind} is kept for run {row.run_id}, which {_WILL[kind]}")
+        out.say(f"the {what} {are} kept for run {row.run_id}, which {_WILL[kind]}")
         when = "go on with" if kind == "answer" else "if no process drives it now"
         out.say(f"{when}:  {resume_line(journal, now, how)}")
 

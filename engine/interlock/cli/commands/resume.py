@@ -41,6 +41,7 @@ again, script and model need not be.
 @options.tools_option
 @options.trust_option
 @options.journal_option
+@options.notify_options
 @options.watch_options
 @options.format_option("text", "json", "jsonl")
 def resume(run: str, file: str | None, use_new_file: bool, **given: Any) -> None:

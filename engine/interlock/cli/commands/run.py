@@ -39,6 +39,7 @@ A line of --inputs is {"task": "...", "vars": {...}, "limits": {...}}.
 @options.journal_option
 @options.memory_option
 @options.name_options
+@options.notify_options
 @options.watch_options
 @click.option(
     "--inputs", type=click.Path(exists=True, dir_okay=False, allow_dash=True), metavar="FILE.jsonl",

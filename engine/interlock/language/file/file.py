@@ -53,6 +53,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "then": ("when",), "cases": ("of",), "else": ("when", "of"), "expired": ("within",),
     "within": ("do", "on"), "warn_at": ("when",), "with": ("do",), "save": ("do",),
     "retry": ("do",), "failed": ("do",), "allow": ("do",), "in_doubt": ("do",),
+    "message": ("stop",),
 }  # fmt: skip
 """Keys of a state that go with another: each with the keys of which one must be there."""
 
@@ -86,6 +87,8 @@ class EdgeShape(Shape):
     """Variables that are set when it is taken: `{vars.x: expression}`."""
     stop: Text | None = None
     """Stop reason that is raised when it is taken."""
+    message: Text | None = None
+    """Template of the message that goes with `stop`."""
 
 
 EdgeLike = Annotated[
@@ -183,6 +186,8 @@ class StateShape(Shape):
     """The status that the run has from here on."""
     stop: Text | None = None
     """Stop reason that is raised on entry; `highest` stops with those already raised."""
+    message: Text | None = None
+    """Template of the message that goes with `stop`."""
     end: Literal["completed", "error", "by_reason"] | None = None
     """The end of the run, and its status; `by_reason` takes that of the stop reason."""
     allow: list[Text] | None = None

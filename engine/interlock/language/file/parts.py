@@ -74,6 +74,8 @@ class BlockShape(Shape):
     """The block's name in the prompt; default: its name in the file."""
     template: Text | None = None
     """How the block stands in the prompt: a template of `{{ value }}` and `{{ label }}`."""
+    on_demand: Flag = False
+    """The prompt only names the block; the model reads it with the tool `core_memory_read`."""
 
 
 class TypedValue(Shape):
@@ -170,7 +172,10 @@ Var = Annotated[
 Block = Annotated[
     Annotated[Text, Tag(SCALAR)] | Annotated[BlockShape, Tag(MAPPING)], Discriminator(kind_of)
 ]
+Task = Annotated[
+    Annotated[Text, Tag(SCALAR)] | Annotated[TaskShape, Tag(MAPPING)], Discriminator(kind_of)
+]
 Tasks = Annotated[
-    Annotated[TaskFile, Tag(MAPPING)] | Annotated[list[TaskShape], Tag(LIST)],
+    Annotated[TaskFile, Tag(MAPPING)] | Annotated[list[Task], Tag(LIST)],
     Discriminator(kind_of),
 ]

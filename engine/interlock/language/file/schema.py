@@ -97,6 +97,8 @@ def _complete(part: dict[str, Any], name: str) -> None:
             for k, needs in NEEDS.items()
             if len(needs) > 1
         }
+    if name in ("EdgeShape", "OnShape"):
+        part["dependentRequired"] = {"message": ["stop"]}
     if name == "RuleShape":
         part["anyOf"] = [{"required": [k]} for k in ("stop", "signal", "to")]
     if name in ("MachineShape", "FileShape"):

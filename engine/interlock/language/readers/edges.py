@@ -17,6 +17,7 @@ from interlock.language.readers.quantities import coerce
 from interlock.language.readers.reader import UNREAD_GUARD, Reader
 from interlock.language.readers.targets import read_targets
 from interlock.language.spec import RETURN, Assign, Edge, EdgeRole
+from interlock.language.template.template import Template
 from interlock.language.yaml.document import short
 from interlock.language.yaml.reading import Path
 
@@ -52,10 +53,13 @@ def read_edge(reader: Reader, slot: Slot, shape: Any, scope: Scope) -> Edge | No
         scope = scope.narrowed(when.implies(True))
     sets = read_sets(reader, (*slot.path, "set"), edge.set, scope)
     stop = reader.reason((*slot.path, "stop"), edge.stop) if edge.stop is not None else ""
+    message = _message(reader, slot, edge)
     label = reader.label((*slot.path, "label"), edge.label)
     if target == RETURN and (sets or stop):
         _clash(reader, (*slot.path, "set" if sets else "stop"), "a way back has no `set` or `stop`")
-    return target and replace(_made(slot, target), when=when, set=sets, stop=stop, label=label)
+    return target and replace(
+        _made(slot, target), when=when, set=sets, stop=stop, message=message, label=label
+    )
 
 
 def _made(slot: Slot, target: str) -> Edge:
@@ -84,6 +88,14 @@ def _guard(reader: Reader, slot: Slot, when: Any, scope: Scope) -> Expression | 
     word = "on_error" if slot.role == "error" else "cases" if slot.role == "case" else slot.role
     _clash(reader, (*slot.path, "when"), f"an edge under `{word}` has no guard of its own")
     return None
+
+
+def _message(reader: Reader, slot: Slot, edge: file.EdgeShape) -> Template | None:
+    at = (*slot.path, "message")
+    if edge.message is not None and edge.stop is None and not reader.is_gone((*slot.path, "stop")):
+        said, hint = "`message` goes with `stop`", "add `stop`, or remove `message`"
+        reader.say("IL207", at, said, hint=hint, key=True)
+    return reader.template(at, edge.message) if edge.message else None
 
 
 def _clash(reader: Reader, path: Path, message: str) -> None:

@@ -153,6 +153,10 @@ def _define(reader: Reader, name: str, text: str, *, replaced: bool) -> Expressi
         return None
 
 
+READS_MEMORY = "core_memory_read"
+"""The tool with which a model reads a block that is not in its prompt."""
+
+
 def read_memory(reader: Reader, shape: Mapping[str, Any] | None) -> dict[str, BlockSpec]:
     """`memory`: named blocks of text. Source: 004 "Agent with Memory Blocks"."""
     out: dict[str, BlockSpec] = {}
@@ -170,7 +174,11 @@ def read_memory(reader: Reader, shape: Mapping[str, Any] | None) -> dict[str, Bl
             said = f"the text of block `{name}` has {len(given.value)} characters, over its {limit}"
             hint = "raise `limit`, or shorten the text"
             reader.say("IL404", (*path, "value"), said, hint=hint)
-        out[name] = BlockSpec(given.value, limit, given.label or "", template)
+        if given.on_demand and READS_MEMORY not in reader.tools and not reader.lost_in(("tools",)):
+            said = f"block `{name}` is read on demand, and the machine has no tool that reads it"
+            hint = f"list `{READS_MEMORY}` in `tools`"
+            reader.say("IL405", (*path, "on_demand"), said, hint=hint)
+        out[name] = BlockSpec(given.value, limit, given.label or "", template, given.on_demand)
     return out
 
 

@@ -99,10 +99,13 @@ def read_tasks(reader: Reader, shape: Any) -> tuple[dict[str, Any], ...] | str |
     """`tasks`: the queue's first tasks, or the file that holds them (read when a run starts)."""
     if isinstance(shape, file.TaskFile):
         return shape.file
-    given: list[tuple[int, file.TaskShape]] = list(reader.items(("tasks",), shape))
+    given = [(n, task_shape(t)) for n, t in reader.items(("tasks",), shape)]
     ids = [(n, t.id or f"task_{n + 1}") for n, t in given]
     reader.once(("tasks",), ids, "task")
     for number, task in given:
+        if not task.text.strip():
+            said, hint = f"task {number + 1} has no text", "`text` says what is to be done"
+            reader.say("IL203", ("tasks", number), said, hint=hint)
         if task.by is not None:
             _check_by(reader, ("tasks", number, "by"), task.by)
     made = [
@@ -110,6 +113,11 @@ def read_tasks(reader: Reader, shape: Any) -> tuple[dict[str, Any], ...] | str |
         for (_, task), (_, id) in zip(given, ids, strict=True)
     ]
     return tuple(made) or None
+
+
+def task_shape(given: file.TaskShape | str) -> file.TaskShape:
+    """A task that may be written as its text alone."""
+    return file.TaskShape(text=given) if isinstance(given, str) else given
 
 
 def _check_by(reader: Reader, path: Path, by: Mapping[Any, Any]) -> None:

@@ -21,6 +21,7 @@ from interlock.language.readers.reader import Reader
 from interlock.language.readers.saves import read_save, result_of
 from interlock.language.readers.withs import read_args
 from interlock.language.spec import HIGHEST, Edge, EdgeRole, Retry, StateSpec
+from interlock.language.template.template import Template
 from interlock.language.yaml.reading import Path
 
 __all__ = ["case_value", "read_state"]
@@ -47,6 +48,7 @@ def read_state(reader: Reader, name: str, shape: file.StateShape) -> StateSpec:
         within=within, retry=_retry(reader, path, shape.retry), failed_next=shape.failed == "next",
         set=read_sets(reader, (*path, "set"), shape.set, entry),
         status=shape.status or "", stop=_stop(reader, (*path, "stop"), shape.stop),
+        message=_message(reader, path, shape),
         end=shape.end or ("by_reason" if job == "end" else None),
         allow=_allow(reader, (*path, "allow"), shape.allow), in_doubt=shape.in_doubt,
     )  # fmt: skip
@@ -66,6 +68,10 @@ def _stop(reader: Reader, path: Path, name: str | None) -> str:
     if name is None or name == HIGHEST:
         return name or ""
     return reader.reason(path, name)
+
+
+def _message(reader: Reader, path: Path, shape: file.StateShape) -> Template | None:
+    return reader.template((*path, "message"), shape.message) if shape.message else None
 
 
 def _retry(reader: Reader, path: Path, shape: file.RetryShape | None) -> Retry | None:

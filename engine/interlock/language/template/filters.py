@@ -10,6 +10,7 @@
     indent(width, first)  lines moved right, blank ones not; the first only with `true`
     truncate(length)      at most so many characters, the last of them `…`
     round(digits)         a number; a whole one without `digits`
+    percent(decimals)     a share as people write it: `95%`, with one decimal `95.0%`
     int(otherwise)        a whole number of a number or a text
     tojson                compact JSON, non-ASCII letters as they are
 
@@ -216,6 +217,14 @@ def _round(_: Meter, value: Any, digits: int = 0) -> int | float:
     return round(value, digits) if digits else round(value)
 
 
+def _percent(_: Meter, value: Any, decimals: int = 0) -> str:
+    if not isinstance(value, (int, float)):
+        raise TypeError(f"`percent` takes a number, this is a {type(value).__name__}")
+    if not 0 <= decimals <= 15:
+        raise ValueError("`percent` takes from 0 to 15 decimals")
+    return f"{value:.{decimals}%}"
+
+
 def _int(_: Meter, value: Any, otherwise: int = 0) -> int:
     try:
         return int(value[:40] if isinstance(value, str) else value)
@@ -253,6 +262,7 @@ FILTERS: Mapping[str, FilterSpec] = MappingProxyType(
         "indent": FilterSpec(_indent, ("width", "first")),
         "truncate": FilterSpec(_truncate, ("length",)),
         "round": FilterSpec(_round, ("digits",), gives=ANY),
+        "percent": FilterSpec(_percent, ("decimals",)),
         "int": FilterSpec(_int, ("otherwise",), gives=INT),
         "tojson": FilterSpec(_tojson),
     }

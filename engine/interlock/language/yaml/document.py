@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, Protocol, cast
 
@@ -59,7 +60,7 @@ class Branch:
 
 Node = Branch | Event
 """A scalar is its event."""
-Children = dict[str, tuple[Event, Node]] | list[Node]
+Children = Mapping[str, tuple[Event | None, Node]] | list[Node]
 
 
 def is_empty(node: Node) -> bool:
@@ -195,6 +196,15 @@ class Document:
             at=dotted(path),
         )
 
+    def under(self, key: str) -> Document:
+        """The same, as the value of a key: a part of a larger file, in a file of its own."""
+        root = self.root
+        if root is not None:
+            mark = root.start if isinstance(root, Branch) else root.start_mark
+            root = Branch(mark, mark, False, {key: (None, root)})
+        found = (replace(f, at=f"{key}.{f.at}" if f.at else key) for f in self.findings)
+        return replace(self, data={key: self.data}, findings=tuple(found), root=root)
+
     @cached_property
     def _source(self) -> Source:
         return Source(self.text, self.file)
@@ -235,7 +245,7 @@ class Document:
             return self._source.at(self._begin(node), node.end_mark.index)
         if node.flow or not node.children:
             return self._source.between(node.start, node.end)
-        if isinstance(node.children, dict):
+        if isinstance(node.children, Mapping):
             return self._place(next(iter(node.children.values()))[0])
         return self._source.place(node.start.line, node.start.column, 1)
 
@@ -257,7 +267,7 @@ def _child(node: Node | None, part: str | int) -> tuple[Event | None, Node] | No
     if not isinstance(node, Branch):
         return None
     children = node.children
-    if isinstance(children, dict):
+    if isinstance(children, Mapping):
         return children.get(part) if isinstance(part, str) else None
     if isinstance(part, int) and 0 <= part < len(children):
         return None, children[part]

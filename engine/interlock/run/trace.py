@@ -41,7 +41,7 @@ class Call(NamedTuple):
     """What the tool returned, as JSON data; of one that failed the text of its error."""
 
 
-class Step(NamedTuple):
+class TraceStep(NamedTuple):
     """One finished action. Times in seconds since the start of the run."""
 
     number: int
@@ -64,11 +64,11 @@ class Step(NamedTuple):
     """What the action returned, as JSON data."""
     calls: tuple[Call, ...]
     """The calls of tools that it made itself."""
-    inside: tuple[History, ...] = ()
+    inside: tuple[Trace, ...] = ()
     """What the children did that it ran."""
 
 
-class History(tuple[Step, ...]):
+class Trace(tuple[TraceStep, ...]):
     """The steps of a run, in order."""
 
     __slots__ = ()
@@ -94,17 +94,17 @@ class History(tuple[Step, ...]):
         ]
 
 
-async def history(journal: Journal, run_id: str, records: Iterable[Record]) -> History:
+async def trace(journal: Journal, run_id: str, records: Iterable[Record]) -> Trace:
     """What was done in these records, all of a run, and in the runs of its children."""
-    steps: list[Step] = []
+    steps: list[TraceStep] = []
     for step in _steps(run_id, records):
-        inside: list[History] = []
+        inside: list[Trace] = []
         for child in _children(step.result):
             events = await journal.events(child)
             found = [event.record for event in events if event.record is not None]
-            inside.append(await history(journal, child, found))
+            inside.append(await trace(journal, child, found))
         steps.append(step._replace(inside=tuple(inside)))
-    return History(steps)
+    return Trace(steps)
 
 
 _OF_A_CHILD = frozenset({"run", "machine", "reason", "kind", "output"})
@@ -121,7 +121,7 @@ def _children(result: Any) -> Iterator[str]:
                 yield from _children(one)
 
 
-def _steps(run_id: str, records: Iterable[Record]) -> Iterator[Step]:
+def _steps(run_id: str, records: Iterable[Record]) -> Iterator[TraceStep]:
     begun: float | None = None
     number = tokens = 0
     now = 0.0
@@ -144,7 +144,7 @@ def _steps(run_id: str, records: Iterable[Record]) -> Iterator[Step]:
             else []
         )
         asked = asked if outcome.reply is None else outcome.reply.tool_calls
-        yield Step(
+        yield TraceStep(
             number, record.state, started, now, outcome.ok, said, spent, tokens,
             plain(outcome.result), tuple(calls),
         )  # fmt: skip

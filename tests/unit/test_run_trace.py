@@ -1,4 +1,4 @@
-"""`Run.history`: what a run did, read from its records."""
+"""`Run.trace`: what a run did, read from its records."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def started() -> Any:
 def test_every_call_of_a_tool_is_there_with_what_it_was_given_and_what_came_of_it() -> None:
     run = started()
     run.run()
-    calls = run.history().calls
+    calls = run.trace().calls
     assert [(c.step, c.state, c.name, c.arguments, c.ok) for c in calls] == [
         (3, "act", "look_up", {"word": "a"}, True),
         (3, "act", "look_up", {"word": "nothing"}, False),
@@ -82,7 +82,7 @@ def test_every_call_of_a_tool_is_there_with_what_it_was_given_and_what_came_of_i
 def test_every_step_is_there_with_its_times_and_tokens() -> None:
     run = started()
     result = run.run()
-    steps = run.history()
+    steps = run.trace()
     assert [s.number for s in steps] == [*range(1, result.steps + 1)]
     assert [(s.at, s.state, s.tokens) for s in result.timeline] == [
         (s.ended, s.state, s.total_tokens) for s in steps
@@ -99,13 +99,13 @@ def test_every_step_is_there_with_its_times_and_tokens() -> None:
 def test_it_is_plain_data() -> None:
     run = started()
     run.run()
-    data = run.history().to_list()
+    data = run.trace().to_list()
     assert json.loads(json.dumps(data)) == data
     assert data[2]["calls"][0]["arguments"] == {"word": "a"}
 
 
 def test_a_run_that_has_not_begun_has_none() -> None:
-    assert started().history() == ()
+    assert started().trace() == ()
 
 
 def test_what_a_child_did_stands_inside_the_step_that_ran_it() -> None:
@@ -117,7 +117,7 @@ def test_what_a_child_did_stands_inside_the_step_that_ran_it() -> None:
         run_id="r",
     )
     run.run()
-    steps = run.history()
+    steps = run.trace()
     assert [step.calls for step in steps] == [()] * 3
     (inside,) = steps[2].inside
     assert [(s.state, s.tokens) for s in inside] == [

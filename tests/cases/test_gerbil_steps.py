@@ -1,0 +1,203 @@
+"""Document 004, "Step Types" and "Execution Step": what goes into each step and what comes out."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+import pytest
+
+from interlock import Run, Step, load, tool
+from interlock.core.outcome import Outcome
+from interlock.testing import ManualClock
+from tests.talks import call, calls, talk
+
+STEPS = """\
+agent: agent-123
+model: {name: none}
+tools: [send_message]
+memory: {persona: {value: old text, limit: 60}}
+states:
+  user: {do: receive, next: think}
+  think: {do: infer, next: act}
+  act: {do: call_tool, next: append}
+  append: {do: update_memory, with: {block: persona, append: Additional information}, next: replace}
+  replace: {do: update_memory, with: {block: persona, old: old text, new: new text}, next: system}
+  system: {do: nothing, with: {input: {action: system_action, for: "{{ run.task }}"}}, next: z}
+  z: {stop: completed}
+"""
+ASKS = {"tool_name": "send_message", "arguments": {"message": "I can help you with that!"}}
+USAGE = {"prompt_tokens": 100, "completion_tokens": 50}
+
+
+def one_of_each() -> Run:
+    reply = {**call("send_message", message="I can help you with that!"), "usage": USAGE}
+    return talk(
+        STEPS, [reply], task="Hello, how can you help me?", clock=ManualClock(1_705_401_600.0)
+    )
+
+
+class Kind(NamedTuple):
+    """A step, what goes in and what comes out, as the document writes them."""
+
+    id: str
+    type: str
+    input: Any
+    output: Any
+
+
+KINDS = [
+    Kind("user", "user-message", {"content": "Hello, how can you help me?"},
+         {"message_id": "RUN/user/0", "content": "Hello, how can you help me?", "timestamp": 1_705_401_600.0}),
+    Kind("think", "llm-inference", {},
+         {"content": "", "tool_calls": [ASKS], "usage": {**USAGE, "total_tokens": 150}, "finish_reason": "tool_calls"}),
+    Kind("act", "tool-call", ASKS, {**ASKS, "status": "completed", "result": "The message was sent.", "error": None}),
+    Kind("append", "memory-update",
+         {"operation": "append", "block_name": "persona", "content": "Additional information"},
+         {"operation": "append", "block_name": "persona", "content": "Additional information"}),
+    Kind("replace", "memory-update",
+         {"operation": "replace", "block_name": "persona", "content": "new text"},
+         {"operation": "replace", "block_name": "persona", "content": "new text"}),
+    Kind("system", "system", {"action": "system_action", "for": "Hello, how can you help me?"},
+         {"action": "system_action", "for": "Hello, how can you help me?"}),
+]  # fmt: skip
+
+
+class TestStepTypes:
+    @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.id)
+    def test_one_step_at_a_time(self, kind: Kind) -> None:
+        run = one_of_each()
+        run.step()  # the beginning
+        while run.state != kind.id:
+            run.step()
+        waits = run.history[-1]
+        assert (waits.type, waits.status, waits.output) == (kind.type, "pending", None)
+        run.step()
+        done = next(step for step in run.history if step.metadata["state"] == kind.id)
+        output = json.loads(json.dumps(done.output).replace(run.id, "RUN"))
+        assert (done.type, done.input, output, done.status) == (
+            kind.type, kind.input, kind.output, "completed",
+        )  # fmt: skip
+
+    def test_a_user_message_is_in_the_conversation(self) -> None:
+        run = one_of_each()
+        for _ in range(2):
+            run.step()
+        assert run.messages == ({"role": "user", "content": "Hello, how can you help me?"},)
+
+    def test_memory_is_changed(self) -> None:
+        run = one_of_each()
+        run.run()
+        assert run.facts.memory["persona"] == "new text\nAdditional information"
+
+    @pytest.mark.parametrize(
+        ("name", "asked", "came"),
+        [
+            ("append", {"content": "She is Ann."}, "She is Ann."),
+            ("replace", {"old_content": "helpful", "new_content": "kind"}, "kind"),
+        ],
+    )
+    def test_a_memory_update_that_the_model_asks_for(
+        self, name: str, asked: dict[str, str], came: str
+    ) -> None:
+        wanted = call(f"core_memory_{name}", block_name="persona", **asked)
+        run = load("agent").start("I am Ann.", script=[wanted, "Hello Ann."])
+        run.run()
+        step = run.history[2]
+        given = {"operation": name, "block_name": "persona"}
+        assert (step.type, step.input) == ("memory-update", {**given, **asked})
+        assert step.output == {**given, "content": came}
+
+    def test_several_calls_of_one_step_are_a_list(self) -> None:
+        run = load("agent").start("Go.", script=[calls("conversation_search", "nowhere"), "Done."])
+        run.run()
+        step = run.history[2]
+        assert [asked["tool_name"] for asked in step.input] == ["conversation_search", "nowhere"]
+        assert [(came["status"], came["error"] is None) for came in step.output] == [
+            ("failed", False), ("failed", False)
+        ]  # fmt: skip
+        assert step.status == "completed"  # the model was told
+
+    def test_each_step_of_step_agent_is_a_run_of_step_choice(self) -> None:
+        replies = [call("send_message", message="I can help you with that!"), "Done."]
+        run = load("step_agent").start("Help me.", script=replies)
+        run.run()
+        choice, journal = load("step_choice"), run.session.journal
+        ran = [step.output["run"] for step in run.history if step.type == "system"]
+        steps = [step for id in ran for step in choice.open(id, journal=journal).history]
+        assert [(s.type, s.status, s.agent_id) for s in steps] == [
+            ("llm-inference", "completed", "step_choice"),
+            ("tool-call", "completed", "step_choice"),
+            ("llm-inference", "completed", "step_choice"),
+        ]
+        assert steps[1].input == ASKS
+        assert steps[1].output["result"] == "The message was sent."
+
+
+STEP_FIELDS: dict[str, Any] = {
+    "id": "RUN/think/1",
+    "agent_id": "agent-123",
+    "number": 2,
+    "timestamp": 1_705_401_600.0,
+    "type": "llm-inference",
+    "input": {},
+    "output": {"content": "Hm.", "tool_calls": [], "usage": {**USAGE, "total_tokens": 150}, "finish_reason": "stop"},
+    "status": "completed",
+    "duration": 3.0,
+    "error": None,
+    "metadata": {"state": "think", "action": "infer", "record": 2},
+}  # fmt: skip
+
+
+class TestExecutionStep:
+    @pytest.mark.parametrize("field", STEP_FIELDS)
+    def test_each_field(self, field: str) -> None:
+        reply = {"text": "Hm.", "usage": USAGE, "delay": "3s"}
+        run = talk(STEPS, [reply], task="Go.", clock=ManualClock(1_705_401_600.0))
+        run.run()
+        made = json.loads(json.dumps(run.history[1].to_dict()).replace(run.id, "RUN"))
+        assert list(made) == list(STEP_FIELDS)
+        assert made[field] == STEP_FIELDS[field]
+
+    def test_a_step_that_failed_says_why(self) -> None:
+        failing = {"error": {"category": "TRANSIENT", "message": "overloaded"}}
+        run = talk(STEPS, [failing], task="Go.")
+        run.run()
+        step = run.history[-1]
+        assert (step.status, step.error, step.output) == ("failed", "overloaded", None)
+        assert step.metadata["category"] == "TRANSIENT"
+
+    def test_a_result_that_does_not_fit_where_it_is_saved_fails_the_step(self) -> None:
+        body = (
+            "model: {name: none}\nvars: {n: 0}\nstates:\n"
+            "  a: {do: act, save: {vars.n: result.n}, next: z}\n  z: {stop: completed}\n"
+        )
+        run = talk(body, said={"a": [Outcome(result={"n": "many"})]})
+        run.run()
+        (step,) = run.history
+        assert step.status == "failed"
+        assert step.error is not None
+        assert "vars.n" in step.error
+
+    def test_what_was_left_out_is_on_the_step(self) -> None:
+        run = talk(STEPS, [calls("send_message", "send_message")], task="Go.")
+        run.run()
+        assert run.history[2].metadata["dropped"] == ["send_message"]
+        assert run.history[2].output["tool_name"] == "send_message"
+
+    def test_running_is_what_a_tool_sees_of_itself(self) -> None:
+        seen: list[Step] = []
+
+        @tool
+        def look() -> str:
+            """Look at the run that calls this."""
+            seen.append(run.history[-1])
+            return "seen"
+
+        body = "model: {name: none}\ntools: [look]\nstates:\n  a: {do: tool, with: {name: look}, next: z}\n  z: {stop: completed}\n"
+        run = talk(body, tools=[look])
+        assert run.run().success
+        assert [(s.type, s.status, s.input) for s in seen] == [
+            ("tool-call", "running", {"tool_name": "look"})
+        ]
+        assert run.history[-1].output["result"] == "seen"
