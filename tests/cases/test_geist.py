@@ -602,6 +602,30 @@ def test_each_phase_has_its_own_question_and_only_execution_has_adapters(case: T
     assert len(request.tools) == case.tools
 
 
+class Marked(NamedTuple):
+    id: str
+    markers: Sequence[str]
+    says: str
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Marked("the-first", ["over and out", "bye"], "say `over and out: `"),
+        Marked("the-documents", ["TASK_COMPLETE", "[DONE]", "✓"], "say `TASK_COMPLETE: `"),
+        Marked("none", [], ""),
+    ],
+    ids=lambda case: case.id,
+)
+def test_the_model_is_told_the_marker(case: Marked) -> None:
+    model = Listening(SAME)
+    limits = {"completion_markers": case.markers, "max_iterations": 1}
+    load("geist").run("Write.", model=model, limits=limits)
+    told = str(model.requests[2].messages[0]["content"])
+    assert case.says in told
+    assert ("When everything is done" in told) is bool(case.markers)
+
+
 # adapters -----------------------------------------------------------------------------------
 
 
