@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 from interlock import Machine, Result, Run, guard, load, tool
 from interlock.adapters.scripted import Scripted
+from interlock.adapters.sqlite import SqliteJournal
 from interlock.run.events import Recorded
 from interlock.run.ports import ModelReply, ModelRequest, OnText
 from interlock.testing.clock import ManualClock
@@ -412,6 +414,17 @@ def test_partial_results_are_given_when_they_are_asked_for(streaming: bool) -> N
     ]
     assert [list(steps) for steps in seen] == [["Line 0."], ["Line 1."], ["Line 2."]] * streaming
     assert len(run.result.partial) == 3 * streaming
+
+
+def test_a_run_goes_on_in_another_process(tmp_path: Path) -> None:
+    script = [*FOUR[:6], *DONE]
+    machine = load("geist", tools=[send, search])
+    first = machine.start("Write.", script=script, journal=SqliteJournal(tmp_path / "j.db"))
+    while ticks(first.result) < 2:
+        first.step()
+    journal = SqliteJournal(tmp_path / "j.db")
+    result = machine.open(first.id, journal=journal, script=script).run()
+    assert (str(result.reason), ticks(result), result.tokens) == ("completed", 3, 900)
 
 
 # early stopping -----------------------------------------------------------------------------
