@@ -503,6 +503,7 @@ def test_a_tick_goes_through_three_phases() -> None:
         "task_context": ["task"],
         "execution_context": ["step"],
         "function_log": [],
+        "stop_asked": False,
     }
 
 

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from interlock import AgentStop
 from interlock.adapters.sqlite import SqliteJournal
 from interlock.compat import geist
 from interlock.compat.geist import (
@@ -283,6 +284,21 @@ def test_a_custom_condition_that_raises_raises_to_the_caller() -> None:
 
     with pytest.raises(LookupError, match="a mistake of mine"):
         execute(SAME, custom_condition=broken)
+
+
+def test_an_adapter_stops_it() -> None:
+    def halt() -> str:
+        """Stops."""
+        raise AgentStop("enough")
+
+    known = GPT4Agent(
+        script=[*SAME[:2], calling(("halt", {}))],
+        agent_context=AgentContext(execution_classes=[halt]),
+    )
+    result = AgentExecutor(known).execute("Write.")
+    assert result.stopping_reason is StoppingReason.CUSTOM_CONDITION
+    assert result.iterations_completed == len(result.tick_history) == 1
+    assert result.final_context.function_log == ["halt {} -> enough"]
 
 
 def test_early_stopping_has_two_words() -> None:

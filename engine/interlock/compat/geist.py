@@ -66,7 +66,8 @@ REASONS = {
     "no_progress": StoppingReason.NO_PROGRESS,
     "custom": StoppingReason.CUSTOM_CONDITION,
 }
-"""The machine's stop reasons in the document's words."""
+"""The machine's stop reasons in the document's words. An adapter that asks to stop, with
+`AgentStop`, is a custom condition too."""
 
 
 @dataclass(slots=True)
