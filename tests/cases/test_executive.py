@@ -176,7 +176,7 @@ def test_code_that_takes_too_long_forces_debugging_and_what_it_printed_is_eviden
     assert (run.facts.vars["progress"], run.status) == ("Debugging", "debugging")
     run.run()
     assert (
-        "Turn 1: the code failed.\nso far\npython took too long: stopped after 0.5 s"
+        "Turn 1: the code failed.\nso far\npython took too long: stopped after 500 ms"
         in (asked(run)[1]["user"])
     )
 

@@ -60,7 +60,7 @@ def test_a_failure_is_the_report_without_a_traceback(tmp_path: Path) -> None:
 
 
 def test_a_fault_is_the_finding_without_a_traceback(tmp_path: Path) -> None:
-    (tmp_path / "a.scenario.yaml").write_text(PASSES + "taks: x\n")
+    (tmp_path / "a.scenario.yaml").write_text(PASSES + "tsk: x\n")
     code, output = pytest_in(tmp_path)
     assert code == 1
     assert " --> a.scenario.yaml:5:1" in output
