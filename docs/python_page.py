@@ -20,6 +20,7 @@ from interlock.actions.declare import action_spec, guard_spec, tool_spec
 from interlock.api.wiring import PortOptions
 from interlock.core.errors import InterlockError
 from interlock.run.events import Delta, Recorded, Started
+from interlock.run.trace import Call, TraceStep
 
 PYTHON_HEAD = """\
 # Python
@@ -74,7 +75,11 @@ def _beside() -> Iterator[str]:
         ("event", "what happened"),
         ((f"`{e.__name__}`", _doc(e)) for e in (Started, Delta, Recorded)),
     )
-    yield from ("", "### Ports", "", _doc(PortOptions), "", *_fields(PortOptions))
+    yield from ("", "### A trace", "", "From `interlock.run.trace`.", "")
+    yield from ("`Trace` is a tuple of steps; its `calls` are those of all of them.", "")
+    for part in (TraceStep, Call):
+        yield from (f"`{part.__name__}`: {_doc(part)}", "", *_fields(part), "")
+    yield from ("### Ports", "", _doc(PortOptions), "", *_fields(PortOptions))
 
 
 def _tree(error: type[Exception], depth: int = 0) -> Iterator[str]:

@@ -11,7 +11,8 @@ from tests.cli.shell import ADD, ADDER, ADDS, ASK, Shell, program
 
 RESULT = [
     "run", "machine", "reason", "kind", "success", "forced", "status", "state", "steps", "usage",
-    "elapsed", "output", "question", "signals", "warnings", "errors", "path", "profile",
+    "elapsed", "output", "question", "signals", "warnings", "errors", "partial", "path",
+    "timeline", "profile",
 ]  # fmt: skip
 """The public shape. Source: design "language", section 11."""
 

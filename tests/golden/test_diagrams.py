@@ -67,6 +67,8 @@ class Drawn(NamedTuple):
 
 
 DOCUMENTS = [
+    Drawn("geist", "seed000_executor_loop.mmd"),
+    Drawn("geist_tick", "seed000_execution_flow.mmd"),
     Drawn("executive", "seed001_repaired.mmd", ("edge set_debug → save_turn added",)),
     Drawn("step_agent", "seed004_execution_flow.mmd"),
     Drawn(

@@ -418,7 +418,9 @@ class TestResult:
         "signals",
         "warnings",
         "errors",
+        "partial",
         "path",
+        "timeline",
         "profile",
     )
 
@@ -445,6 +447,7 @@ class TestResult:
         ]
         assert said["errors"] == [{"category": "CRITICAL", "message": "p", "state": "a", "step": 1}]
         assert said["path"] == ["a", "b", "end-completed"]
+        assert [(m["state"], m["tokens"]) for m in said["timeline"]] == [("a", 0), ("b", 0)]
         assert {n: (p["attempts"], p["failed"]) for n, p in said["profile"].items()} == {
             "a": (1, 1), "b": (1, 0)
         }  # fmt: skip

@@ -225,9 +225,10 @@ def _spent(results: Iterable[Result]) -> Spent:
 
 
 def result_data(result: Result) -> dict[str, Any]:
-    """A child's result on its parent's record. Its own log, by its run id, has path and profile."""
+    """A child's result on its parent's record. Its own log, by its run id, has path and times."""
     data = result.to_dict()
-    del data["path"], data["question"], data["profile"]
+    for name in ("path", "question", "partial", "timeline", "profile"):
+        del data[name]
     return {**data, "tokens": result.facts.usage.total_tokens, "text": result.facts.last.text}
 
 

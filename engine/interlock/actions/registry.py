@@ -40,8 +40,9 @@ def with_own(own: Registry) -> Registry:
     """The built-in registry with an application's own entries, which win over it."""
     base = builtin()
     return Registry(
-        {**base.actions, **own.actions}, {**base.tools, **own.tools}, {**base.guards, **own.guards}
-    )
+        {**base.actions, **own.actions}, {**base.tools, **own.tools},
+        {**base.guards, **own.guards}, tuple(own.tools),
+    )  # fmt: skip
 
 
 def own_sources(registry: Registry) -> tuple[object, ...]:

@@ -31,6 +31,7 @@ from interlock.run.session import Session
 from interlock.run.steps import Step, steps_of
 from interlock.run.stream import astream, stream
 from interlock.run.sync import wait
+from interlock.run.trace import Trace, trace
 from interlock.view.flowchart import RuleDrawing
 from interlock.view.picture import Picture
 
@@ -345,6 +346,14 @@ class Run:
         records = await self.arecords()
         number = seq if seq is not None else (records[-1].seq if records else 0)
         return why(self.machine.chart, records, number, self.id)
+
+    def trace(self) -> Trace:
+        """What it and its children did, action by action: times, tokens, results, tool calls."""
+        return self._wait(self.atrace())
+
+    async def atrace(self) -> Trace:
+        """What it did; see `trace`."""
+        return await trace(self.session.journal, self.id, await self.arecords())
 
     def replay(self) -> Replay:
         """The records, decided again by this machine and compared. Nothing is run."""

@@ -152,6 +152,8 @@ class Registry:
     actions: Mapping[str, ActionSpec] = field(default_factory=dict[str, ActionSpec])
     tools: Mapping[str, ToolSpec] = field(default_factory=dict[str, ToolSpec])
     guards: Mapping[str, GuardSpec] = field(default_factory=dict[str, GuardSpec])
+    own_tools: tuple[str, ...] = ()
+    """The tools that an application brings, in its order: a file names them all as ``*``."""
 
 
 Own = Iterable[Any]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from interlock.core.facts import Facts
 from interlock.core.plain import plain
@@ -22,11 +22,22 @@ from interlock.run.profile import StateProfile
 from interlock.run.session import Session
 
 
+class Moment(NamedTuple):
+    """When an action was finished."""
+
+    at: float
+    """Seconds since the start."""
+    state: str
+    tokens: int
+    """Tokens that the run had used by then."""
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Result:
     """What came of a run, or how it stands. Times in seconds, cost in USD (None: not known).
 
-    `explain` says it in words, `to_dict` as plain data.
+    `explain` says it in words, `to_dict` as plain data. What each step came to and every call of
+    a tool is read from the journal: `Run.trace`.
     """
 
     run_id: str
@@ -52,6 +63,8 @@ class Result:
     """Every state entered, in order."""
     messages: Sequence[Mapping[str, Any]] = ()
     """The conversation."""
+    timeline: tuple[Moment, ...] = ()
+    """One moment for each finished action, in order."""
     profile: Mapping[str, StateProfile] = field(default_factory=dict[str, StateProfile])
     """Where time and tokens went: each state that acted, in the order of its first action."""
 
@@ -81,6 +94,11 @@ class Result:
         return self.facts.run.elapsed
 
     @property
+    def tokens(self) -> int:
+        """Prompt and completion tokens of all model calls."""
+        return self.facts.usage.total_tokens
+
+    @property
     def usage(self) -> dict[str, Any]:
         """The section `usage` of the facts, as plain data."""
         return {
@@ -101,7 +119,8 @@ class Result:
             "state": self.state, "steps": self.steps, "usage": self.usage, "elapsed": self.elapsed,
             "output": self.output, "question": self.question,
             "signals": self.signals.to_list(), "warnings": list(self.warnings),
-            "errors": [dict(e) for e in self.errors], "path": list(self.path),
+            "errors": [dict(e) for e in self.errors], "partial": list(self.partial),
+            "path": list(self.path), "timeline": [m._asdict() for m in self.timeline],
             "profile": plain(self.profile),
         }  # fmt: skip
 
@@ -165,7 +184,8 @@ def result_of(session: Session) -> Result:
         position.status, position.state, position.facts.run.steps, position.facts, output,
         question_of(session), tuple(answers_of(session)), StopSignals(tally.signals),
         tuple(dict.fromkeys(warnings)), tuple(tally.errors), tuple(tally.partial),
-        tuple(tally.path), position.messages, dict(tally.profile),
+        tuple(tally.path), position.messages, tuple(map(Moment._make, tally.moments)),
+        dict(tally.profile),
     )  # fmt: skip
 
 

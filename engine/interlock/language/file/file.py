@@ -239,7 +239,7 @@ class MachineShape(Shape):
     model: ModelShape | None = None
     """The model that `infer` calls, and how."""
     tools: list[Text] | None = None
-    """Registered tools, in the order in which the model sees them."""
+    """Registered tools, in the order in which the model sees them; `*`: all that Python brings."""
     mcp_servers: dict[str, McpShape] | None = None
     """MCP servers by name; their tools are `server.tool`."""
     memory: dict[Name, Block] | None = None

@@ -27,6 +27,9 @@ ACCEPTABLE = frozenset(
 )
 """Findings that a file may accept: warnings, and what no run can come to notice."""
 
+EVERY = "*"
+"""Under `tools`: every tool that the application brings."""
+
 
 def read_model(reader: Reader, shape: file.ModelShape | None) -> dict[str, Any]:
     """`model`: settings for the model calls, as plain data with quantities read."""
@@ -56,6 +59,9 @@ def read_tools(reader: Reader, names: list[str] | None) -> tuple[str, ...]:
     known = reader.registry.tools
     for number, name in reader.items(("tools",), names):
         path: Path = ("tools", number)
+        if name == EVERY:
+            out += reader.registry.own_tools
+            continue
         if "." in name:
             said = f"`{short(name)}`: tools of MCP servers are not in this version"
             reader.say("IL205", path, said, hint="remove it")
