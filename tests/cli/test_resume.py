@@ -141,11 +141,19 @@ def test_a_pause_that_nobody_took_does_not_stop_who_resumes(sh: Shell) -> None:
     assert sh("resume", "r").code == 0
 
 
+def until_called(sh: Shell) -> None:
+    """Wait until the run `r` is in the middle of a model call."""
+    journal = SqliteJournal(sh.folder / ".interlock" / "journal.db")
+    until(lambda: by_hand(journal.events("r"))[-1].type == "intent")
+    by_hand(journal.close())
+
+
 # interruptions ------------------------------------------------------------------------------
 
 
 def test_ctrl_c_once_stops_before_the_next_action(sh: Shell) -> None:
     going = begin(sh, *SLOW, "--format", "json", steps=1)
+    until_called(sh)
     going.send_signal(signal.SIGINT)
     out, err = going.communicate(timeout=20)
     assert "stopping before the next action; Ctrl-C again stops now" in err
@@ -158,9 +166,7 @@ def test_ctrl_c_once_stops_before_the_next_action(sh: Shell) -> None:
 def test_ctrl_c_twice_stops_now(sh: Shell) -> None:
     sh.write("slow.yaml", slowly("60s"))
     going = begin(sh, *SLOW, steps=1)
-    journal = SqliteJournal(sh.folder / ".interlock" / "journal.db")
-    until(lambda: by_hand(journal.events("r"))[-1].type == "intent")
-    by_hand(journal.close())
+    until_called(sh)
     going.send_signal(signal.SIGINT)
     assert going.stderr is not None
     while "Ctrl-C again stops now" not in going.stderr.readline():
