@@ -274,3 +274,14 @@ def test_a_signal_of_a_tool_is_counted_with_the_others() -> None:
     run = start(LINE, {"a": [raised]})
     run.run()
     assert run.facts.signals.reasons == ("custom",)
+
+
+def test_nothing_is_work_in_an_epilogue() -> None:
+    body = (
+        "rules:\n  - {when: errors.consecutive >= 2, stop: error_threshold, to: r}\nstates:\n"
+        "  a: {do: act, failed: next, next: a}\n  r: {do: act, next: e}\n  e: {end: by_reason}\n"
+    )
+    facts = start(body, {"a": [failure(), failure()], "r": [OK]}).run().facts
+    assert facts.run.steps == 3
+    assert (facts.errors.consecutive, facts.errors.rate) == (2, 1.0)
+    assert facts.progress.recent == ("act", "act")

@@ -37,11 +37,11 @@ MOST = 1.7976931348623157e308
 """The greatest float: JSON has no infinity."""
 
 
-def fold(
+def fold(  # noqa: PLR0913  called once, with what one step came to
     facts: Facts, outcome: Outcome, *, state: str, action: ActionSpec, started: float, at: float,
-    saved: Mapping[str, Any], messages: int,
+    saved: Mapping[str, Any], messages: int, stopping: bool = False,
 ) -> Facts:  # fmt: skip
-    """The facts after an action has finished.
+    """The facts after an action has finished. Once the run is `stopping` nothing is work.
 
     `saved` are the assignments of the state's `save`; `messages` is how many the conversation
     has now. Times are seconds since the epoch; a reading below an earlier one counts as that.
@@ -53,7 +53,7 @@ def fold(
     idle = run.idle
     if started > marks.now:  # nobody drove the run: it was killed, or a person took their time
         idle += min(started, now) - marks.now
-    work, name = action.work, action.name
+    work, name = action.work and not stopping, action.name
     run = RunFacts(
         run.id, run.machine, run.agent, run.session, run.task, run.status, run.paused_from,
         run.steps + 1, dict(run.visits), elapsed, elapsed - idle, idle, run.started_at,

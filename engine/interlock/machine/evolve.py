@@ -103,7 +103,7 @@ def _step(walk: Walk, input: Input) -> None:
     walk.skip = ""
     walk.facts = fold(
         walk.facts, outcome, state=state.name, action=action, started=input.started,
-        at=input.at, saved=saved, messages=len(walk.messages),
+        at=input.at, saved=saved, messages=len(walk.messages), stopping=walk.stopping,
     )  # fmt: skip
     for signal in outcome.signals:
         walk.signal(signal)
