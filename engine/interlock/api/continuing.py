@@ -1,23 +1,26 @@
-"""What a run takes from an earlier one: a finished run's conversation, an older file's records.
+"""What a run takes from an earlier one: its conversation, its first records, an older file's.
 
 A next message to a finished run starts a new run: conversation, memory and variables are
 carried over, counters begin at zero. A run that was started with another machine is taken up
-only where its records, decided again, come out as they were recorded.
+only where its records, decided again, come out as they were recorded. A fork has the first
+records of another run.
 
-Imported by: api.machine
+Imported by: api.machine, api.run
 Source: design "language", sections 1 (`renamed`) and 5; "architecture", sections 2 and 4.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from interlock.core.errors import MachineChangedError, StatusError
+from interlock.core.errors import MachineChangedError, RunError, StatusError
 from interlock.core.plain import plain
+from interlock.core.records import Record
 from interlock.language.spec import MachineSpec
 from interlock.language.values import var_value
 from interlock.run.journal import RunRow
-from interlock.run.replay import replay
+from interlock.run.replay import position_before, replay
 from interlock.run.session import Session
 
 
@@ -69,3 +72,31 @@ async def refuse_otherwise(session: Session) -> None:
         f" {first}",
         hint=hint,
     )
+
+
+async def forked(
+    old: Session, records: Sequence[Record], at: int | None, *, run_id: str, machine: str | None
+) -> Session:
+    """A new run with the records below `at` (default: all), under another `machine` if it is given.
+
+    `machine` is its canonical text. `RunError` when there is no such record.
+    """
+    count = old.tally.records
+    seq = count if at is None else at
+    if not 1 <= seq <= count:
+        raise RunError(
+            f"there is no record {seq} to fork at",
+            hint=f"records are numbered 0 to {count - 1}; `at` is the first that is left out",
+        )
+    now, there = old.ports.clock.now(), position_before(old.chart, records, seq, run_id)
+    row = old.row._replace(
+        run_id=run_id, epoch=0, created=now, updated=now, status=there.status,
+        state=there.state, reason="", steps=there.facts.run.steps, wake_at=there.wake_at,
+    )  # fmt: skip
+    if machine is not None:
+        row = row._replace(machine_hash=await old.journal.put_blob(machine))
+    await old.journal.fork(old.run_id, seq, row)
+    made = Session(old.chart, old.journal, run_id, old.ports)
+    made.cancels = old.cancels
+    await made.open(snapshot=False)
+    return made

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mappin
 from contextlib import aclosing
 from typing import Any, Protocol, TypeVar, Unpack, cast
 
+from interlock.api.continuing import forked
 from interlock.api.detached import DetachedRun, detached
 from interlock.api.hearing import Heard
 from interlock.api.of_machine import OfMachine
@@ -25,7 +26,7 @@ from interlock.machine.explain import Explanation
 from interlock.run.events import Event as StreamEvent
 from interlock.run.journal import Journal
 from interlock.run.loop import advance, drive
-from interlock.run.replay import Replay, as_now, position_before, replay, why
+from interlock.run.replay import Replay, as_now, replay, why
 from interlock.run.result import Result, answers_of, result_of
 from interlock.run.session import Session
 from interlock.run.steps import Step, steps_of
@@ -372,26 +373,10 @@ class Run:
 
     async def afork(self, at: int | None = None, *, run_id: str | None = None) -> Run:
         """A new run with the records below `at`; see `fork`."""
-        old, count = self.session, self.session.tally.records
-        seq = count if at is None else at
-        if not 1 <= seq <= count:
-            raise RunError(
-                f"there is no record {seq} to fork at",
-                hint=f"records are numbered 0 to {count - 1}; `at` is the first that is left out",
-            )
-        new_id, now = run_id or new_run_id(), old.ports.clock.now()
-        there = position_before(old.chart, await self.arecords(), seq, new_id)
-        row = old.row._replace(
-            run_id=new_id, epoch=0, created=now, updated=now, status=there.status,
-            state=there.state, reason="", steps=there.facts.run.steps, wake_at=there.wake_at,
-        )  # fmt: skip
-        if self._moved:
-            hash = await old.journal.put_blob(self.machine.canonical())
-            row = row._replace(machine_hash=hash)
-        await old.journal.fork(self.id, seq, row)
-        made = Session(old.chart, old.journal, new_id, old.ports)
-        made.cancels = old.cancels
-        await made.open(snapshot=False)
+        other = self.machine.canonical() if self._moved else None
+        made = await forked(
+            self.session, await self.arecords(), at, run_id=run_id or new_run_id(), machine=other
+        )
         return Run(self.machine, made, given=self._given, prepare=self._prepare)
 
     def back(self, records: int = 1) -> Run:
