@@ -67,7 +67,7 @@ ANSWERS = [
     Answer(
         "type",
         ("fix", "note=x", "count=two", "sure=true"),
-        "`count` of `fix` is int: `two` is none",
+        "`count` of `fix` is int: `two` is not",
     ),
     Answer("field", ("fix", "nte=x"), "`fix` has no field `nte`"),
     Answer("field-hint", ("fix", "nte=x"), "did you mean `note`?"),
@@ -93,6 +93,16 @@ def test_an_answer_as_json_and_delivered_twice(sh: Shell) -> None:
     twice = sh("answer", "r", "fix", "--data", data, "--id", "m1", "--format", "json")
     assert not twice.json["new"]
     assert "nothing is done twice" in twice.err
+
+
+def test_an_answer_behind_another_is_said_to_be_for_later(sh: Shell) -> None:
+    sh("run", *ASK, "--run-id", "r")
+    first = sh("answer", "r", "fix", "note=x", "count=1", "sure=true")
+    assert "before it" not in first.err
+    second = sh("answer", "r", "ok")
+    assert "before it `fix` is kept: this one is for a later question\n" in second.err
+    done = sh("resume", "r", "--format", "json")
+    assert (done.json["reason"], done.json["path"].count("wait")) == ("completed", 2)
 
 
 def test_nothing_can_be_sent_to_a_run_that_has_ended(sh: Shell) -> None:

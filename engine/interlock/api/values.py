@@ -78,7 +78,7 @@ def check_answer(session: Session, event: str, data: Mapping[str, Any]) -> None:
         if name not in data:
             raise AnswerError(f"`{event}` needs `{name}` ({type})")
         if not accepts(type, data[name]):
-            raise AnswerError(f"`{name}` of `{event}` is {type}: `{data[name]}` is none")
+            raise AnswerError(f"`{name}` of `{event}` is {type}: `{data[name]}` is not")
 
 
 def _known(session: Session) -> set[str]:

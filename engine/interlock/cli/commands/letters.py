@@ -165,6 +165,7 @@ def _post(
     if row.reason or row.status in ("completed", "error"):
         raise StatusError(f"run `{row.run_id}` has ended: it is {row.status}")
     letter = Letter(message_id or secrets.token_hex(8), time.time(), data)
+    before = by_hand(journal.letters(row.run_id)) if data["kind"] == "answer" else []
     fresh = by_hand(journal.send(row.run_id, letter))
     taken = fresh and _is_taken(journal, row.run_id, letter.msg_id)
     now = by_hand(journal.row(row.run_id)) or row
@@ -179,6 +180,9 @@ def _post(
         out.say(f"run {row.run_id} has taken the {what}: it is {now.status} at {now.state}")
     else:
         out.say(f"the {what} {are} kept for run {row.run_id}, which {_WILL[kind]}")
+        if earlier := [x.data["event"] for x in before if x.data["kind"] == "answer"]:
+            said = ", ".join(f"`{event}`" for event in earlier)
+            out.say(f"before it {said} is kept: this one is for a later question", "yellow")
         when = "go on with" if kind == "answer" else "if no process drives it now"
         out.say(f"{when}:  {resume_line(journal, now, how)}")
 
