@@ -111,7 +111,7 @@ def test_nothing_can_be_sent_to_a_run_that_has_ended(sh: Shell) -> None:
     for verb in ("pause", "cancel", "resume"):
         done = sh(verb, "r")
         assert done.code == 1
-        assert "error[IL601]: run `r` has ended: it is completed" in done.err
+        assert "error[IL601]: run `r` has ended (completed)" in done.err
 
 
 # from outside -------------------------------------------------------------------------------

@@ -93,4 +93,5 @@ def _not_taken(session: Session, event: str, taken: Iterable[str]) -> AnswerErro
     if listed := ", ".join(f"`{e}`" for e in taken):
         said = f"`{position.state}` does not take `{event}`"
         return AnswerError(said, hint=f"it takes {listed}")
-    return AnswerError(f"the run waits for nothing: it is {position.status} at `{position.state}`")
+    stands = f"has ended ({position.status})" if position.ended else f"is {position.status}"
+    return AnswerError(f"the run waits for nothing: it {stands} at `{position.state}`")

@@ -29,6 +29,7 @@ _WILL = {
     "cancel": "stops before its next action",
 }
 """What a run does with a letter that nobody has taken yet."""
+_CALLED = {"enqueue": "tasks", "pause": "request to pause", "cancel": "request to stop"}
 
 
 @click.command(
@@ -163,7 +164,7 @@ def _post(
     from interlock.run.sync import by_hand
 
     if row.reason or row.status in ("completed", "error"):
-        raise StatusError(f"run `{row.run_id}` has ended: it is {row.status}")
+        raise StatusError(f"run `{row.run_id}` has ended ({row.status})")
     letter = Letter(message_id or secrets.token_hex(8), time.time(), data)
     before = by_hand(journal.letters(row.run_id)) if data["kind"] == "answer" else []
     fresh = by_hand(journal.send(row.run_id, letter))
@@ -173,7 +174,7 @@ def _post(
     if how.is_json:
         out.result(out.as_json({**told, "status": now.status, "state": now.state}))
     kind = data["kind"]
-    what, are = ("tasks", "are") if kind == "enqueue" else (kind, "is")
+    what, are = (_CALLED.get(kind, kind), "are" if kind == "enqueue" else "is")
     if not fresh:
         out.say("this message was delivered before: nothing is done twice")
     elif taken:
