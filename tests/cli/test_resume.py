@@ -105,6 +105,17 @@ def test_an_answer_behind_another_is_said_to_be_for_later(sh: Shell) -> None:
     assert (done.json["reason"], done.json["path"].count("wait")) == ("completed", 2)
 
 
+def test_a_cancel_for_a_reason_that_the_machine_does_not_have(sh: Shell) -> None:
+    sh("run", *ASK, "--run-id", "r")
+    assert "no stop reason" not in sh("cancel", "r", "--reason", "stop_requested").err
+    sent = sh("cancel", "r", "--reason", "user_request")
+    assert sent.code == 0
+    assert (
+        "the machine has no stop reason `user_request`: it stops as `custom` does; "
+        "did you mean `user_requested`?\n"
+    ) in sent.err
+
+
 def test_nothing_can_be_sent_to_a_run_that_has_ended(sh: Shell) -> None:
     sh("run", *ADD, "--run-id", "r")
     assert "the run waits for nothing" in sh("answer", "r", "ok").err

@@ -5,6 +5,7 @@ Whoever drives the run takes it out; where nobody does, the next `interlock resu
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import time
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ import click
 from interlock.cli import completion, options, out
 from interlock.cli.how import How
 from interlock.cli.options import PAIR
-from interlock.core.errors import StatusError
+from interlock.core.errors import InterlockError, StatusError, nearest
 
 if TYPE_CHECKING:
     from interlock.run.journal import Journal, RunRow
@@ -153,7 +154,20 @@ def cancel(run: str, reason: str, message: str, **given: Any) -> None:
     journal = open_journal(how)
     row = find_run(journal, run)
     data = {"message": message} if message else {}
+    _say_unless_known(reason, journal, row, how)
     _post(journal, row, how, {"kind": "cancel", "reason": reason, "data": data})
+
+
+def _say_unless_known(reason: str, journal: Journal, row: RunRow, how: How) -> None:
+    """A warning for a reason that the machine does not have: a run stops for it all the same."""
+    from interlock.cli.stored import machine_of
+
+    # a machine that cannot be read any more is no reason to let its run go on
+    with contextlib.suppress(InterlockError):
+        known = machine_of(journal, row, how).spec.reasons
+        if reason not in known:
+            said = f"the machine has no stop reason `{reason}`: it stops as `custom` does"
+            out.say(f"{out.plain(said)}; {nearest(reason, known)}", "yellow")
 
 
 def _post(
