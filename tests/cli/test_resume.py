@@ -110,6 +110,7 @@ def test_a_cancel_for_a_reason_that_the_machine_does_not_have(sh: Shell) -> None
     assert "no stop reason" not in sh("cancel", "r", "--reason", "stop_requested").err
     sent = sh("cancel", "r", "--reason", "user_request")
     assert sent.code == 0
+    assert "Raised from outside.\n" in sh("resume", "r").err
     assert (
         "the machine has no stop reason `user_request`: it stops as `custom` does; "
         "did you mean `user_requested`?\n"
