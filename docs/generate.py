@@ -11,6 +11,7 @@ The page of the Python API is made in `python_page`; what all pages are written 
 
 from __future__ import annotations
 
+import argparse
 import inspect
 import sys
 from collections.abc import Iterator
@@ -269,4 +270,7 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else HERE)
+    parser = argparse.ArgumentParser(description=inspect.getdoc(sys.modules[__name__]))
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("folder", nargs="?", type=Path, default=HERE)
+    main(parser.parse_args().folder)

@@ -122,7 +122,7 @@ class TestConfiguration:
         ("name", "text", "wrong"),
         [
             ("humann", "Ann", "no memory block `humann`"),
-            ("human", 5, "is a text: `5` is none"),
+            ("human", 5, "is a text: `5` is not"),
             ("human", "x" * 1_001, "may hold 1000 characters, this has 1001"),
         ],
         ids=["unknown", "no-text", "too-long"],

@@ -46,6 +46,23 @@ def test_a_failing_provider_is_named_with_what_to_do(sh: Shell, case: Failure) -
     assert "  interlock fork r --at 2\n  interlock resume last --tools tools.py\n" in done.err
 
 
+@pytest.mark.parametrize(("limit", "stands"), [("70", "near"), ("60", "near"), ("50", "past")])
+def test_a_warning_says_whether_a_bound_is_near_or_passed(
+    sh: Shell, limit: str, stands: str
+) -> None:
+    done = sh("run", *ADD, "--limit", f"tokens={limit}")
+    said = f"usage.total_tokens is at 60, {stands} its bound limits.tokens ({limit})."
+    assert f"Warning: {said}\n" in done.err
+
+
+def test_a_run_without_a_task_is_told_to_have_one(sh: Shell) -> None:
+    sh.write("none.yaml", "replies: []\n")
+    done = sh("run", "adder.yaml", "--tools", "tools.py", "--script", "none.yaml")
+    assert done.code == 1
+    assert ' = help: say what it is to do: `interlock run MACHINE "TASK"`\n' in done.err
+    assert "try again" not in done.err
+
+
 def test_the_commands_that_try_again_do(sh: Shell) -> None:
     sh.write("fails.yaml", f"replies: [{BUSY}]\n")
     sh("run", *ADD[:4], "--script", "fails.yaml", "--run-id", "r")

@@ -67,7 +67,7 @@ ANSWERS = [
     Answer(
         "type",
         ("fix", "note=x", "count=two", "sure=true"),
-        "`count` of `fix` is int: `two` is none",
+        "`count` of `fix` is int: `two` is not",
     ),
     Answer("field", ("fix", "nte=x"), "`fix` has no field `nte`"),
     Answer("field-hint", ("fix", "nte=x"), "did you mean `note`?"),
@@ -95,13 +95,35 @@ def test_an_answer_as_json_and_delivered_twice(sh: Shell) -> None:
     assert "nothing is done twice" in twice.err
 
 
+def test_an_answer_behind_another_is_said_to_be_for_later(sh: Shell) -> None:
+    sh("run", *ASK, "--run-id", "r")
+    first = sh("answer", "r", "fix", "note=x", "count=1", "sure=true")
+    assert "before it" not in first.err
+    second = sh("answer", "r", "ok")
+    assert "before it `fix` is kept: this one is for a later question\n" in second.err
+    done = sh("resume", "r", "--format", "json")
+    assert (done.json["reason"], done.json["path"].count("wait")) == ("completed", 2)
+
+
+def test_a_cancel_for_a_reason_that_the_machine_does_not_have(sh: Shell) -> None:
+    sh("run", *ASK, "--run-id", "r")
+    assert "no stop reason" not in sh("cancel", "r", "--reason", "stop_requested").err
+    sent = sh("cancel", "r", "--reason", "user_request")
+    assert sent.code == 0
+    assert "Raised from outside.\n" in sh("resume", "r").err
+    assert (
+        "the machine has no stop reason `user_request`: it stops as `custom` does; "
+        "did you mean `user_requested`?\n"
+    ) in sent.err
+
+
 def test_nothing_can_be_sent_to_a_run_that_has_ended(sh: Shell) -> None:
     sh("run", *ADD, "--run-id", "r")
     assert "the run waits for nothing" in sh("answer", "r", "ok").err
     for verb in ("pause", "cancel", "resume"):
         done = sh(verb, "r")
         assert done.code == 1
-        assert "error[IL601]: run `r` has ended: it is completed" in done.err
+        assert "error[IL601]: run `r` has ended (completed)" in done.err
 
 
 # from outside -------------------------------------------------------------------------------

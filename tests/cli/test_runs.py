@@ -105,6 +105,29 @@ def test_show(full: Shell) -> None:
     assert "waits Is forty-one right?" in [" ".join(line.split()) for line in waits]
 
 
+PARENT = """\
+interlock: 1
+machine: p
+machines: {c: {states: {z: {stop: completed}}}}
+states:
+  a: {do: run_machine, with: {machine: c}, next: b}
+  b: {do: run_machines, with: {machine: c, each: '["m", "n"]'}, next: z}
+  z: {stop: completed}
+"""
+
+
+def test_show_names_the_children(sh: Shell) -> None:
+    sh.write("p.yaml", PARENT)
+    assert sh("run", "p.yaml", "--run-id", "r").code == 0
+    shown = sh("show", "r").out.splitlines()
+    assert [" ".join(line.split()) for line in shown if line.startswith("child")] == [
+        "child r/a/0 of c: completed",
+        "child r/b/1/1 of c: completed",
+        "child r/b/1/2 of c: completed",
+    ]
+    assert "child" not in sh("show", "r/a/0").out
+
+
 def test_show_needs_no_tools_of_ones_own(full: Shell) -> None:
     (full.folder / "tools.py").unlink()
     (full.folder / "adder.yaml").unlink()

@@ -78,7 +78,7 @@ REFUSED = [
     Refused("unknown", "frobnicate", "there is no command `frobnicate`"),
     Refused("nearest", "recrods", "did you mean `records`?"),
     Refused("limit", "set limits.stps 3", "did you mean `steps`?"),
-    Refused("value", "set steps many", "limit `steps` is int: `many` is none"),
+    Refused("value", "set steps many", "limit `steps` is int: `many` is not"),
     Refused("no-value", "set steps", "a value is missing"),
     Refused("root", "set usage.cost 3", "cannot be set"),
     Refused("state", "run to actt", "did you mean `act`?"),

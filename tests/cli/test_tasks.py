@@ -163,7 +163,7 @@ def test_what_cannot_be_added(at: Shell) -> None:
     at("resume", "r")
     ended = at("enqueue", "r", "too late")
     assert ended.code == 1
-    assert "error[IL601]: run `r` has ended: it is completed" in ended.err
+    assert "error[IL601]: run `r` has ended (completed)" in ended.err
 
 
 def test_a_run_that_another_process_drives_takes_them(at: Shell) -> None:

@@ -182,6 +182,20 @@ def test_the_category_of_a_failed_task(case: Raised) -> None:
     assert run.facts.last.error.category == case.category
 
 
+def test_the_report_of_a_run_shows_what_its_tasks_gave() -> None:
+    text = (WORK % (by_tool("a", "b"), 3)).replace("else: z", "else: told")
+    text += "  told: {do: report, with: {partial: true}, next: z}\n"
+
+    @tool
+    def do_it(task: str) -> str:
+        """Do a task."""
+        return f"{task} is\n# done" if task == "a" else ""
+
+    run = load(text, tools=[do_it]).start("x", clock=ManualClock(1000))
+    (report,) = run.run().partial
+    assert "## Newest results\n\n- a is \\# done\n- (nothing)\n" in report
+
+
 def test_a_report_brings_tasks_improvements_and_metrics() -> None:
     report = {
         "tasks": ["more"],

@@ -624,6 +624,19 @@ def test_a_faulty_child_is_shown_in_its_own_file(tmp_path: Path) -> None:
     assert [(f.code, Path(f.place.file).name) for f in found] == [("IL301", "kid.yaml")]
 
 
+def test_a_child_that_is_not_there_says_where_it_is_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "boss.yaml").write_text(
+        f"{HEAD}machines: {{kid: kid.yaml}}\n{ONE % 'machine: kid'}"
+    )
+    _, found = find_faults(tmp_path / "boss.yaml")
+    assert [f.hint for f in found] == [f"it is taken from {tmp_path}"]
+    monkeypatch.chdir(tmp_path)
+    _, found = find_faults("boss.yaml")
+    assert [f.hint for f in found] == ["it is taken from this folder"]
+
+
 def test_a_child_outside_the_folder_needs_trust(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "kid.yaml").write_text(

@@ -113,6 +113,42 @@ def test_what_is_left_of_a_budget(case: Left) -> None:
     assert [atom.margin for atom in row.atoms] == [case.left]
 
 
+def test_what_a_guard_did_not_need_is_no_error() -> None:
+    found = explained('last.error is not None and last.error.category == "CRITICAL"')
+    row = next(r for r in found.rows if r.state == "b" and r.atoms)
+    assert (row.mark, row.holds) == ("✗", False)
+    assert [(atom.holds, atom.error) for atom in row.atoms] == [(False, ""), (None, "")]
+    assert "AttributeError" not in str(found)
+
+
+def test_a_guard_that_raised_is_marked_with_its_error() -> None:
+    found = explained("10 // (run.steps - 1) > 3")
+    row = next(r for r in found.rows if r.state == "b" and r.atoms)
+    assert row.mark == "!"
+    assert "ZeroDivisionError" in row.atoms[0].error
+
+
+FORK = """\
+interlock: 1
+machine: m
+limits: {steps: 9}
+states:
+  f: {do: nothing, all: [p, q]}
+  p: {ask: P?, when: run.steps >= limits.steps, then: x, else: j}
+  q: {ask: Q?, when: run.steps >= limits.steps, then: x, else: j}
+  j: {do: nothing, next: z}
+  x: {stop: custom}
+  z: {stop: completed}
+"""
+
+
+def test_no_branch_of_a_fork_is_said_to_be_left_out() -> None:
+    run = load(FORK).start()
+    run.run()
+    rows = [(r.mark, r.text, r.to) for r in run.why(1).rows if r.state == "f"]
+    assert rows == [("✓", "branch 1", "p"), ("✓", "branch 2", "q")]
+
+
 def test_what_others_said_cannot_steer_a_terminal() -> None:
     failure = {"error": {"category": "CRITICAL", "message": "no\x1b[2J\u202e\x9b\nkey"}}
     run = load(HEAD.replace("GUARD", "run.steps > 5")).start("x", script=[failure])

@@ -60,6 +60,7 @@ FAULTS = [
     Fault("guard-syntax", rule("when: run.steps «=>» limits.n, stop: custom"), "IL101", "=>"),
     Fault("guard-unknown-fact", rule("when: «run.stepz» >= limits.n, stop: custom"), "IL103", "run.stepz"),
     Fault("guard-misspelt-limit", rule("when: run.steps >= «limits.nn», stop: custom"), "IL103", "limits.nn"),
+    Fault("guard-misspelt-limits", rule("when: run.steps >= «limit».n, stop: custom"), "IL103", "unknown fact `limit`", "`limits`"),
     Fault("guard-no-bool", rule("when: «run.steps + limits.n», stop: custom"), "IL106", "not true or false"),
     Fault("unlike-types", rule("when: «run.elapsed >= limits.n», stop: custom"), "IL104", "duration"),
     Fault("may-be-none", rule("when: «errors.last».category == 'CRITICAL' and run.steps > limits.n, stop: custom"), "IL105", "may be None"),

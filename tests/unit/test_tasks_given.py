@@ -207,6 +207,17 @@ def test_a_bad_file_of_tasks_is_a_finding_with_its_place(case: BadFile, tmp_path
     assert [spot(f)[:2] for f in found] == [Spot(*s)[:2] for s in spots], str(caught.value)
 
 
+def test_a_task_by_a_machine_says_where_the_machine_is_named() -> None:
+    text = "- {text: a, by: {machine: helpr}}\n"
+    hints = [
+        load_tasks(text, "t.yaml", builtin(), machines)[1][0].hint for machines in ((), ("helper",))
+    ]
+    assert hints == [
+        "name it under `machines` in the machine's own file",
+        "did you mean `helper`?",
+    ]
+
+
 def _folder(path: Path) -> None:
     path.mkdir()
 

@@ -339,6 +339,9 @@ FAULTS = [
     Fault("open-brace", "a: {b: 1\nc: 2", "IL001", (2, 1), "before `c`", "line 1"),
     Fault("open-bracket", "a: [1,\n  2\nc: 2", "IL001", (3, 1), "`]`", "line 1"),
     Fault("open-at-the-end", "a: [1,\n", "IL001", (1, 7), "is meant", ""),
+    Fault(
+        "open-and-nothing-behind", "a: [\n", "IL001", (1, 5), "the line ends where a value", "`]`"
+    ),
     Fault("no-comma", "{a: 1 b: 2}", "IL001", (1, 7), "before `b`"),
     Fault("brace-too-many", "a: {b: 1}}", "IL001", (1, 10), "closes nothing"),
     Fault("bracket-as-value", "a: ]", "IL001", (1, 4), "where a value is meant"),

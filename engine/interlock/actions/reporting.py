@@ -17,7 +17,7 @@ from interlock.core.outcome import Outcome
 from interlock.core.plain import plain
 from interlock.core.specs import ActionSpec, ArgSpec, Effect
 from interlock.core.types import BOOL, STR, struct
-from interlock.core.units import say_elapsed
+from interlock.core.units import say_count, say_elapsed
 from interlock.run.context import Context
 from interlock.view.flowchart import walked
 from interlock.view.from_graph import flowchart
@@ -52,6 +52,7 @@ def account(ctx: Context) -> dict[str, Any]:
         },
         "tasks": {
             "done": queue.done, "failed": queue.failed, "waiting": [_task(t) for t in ctx.queue],
+            "results": [*kept(ctx).results],
         },
         "failures": [dict(error) for error in tally.errors],
         "timeline": [
@@ -94,10 +95,11 @@ def markdown(data: Mapping[str, Any]) -> str:
         _section(
             "Signals", [f"`{s['reason']}` {_cell(s['message'])}".rstrip() for s in data["signals"]]
         ),
+        _section("Newest results", [_cell(text, 500) or "(nothing)" for text in tasks["results"]]),
         _section(
             "Tasks that are left",
             [
-                f"{_cell(t['text'])} ({t['kind']}, tried {t['attempts']} times)"
+                f"{_cell(t['text'])} ({t['kind']}, tried {say_count(t['attempts'], 'time')})"
                 for t in tasks["waiting"]
             ],
         ),
@@ -124,10 +126,10 @@ def _section(title: str, lines: Sequence[str]) -> str:
     return "\n".join([f"## {title}", "", *(f"- {line}" for line in lines)]) if lines else ""
 
 
-def _cell(text: str) -> str:
+def _cell(text: str, longest: int = 200) -> str:
     """One line of Markdown that stays one line, whatever a model wrote."""
     short = " ".join(text.split())
-    short = short if len(short) <= 200 else f"{short[:200]}…"
+    short = short if len(short) <= longest else f"{short[:longest]}…"
     return re.sub(r"([\\`*_|<>\[\]#])", r"\\\1", short)
 
 

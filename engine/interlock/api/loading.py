@@ -77,7 +77,8 @@ def _child(source: str, file: str) -> Found:
     if source.endswith((".yaml", ".yml")):
         path = Path(file).parent / source
         if not path.is_file():
-            raise SetupError(f"there is no file `{source}`", hint=f"it is taken from {path.parent}")
+            folder = "this folder" if path.parent == Path() else str(path.parent)
+            raise SetupError(f"there is no file `{source}`", hint=f"it is taken from {folder}")
     elif (found := catalog.shipped().get(source)) is not None:
         path = found
     else:

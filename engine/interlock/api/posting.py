@@ -28,7 +28,7 @@ async def post(
         await advance(session)
     if session.position.ended:
         raise StatusError(
-            f"the run has ended: it is {session.position.status}",
+            f"the run has ended ({session.position.status})",
             hint="`next` starts a new run that goes on from it",
         )
     when = float(session.ports.clock.now() if at is None else at)

@@ -78,7 +78,7 @@ def check_answer(session: Session, event: str, data: Mapping[str, Any]) -> None:
         if name not in data:
             raise AnswerError(f"`{event}` needs `{name}` ({type})")
         if not accepts(type, data[name]):
-            raise AnswerError(f"`{name}` of `{event}` is {type}: `{data[name]}` is none")
+            raise AnswerError(f"`{name}` of `{event}` is {type}: `{data[name]}` is not")
 
 
 def _known(session: Session) -> set[str]:
@@ -93,4 +93,5 @@ def _not_taken(session: Session, event: str, taken: Iterable[str]) -> AnswerErro
     if listed := ", ".join(f"`{e}`" for e in taken):
         said = f"`{position.state}` does not take `{event}`"
         return AnswerError(said, hint=f"it takes {listed}")
-    return AnswerError(f"the run waits for nothing: it is {position.status} at `{position.state}`")
+    stands = f"has ended ({position.status})" if position.ended else f"is {position.status}"
+    return AnswerError(f"the run waits for nothing: it {stands} at `{position.state}`")

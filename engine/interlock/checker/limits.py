@@ -41,8 +41,9 @@ def _used(spec: MachineSpec) -> set[str]:
 def _mentioned(subject: Subject) -> set[str]:
     """The limits that stand in a text which could not be read, misspelt perhaps."""
     known = list(subject.spec.limits)
-    words = [w.split(".")[1] for w in subject.unread.words if w.startswith("limits.")]
-    return {c for word in words for c in get_close_matches(word, known, n=1)}
+    words = [w.split(".") for w in subject.unread.words if "." in w]
+    meant = [name for root, name, *_ in words if get_close_matches(root, ["limits"])]
+    return {c for word in meant for c in get_close_matches(word, known, n=1)}
 
 
 def _expressions(spec: MachineSpec) -> Iterator[Expression]:

@@ -24,6 +24,7 @@ _CURES = {
     "CRITICAL": "mend it first: a key, a quota, a setting; `interlock doctor` shows what is here",
 }
 """What to do about a failure, by its category."""
+_NO_TASK = 'say what it is to do: `interlock run MACHINE "TASK"`'
 
 
 class Said(NamedTuple):
@@ -41,7 +42,8 @@ def ending(result: Result) -> Iterator[Said]:
     if failure is not None:
         where = f"{failure['category']} at `{failure['state']}`, step {failure['step']}"
         yield Said(f"Last error: {where}: {failure['message']}", "red")
-        if result.kind == "error" and (cure := _CURES.get(failure["category"])):
+        cure = _NO_TASK if _had_no_task(result) else _CURES.get(failure["category"])
+        if result.kind == "error" and cure:
             yield Said(f" = help: {cure.format(state=failure['state'])}")
     for warning in warned(result):
         yield Said(warning, "yellow")
@@ -53,9 +55,15 @@ def last_failure(result: Result) -> Mapping[str, Any] | None:
     return result.errors[-1] if told else None
 
 
+def _had_no_task(result: Result) -> bool:
+    """Whether it failed for want of a task: then the same again fails again."""
+    error = result.facts.last.error
+    return error is not None and error.kind == "no_task" and not result.facts.run.task
+
+
 def how_to_mend(run: Run, result: Result, how: How) -> Iterator[Said]:
     """The commands that try again what ended a run in an error."""
-    if result.kind != "error" or how.in_memory:
+    if result.kind != "error" or how.in_memory or _had_no_task(result):
         return
     failure = last_failure(result)
     at = failure["state"] if failure is not None else None

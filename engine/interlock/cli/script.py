@@ -55,7 +55,7 @@ class Script:
             were = "reply was" if left == 1 else "replies were"
             raise ScriptError(
                 f"{self.file}: {left} {were} never asked for",
-                hint="remove what is left over, or see why the run ended earlier: `interlock why`",
+                hint="remove what is left over, or see why it ended earlier: `interlock why last`",
             )
 
 

@@ -93,7 +93,7 @@ def because(chart: Chart, record: Record) -> str:
         if transition.rule is not None:
             rule = transition.rule
             reasons.append(f"rule {rule.when.text}" + (f": {rule.stop}" if rule.stop else ""))
-        elif transition.guards and transition.kind != "raised":
+        elif transition.guards and transition.kind != "raised" and not transition.forks:
             reasons.append(" and ".join(g.__name__ for g in transition.guards))
     return ", ".join(dict.fromkeys(reasons))
 

@@ -11,12 +11,13 @@ from dataclasses import replace
 from typing import Any, cast
 
 from interlock.core.codes import finding
-from interlock.core.errors import Finding
+from interlock.core.errors import Finding, nearest
 from interlock.core.specs import Registry
 from interlock.language.file import file
 from interlock.language.file.shape import shape
 from interlock.language.readers.reader import Reader
 from interlock.language.readers.settings import read_tasks, task_shape
+from interlock.language.yaml.document import short
 from interlock.language.yaml.reading import read
 
 
@@ -44,7 +45,9 @@ def load_tasks(
     reader = Reader(document, (), registry, shaped.unread, shaped.gone)
     read_tasks(reader, tasks)
     for name, path in reader.children.items():
-        reader.name(path, name, machines, "machine", "IL409")
+        if name not in machines:
+            hint = nearest(name, machines) or "name it under `machines` in the machine's own file"
+            reader.say("IL409", path, f"unknown machine `{short(name)}`", hint=hint)
     findings = [*shaped.findings, *reader.findings]
     return (
         tuple(task_shape(task).model_dump(exclude_unset=True, exclude_none=True) for task in tasks),

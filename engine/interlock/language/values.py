@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from interlock.core.errors import LimitError, nearest
 from interlock.core.types import accepts
+from interlock.core.units import say_fraction
 from interlock.language.readers.quantities import coerce
 from interlock.language.spec import MachineSpec
 
@@ -30,8 +31,16 @@ def limit_value(spec: MachineSpec, name: str, value: Any) -> Any:
         return None
     fits, made = coerce(limit.type, value)
     if not fits or (limit.type.nonneg and isinstance(made, (int, float)) and made < 0):
-        raise LimitError(f"limit `{name}` is {limit.type.known()}: `{value}` is none")
+        raise LimitError(f"limit `{name}` is {limit.type.known()}: `{value}` is not")
+    if limit.type.kind == "fraction" and made > 1 and _is_percent_unsaid(value):
+        said = f"limit `{name}` is a fraction: `{value}` would be {say_fraction(made)}"
+        raise LimitError(said, hint=f"write `{value}%`")
     return made
+
+
+def _is_percent_unsaid(value: Any) -> bool:
+    """Whether a number was written without its sign. What was computed is meant as it is."""
+    return isinstance(value, int) or (isinstance(value, str) and not value.strip().endswith("%"))
 
 
 def var_value(spec: MachineSpec, name: str, value: Any) -> Any:
@@ -43,7 +52,7 @@ def var_value(spec: MachineSpec, name: str, value: Any) -> Any:
         )
     fits, made = (True, value) if accepts(var.type, value) else coerce(var.type, value)
     if not fits:
-        raise LimitError(f"variable `{name}` is {var.type}: `{value}` is none")
+        raise LimitError(f"variable `{name}` is {var.type}: `{value}` is not")
     return tuple(cast(list[Any], made)) if isinstance(made, list) else made
 
 
@@ -55,7 +64,7 @@ def block_value(spec: MachineSpec, name: str, value: Any) -> str:
             f"machine `{spec.name}` has no memory block `{name}`", hint=nearest(name, spec.memory)
         )
     if not isinstance(value, str):
-        raise LimitError(f"memory block `{name}` is a text: `{value}` is none")
+        raise LimitError(f"memory block `{name}` is a text: `{value}` is not")
     if block.limit is not None and len(value) > block.limit:
         raise LimitError(
             f"memory block `{name}` may hold {block.limit} characters, this has {len(value)}"

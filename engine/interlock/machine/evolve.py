@@ -47,7 +47,7 @@ def evolve(
     then.
     """
     if position.ended:
-        raise StatusError(f"the run has ended: it is {position.status} at `{position.state}`")
+        raise StatusError(f"the run has ended ({position.status}) at `{position.state}`")
     walk = Walk(chart, position, input, oracle, trace)
     _KINDS[input.kind](walk, input)
     settle(walk)

@@ -22,7 +22,7 @@ from interlock.machine.regions import GuardedTransition, Holds, Is
 from interlock.machine.saying import say_left, say_value, type_at
 
 MARKS = {True: "✓", False: "✗", None: "·"}
-"""What held, what did not, and what was not looked at or could not be evaluated."""
+"""What held, what did not, and what was not looked at."""
 FAILED = "!"
 """The mark of a guard that raised."""
 _WIDEST = 100
@@ -37,7 +37,7 @@ class Atom(NamedTuple):
 
     text: str
     holds: bool | None
-    """None when it raised."""
+    """None when it raised, or has no value and the guard was decided before it."""
     left: str = ""
     right: str = ""
     margin: str = ""
@@ -147,6 +147,8 @@ def _rules(chart: Chart, look: Look, decision: Decision) -> Iterator[Row]:
 def _edges(chart: Chart, look: Look) -> Iterator[Row]:
     event = chart.event(look.trigger)
     found = event.at(look.state) if event else ()
+    # of a fork every branch is taken, each in a look of its own
+    found = tuple(t for t in found if t.origin == look.taken or not t.forks)
     over = False
     for t in found:
         if over:
@@ -171,9 +173,15 @@ def _holds(guard: Expression, look: Look) -> bool | None:
 
 
 def atoms_of(chart: Chart, guard: Expression, look: Look) -> tuple[Atom, ...]:
-    """The comparisons of a guard with their values, as people write them."""
+    """The comparisons of a guard with their values, as people write them.
+
+    What raises by itself is no error where the guard was decided before it: of
+    ``last.error is not None and last.error.category == "CRITICAL"`` the second half may have no
+    value.
+    """
     out: list[Atom] = []
     bounds = {b.text: b for b in guard.bounds}
+    raised = _holds(guard, look) is None
     for r in guard.readings(look.facts, look.oracle.again()):
         fact = next(
             (f for f in sorted(guard.reads, key=len, reverse=True) if r.text.startswith(f)), ""
@@ -182,7 +190,7 @@ def atoms_of(chart: Chart, guard: Expression, look: Look) -> tuple[Atom, ...]:
         margin = say_left(r, bounds.get(r.text), type)
         left = say_value(r.left, type) if r.left is not None or r.right is not None else ""
         right = say_value(r.right, type) if r.right is not None else ""
-        out.append(Atom(r.text, r.holds, left, right, margin, r.share, r.error))
+        out.append(Atom(r.text, r.holds, left, right, margin, r.share, r.error if raised else ""))
     return tuple(out)
 
 

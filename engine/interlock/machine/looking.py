@@ -172,4 +172,5 @@ def warn(walk: Walk, id: str) -> None:
         value, bound = fact_value(walk.facts, due.fact), fact_value(walk.facts, due.bound)
         at = f" at {say_value(value, type)}" if value is not None else ""
         of = f" ({say_value(bound, type)})" if bound is not None else ""
-        walk.warnings += (f"{due.fact} is{at}, near its bound {due.bound}{of}",)
+        near = "past" if value is not None and bound is not None and value > bound else "near"
+        walk.warnings += (f"{due.fact} is{at}, {near} its bound {due.bound}{of}",)

@@ -241,6 +241,11 @@ class GuardedTransition(Transition):
         """Whether it is a way of the state's own, not one that a rule or signal opens."""
         return self.kind not in ("rule", "raised")
 
+    @property
+    def forks(self) -> bool:
+        """Whether it is a branch of an `all`: all of them are taken, whatever else holds."""
+        return any(isinstance(guard, InBranch) for guard in self.guards)
+
 
 class LeanEvent(Event):
     """Fires on a cursor: the first transition whose guards all hold, in order."""

@@ -159,7 +159,8 @@ def raised(result: Result, told: str | None = None) -> Iterator[str]:
     # an end raises its own reason: that it did is no news
     if top is not None and (top.message or top.source != result.state) and top.message != told:
         said = f": {top.message}" if top.message else ""
-        yield _sentence(f"Raised by {top.source}{said}")
+        by = "from outside" if top.source == "outside" else f"by {top.source}"
+        yield _sentence(f"Raised {by}{said}")
     if others := [str(s) for s in result.signals if s is not top]:
         yield _sentence(f"Also raised: {'; '.join(others)}")
 

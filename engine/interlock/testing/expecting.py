@@ -161,7 +161,7 @@ def _fact(scenario: Scenario, spec: MachineSpec, name: str, value: Any) -> FactC
         return _fault(scenario, name, fault)
     fits, made = (True, value) if accepts(fact.type, value) else coerce(fact.type, value)
     if not fits:
-        said = f"`{name}` is {fact.type}: `{_shown(value, ANY)[0]}` is none"
+        said = f"`{name}` is {fact.type}: `{_shown(value, ANY)[0]}` is not"
         hint = 'a comparison is written `">= 3"`, a duration `30s`, a share `95%`'
         return finding("IL104", said, place, hint=hint, at=".".join(path))
     return FactCheck(name, place, fact, None, plain(made))

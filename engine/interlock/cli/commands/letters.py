@@ -5,6 +5,7 @@ Whoever drives the run takes it out; where nobody does, the next `interlock resu
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import time
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ import click
 from interlock.cli import completion, options, out
 from interlock.cli.how import How
 from interlock.cli.options import PAIR
-from interlock.core.errors import StatusError
+from interlock.core.errors import InterlockError, StatusError, nearest
 
 if TYPE_CHECKING:
     from interlock.run.journal import Journal, RunRow
@@ -29,6 +30,7 @@ _WILL = {
     "cancel": "stops before its next action",
 }
 """What a run does with a letter that nobody has taken yet."""
+_CALLED = {"enqueue": "tasks", "pause": "request to pause", "cancel": "request to stop"}
 
 
 @click.command(
@@ -152,7 +154,20 @@ def cancel(run: str, reason: str, message: str, **given: Any) -> None:
     journal = open_journal(how)
     row = find_run(journal, run)
     data = {"message": message} if message else {}
+    _say_unless_known(reason, journal, row, how)
     _post(journal, row, how, {"kind": "cancel", "reason": reason, "data": data})
+
+
+def _say_unless_known(reason: str, journal: Journal, row: RunRow, how: How) -> None:
+    """A warning for a reason that the machine does not have: a run stops for it all the same."""
+    from interlock.cli.stored import machine_of
+
+    # a machine that cannot be read any more is no reason to let its run go on
+    with contextlib.suppress(InterlockError):
+        known = machine_of(journal, row, how).spec.reasons
+        if reason not in known:
+            said = f"the machine has no stop reason `{reason}`: it stops as `custom` does"
+            out.say(f"{out.plain(said)}; {nearest(reason, known)}", "yellow")
 
 
 def _post(
@@ -163,8 +178,9 @@ def _post(
     from interlock.run.sync import by_hand
 
     if row.reason or row.status in ("completed", "error"):
-        raise StatusError(f"run `{row.run_id}` has ended: it is {row.status}")
+        raise StatusError(f"run `{row.run_id}` has ended ({row.status})")
     letter = Letter(message_id or secrets.token_hex(8), time.time(), data)
+    before = by_hand(journal.letters(row.run_id)) if data["kind"] == "answer" else []
     fresh = by_hand(journal.send(row.run_id, letter))
     taken = fresh and _is_taken(journal, row.run_id, letter.msg_id)
     now = by_hand(journal.row(row.run_id)) or row
@@ -172,13 +188,16 @@ def _post(
     if how.is_json:
         out.result(out.as_json({**told, "status": now.status, "state": now.state}))
     kind = data["kind"]
-    what, are = ("tasks", "are") if kind == "enqueue" else (kind, "is")
+    what, are = (_CALLED.get(kind, kind), "are" if kind == "enqueue" else "is")
     if not fresh:
         out.say("this message was delivered before: nothing is done twice")
     elif taken:
         out.say(f"run {row.run_id} has taken the {what}: it is {now.status} at {now.state}")
     else:
         out.say(f"the {what} {are} kept for run {row.run_id}, which {_WILL[kind]}")
+        if earlier := [x.data["event"] for x in before if x.data["kind"] == "answer"]:
+            said = ", ".join(f"`{event}`" for event in earlier)
+            out.say(f"before it {said} is kept: this one is for a later question", "yellow")
         when = "go on with" if kind == "answer" else "if no process drives it now"
         out.say(f"{when}:  {resume_line(journal, now, how)}")
 

@@ -66,7 +66,7 @@ def resume(run: str, file: str | None, use_new_file: bool, **given: Any) -> None
             f"`interlock run {row.machine} TASK --parent {row.run_id}` goes on with its "
             f"conversation; `interlock fork {row.run_id} --at N` begins again from a record"
         )
-        raise StatusError(f"run `{row.run_id}` has ended: it is {row.status}", hint=hint)
+        raise StatusError(f"run `{row.run_id}` has ended ({row.status})", hint=hint)
     if row.head == 0:
         hint = "nothing has happened yet: start it again, with the same --run-id"
         raise StatusError(f"run `{row.run_id}` stopped before its first record", hint=hint)

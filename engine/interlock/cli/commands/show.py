@@ -14,9 +14,11 @@ from interlock.core.units import say_count, say_elapsed
 
 if TYPE_CHECKING:
     from interlock.api import Machine, Run
-    from interlock.run.journal import RunRow
+    from interlock.run.journal import Journal, RunRow
     from interlock.run.result import Result
 
+CHILDREN = 12
+"""Child runs that are named; of more the oldest."""
 _KIND = {"natural": "green", "error": "red", "limit": "yellow", "waiting": "cyan"}
 
 
@@ -50,7 +52,7 @@ def show(run: str, **given: Any) -> None:
         out.result(out.as_json({**opened.result.to_dict(), "records": listed}))
         return
     for line in [
-        *_head(row, machine, opened),
+        *_head(row, machine, opened, _children(journal, row)),
         "",
         *records_table(machine.chart, records),
         "",
@@ -60,7 +62,19 @@ def show(run: str, **given: Any) -> None:
     out.result(out.plain(f"path  {path}"))
 
 
-def _head(row: RunRow, machine: Machine, run: Run) -> list[str]:
+def _children(journal: Journal, row: RunRow) -> list[str]:
+    """The runs of child machines that it began, the oldest first, and how they ended."""
+    from interlock.run.journal import CHILD_MARK
+    from interlock.run.sync import by_hand
+
+    below = by_hand(journal.rows(prefix=f"{row.run_id}{CHILD_MARK}"))
+    own = [r for r in reversed(below) if r.parent == row.run_id]
+    said = [f"{r.run_id} of {r.machine}: {r.reason or r.status}" for r in own[:CHILDREN]]
+    more = len(own) - len(said)
+    return [*said, *([f"and {more} more: interlock runs --children"] if more else [])]
+
+
+def _head(row: RunRow, machine: Machine, run: Run, children: list[str]) -> list[str]:
     from interlock.cli.stored import ago, moment
 
     result, title = run.result, machine.spec.title
@@ -78,6 +92,7 @@ def _head(row: RunRow, machine: Machine, run: Run) -> list[str]:
         ("output", _short(result.output)),
     ]  # fmt: skip
     lines += [("signal", str(s)) for s in result.signals]
+    lines += [("child", said) for said in children]
     lines += [("warning", w) for w in result.warnings]
     lines += [
         ("error", f"{e['category']}: {e['message']} (step {e['step']}, {e['state']})")

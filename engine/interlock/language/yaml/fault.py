@@ -313,6 +313,9 @@ def _no_item(scene: _Scene) -> Fault | None:
 
 
 def _no_value(scene: _Scene) -> Fault | None:
+    if not scene.char:
+        hint = "write the value, and close what was opened: `[` with `]`, `{` with `}`"
+        return scene.fault("the line ends where a value is meant", hint)
     hint = "remove it; text with such a sign needs quotes"
     return scene.fault(f"`{scene.char}` stands where a value is meant", hint)
 
