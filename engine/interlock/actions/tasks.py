@@ -173,7 +173,7 @@ async def work(ctx: Context, attempts: int = 3) -> Outcome | Blocked:
 
     A task that failed stays first, so that a wait or a person's fix is for it.
     """
-    queue, known = _ready(ctx.queue, kept(ctx))
+    queue, known = _ready(ctx.queue, kept(ctx), await _begun(ctx))
     if not queue or not _waits(queue[0]):
         return Outcome.failed(Category.RECOVERABLE, "the queue is empty", kind="no_task")
     task, rest = queue[0], queue[1:]
@@ -202,13 +202,26 @@ async def work(ctx: Context, attempts: int = 3) -> Outcome | Blocked:
     )
 
 
-def _ready(queue: Sequence[Task], known: Kept) -> tuple[tuple[Task, ...], Kept]:
+async def _begun(ctx: Context) -> str:
+    """The task whose child has begun, and is to be gone on with: its id, or nothing."""
+    if not any("machine" in task.by for task in ctx.queue):
+        return ""
+    runs = {row.run_id for row in await ctx.host.children_at_hand()}
+    return next((task.id for task in ctx.queue if _child_id(ctx, task) in runs), "")
+
+
+def _child_id(ctx: Context, task: Task) -> str:
+    return f"{ctx.key}/{task.id}"
+
+
+def _ready(queue: Sequence[Task], known: Kept, begun: str) -> tuple[tuple[Task, ...], Kept]:
     """The queue with what is to be done first, after a new improvement cycle where one begins."""
-    if queue and not any(map(_waits, queue)):
+    at_hand = [task for task in queue if task.id == begun] or queue
+    if queue and not any(map(_waits, at_hand)):
         number = known.cycle + 1
         known = known._replace(cycle=number, before=known.metrics)
-        queue = [task._replace(cycle=number) for task in queue]
-    return tuple(sorted(queue, key=_turn)), known
+        queue = [task if _waits(task) else task._replace(cycle=number) for task in queue]
+    return tuple(sorted(queue, key=lambda task: (task.id != begun, *_turn(task)))), known
 
 
 def _waits(task: Task) -> bool:
@@ -328,7 +341,7 @@ async def _by_machine(ctx: Context, task: Task, name: str) -> Attempt | Blocked:
     if name not in ctx.machine.machines:
         return _gone_wrong(f"there is no child machine `{name}`", Category.CRITICAL)
     told = "\n\n".join(part for part in (task.text, done_when(task)) if part)
-    (child,) = await drive(ctx, {"": Given(name, told)}, grace=GRACE)
+    (child,) = await drive(ctx, {task.id: Given(name, told)}, grace=GRACE)
     if not child.ended:
         return waiting([child])
     outcome, result = await outcome_of(ctx, child), child.result

@@ -271,7 +271,7 @@ class Machine:
             run = self.start(run_id=kept.run_id, journal=journal, tasks=(), **ports)
             run.session.begun, run.session.row = kept.begun, kept.row
             return run
-        if journal is None and kept.events is None:
+        if journal is None and not kept.logs:
             raise SetupError(
                 f"the log of run `{kept.run_id}` is not part of what was pickled",
                 hint="give the journal that holds it: `journal=`",

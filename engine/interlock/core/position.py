@@ -120,6 +120,8 @@ class Asked(NamedTuple):
     """From the parent down to the machine that waits: the child's name, its child's, and on."""
     state: str = ""
     """The state in which that one waits."""
+    closing: bool = False
+    """It is on its way out, and asks on it: that it should stop is no news to it."""
 
 
 class Position(NamedTuple):
@@ -167,6 +169,11 @@ class Position(NamedTuple):
         return self.status in ("completed", "error")
 
     @property
+    def closing(self) -> bool:
+        """Whether it is stopping, or waits for a child that is: nobody need ask it to."""
+        return self.stopping or ((asked := self.asked) is not None and asked.closing)
+
+    @property
     def asked(self) -> Asked | None:
         """What a child asks, while the run waits for that."""
         given = self.kept.get(CHILD) if self.blocked_on == CHILD else None
@@ -174,7 +181,7 @@ class Position(NamedTuple):
             return None
         return Asked(
             given["run"], given["question"], tuple(given["events"]), tuple(given["machines"]),
-            given["state"],
+            given["state"], given["closing"],
         )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:

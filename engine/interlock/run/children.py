@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from interlock.core.facts import EMPTY, RunFacts
+from interlock.core.facts import EMPTY, RunFacts, Task
 from interlock.core.outcome import Message
 from interlock.core.position import Asked
 from interlock.core.records import Input
@@ -58,7 +58,7 @@ class Child:
         self.session: Session = ctx.host.child(given.machine, run_id)
         self.session.ports = ctx.ports.with_model(model)
         self.session.deadline = ctx.deadline
-        self.session.cancels = [*self.session.cancels, self]
+        self.session.cancels = [self]
         self._given_up = False
         if ctx.host.listener is not None:
             self.session.listener = self._tell
@@ -184,13 +184,21 @@ class Child:
             tuple(answers_of(session)),
             (self.given.machine, *(below.machines if below else ())),
             below.state if below else position.state,
+            position.closing,
         )
 
     @property
     def wake_at(self) -> float | None:
         """When it can go on without anybody, in seconds since the epoch."""
-        times = (self.session.position.wake_at, self.session.deadline)
+        deadline = None if self.session.position.closing else self.session.deadline
+        times = (self.session.position.wake_at, deadline)
         return min((at for at in times if at is not None), default=None)
+
+    async def missed(self) -> tuple[Task, ...]:
+        """The tasks that its parent got while it had the queue."""
+        first = await self.session.journal.events(self.session.run_id, 0, 1)
+        begun = first[0].record.input.data if first and first[0].record is not None else EMPTY
+        return self.ctx.queue[len(begun.get("tasks", ())) :]
 
     def said(self) -> tuple[tuple[Message, ...], tuple[Message, ...] | None]:
         """Its conversation beside the one that it shared: what it added, or all if it differs."""
@@ -244,16 +252,12 @@ async def calls_of(session: Session) -> int:
     """The model calls that a run has on its record, and those of children that it waits for."""
     position = session.position
     count = position.facts.usage.llm_calls + session.tally.failed_calls
-    if position.ended or not session.chart.spec.machines:
+    if position.ended:
         return count
-    key = f"{session.run_id}/{position.state}/{position.facts.run.steps}"
-    for row in await session.journal.rows(prefix=key):
-        name = next(
-            (n for n, m in session.chart.spec.machines.items() if m.name == row.machine), ""
-        )
-        below = row.run_id.removeprefix(key)
-        if name and (not below or below.count("/") == 1):
-            child = session.child(name, row.run_id)
+    machines = {machine.name: name for name, machine in session.chart.spec.machines.items()}
+    for row in await session.children_at_hand():
+        if row.machine in machines:
+            child = session.child(machines[row.machine], row.run_id)
             await child.open()
             count += await calls_of(child)
     return count

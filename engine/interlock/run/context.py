@@ -19,6 +19,7 @@ from interlock.core.specs import ToolSpec
 from interlock.language.spec import MachineSpec, StateSpec
 from interlock.machine.build import Chart
 from interlock.run.events import Event
+from interlock.run.journal import RunRow
 from interlock.run.ports import Clock, Model, Notifier, Sandbox, Tokenizer
 from interlock.run.tally import Tally
 
@@ -91,6 +92,10 @@ class Host(Protocol):
 
     async def asked_at_all(self) -> StopRequest | None:
         """Who wants that the run stop, in whichever way."""
+        ...
+
+    async def children_at_hand(self) -> list[RunRow]:
+        """The children that the action at hand has begun, ended ones too."""
         ...
 
     def child(self, machine: str, run_id: str) -> Any:

@@ -49,9 +49,9 @@ async def _next(session: Session) -> Record | None:
         return await _next(session)
     if not session.closing and (letter := await _letter(session)) is not None:
         return await _open_letter(session, letter)
-    asked = None if session.closing or position.stopping else await session.asked_to_stop()
+    asked = None if session.closing or position.closing else await session.asked_to_stop()
     if asked is not None:
-        if _has_child(session):
+        if await _has_child(session):
             return await _close_child(session, clock.now())
         return await session.apply(Input("stop", asked.reason, at=clock.now(), data=_said(asked)))
     if position.status == "paused":
@@ -99,6 +99,8 @@ async def _when_due(session: Session) -> Record | None:
     """A paused run: wait until it is due where that is for us to do, else leave it."""
     position, clock = session.position, session.ports.clock
     waits, due = position.state in session.chart.waiting, position.wake_at
+    if await _child_went_on(session):
+        return await session.apply(Input("resume", at=clock.now()))
     for_somebody = waits or position.blocked_on == CHILD
     whole = clock.suspends or session.above is not None  # a parent passes the question on first
     if due is None or (for_somebody and whole and due > clock.now()):
@@ -131,12 +133,12 @@ def _fits(session: Session, letter: Letter) -> bool:
         case "answer":
             if position.blocked_on == IN_DOUBT:
                 return data.get("event") in ("retry", "fail")
-            if position.asked is not None:
-                return data.get("event") in position.asked.events
+            if (asked := position.asked) is not None:
+                return data.get("event") in asked.events
             late = position.wake_at is not None and letter.at >= position.wake_at
             return data.get("event") in session.chart.events_at(position.state) and not late
         case "cancel":
-            return not position.stopping
+            return not position.closing
         case "pause":
             return not position.stopping and not position.pause_asked
         case "resume":
@@ -153,11 +155,15 @@ async def _open_letter(session: Session, letter: Letter) -> Record:
     at = max(letter.at, session.position.facts.marks.now)
     if data["kind"] == "answer" and session.position.blocked_on == IN_DOUBT:
         return await _settle(session, data["event"], at, consumed)
-    if data["kind"] == "cancel" and _has_child(session):
+    if data["kind"] == "cancel" and await _has_child(session):
         return await _close_child(session, at)
     if data["kind"] == "answer" and (asked := session.position.asked) is not None:
+        if not await session.has_child(asked.run):
+            return await session.apply(Input("resume", at=at))  # the answer waits for a new child
         await session.journal.send(asked.run, letter)
         return await session.apply(Input("resume", at=at), consumed=consumed)
+    if data["kind"] == "resume" and session.position.asked is not None:
+        return await _wake(session, at, consumed)
     given: dict[str, Any] = dict(data.get("data") or {})
     match data["kind"]:
         case "answer":
@@ -174,15 +180,40 @@ async def _open_letter(session: Session, letter: Letter) -> Record:
     return await session.apply(input, consumed=consumed)
 
 
-def _has_child(session: Session) -> bool:
-    """Whether a child waits, and is to be stopped before this run is."""
-    return session.position.blocked_on == CHILD and not session.position.pause_asked
+# children -----------------------------------------------------------------------------------
+
+
+async def _has_child(session: Session) -> bool:
+    """Whether the action at hand has begun a child that has not ended: it is stopped first."""
+    return any(not row.ended for row in await session.children_at_hand())
 
 
 async def _close_child(session: Session, at: float) -> Record:
-    """Call the action that waits for a child once more: the child sees that it should stop."""
+    """Call the action that has a child once more: the child sees that it should stop."""
     session.closing = True
-    return await session.apply(Input("resume", at=at))
+    return await (_wake(session, at) if session.position.status == "paused" else step(session))
+
+
+async def _wake(session: Session, at: float, consumed: tuple[str, ...] = ()) -> Record:
+    """Out of the wait for a child, and out of a pause that was asked for meanwhile."""
+    record = await session.apply(Input("resume", at=at), consumed=consumed)
+    return await _wake(session, at) if session.position.status == "paused" else record
+
+
+async def _child_went_on(session: Session) -> bool:
+    """Whether the child that this run waits for need not wait any more: it was answered itself.
+
+    Of a fork, whether it has no such child: that is the one of the run that it was forked from.
+    """
+    if (asked := session.position.asked) is None:
+        return False
+    if not await session.has_child(asked.run):
+        return True
+    child = session.child(asked.machines[0], asked.run)
+    await child.open()
+    if child.position.status != "paused" or await _letter(child) is not None:
+        return True
+    return await _child_went_on(child)
 
 
 async def _settle(session: Session, answer: str, at: float, consumed: tuple[str, ...]) -> Record:

@@ -27,7 +27,7 @@ from interlock.run.context import PARENT, NoteType, Ports, StopRequest
 from interlock.run.events import Delta, Recorded
 from interlock.run.events import Event as StreamEvent
 from interlock.run.job import Job, job_of
-from interlock.run.journal import Event, Journal, Letter, RunRow, Snapshot, Update
+from interlock.run.journal import CHILD_MARK, Event, Journal, Letter, RunRow, Snapshot, Update
 from interlock.run.ports import Cancel
 from interlock.run.tally import Tally
 
@@ -329,7 +329,12 @@ class Session:
         return StopRequest("user_requested", "", "caller") if self.cancel_requested() else None
 
     async def asked_at_all(self) -> StopRequest | None:
-        """The same, by letter too: for a child, while this run's own loop stands still."""
+        """The same, by letter too: for a child, while this run's own loop stands still.
+
+        Nobody, once this run is on its way out: what that runs is to come to its end.
+        """
+        if self.position.stopping:
+            return None
         if (asked := await self.asked_to_stop()) is not None:
             return asked
         for letter in await self.letters():
@@ -342,8 +347,21 @@ class Session:
     def child(self, machine: str, run_id: str) -> Session:
         """A run of a child machine, not begun: beside this one in the journal, asked with it."""
         made = Session(self.chart.child(machine), self.journal, run_id, self.ports)
-        made.above, made.cancels, made.deadline = self, self.cancels, self.deadline
+        made.above = self
         return made
+
+    async def has_child(self, run_id: str) -> bool:
+        """Whether the journal has that run as a child of this one."""
+        own = run_id.startswith(self.run_id + CHILD_MARK)
+        return own and await self.journal.row(run_id) is not None
+
+    async def children_at_hand(self) -> list[RunRow]:
+        """The children that the action at hand has begun, ended ones too."""
+        if not self.chart.spec.machines:
+            return []
+        prefix = f"{self.run_id}/{self.position.state}/{self.position.facts.run.steps}"
+        rows = await self.journal.rows(prefix=prefix)
+        return [row for row in rows if row.parent == self.run_id]
 
 
 def _next_snapshot(records: int) -> int:

@@ -162,7 +162,7 @@ def _post(
     from interlock.run.journal import Letter
     from interlock.run.sync import by_hand
 
-    if row.reason or row.status in ("completed", "error"):
+    if row.ended:
         raise StatusError(f"run `{row.run_id}` has ended: it is {row.status}")
     letter = Letter(message_id or secrets.token_hex(8), time.time(), data)
     fresh = by_hand(journal.send(row.run_id, letter))
