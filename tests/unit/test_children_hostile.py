@@ -58,12 +58,10 @@ def family(run: Run) -> dict[str, str]:
     return {row.run_id.removeprefix(run.id): row.reason or row.status for row in rows}
 
 
-def child_of(run: Run) -> Run:
-    """The child of a run that waits, in hand as any other run."""
-    asked = run.session.position.asked
-    assert asked is not None
+def child_of(run: Run, run_id: str) -> Run:
+    """A child of a run that waits, in hand as any other run."""
     machine = Machine(run.machine.chart.child("asks"))
-    return machine.open(asked.run, journal=run.session.journal, clock=run.session.ports.clock)
+    return machine.open(run_id, journal=run.session.journal, clock=run.session.ports.clock)
 
 
 def few(run: Run) -> list[Record]:
@@ -90,7 +88,7 @@ def test_an_answer_to_a_fork_is_not_one_to_the_child_of_the_other_run() -> None:
 
 def test_a_run_that_is_pickled_takes_its_children_along() -> None:
     run = waiting(ASKS + GO % "")
-    again = run.machine.attach(pickle.loads(pickle.dumps(run)), clock=ManualClock())  # noqa: S301  # our own
+    again = load(HEAD + ASKS + GO % "").attach(pickle.loads(pickle.dumps(run)), clock=ManualClock())  # noqa: S301  # our own
     again.send("yes")
     assert again.run().reason == "completed"
     assert family(again) == {"": "completed", "/go/0": "completed"}
@@ -99,11 +97,24 @@ def test_a_run_that_is_pickled_takes_its_children_along() -> None:
 @pytest.mark.parametrize("driven", [True, False])
 def test_a_child_that_was_answered_itself_is_not_waited_for(driven: bool) -> None:
     run = waiting(ASKS + GO % "")
-    child = child_of(run)
+    child = child_of(run, f"{run.id}/go/0")
     child.send("yes")
     if driven:
         assert child.run().reason == "completed"
     assert run.run().reason == "completed"
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_any_of_several_children_may_be_answered_itself(name: str) -> None:
+    fields = "children: {a: {machine: asks}, b: {machine: asks}}, wait_for: any"
+    run = waiting(
+        ASKS + (GO % "").replace("run_machine", "run_machines").replace("machine: asks", fields)
+    )
+    child = child_of(run, f"{run.id}/go/0/{name}")
+    child.send("yes")
+    assert child.run().reason == "completed"
+    assert run.run().reason == "completed"
+    assert sorted(family(run).values()) == ["completed", "completed", "user_requested"]
 
 
 def test_a_child_that_was_removed_begins_anew_and_takes_the_answer() -> None:
@@ -137,10 +148,11 @@ def test_a_cancel_of_a_paused_run_reaches_its_child() -> None:
 @pytest.mark.parametrize(("write", "status"), [(7, "idle"), (9, "paused")])
 def test_a_cancel_after_a_crash_reaches_the_child_that_had_begun(write: int, status: str) -> None:
     journal = MemoryJournal()
-    run = load(HEAD + ASKS + GO % "").start(clock=ManualClock(), journal=CrashAt(journal, write))
+    machine = load(HEAD + ASKS + GO % "")
+    run = machine.start(clock=ManualClock(), journal=CrashAt(journal, write))
     with pytest.raises(Crashed):
         run.run()
-    again = run.machine.open(run.id, journal=journal, clock=ManualClock())
+    again = machine.open(run.id, journal=journal, clock=ManualClock())
     assert family(again) == {"": "running", "/go/0": status}
     again.cancel()
     again.run()

@@ -178,7 +178,7 @@ def waiting(children: Sequence[Child]) -> Blocked:
     """The action cannot go on: its children wait, the first of these for an answer first."""
     asks = [child.asks for child in children]
     asked = next((a for a in asks if a.events), asks[0])
-    asked = asked._replace(closing=all(a.closing for a in asks))
+    asked = asked._replace(closing=all(a.closing for a in asks), waiting=len(asks))
     times = [at for child in children if (at := child.wake_at) is not None]
     return Blocked(min(times, default=None), CHILD, asked._asdict())
 

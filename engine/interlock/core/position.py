@@ -121,7 +121,9 @@ class Asked(NamedTuple):
     state: str = ""
     """The state in which that one waits."""
     closing: bool = False
-    """It is on its way out, and asks on it: that it should stop is no news to it."""
+    """All that wait are on their way out, and wait on it: that they should stop is no news."""
+    waiting: int = 1
+    """How many children wait."""
 
 
 class Position(NamedTuple):
@@ -181,7 +183,7 @@ class Position(NamedTuple):
             return None
         return Asked(
             given["run"], given["question"], tuple(given["events"]), tuple(given["machines"]),
-            given["state"], given["closing"],
+            given["state"], given["closing"], given["waiting"],
         )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:

@@ -22,7 +22,6 @@ from interlock.core.facts import EMPTY, RunFacts, Task
 from interlock.core.outcome import Message
 from interlock.core.position import Asked
 from interlock.core.records import Input
-from interlock.language.dump import canonical
 from interlock.language.values import block_value, limit_value, var_value
 from interlock.machine.budget import rest
 from interlock.run.context import LATE, PARENT, Context
@@ -97,7 +96,7 @@ class Child:
                    (self.ctx.queue if "queue" in given.share else session.ports.first_tasks(spec))],
         )  # fmt: skip
         session.begun = Input("start", started=now, at=now, data=data)
-        text = canonical(spec)
+        text = session.chart.text
         session.row = RunRow(
             session.run_id, spec.name, digest(text), state=given.start or spec.start,
             agent=facts.run.agent, session=facts.run.session, parent=self.ctx.run_id,
@@ -254,10 +253,6 @@ async def calls_of(session: Session) -> int:
     count = position.facts.usage.llm_calls + session.tally.failed_calls
     if position.ended:
         return count
-    machines = {machine.name: name for name, machine in session.chart.spec.machines.items()}
-    for row in await session.children_at_hand():
-        if row.machine in machines:
-            child = session.child(machines[row.machine], row.run_id)
-            await child.open()
-            count += await calls_of(child)
+    for child in await session.opened_children():
+        count += await calls_of(child)
     return count

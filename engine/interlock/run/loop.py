@@ -99,7 +99,7 @@ async def _when_due(session: Session) -> Record | None:
     """A paused run: wait until it is due where that is for us to do, else leave it."""
     position, clock = session.position, session.ports.clock
     waits, due = position.state in session.chart.waiting, position.wake_at
-    if await _child_went_on(session):
+    if await _children_went_on(session):
         return await session.apply(Input("resume", at=clock.now()))
     for_somebody = waits or position.blocked_on == CHILD
     whole = clock.suspends or session.above is not None  # a parent passes the question on first
@@ -158,10 +158,10 @@ async def _open_letter(session: Session, letter: Letter) -> Record:
     if data["kind"] == "cancel" and await _has_child(session):
         return await _close_child(session, at)
     if data["kind"] == "answer" and (asked := session.position.asked) is not None:
-        if not await session.has_child(asked.run):
-            return await session.apply(Input("resume", at=at))  # the answer waits for a new child
-        await session.journal.send(asked.run, letter)
-        return await session.apply(Input("resume", at=at), consumed=consumed)
+        there = any(row.run_id == asked.run for row in await session.children_at_hand())
+        if there:  # else the answer waits for the child that is begun in its place
+            await session.journal.send(asked.run, letter)
+        return await session.apply(Input("resume", at=at), consumed=consumed if there else ())
     if data["kind"] == "resume" and session.position.asked is not None:
         return await _wake(session, at, consumed)
     given: dict[str, Any] = dict(data.get("data") or {})
@@ -200,20 +200,22 @@ async def _wake(session: Session, at: float, consumed: tuple[str, ...] = ()) -> 
     return await _wake(session, at) if session.position.status == "paused" else record
 
 
-async def _child_went_on(session: Session) -> bool:
-    """Whether the child that this run waits for need not wait any more: it was answered itself.
+async def _children_went_on(session: Session) -> bool:
+    """Whether children that this run waits for were answered themselves, or are not there.
 
-    Of a fork, whether it has no such child: that is the one of the run that it was forked from.
+    A fork has none: the children are those of the run that it was forked from.
     """
     if (asked := session.position.asked) is None:
         return False
-    if not await session.has_child(asked.run):
+    going = [child for child in await session.opened_children() if not child.position.ended]
+    if len(going) < asked.waiting:
         return True
-    child = session.child(asked.machines[0], asked.run)
-    await child.open()
-    if child.position.status != "paused" or await _letter(child) is not None:
-        return True
-    return await _child_went_on(child)
+    for child in going:
+        if child.position.status != "paused" or await _letter(child) is not None:
+            return True
+        if await _children_went_on(child):
+            return True
+    return False
 
 
 async def _settle(session: Session, answer: str, at: float, consumed: tuple[str, ...]) -> Record:

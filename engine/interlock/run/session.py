@@ -27,7 +27,7 @@ from interlock.run.context import PARENT, NoteType, Ports, StopRequest
 from interlock.run.events import Delta, Recorded
 from interlock.run.events import Event as StreamEvent
 from interlock.run.job import Job, job_of
-from interlock.run.journal import CHILD_MARK, Event, Journal, Letter, RunRow, Snapshot, Update
+from interlock.run.journal import Event, Journal, Letter, RunRow, Snapshot, Update, digest
 from interlock.run.ports import Cancel
 from interlock.run.tally import Tally
 
@@ -350,11 +350,6 @@ class Session:
         made.above = self
         return made
 
-    async def has_child(self, run_id: str) -> bool:
-        """Whether the journal has that run as a child of this one."""
-        own = run_id.startswith(self.run_id + CHILD_MARK)
-        return own and await self.journal.row(run_id) is not None
-
     async def children_at_hand(self) -> list[RunRow]:
         """The children that the action at hand has begun, ended ones too."""
         if not self.chart.spec.machines:
@@ -362,6 +357,15 @@ class Session:
         prefix = f"{self.run_id}/{self.position.state}/{self.position.facts.run.steps}"
         rows = await self.journal.rows(prefix=prefix)
         return [row for row in rows if row.parent == self.run_id]
+
+    async def opened_children(self) -> list[Session]:
+        """The same, each where it stands; without those of a machine that this one has not."""
+        names = {digest(self.chart.child(name).text): name for name in self.chart.spec.machines}
+        rows = [row for row in await self.children_at_hand() if row.machine_hash in names]
+        found = [self.child(names[row.machine_hash], row.run_id) for row in rows]
+        for child in found:
+            await child.open()
+        return found
 
 
 def _next_snapshot(records: int) -> int:
