@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import textwrap
 
 import pytest
 
@@ -124,6 +125,15 @@ def test_a_child_that_was_removed_begins_anew_and_takes_the_answer() -> None:
     assert run.run().reason == "completed"
 
 
+def test_a_changed_file_that_has_no_such_child_goes_on_without() -> None:
+    run = waiting(ASKS + GO % "")
+    text = "states:\n  go: {do: nothing, failed: next, next: done}\n  done: {stop: completed}\n"
+    changed = load(HEAD + text)
+    again = changed.open(run.id, journal=run.session.journal, changed=True, clock=ManualClock())
+    assert dict(again.answers) == {}
+    assert again.run().reason == "completed"
+
+
 # stopping -------------------------------------------------------------------------------------
 
 
@@ -178,6 +188,66 @@ def test_a_child_that_asks_on_its_way_out_is_late_once() -> None:
     run.send("ok")
     few(run)
     assert family(run) == {"": "completed", "/go/0": "time_limit"}
+
+
+BOUNDS = {
+    "within": ("", "within: 30s, "),
+    "time-rule": (
+        "limits: {time: 30s}\nrules: [{when: run.elapsed >= limits.time, stop: time_limit}]", ""
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+@pytest.mark.parametrize("how", ["run_machine", "run_machines", "work", "deep"])
+def test_a_child_that_waits_too_long_is_stopped_before_its_parent_goes_on(
+    bound: str, how: str
+) -> None:
+    head, field = BOUNDS[bound]
+    text = ASKS + (GO % "")
+    match how:
+        case "run_machines":
+            text = text.replace("e, with: {", "es, with: {children: {a: {").replace(
+                "s}, f", "s}}}, f"
+            )
+        case "work":
+            head += "\ntasks: [{text: x, by: {machine: asks}}]"
+            text = ASKS + WORK
+        case "deep":
+            inner = textwrap.indent(ASKS + (GO % "").replace("failed: next, ", ""), "    ")
+            text = f"\nmachines:\n  above:\n{inner}{GO % ''}"
+            text = text.replace("machine: asks}, failed", "machine: above}, failed")
+    text = text.replace("failed: next,", f"{field}failed: next,")
+    text = text.replace("work, ", f"work, {field}failed: next, ")
+    run = load(f"{HEAD}{head}{text}").start(clock=ManualClock())
+    few(run)
+    assert run.ended
+    below = family(run)
+    assert below.pop("") == ("completed" if bound == "within" else "time_limit")
+    assert set(below.values()) == {"time_limit"}
+    assert len(below) == (2 if how == "deep" else 1)
+    assert run.facts.run.elapsed == 30.0
+    assert run.replay().same
+
+
+def test_a_long_back_off_on_the_way_out_of_a_cancelled_run() -> None:
+    class Quick(ManualClock):
+        """Moves as it is slept on, in the small pieces of a real clock."""
+
+        suspends = True
+
+    text = """
+on_stop: pause
+states:
+  q: {ask: "Well?", on: {ok: out}}
+  pause: {do: back_off, with: {base: 2h}, next: out}
+  out: {stop: highest}
+"""
+    cancel = Cancellation()
+    run = load(HEAD + text).start(clock=Quick(), cancel=cancel)
+    run.run()
+    cancel.request()
+    assert run.run().reason == "user_requested"
 
 
 @pytest.mark.parametrize("by_letter", [True, False])

@@ -195,7 +195,8 @@ async def outcome_of(ctx: Context, *children: Child) -> Outcome:
         progressed=any(r.facts.marks.progress_at > r.facts.run.started_at for r in results),
     )  # fmt: skip
     if any(child.cut_off for child in children):
-        took = say_elapsed(ctx.ports.clock.now() - ctx.position.entered_at)
+        at = max(ctx.ports.clock.now(), ctx.deadline or 0.0)
+        took = say_elapsed(at - ctx.position.entered_at)
         text = f"{ctx.state.name} took too long: stopped after {took}"
         error = Failure(str(Category.TRANSIENT), text, "", "timeout")
         signals = outcome.signals or stop_with_parent(ctx)

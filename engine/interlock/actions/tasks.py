@@ -187,7 +187,8 @@ async def work(ctx: Context, attempts: int = 3) -> Outcome | Blocked:
     outcome, text, result = made
     outcome = outcome._replace(kept=begun.kept)
     if outcome.error is not None:
-        return _failed(ctx, outcome, outcome.error, queue, attempts)
+        failed = _failed(ctx, outcome, outcome.error, queue, attempts)
+        return await _at_deadline(ctx, failed) if outcome.timed_out else failed
     try:
         metrics, more = _report(result, task, rest, ctx.facts.queue)
     except TaskError as error:
@@ -250,6 +251,17 @@ def _failed(
         ok=False, error=said, queue=tuple(rest) if given_up else (tried, *rest),
         changes={**outcome.changes, **failed}, result={"task": task.id, "given_up": given_up},
     )  # fmt: skip
+
+
+async def _at_deadline(ctx: Context, failed: Outcome) -> Outcome:
+    """The failure of a child that was stopped a little before the deadline, when that has come.
+
+    Else the limit would not be reached, and the next task would be begun and fail at once.
+    """
+    ctx.so_far = lambda: failed
+    left = 0.0 if ctx.deadline is None else ctx.deadline - ctx.ports.clock.now()
+    await ctx.ports.clock.sleep(max(left, 0.0))
+    return failed
 
 
 def _report(
@@ -398,6 +410,7 @@ ACTIONS = (
         result=struct({"task": STR, "text": STR, "result": ANY}, keyed=True),
         effect=Effect.PAID,
         own_intents=True,
+        may_wait=True,
         may_use=frozenset({"model"}),
         changes=frozenset({"queue.*", "memory.*"}),
         about="Does the next task of the queue, by its tool, its prompt or its machine.",

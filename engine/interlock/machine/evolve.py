@@ -204,9 +204,10 @@ def _resume(walk: Walk, input: Input) -> None:
         walk.pause_asked = False
         walk.wake_at, walk.blocked_on = None, ""
         return
+    for_child = CHILD in walk.kept  # rules are for when the action is done: it stops the child
     walk.kept = {n: v for n, v in walk.kept.items() if n != CHILD}
     walk.resume()
-    decide(walk, None)
+    decide(walk, None, rules=not for_child)
 
 
 def _stop(walk: Walk, input: Input) -> None:

@@ -163,18 +163,21 @@ def _deadline(session: Session, state: StateSpec, started: float) -> float | Non
     Once a stop has been decided rules are off, and only `within` counts.
     """
     facts, nearest = session.position.facts, None
+    waits = state.action is not None and state.action.may_wait
+    waited = started - session.position.entered_at if waits else 0.0
     if not session.position.stopping:
         if session.deadline is not None:
             nearest = max(session.deadline - started, 0.0)
         for left_by_rule in session.chart.time_left:
             left = _seconds(left_by_rule, facts)
-            if left is not None and left > 0 and (nearest is None or left < nearest):
-                nearest = left
+            # a limit that was reached while the action waited ends it, one from before does not
+            if left is not None and left + waited > 0 and (nearest is None or left < nearest):
+                nearest = max(left, 0.0)
     within = state.within
     if within is not None:
         own = _seconds(within, facts) if isinstance(within, Expression) else within
-        if own is not None and state.action is not None and state.action.may_wait:
-            own = max(own - (started - session.position.entered_at), 0.0)  # waiting counts
+        if own is not None and waits:
+            own = max(own - waited, 0.0)
         if own is not None and (nearest is None or own < nearest):
             nearest = own
     return None if nearest is None else started + nearest

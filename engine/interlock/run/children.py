@@ -114,24 +114,14 @@ class Child:
         """Whether it is over."""
         return self.session.position.ended
 
-    @property
-    def late(self) -> bool:
-        """Whether the parent's action has to be done by now."""
-        deadline = self.session.deadline
-        return deadline is not None and self.session.ports.clock.now() >= deadline
-
     async def drive(self) -> None:
-        """On to its end, to where it waits for somebody, or to the deadline, which stops it."""
+        """On to its end, or to where it waits for somebody."""
         while await self.step():
             pass
 
     async def step(self) -> bool:
         """One record. False when it has ended or waits."""
-        if self.late and not self.session.position.stopping:
-            await self.stop(LATE, "the action of its parent had to be done by now")
-        if await advance(self.session) is not None:
-            return True
-        return self.late and not self.ended and not self.session.position.stopping
+        return await advance(self.session) is not None
 
     def give_up(self) -> bool:
         """Another child was enough: this one stops before its next action. False: it has ended."""
@@ -141,19 +131,6 @@ class Child:
     def is_requested(self, run: RunFacts) -> bool:
         """Whether it was given up. Source: the port `Cancel`."""
         return self._given_up
-
-    async def stop(self, reason: str, message: str) -> None:
-        """Stop it at once, for a reason; its own way out is still to be driven."""
-        session = self.session
-        if not session.head:
-            await advance(session)
-        if session.position.ended or session.position.stopping:
-            return
-        with session.turn:
-            if not session.owned:
-                await session.take_over()
-            data = {"message": message, "source": PARENT}
-            await session.apply(Input("stop", reason, at=session.ports.clock.now(), data=data))
 
     @property
     def cut_off(self) -> bool:

@@ -64,6 +64,10 @@ class StopRequest(NamedTuple):
     source: str
 
 
+TOO_LATE = StopRequest(LATE, "the action of its parent had to be done by now", PARENT)
+"""What a child is asked when its parent's deadline has come."""
+
+
 class Host(Protocol):
     """What an action may ask of the run that does it. A `Session` is one."""
 

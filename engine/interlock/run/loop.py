@@ -49,14 +49,20 @@ async def _next(session: Session) -> Record | None:
         return await _next(session)
     if not session.closing and (letter := await _letter(session)) is not None:
         return await _open_letter(session, letter)
-    asked = None if session.closing or position.closing else await session.asked_to_stop()
-    if asked is not None:
+    if (asked := await _asked(session)) is not None:
         if await _has_child(session):
             return await _close_child(session, clock.now())
         return await session.apply(Input("stop", asked.reason, at=clock.now(), data=_said(asked)))
     if position.status == "paused":
         return await _when_due(session)
     return await step(session)
+
+
+async def _asked(session: Session) -> StopRequest | None:
+    """Who wants that the run stop now. Nobody, once it is on its way out."""
+    if session.closing or session.position.closing:
+        return None
+    return await session.asked_to_stop()
 
 
 def _said(asked: StopRequest) -> dict[str, str]:
@@ -105,13 +111,14 @@ async def _when_due(session: Session) -> Record | None:
     whole = clock.suspends or session.above is not None  # a parent passes the question on first
     if due is None or (for_somebody and whole and due > clock.now()):
         return None
-    until = due if session.deadline is None else min(due, session.deadline)
+    late = None if position.closing else session.deadline
+    until = due if late is None else min(due, late)
     while until > clock.now():
         await clock.sleep(min(until - clock.now(), POLL) if clock.suspends else until - clock.now())
-        if await session.asked_to_stop() is not None or await _letter(session) is not None:
+        if await _asked(session) is not None or await _letter(session) is not None:
             return await _next(session)
     if until < due:
-        return None
+        return await _next(session)
     kind = "expired" if waits else "resume"
     return await session.apply(Input(kind, at=max(due, clock.now())))
 

@@ -23,7 +23,7 @@ from interlock.core.position import Conversation, Position
 from interlock.core.records import Input, Record
 from interlock.machine.build import Chart
 from interlock.machine.evolve import evolve
-from interlock.run.context import PARENT, NoteType, Ports, StopRequest
+from interlock.run.context import PARENT, TOO_LATE, NoteType, Ports, StopRequest
 from interlock.run.events import Delta, Recorded
 from interlock.run.events import Event as StreamEvent
 from interlock.run.job import Job, job_of
@@ -323,6 +323,8 @@ class Session:
 
     async def asked_to_stop(self) -> StopRequest | None:
         """Who wants that this run stop before its next action: a caller, or its parent's."""
+        if self.deadline is not None and self.ports.clock.now() >= self.deadline:
+            return TOO_LATE
         asked = await self.above.asked_at_all() if self.above is not None else None
         if asked is not None:
             return asked._replace(source=PARENT)
