@@ -41,7 +41,7 @@ states:
 """
 WORK = """
 states:
-  go: {do: work, next: done}
+  go: {do: work, failed: next, next: done}
   done: {stop: completed}
 """
 
@@ -196,36 +196,31 @@ BOUNDS = {
         "limits: {time: 30s}\nrules: [{when: run.elapsed >= limits.time, stop: time_limit}]", ""
     ),
 }  # fmt: skip
+INNER = textwrap.indent(ASKS + (GO % "").replace("failed: next, ", ""), "    ")
+HOWS = {
+    "run-machine": ASKS + GO % "",
+    "run-machines": ASKS
+    + (GO % "")
+    .replace("run_machine, with: {machine", "run_machines, with: {children: {a: {machine")
+    .replace("asks}", "asks}}}"),
+    "work": f"\ntasks: [{{text: x, by: {{machine: asks}}}}]{ASKS}{WORK}",
+    "two-below": f"\nmachines:\n  above:\n{INNER}{(GO % '').replace('asks', 'above')}",
+}
 
 
 @pytest.mark.parametrize("bound", BOUNDS)
-@pytest.mark.parametrize("how", ["run_machine", "run_machines", "work", "deep"])
+@pytest.mark.parametrize("how", HOWS)
 def test_a_child_that_waits_too_long_is_stopped_before_its_parent_goes_on(
     bound: str, how: str
 ) -> None:
     head, field = BOUNDS[bound]
-    text = ASKS + (GO % "")
-    match how:
-        case "run_machines":
-            text = text.replace("e, with: {", "es, with: {children: {a: {").replace(
-                "s}, f", "s}}}, f"
-            )
-        case "work":
-            head += "\ntasks: [{text: x, by: {machine: asks}}]"
-            text = ASKS + WORK
-        case "deep":
-            inner = textwrap.indent(ASKS + (GO % "").replace("failed: next, ", ""), "    ")
-            text = f"\nmachines:\n  above:\n{inner}{GO % ''}"
-            text = text.replace("machine: asks}, failed", "machine: above}, failed")
-    text = text.replace("failed: next,", f"{field}failed: next,")
-    text = text.replace("work, ", f"work, {field}failed: next, ")
+    text = HOWS[how].replace("failed: next,", f"{field}failed: next,")
     run = load(f"{HEAD}{head}{text}").start(clock=ManualClock())
     few(run)
     assert run.ended
     below = family(run)
     assert below.pop("") == ("completed" if bound == "within" else "time_limit")
-    assert set(below.values()) == {"time_limit"}
-    assert len(below) == (2 if how == "deep" else 1)
+    assert list(below.values()) == ["time_limit"] * (2 if how == "two-below" else 1)
     assert run.facts.run.elapsed == 30.0
     assert run.replay().same
 
