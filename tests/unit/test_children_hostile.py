@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -346,3 +347,23 @@ def test_a_childs_name_is_a_name(name: str) -> None:
     said = f"children: {{'{name}': {{machine: asks}}}}"
     _, found = find_faults(EACH.replace("machine: asks, each: vars.items", said))
     assert [f.code for f in found if f.is_error] == ["IL204"]
+
+
+# files ------------------------------------------------------------------------------------------
+
+
+def test_the_tasks_of_a_child_are_found_by_a_machine_that_was_stored(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "more.yaml").write_text("[x, y]")
+    (tmp_path / "sub" / "kid.yaml").write_text(
+        "interlock: 1\nmachine: kid\ntasks: {file: more.yaml}\noutput: queue.size\n"
+        "states: {a: {do: nothing, next: z}, z: {stop: completed}}\n"
+    )
+    (tmp_path / "boss.yaml").write_text(
+        f"{HEAD}machines: {{asks: sub/kid.yaml}}\nvars: {{got: 0}}\noutput: vars.got\n"
+        + (GO % "").replace("failed:", "save: {vars.got: result.output}, failed:")
+    )
+    machine = load(tmp_path / "boss.yaml")
+    again = pickle.loads(pickle.dumps(machine))  # noqa: S301  # our own
+    assert again.hash == machine.hash
+    assert [m.run().output for m in (machine, again)] == [2, 2]

@@ -214,10 +214,12 @@ async def _children_went_on(session: Session) -> bool:
     """
     if (asked := session.position.asked) is None:
         return False
-    going = [child for child in await session.opened_children() if not child.position.ended]
+    going = [row for row in await session.children_at_hand() if not row.ended]
     if len(going) < asked.waiting:
         return True
-    for child in going:
+    for child in await session.opened_children():
+        if child.position.ended:
+            continue
         if child.position.status != "paused" or await _letter(child) is not None:
             return True
         if await _children_went_on(child):

@@ -362,12 +362,20 @@ class Session:
 
     async def opened_children(self) -> list[Session]:
         """The same, each where it stands; without those of a machine that this one has not."""
-        names = {digest(self.chart.child(name).text): name for name in self.chart.spec.machines}
-        rows = [row for row in await self.children_at_hand() if row.machine_hash in names]
-        found = [self.child(names[row.machine_hash], row.run_id) for row in rows]
-        for child in found:
+        found = [(self._machine_of(row), row) for row in await self.children_at_hand()]
+        made = [self.child(name, row.run_id) for name, row in found if name]
+        for child in made:
             await child.open()
-        return found
+        return made
+
+    def _machine_of(self, row: RunRow) -> str:
+        """The name that this machine has for a child's; of two that are called alike the same."""
+        alike = [n for n, m in self.chart.spec.machines.items() if m.name == row.machine]
+        same = (n for n in alike if len(alike) == 1 or self._has_hash(n, row.machine_hash))
+        return next(same, "")
+
+    def _has_hash(self, machine: str, hash: str) -> bool:
+        return digest(self.chart.child(machine).text) == hash
 
 
 def _next_snapshot(records: int) -> int:
