@@ -226,6 +226,39 @@ def test_a_child_that_waits_too_long_is_stopped_before_its_parent_goes_on(
     assert run.replay().same
 
 
+def test_a_pause_does_not_leave_an_answered_child_to_a_time_rule() -> None:
+    text = f"{HEAD}{BOUNDS['time-rule'][0]}{ASKS}{GO % ''}"
+    clock = ManualClock()
+    run = load(text).start(clock=clock)
+    while run.step() is not None and run.status != "paused":
+        pass
+    run.send("yes")
+    run.step()
+    pause(run, clock)
+    assert family(run) == {"": "time_limit", "/go/0": "completed"}
+
+
+def test_a_pause_does_not_leave_the_child_of_a_crashed_run_to_a_time_rule() -> None:
+    clock, journal = ManualClock(), MemoryJournal()
+    machine = load(f"{HEAD}{BOUNDS['time-rule'][0]}{ASKS}{GO % ''}")
+    run = machine.start(clock=clock, journal=CrashAt(journal, 9))
+    with pytest.raises(Crashed):
+        run.run()
+    run = machine.open(run.id, journal=journal, clock=clock)
+    pause(run, clock)
+    assert family(run) == {"": "time_limit", "/go/0": "time_limit"}
+
+
+def pause(run: Run, clock: ManualClock) -> None:
+    """A pause of a minute, and on."""
+    run.pause()
+    run.step()
+    assert run.status == "paused"
+    clock.advance(60)
+    run.resume()
+    few(run)
+
+
 def test_a_long_back_off_on_the_way_out_of_a_cancelled_run() -> None:
     class Quick(ManualClock):
         """Moves as it is slept on, in the small pieces of a real clock."""

@@ -204,10 +204,10 @@ def _resume(walk: Walk, input: Input) -> None:
         walk.pause_asked = False
         walk.wake_at, walk.blocked_on = None, ""
         return
-    for_child = CHILD in walk.kept  # rules are for when the action is done: it stops the child
     walk.kept = {n: v for n, v in walk.kept.items() if n != CHILD}
     walk.resume()
-    decide(walk, None, rules=not for_child)
+    # where a child has begun, rules are for when the action is done: it stops the child before
+    decide(walk, None, rules=CHILD not in input.data)
 
 
 def _stop(walk: Walk, input: Input) -> None:

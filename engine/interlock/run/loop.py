@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from interlock.core.errors import Category, StatusError
+from interlock.core.facts import EMPTY
 from interlock.core.outcome import Blocked, Outcome
 from interlock.core.position import CHILD
 from interlock.core.records import Input, Record
@@ -106,7 +107,7 @@ async def _when_due(session: Session) -> Record | None:
     position, clock = session.position, session.ports.clock
     waits, due = position.state in session.chart.waiting, position.wake_at
     if await _children_went_on(session):
-        return await session.apply(Input("resume", at=clock.now()))
+        return await _resume(session, clock.now())
     for_somebody = waits or position.blocked_on == CHILD
     whole = clock.suspends or session.above is not None  # a parent passes the question on first
     if due is None or (for_somebody and whole and due > clock.now()):
@@ -119,8 +120,8 @@ async def _when_due(session: Session) -> Record | None:
             return await _next(session)
     if until < due:
         return await _next(session)
-    kind = "expired" if waits else "resume"
-    return await session.apply(Input(kind, at=max(due, clock.now())))
+    at = max(due, clock.now())
+    return await (session.apply(Input("expired", at=at)) if waits else _resume(session, at))
 
 
 # letters ------------------------------------------------------------------------------------
@@ -168,7 +169,7 @@ async def _open_letter(session: Session, letter: Letter) -> Record:
         there = any(row.run_id == asked.run for row in await session.children_at_hand())
         if there:  # else the answer waits for the child that is begun in its place
             await session.journal.send(asked.run, letter)
-        return await session.apply(Input("resume", at=at), consumed=consumed if there else ())
+        return await _resume(session, at, consumed if there else ())
     if data["kind"] == "resume" and session.position.asked is not None:
         return await _wake(session, at, consumed)
     given: dict[str, Any] = dict(data.get("data") or {})
@@ -183,11 +184,17 @@ async def _open_letter(session: Session, letter: Letter) -> Record:
         case "enqueue":
             input = Input("enqueue", at=at, data={"tasks": data["tasks"]})
         case _:
-            input = Input("resume", at=at)
+            return await _resume(session, at, consumed)
     return await session.apply(input, consumed=consumed)
 
 
 # children -----------------------------------------------------------------------------------
+
+
+async def _resume(session: Session, at: float, consumed: tuple[str, ...] = ()) -> Record:
+    """Out of a pause, or out of the wait for a child: it says so where the action has one."""
+    data = {CHILD: True} if await session.children_at_hand() else EMPTY
+    return await session.apply(Input("resume", at=at, data=data), consumed=consumed)
 
 
 async def _has_child(session: Session) -> bool:
@@ -203,7 +210,7 @@ async def _close_child(session: Session, at: float) -> Record:
 
 async def _wake(session: Session, at: float, consumed: tuple[str, ...] = ()) -> Record:
     """Out of the wait for a child, and out of a pause that was asked for meanwhile."""
-    record = await session.apply(Input("resume", at=at), consumed=consumed)
+    record = await _resume(session, at, consumed)
     return await _wake(session, at) if session.position.status == "paused" else record
 
 
