@@ -51,7 +51,8 @@ async def act(session: Session, started: float) -> Outcome | Blocked:
     key = f"{session.run_id}/{state.name}/{facts.run.steps}"
     context = Context(
         session.chart.spec, state, position, facts, session.ports, session, started, key,
-        _deadline(session, state, started), session.results, session.tally.failed_calls,
+        _deadline(session, state, started, await _waited(session, action, started)),
+        session.results, session.tally.failed_calls,
     )  # fmt: skip
     if session.listener is not None:
         session.listener(Started(context.step, state.name, action.name, started))
@@ -157,14 +158,20 @@ def _fits(machine: MachineSpec, name: str, value: Any) -> bool:
     return accepts(machine.vars[name].type, value) and is_sound(value)
 
 
-def _deadline(session: Session, state: StateSpec, started: float) -> float | None:
-    """The smaller of `within` and what the nearest time rule leaves.
+async def _waited(session: Session, action: ActionSpec, started: float) -> float:
+    """How long ago an action was begun that waits, itself or for a child, and is called again."""
+    if not action.may_wait:
+        return 0.0
+    again = session.position.waited is not None or await session.children_at_hand()
+    return started - session.position.entered_at if again else 0.0
+
+
+def _deadline(session: Session, state: StateSpec, started: float, waited: float) -> float | None:
+    """The smaller of `within` and what the nearest time rule leaves; waiting counts.
 
     Once a stop has been decided rules are off, and only `within` counts.
     """
     facts, nearest = session.position.facts, None
-    waits = state.action is not None and state.action.may_wait
-    waited = started - session.position.entered_at if waits else 0.0
     if not session.position.stopping:
         if session.deadline is not None:
             nearest = max(session.deadline - started, 0.0)
@@ -176,10 +183,8 @@ def _deadline(session: Session, state: StateSpec, started: float) -> float | Non
     within = state.within
     if within is not None:
         own = _seconds(within, facts) if isinstance(within, Expression) else within
-        if own is not None and waits:
-            own = max(own - waited, 0.0)
-        if own is not None and (nearest is None or own < nearest):
-            nearest = own
+        if own is not None and (nearest is None or own - waited < nearest):
+            nearest = max(own - waited, 0.0)
     return None if nearest is None else started + nearest
 
 

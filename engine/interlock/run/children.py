@@ -1,8 +1,9 @@
 """A run of a child machine: begun, driven, and asked, by the action of another run.
 
 A child is a run of its own, in the journal of its parent, with an id that begins with the
-parent's: ``<parent>/<state>/<step>``. Calling the action again after a crash or a wait drives
-the same child on from its own records; nothing of it is paid twice.
+parent's: ``<parent>/<state>/<step>``, and ``/<name>`` of one of several or of a task. Calling the
+action again after a crash or a wait drives the same child on from its own records; nothing of it
+is paid twice.
 
     Child.open ─▶ Child.drive ─▶ ended? result : it waits: what it asks
 
