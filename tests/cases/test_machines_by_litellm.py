@@ -28,6 +28,9 @@ pytestmark = [
     # Warnings that litellm causes inside itself; it silences the first, pytest puts it back.
     pytest.mark.filterwarnings("ignore:.*using the `ReadOnly` qualifier"),
     pytest.mark.filterwarnings("ignore:Accessing the 'model_"),
+    # It keeps a client for each server, and forgets those of servers that are gone.
+    pytest.mark.filterwarnings("ignore:Unclosed client session:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore:Unclosed connector:ResourceWarning"),
 ]
 
 ROOT = Path(__file__).parents[2]

@@ -499,7 +499,7 @@ states:
     assert result.facts.queue.done == 1
     assert result.facts.last.result["result"]["task"] == "Add.\n\nIt is done when: it is added"
     assert result.facts.usage.llm_calls == 1
-    assert f"{run.id}/go/0" in family(run)
+    assert f"{run.id}/go/0/t" in family(run)
 
 
 def test_a_task_by_a_machine_that_is_not_there_fails() -> None:

@@ -38,6 +38,17 @@ def test_a_task_that_is_cut_off_has_been_tried_and_its_model_call_was_made() -> 
     assert run.replay().same
 
 
+def test_a_pause_before_a_task_is_no_part_of_its_time() -> None:
+    clock = ManualClock()
+    run = load(SLOW).start("x", script=[{"text": "done", "delay": "1s"}], clock=clock)
+    run.step()
+    run.pause()
+    run.step()
+    clock.advance(3600)
+    run.resume()
+    assert run.run().facts.errors.total == 0
+
+
 def test_a_tool_that_is_cut_off_has_asked_no_model() -> None:
     release = threading.Event()
 

@@ -18,11 +18,13 @@ import anyio
 
 from interlock.core.errors import Category, LimitError
 from interlock.core.facts import Failure
+from interlock.core.fold import named
 from interlock.core.outcome import Blocked, Outcome, Spent
 from interlock.core.position import CHILD
 from interlock.core.reasons import StopSignal
 from interlock.core.specs import ActionSpec, ArgSpec, Effect
 from interlock.core.types import ANY, BOOL, COUNT, DURATION, STR, list_of, map_of, struct
+from interlock.core.units import say_elapsed
 from interlock.run.children import SHARED, Child, Given, InOrder, calls_of
 from interlock.run.context import Context, StopRequest
 from interlock.run.failing import stop_with_parent
@@ -45,7 +47,7 @@ async def run_machine(ctx: Context, machine: str, **fields: Any) -> Outcome | Bl
     if not child.ended:
         return waiting([child])
     outcome = await outcome_of(ctx, child)
-    return _shared(child, outcome._replace(result=result_data(child.result)))
+    return await _shared(child, outcome._replace(result=result_data(child.result)))
 
 
 async def run_machines(ctx: Context, wait_for: str = "all", **fields: Any) -> Outcome | Blocked:
@@ -79,11 +81,20 @@ def _of_list(each: Sequence[Any], fields: Mapping[str, Any]) -> dict[str, Given]
     limits, out = fields.get("limits", {}), dict[str, Given]()
     for number, item in enumerate(each, 1):
         said: Any = {"task": item} if isinstance(item, str) else item
-        if not isinstance(said, Mapping) or not said.keys() <= {"task", "vars"}:
-            raise _BadItem(f"item {number} of `each` is neither a text nor {{task, vars}}")
-        given = {**cast("Mapping[str, Any]", said), "limits": limits}
-        out[str(number)] = _given(fields["machine"], given)
+        if not _is_item(said):
+            raise _BadItem(
+                f"item {number} of `each` is neither a text nor {{task: text, vars: mapping}}"
+            )
+        out[str(number)] = _given(fields["machine"], {**said, "limits": limits})
     return out
+
+
+def _is_item(said: Any) -> bool:
+    types = {"task": str, "vars": Mapping}
+    return isinstance(said, Mapping) and all(
+        name in types and isinstance(value, types[name])
+        for name, value in cast("Mapping[str, Any]", said).items()
+    )
 
 
 def _misfit(error: Exception) -> Outcome:
@@ -115,6 +126,9 @@ async def drive(
         if order is not None and child.session.head:
             order.pass_over(await calls_of(child.session))
     going = [child for child in children if not child.ended]
+    if first and _won(children):  # before a crash, which came before the others were stopped
+        for child in going:
+            child.give_up()
     if ports.clock.suspends and len(going) > 1:
         await _at_once(going, first)
     else:
@@ -164,6 +178,7 @@ def waiting(children: Sequence[Child]) -> Blocked:
     """The action cannot go on: its children wait, the first of these for an answer first."""
     asks = [child.asks for child in children]
     asked = next((a for a in asks if a.events), asks[0])
+    asked = asked._replace(closing=all(a.closing for a in asks), waiting=len(asks))
     times = [at for child in children if (at := child.wake_at) is not None]
     return Blocked(min(times, default=None), CHILD, asked._asdict())
 
@@ -180,8 +195,9 @@ async def outcome_of(ctx: Context, *children: Child) -> Outcome:
         progressed=any(r.facts.marks.progress_at > r.facts.run.started_at for r in results),
     )  # fmt: skip
     if any(child.cut_off for child in children):
-        took = ctx.ports.clock.now() - ctx.now
-        text = f"{ctx.state.name} took too long: stopped after {took:.3g} s"
+        at = max(ctx.ports.clock.now(), ctx.deadline or 0.0)
+        took = say_elapsed(at - ctx.position.entered_at)
+        text = f"{ctx.state.name} took too long: stopped after {took}"
         error = Failure(str(Category.TRANSIENT), text, "", "timeout")
         signals = outcome.signals or stop_with_parent(ctx)
         return outcome._replace(ok=False, error=error, timed_out=True, signals=signals)
@@ -232,7 +248,7 @@ def result_data(result: Result) -> dict[str, Any]:
     return {**data, "tokens": result.facts.usage.total_tokens, "text": result.facts.last.text}
 
 
-def _shared(child: Child, outcome: Outcome) -> Outcome:
+async def _shared(child: Child, outcome: Outcome) -> Outcome:
     """What a child made of the conversation, memory and queue that it shared."""
     share, position = child.given.share, child.session.position
     facts, changes = position.facts, dict(outcome.changes)
@@ -243,10 +259,11 @@ def _shared(child: Child, outcome: Outcome) -> Outcome:
         own = child.ctx.facts.memory
         changes |= {f"memory.{n}": v for n, v in facts.memory.items() if own.get(n, v) != v}
     if "queue" in share:
-        before = child.ctx.facts.queue
-        changes["queue.done"] = before.done + facts.queue.done
-        changes["queue.failed"] = before.failed + facts.queue.failed
-        outcome = outcome._replace(queue=position.queue)
+        before, own = child.ctx.facts.queue, facts.queue
+        now = before._replace(done=before.done + own.done, failed=before.failed + own.failed)
+        changes |= {"queue.done": now.done, "queue.failed": now.failed}
+        late = named(await child.missed(), (task.id for task in position.queue), now)
+        outcome = outcome._replace(queue=(*position.queue, *late))
     return outcome._replace(changes=changes)
 
 

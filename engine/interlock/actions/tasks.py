@@ -173,7 +173,7 @@ async def work(ctx: Context, attempts: int = 3) -> Outcome | Blocked:
 
     A task that failed stays first, so that a wait or a person's fix is for it.
     """
-    queue, known = _ready(ctx.queue, kept(ctx))
+    queue, known = _ready(ctx.queue, kept(ctx), await _begun(ctx))
     if not queue or not _waits(queue[0]):
         return Outcome.failed(Category.RECOVERABLE, "the queue is empty", kind="no_task")
     task, rest = queue[0], queue[1:]
@@ -187,7 +187,8 @@ async def work(ctx: Context, attempts: int = 3) -> Outcome | Blocked:
     outcome, text, result = made
     outcome = outcome._replace(kept=begun.kept)
     if outcome.error is not None:
-        return _failed(ctx, outcome, outcome.error, queue, attempts)
+        failed = _failed(ctx, outcome, outcome.error, queue, attempts)
+        return await _at_deadline(ctx, failed) if outcome.timed_out else failed
     try:
         metrics, more = _report(result, task, rest, ctx.facts.queue)
     except TaskError as error:
@@ -202,13 +203,26 @@ async def work(ctx: Context, attempts: int = 3) -> Outcome | Blocked:
     )
 
 
-def _ready(queue: Sequence[Task], known: Kept) -> tuple[tuple[Task, ...], Kept]:
+async def _begun(ctx: Context) -> str:
+    """The task whose child has begun, and is to be gone on with: its id, or nothing."""
+    if not any("machine" in task.by for task in ctx.queue):
+        return ""
+    runs = {row.run_id for row in await ctx.host.children_at_hand()}
+    return next((task.id for task in ctx.queue if _child_id(ctx, task) in runs), "")
+
+
+def _child_id(ctx: Context, task: Task) -> str:
+    return f"{ctx.key}/{task.id}"
+
+
+def _ready(queue: Sequence[Task], known: Kept, begun: str) -> tuple[tuple[Task, ...], Kept]:
     """The queue with what is to be done first, after a new improvement cycle where one begins."""
-    if queue and not any(map(_waits, queue)):
+    at_hand = [task for task in queue if task.id == begun] or queue
+    if queue and not any(map(_waits, at_hand)):
         number = known.cycle + 1
         known = known._replace(cycle=number, before=known.metrics)
-        queue = [task._replace(cycle=number) for task in queue]
-    return tuple(sorted(queue, key=_turn)), known
+        queue = [task if _waits(task) else task._replace(cycle=number) for task in queue]
+    return tuple(sorted(queue, key=lambda task: (task.id != begun, *_turn(task)))), known
 
 
 def _waits(task: Task) -> bool:
@@ -237,6 +251,17 @@ def _failed(
         ok=False, error=said, queue=tuple(rest) if given_up else (tried, *rest),
         changes={**outcome.changes, **failed}, result={"task": task.id, "given_up": given_up},
     )  # fmt: skip
+
+
+async def _at_deadline(ctx: Context, failed: Outcome) -> Outcome:
+    """The failure of a child that was stopped a little before the deadline, when that has come.
+
+    Else the limit would not be reached, and the next task would be begun and fail at once.
+    """
+    ctx.so_far = lambda: failed
+    left = 0.0 if ctx.deadline is None else ctx.deadline - ctx.ports.clock.now()
+    await ctx.ports.clock.sleep(max(left, 0.0))
+    return failed
 
 
 def _report(
@@ -328,7 +353,7 @@ async def _by_machine(ctx: Context, task: Task, name: str) -> Attempt | Blocked:
     if name not in ctx.machine.machines:
         return _gone_wrong(f"there is no child machine `{name}`", Category.CRITICAL)
     told = "\n\n".join(part for part in (task.text, done_when(task)) if part)
-    (child,) = await drive(ctx, {"": Given(name, told)}, grace=GRACE)
+    (child,) = await drive(ctx, {task.id: Given(name, told)}, grace=GRACE)
     if not child.ended:
         return waiting([child])
     outcome, result = await outcome_of(ctx, child), child.result
@@ -385,6 +410,7 @@ ACTIONS = (
         result=struct({"task": STR, "text": STR, "result": ANY}, keyed=True),
         effect=Effect.PAID,
         own_intents=True,
+        may_wait=True,
         may_use=frozenset({"model"}),
         changes=frozenset({"queue.*", "memory.*"}),
         about="Does the next task of the queue, by its tool, its prompt or its machine.",

@@ -15,9 +15,17 @@ from typing import NamedTuple
 
 from interlock.core.position import Position
 from interlock.core.records import Input
-from interlock.run.journal import Event, Letter, MemoryJournal, RunRow, Update
+from interlock.run.journal import CHILD_MARK, Event, Letter, MemoryJournal, RunRow, Update
 from interlock.run.session import Session
 from interlock.run.sync import by_hand
+
+
+class Kept(NamedTuple):
+    """What a journal in memory holds of one run."""
+
+    row: RunRow
+    events: tuple[Event, ...]
+    letters: tuple[Letter, ...]
 
 
 class DetachedRun(NamedTuple):
@@ -28,9 +36,8 @@ class DetachedRun(NamedTuple):
     position: Position
     begun: Input | None
     """What it was given, when it had no record yet."""
-    events: tuple[Event, ...] | None
-    """Its log, when that was kept in memory; else it is in its journal."""
-    letters: tuple[Letter, ...] = ()
+    logs: tuple[Kept, ...] = ()
+    """Its log and its children's, when they were kept in memory; else they are in its journal."""
 
     @property
     def run_id(self) -> str:
@@ -43,13 +50,14 @@ class DetachedRun(NamedTuple):
 
     def journal(self) -> MemoryJournal:
         """A journal in memory that holds what was kept."""
-        journal, row, events = MemoryJournal(), self.row, self.events or ()
-        by_hand(journal.create(row._replace(head=0, epoch=0)))
-        update = Update(row.status, row.state, row.reason, row.steps, row.wake_at)
-        epoch = by_hand(journal.acquire(row.run_id)).epoch
-        by_hand(journal.append(row.run_id, 0, epoch, events, update=update))
-        for letter in self.letters:
-            by_hand(journal.send(row.run_id, letter))
+        journal = MemoryJournal()
+        for row, events, letters in self.logs:
+            by_hand(journal.create(row._replace(head=0, epoch=0)))
+            update = Update(row.status, row.state, row.reason, row.steps, row.wake_at)
+            epoch = by_hand(journal.acquire(row.run_id)).epoch
+            by_hand(journal.append(row.run_id, 0, epoch, events, update=update))
+            for letter in letters:
+                by_hand(journal.send(row.run_id, letter))
         return journal
 
 
@@ -57,10 +65,15 @@ def detached(session: Session) -> DetachedRun:
     """A session as data."""
     journal, row = session.journal, session.row
     if not session.head:
-        return DetachedRun(row, session.position, session.begun, None)
+        return DetachedRun(row, session.position, session.begun)
     if not isinstance(journal, MemoryJournal):
-        return DetachedRun(row, session.position, None, None)
-    found = by_hand(journal.row(session.run_id))
-    events = tuple(by_hand(journal.events(session.run_id)))
-    letters = tuple(by_hand(journal.letters(session.run_id)))
-    return DetachedRun(found or row, session.position, None, events, letters)
+        return DetachedRun(row, session.position, None)
+    own = by_hand(journal.row(session.run_id)) or row
+    below = by_hand(journal.rows(prefix=session.run_id + CHILD_MARK))
+    logs = tuple(_kept(journal, one) for one in (own, *reversed(below)))
+    return DetachedRun(own, session.position, None, logs)
+
+
+def _kept(journal: MemoryJournal, row: RunRow) -> Kept:
+    events, letters = journal.events(row.run_id), journal.letters(row.run_id)
+    return Kept(row, tuple(by_hand(events)), tuple(by_hand(letters)))

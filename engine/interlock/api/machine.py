@@ -66,7 +66,7 @@ class Machine:
         self.findings = findings
         """Warnings that the file loads with."""
         self.folder = folder
-        self._text = self._hash = ""
+        self._hash = ""
 
     @property
     def name(self) -> str:
@@ -87,9 +87,7 @@ class Machine:
 
     def canonical(self) -> str:
         """The canonical text, one line of JSON: what journals keep, and what `hash` is of."""
-        if not self._text:
-            self._text = canonical(self.spec)
-        return self._text
+        return self.chart.text
 
     def __repr__(self) -> str:
         return f"<Machine {self.name}: {len(self.spec.states)} states, {self.hash[:8]}>"
@@ -271,7 +269,7 @@ class Machine:
             run = self.start(run_id=kept.run_id, journal=journal, tasks=(), **ports)
             run.session.begun, run.session.row = kept.begun, kept.row
             return run
-        if journal is None and kept.events is None:
+        if journal is None and not kept.logs:
             raise SetupError(
                 f"the log of run `{kept.run_id}` is not part of what was pickled",
                 hint="give the journal that holds it: `journal=`",

@@ -120,6 +120,10 @@ class Asked(NamedTuple):
     """From the parent down to the machine that waits: the child's name, its child's, and on."""
     state: str = ""
     """The state in which that one waits."""
+    closing: bool = False
+    """All that wait are on their way out, and wait on it: that they should stop is no news."""
+    waiting: int = 1
+    """How many children wait."""
 
 
 class Position(NamedTuple):
@@ -167,6 +171,11 @@ class Position(NamedTuple):
         return self.status in ("completed", "error")
 
     @property
+    def closing(self) -> bool:
+        """Whether it is stopping, or waits for a child that is: nobody need ask it to."""
+        return self.stopping or ((asked := self.asked) is not None and asked.closing)
+
+    @property
     def asked(self) -> Asked | None:
         """What a child asks, while the run waits for that."""
         given = self.kept.get(CHILD) if self.blocked_on == CHILD else None
@@ -174,7 +183,7 @@ class Position(NamedTuple):
             return None
         return Asked(
             given["run"], given["question"], tuple(given["events"]), tuple(given["machines"]),
-            given["state"],
+            given["state"], given["closing"], given["waiting"],
         )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:

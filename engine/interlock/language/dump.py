@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import PurePath
 from typing import Any, cast
 
 from interlock.core.reasons import StopReason
@@ -39,7 +41,7 @@ _UNWRITTEN = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 def dump(spec: MachineSpec) -> Data:
     """The whole file as plain data."""
-    return {"interlock": 1, "machine": spec.name, **_machine(spec)}
+    return {"interlock": 1, "machine": spec.name, **_machine(spec, spec.file)}
 
 
 def canonical(spec: MachineSpec) -> str:
@@ -58,18 +60,18 @@ def _some(**given: Any) -> Data:
     return {k.rstrip("_"): v for k, v in given.items() if v not in (None, "", (), {}, [], False)}
 
 
-def _machine(spec: MachineSpec) -> Data:
+def _machine(spec: MachineSpec, home: str) -> Data:
     return _some(
         title=spec.title, about=spec.about, source=spec.source, metadata=dict(spec.metadata),
         instructions=_text(spec.instructions), model=_model(spec.model), tools=list(spec.tools),
-        memory={n: _block(b) for n, b in spec.memory.items()}, tasks=_tasks(spec.tasks),
+        memory={n: _block(b) for n, b in spec.memory.items()}, tasks=_tasks(spec, home),
         limits={n: _limit(x) for n, x in spec.limits.items()},
         vars={n: _var(v) for n, v in spec.vars.items()},
         define={n: e.text for n, e in spec.define.items()},
         reasons={n: _reason(spec.reasons[n]) for n in spec.own_reasons},
         rules=[_rule(r) for r in spec.rules],
         states={n: _state(s) for n, s in spec.states.items()},
-        machines={n: _machine(m) for n, m in spec.machines.items()},
+        machines={n: _machine(m, home) for n, m in spec.machines.items()},
         start=spec.start if spec.start_given else "", on_stop=spec.on_stop,
         on_error=_edge(spec.on_error) if spec.on_error else None,
         in_doubt=spec.in_doubt if spec.in_doubt != "retry" else "",
@@ -99,8 +101,14 @@ def _block(block: BlockSpec) -> Any:
     return {"value": block.value, **more} if more else block.value
 
 
-def _tasks(tasks: Any) -> Any:
-    return {"file": tasks} if isinstance(tasks, str) else [dict(t) for t in tasks or ()]
+def _tasks(spec: MachineSpec, home: str) -> Any:
+    """A child of another file becomes part of `home`: from there its tasks are looked for."""
+    if not isinstance(spec.tasks, str):
+        return [dict(t) for t in spec.tasks or ()]
+    if spec.file == home:
+        return {"file": spec.tasks}
+    here, there = PurePath(home).parent, PurePath(spec.file).parent
+    return {"file": PurePath(os.path.relpath(there / spec.tasks, here)).as_posix()}
 
 
 def _quantity(type: Type, value: Any) -> Any:

@@ -19,6 +19,7 @@ from interlock.core.facts import (
 )
 from interlock.core.position import Position
 from interlock.core.types import BOOL, DURATION, Type
+from interlock.language.dump import canonical
 from interlock.language.expression import Expression, Scope, fuse, parse
 from interlock.language.spec import HIGHEST, RETURN, Assign, MachineSpec, StateSpec
 from interlock.language.template.template import Template
@@ -105,6 +106,11 @@ class Chart:
         self.rule_warns = tuple((n, r.id) for n, r in enumerate(spec.rules) if r.id in self.warns)
         self.time_left = _time_left(spec)
         """What each time limit leaves, in seconds: it also bounds a long action."""
+
+    @cached_property
+    def text(self) -> str:
+        """The machine's canonical text."""
+        return canonical(self.spec)
 
     # children -------------------------------------------------------------------------------
 

@@ -206,7 +206,8 @@ def _resume(walk: Walk, input: Input) -> None:
         return
     walk.kept = {n: v for n, v in walk.kept.items() if n != CHILD}
     walk.resume()
-    decide(walk, None)
+    # where a child has begun, rules are for when the action is done: it stops the child before
+    decide(walk, None, rules=CHILD not in input.data)
 
 
 def _stop(walk: Walk, input: Input) -> None:

@@ -51,7 +51,8 @@ async def act(session: Session, started: float) -> Outcome | Blocked:
     key = f"{session.run_id}/{state.name}/{facts.run.steps}"
     context = Context(
         session.chart.spec, state, position, facts, session.ports, session, started, key,
-        _deadline(session, state, started), session.results, session.tally.failed_calls,
+        _deadline(session, state, started, await _waited(session, action, started)),
+        session.results, session.tally.failed_calls,
     )  # fmt: skip
     if session.listener is not None:
         session.listener(Started(context.step, state.name, action.name, started))
@@ -157,8 +158,16 @@ def _fits(machine: MachineSpec, name: str, value: Any) -> bool:
     return accepts(machine.vars[name].type, value) and is_sound(value)
 
 
-def _deadline(session: Session, state: StateSpec, started: float) -> float | None:
-    """The smaller of `within` and what the nearest time rule leaves.
+async def _waited(session: Session, action: ActionSpec, started: float) -> float:
+    """How long ago an action was begun that waits, itself or for a child, and is called again."""
+    if not action.may_wait:
+        return 0.0
+    again = session.position.waited is not None or await session.children_at_hand()
+    return started - session.position.entered_at if again else 0.0
+
+
+def _deadline(session: Session, state: StateSpec, started: float, waited: float) -> float | None:
+    """The smaller of `within` and what the nearest time rule leaves; waiting counts.
 
     Once a stop has been decided rules are off, and only `within` counts.
     """
@@ -168,15 +177,14 @@ def _deadline(session: Session, state: StateSpec, started: float) -> float | Non
             nearest = max(session.deadline - started, 0.0)
         for left_by_rule in session.chart.time_left:
             left = _seconds(left_by_rule, facts)
-            if left is not None and left > 0 and (nearest is None or left < nearest):
-                nearest = left
+            # a limit that was reached while the action waited ends it, one from before does not
+            if left is not None and left + waited > 0 and (nearest is None or left < nearest):
+                nearest = max(left, 0.0)
     within = state.within
     if within is not None:
         own = _seconds(within, facts) if isinstance(within, Expression) else within
-        if own is not None and state.action is not None and state.action.may_wait:
-            own = max(own - (started - session.position.entered_at), 0.0)  # waiting counts
-        if own is not None and (nearest is None or own < nearest):
-            nearest = own
+        if own is not None and (nearest is None or own - waited < nearest):
+            nearest = max(own - waited, 0.0)
     return None if nearest is None else started + nearest
 
 

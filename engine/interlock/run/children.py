@@ -1,8 +1,9 @@
 """A run of a child machine: begun, driven, and asked, by the action of another run.
 
 A child is a run of its own, in the journal of its parent, with an id that begins with the
-parent's: ``<parent>/<state>/<step>``. Calling the action again after a crash or a wait drives
-the same child on from its own records; nothing of it is paid twice.
+parent's: ``<parent>/<state>/<step>``, and ``/<name>`` of one of several or of a task. Calling the
+action again after a crash or a wait drives the same child on from its own records; nothing of it
+is paid twice.
 
     Child.open ─▶ Child.drive ─▶ ended? result : it waits: what it asks
 
@@ -18,11 +19,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from interlock.core.facts import EMPTY, RunFacts
+from interlock.core.facts import EMPTY, RunFacts, Task
 from interlock.core.outcome import Message
 from interlock.core.position import Asked
 from interlock.core.records import Input
-from interlock.language.dump import canonical
 from interlock.language.values import block_value, limit_value, var_value
 from interlock.machine.budget import rest
 from interlock.run.context import LATE, PARENT, Context
@@ -58,7 +58,7 @@ class Child:
         self.session: Session = ctx.host.child(given.machine, run_id)
         self.session.ports = ctx.ports.with_model(model)
         self.session.deadline = ctx.deadline
-        self.session.cancels = [*self.session.cancels, self]
+        self.session.cancels = [self]
         self._given_up = False
         if ctx.host.listener is not None:
             self.session.listener = self._tell
@@ -97,7 +97,7 @@ class Child:
                    (self.ctx.queue if "queue" in given.share else session.ports.first_tasks(spec))],
         )  # fmt: skip
         session.begun = Input("start", started=now, at=now, data=data)
-        text = canonical(spec)
+        text = session.chart.text
         session.row = RunRow(
             session.run_id, spec.name, digest(text), state=given.start or spec.start,
             agent=facts.run.agent, session=facts.run.session, parent=self.ctx.run_id,
@@ -115,24 +115,14 @@ class Child:
         """Whether it is over."""
         return self.session.position.ended
 
-    @property
-    def late(self) -> bool:
-        """Whether the parent's action has to be done by now."""
-        deadline = self.session.deadline
-        return deadline is not None and self.session.ports.clock.now() >= deadline
-
     async def drive(self) -> None:
-        """On to its end, to where it waits for somebody, or to the deadline, which stops it."""
+        """On to its end, or to where it waits for somebody."""
         while await self.step():
             pass
 
     async def step(self) -> bool:
         """One record. False when it has ended or waits."""
-        if self.late and not self.session.position.stopping:
-            await self.stop(LATE, "the action of its parent had to be done by now")
-        if await advance(self.session) is not None:
-            return True
-        return self.late and not self.ended and not self.session.position.stopping
+        return await advance(self.session) is not None
 
     def give_up(self) -> bool:
         """Another child was enough: this one stops before its next action. False: it has ended."""
@@ -142,19 +132,6 @@ class Child:
     def is_requested(self, run: RunFacts) -> bool:
         """Whether it was given up. Source: the port `Cancel`."""
         return self._given_up
-
-    async def stop(self, reason: str, message: str) -> None:
-        """Stop it at once, for a reason; its own way out is still to be driven."""
-        session = self.session
-        if not session.head:
-            await advance(session)
-        if session.position.ended or session.position.stopping:
-            return
-        with session.turn:
-            if not session.owned:
-                await session.take_over()
-            data = {"message": message, "source": PARENT}
-            await session.apply(Input("stop", reason, at=session.ports.clock.now(), data=data))
 
     @property
     def cut_off(self) -> bool:
@@ -184,13 +161,21 @@ class Child:
             tuple(answers_of(session)),
             (self.given.machine, *(below.machines if below else ())),
             below.state if below else position.state,
+            position.closing,
         )
 
     @property
     def wake_at(self) -> float | None:
         """When it can go on without anybody, in seconds since the epoch."""
-        times = (self.session.position.wake_at, self.session.deadline)
+        deadline = None if self.session.position.closing else self.session.deadline
+        times = (self.session.position.wake_at, deadline)
         return min((at for at in times if at is not None), default=None)
+
+    async def missed(self) -> tuple[Task, ...]:
+        """The tasks that its parent got while it had the queue."""
+        first = await self.session.journal.events(self.session.run_id, 0, 1)
+        begun = first[0].record.input.data if first and first[0].record is not None else EMPTY
+        return self.ctx.queue[len(begun.get("tasks", ())) :]
 
     def said(self) -> tuple[tuple[Message, ...], tuple[Message, ...] | None]:
         """Its conversation beside the one that it shared: what it added, or all if it differs."""
@@ -244,16 +229,8 @@ async def calls_of(session: Session) -> int:
     """The model calls that a run has on its record, and those of children that it waits for."""
     position = session.position
     count = position.facts.usage.llm_calls + session.tally.failed_calls
-    if position.ended or not session.chart.spec.machines:
+    if position.ended:
         return count
-    key = f"{session.run_id}/{position.state}/{position.facts.run.steps}"
-    for row in await session.journal.rows(prefix=key):
-        name = next(
-            (n for n, m in session.chart.spec.machines.items() if m.name == row.machine), ""
-        )
-        below = row.run_id.removeprefix(key)
-        if name and (not below or below.count("/") == 1):
-            child = session.child(name, row.run_id)
-            await child.open()
-            count += await calls_of(child)
+    for child in await session.opened_children():
+        count += await calls_of(child)
     return count

@@ -19,6 +19,7 @@ from interlock.core.specs import ToolSpec
 from interlock.language.spec import MachineSpec, StateSpec
 from interlock.machine.build import Chart
 from interlock.run.events import Event
+from interlock.run.journal import RunRow
 from interlock.run.ports import Clock, Model, Notifier, Sandbox, Tokenizer
 from interlock.run.tally import Tally
 
@@ -63,6 +64,10 @@ class StopRequest(NamedTuple):
     source: str
 
 
+TOO_LATE = StopRequest(LATE, "the action of its parent had to be done by now", PARENT)
+"""What a child is asked when its parent's deadline has come."""
+
+
 class Host(Protocol):
     """What an action may ask of the run that does it. A `Session` is one."""
 
@@ -91,6 +96,10 @@ class Host(Protocol):
 
     async def asked_at_all(self) -> StopRequest | None:
         """Who wants that the run stop, in whichever way."""
+        ...
+
+    async def children_at_hand(self) -> list[RunRow]:
+        """The children that the action at hand has begun, ended ones too."""
         ...
 
     def child(self, machine: str, run_id: str) -> Any:

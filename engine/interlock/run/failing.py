@@ -17,7 +17,7 @@ from typing import cast
 from interlock.core.errors import Category, ModelError, RunError, ToolError
 from interlock.core.outcome import Outcome
 from interlock.core.reasons import AgentStop, StopSignal
-from interlock.run.context import LATE, PARENT, Context
+from interlock.run.context import TOO_LATE, Context
 from interlock.run.sound import cut, sound_signal
 
 A_HAIR = 0.05
@@ -52,8 +52,8 @@ def stop_with_parent(context: Context) -> tuple[StopSignal, ...]:
     above = context.host.deadline
     if above is None or context.deadline is None or context.deadline < above - A_HAIR:
         return ()
-    said = "the action of its parent had to be done by now"
-    return (StopSignal(context.machine.reason(LATE), said, {}, PARENT),)
+    reason, said, source = TOO_LATE
+    return (StopSignal(context.machine.reason(reason), said, {}, source),)
 
 
 def is_own(error: BaseException) -> bool:

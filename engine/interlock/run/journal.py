@@ -67,6 +67,11 @@ class RunRow(NamedTuple):
     created: float = 0.0
     updated: float = 0.0
 
+    @property
+    def ended(self) -> bool:
+        """Whether the run is over."""
+        return self.status in ("completed", "error")
+
 
 class Update(NamedTuple):
     """The columns of the run's row that an append brings up to date."""

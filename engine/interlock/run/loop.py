@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from interlock.core.errors import Category, StatusError
+from interlock.core.facts import EMPTY
 from interlock.core.outcome import Blocked, Outcome
 from interlock.core.position import CHILD
 from interlock.core.records import Input, Record
@@ -49,14 +50,20 @@ async def _next(session: Session) -> Record | None:
         return await _next(session)
     if not session.closing and (letter := await _letter(session)) is not None:
         return await _open_letter(session, letter)
-    heeds = session.may_be_asked and not (session.closing or position.stopping)
-    if heeds and (asked := await session.asked_to_stop()) is not None:
-        if _has_child(session):
+    if session.may_be_asked and (asked := await _asked(session)) is not None:
+        if await _has_child(session):
             return await _close_child(session, clock.now())
         return await session.apply(Input("stop", asked.reason, at=clock.now(), data=_said(asked)))
     if position.status == "paused":
         return await _when_due(session)
     return await step(session)
+
+
+async def _asked(session: Session) -> StopRequest | None:
+    """Who wants that the run stop now. Nobody, once it is on its way out."""
+    if session.closing or session.position.closing:
+        return None
+    return await session.asked_to_stop()
 
 
 def _said(asked: StopRequest) -> dict[str, str]:
@@ -99,19 +106,22 @@ async def _when_due(session: Session) -> Record | None:
     """A paused run: wait until it is due where that is for us to do, else leave it."""
     position, clock = session.position, session.ports.clock
     waits, due = position.state in session.chart.waiting, position.wake_at
+    if await _children_went_on(session):
+        return await _resume(session, clock.now())
     for_somebody = waits or position.blocked_on == CHILD
     whole = clock.suspends or session.above is not None  # a parent passes the question on first
     if due is None or (for_somebody and whole and due > clock.now()):
         return None
-    until = due if session.deadline is None else min(due, session.deadline)
+    late = None if position.closing else session.deadline
+    until = due if late is None else min(due, late)
     while until > clock.now():
         await clock.sleep(min(until - clock.now(), POLL) if clock.suspends else until - clock.now())
-        if await session.asked_to_stop() is not None or await _letter(session) is not None:
+        if await _asked(session) is not None or await _letter(session) is not None:
             return await _next(session)
     if until < due:
-        return None
-    kind = "expired" if waits else "resume"
-    return await session.apply(Input(kind, at=max(due, clock.now())))
+        return await _next(session)
+    at = max(due, clock.now())
+    return await (session.apply(Input("expired", at=at)) if waits else _resume(session, at))
 
 
 # letters ------------------------------------------------------------------------------------
@@ -131,12 +141,12 @@ def _fits(session: Session, letter: Letter) -> bool:
         case "answer":
             if position.blocked_on == IN_DOUBT:
                 return data.get("event") in ("retry", "fail")
-            if position.asked is not None:
-                return data.get("event") in position.asked.events
+            if (asked := position.asked) is not None:
+                return data.get("event") in asked.events
             late = position.wake_at is not None and letter.at >= position.wake_at
             return data.get("event") in session.chart.events_at(position.state) and not late
         case "cancel":
-            return not position.stopping
+            return not position.closing
         case "pause":
             return not position.stopping and not position.pause_asked
         case "resume":
@@ -153,11 +163,15 @@ async def _open_letter(session: Session, letter: Letter) -> Record:
     at = max(letter.at, session.position.facts.marks.now)
     if data["kind"] == "answer" and session.position.blocked_on == IN_DOUBT:
         return await _settle(session, data["event"], at, consumed)
-    if data["kind"] == "cancel" and _has_child(session):
+    if data["kind"] == "cancel" and await _has_child(session):
         return await _close_child(session, at)
     if data["kind"] == "answer" and (asked := session.position.asked) is not None:
-        await session.journal.send(asked.run, letter)
-        return await session.apply(Input("resume", at=at), consumed=consumed)
+        there = any(row.run_id == asked.run for row in await session.children_at_hand())
+        if there:  # else the answer waits for the child that is begun in its place
+            await session.journal.send(asked.run, letter)
+        return await _resume(session, at, consumed if there else ())
+    if data["kind"] == "resume" and session.position.asked is not None:
+        return await _wake(session, at, consumed)
     given: dict[str, Any] = dict(data.get("data") or {})
     match data["kind"]:
         case "answer":
@@ -170,19 +184,54 @@ async def _open_letter(session: Session, letter: Letter) -> Record:
         case "enqueue":
             input = Input("enqueue", at=at, data={"tasks": data["tasks"]})
         case _:
-            input = Input("resume", at=at)
+            return await _resume(session, at, consumed)
     return await session.apply(input, consumed=consumed)
 
 
-def _has_child(session: Session) -> bool:
-    """Whether a child waits, and is to be stopped before this run is."""
-    return session.position.blocked_on == CHILD and not session.position.pause_asked
+# children -----------------------------------------------------------------------------------
+
+
+async def _resume(session: Session, at: float, consumed: tuple[str, ...] = ()) -> Record:
+    """Out of a pause, or out of the wait for a child: it says so where the action has one."""
+    data = {CHILD: True} if await session.children_at_hand() else EMPTY
+    return await session.apply(Input("resume", at=at, data=data), consumed=consumed)
+
+
+async def _has_child(session: Session) -> bool:
+    """Whether the action at hand has begun a child that has not ended: it is stopped first."""
+    return any(not row.ended for row in await session.children_at_hand())
 
 
 async def _close_child(session: Session, at: float) -> Record:
-    """Call the action that waits for a child once more: the child sees that it should stop."""
+    """Call the action that has a child once more: the child sees that it should stop."""
     session.closing = True
-    return await session.apply(Input("resume", at=at))
+    return await (_wake(session, at) if session.position.status == "paused" else step(session))
+
+
+async def _wake(session: Session, at: float, consumed: tuple[str, ...] = ()) -> Record:
+    """Out of the wait for a child, and out of a pause that was asked for meanwhile."""
+    record = await _resume(session, at, consumed)
+    return await _wake(session, at) if session.position.status == "paused" else record
+
+
+async def _children_went_on(session: Session) -> bool:
+    """Whether children that this run waits for were answered themselves, or are not there.
+
+    A fork has none: the children are those of the run that it was forked from.
+    """
+    if (asked := session.position.asked) is None:
+        return False
+    going = [row for row in await session.children_at_hand() if not row.ended]
+    if len(going) < asked.waiting:
+        return True
+    for child in await session.opened_children():
+        if child.position.ended:
+            continue
+        if child.position.status != "paused" or await _letter(child) is not None:
+            return True
+        if await _children_went_on(child):
+            return True
+    return False
 
 
 async def _settle(session: Session, answer: str, at: float, consumed: tuple[str, ...]) -> Record:

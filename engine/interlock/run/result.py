@@ -235,6 +235,8 @@ def answers_of(session: Session) -> dict[str, dict[str, Type]]:
         return {}
     if (asked := position.asked) is not None:
         for name in asked.machines:
+            if name not in chart.spec.machines:  # a changed file has not that child any more
+                return {}
             chart = chart.child(name)
         waits = {event: chart.answer_fields(asked.state, event) for event in asked.events}
     elif position.blocked_on == "in-doubt":

@@ -23,11 +23,11 @@ from interlock.core.position import Conversation, Position
 from interlock.core.records import Input, Record
 from interlock.machine.build import Chart
 from interlock.machine.evolve import evolve
-from interlock.run.context import PARENT, NoteType, Ports, StopRequest
+from interlock.run.context import PARENT, TOO_LATE, NoteType, Ports, StopRequest
 from interlock.run.events import Delta, Recorded
 from interlock.run.events import Event as StreamEvent
 from interlock.run.job import Job, job_of
-from interlock.run.journal import Event, Journal, Letter, RunRow, Snapshot, Update
+from interlock.run.journal import Event, Journal, Letter, RunRow, Snapshot, Update, digest
 from interlock.run.ports import Cancel
 from interlock.run.tally import Tally
 
@@ -328,13 +328,20 @@ class Session:
 
     async def asked_to_stop(self) -> StopRequest | None:
         """Who wants that this run stop before its next action: a caller, or its parent's."""
+        if self.deadline is not None and self.ports.clock.now() >= self.deadline:
+            return TOO_LATE
         asked = await self.above.asked_at_all() if self.above is not None else None
         if asked is not None:
             return asked._replace(source=PARENT)
         return StopRequest("user_requested", "", "caller") if self.cancel_requested() else None
 
     async def asked_at_all(self) -> StopRequest | None:
-        """The same, by letter too: for a child, while this run's own loop stands still."""
+        """The same, by letter too: for a child, while this run's own loop stands still.
+
+        Nobody, once this run is on its way out: what that runs is to come to its end.
+        """
+        if self.position.stopping:
+            return None
         if (asked := await self.asked_to_stop()) is not None:
             return asked
         for letter in await self.letters():
@@ -347,8 +354,33 @@ class Session:
     def child(self, machine: str, run_id: str) -> Session:
         """A run of a child machine, not begun: beside this one in the journal, asked with it."""
         made = Session(self.chart.child(machine), self.journal, run_id, self.ports)
-        made.above, made.cancels, made.deadline = self, self.cancels, self.deadline
+        made.above = self
         return made
+
+    async def children_at_hand(self) -> list[RunRow]:
+        """The children that the action at hand has begun, ended ones too."""
+        if not self.chart.spec.machines:
+            return []
+        prefix = f"{self.run_id}/{self.position.state}/{self.position.facts.run.steps}"
+        rows = await self.journal.rows(prefix=prefix)
+        return [row for row in rows if row.parent == self.run_id]
+
+    async def opened_children(self) -> list[Session]:
+        """The same, each where it stands; without those of a machine that this one has not."""
+        found = [(self._machine_of(row), row) for row in await self.children_at_hand()]
+        made = [self.child(name, row.run_id) for name, row in found if name]
+        for child in made:
+            await child.open()
+        return made
+
+    def _machine_of(self, row: RunRow) -> str:
+        """The name that this machine has for a child's; of two that are called alike the same."""
+        alike = [n for n, m in self.chart.spec.machines.items() if m.name == row.machine]
+        same = (n for n in alike if len(alike) == 1 or self._has_hash(n, row.machine_hash))
+        return next(same, "")
+
+    def _has_hash(self, machine: str, hash: str) -> bool:
+        return digest(self.chart.child(machine).text) == hash
 
 
 def _next_snapshot(records: int) -> int:

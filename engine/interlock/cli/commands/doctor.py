@@ -175,7 +175,7 @@ def _journal(how: How) -> Check:
         rows = by_hand(journal.rows())
     except InterlockError as error:
         return Check("journal", "broken", f"{shown(path)}: {error.message}", error.hint)
-    open_ones = sum(r.status not in ("completed", "error") for r in rows)
+    open_ones = sum(not r.ended for r in rows)
     size = path.stat().st_size / 1024
     return Check(
         "journal",

@@ -177,7 +177,7 @@ def _post(
     from interlock.run.journal import Letter
     from interlock.run.sync import by_hand
 
-    if row.reason or row.status in ("completed", "error"):
+    if row.ended:
         raise StatusError(f"run `{row.run_id}` has ended ({row.status})")
     letter = Letter(message_id or secrets.token_hex(8), time.time(), data)
     before = by_hand(journal.letters(row.run_id)) if data["kind"] == "answer" else []

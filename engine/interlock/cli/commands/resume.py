@@ -61,7 +61,7 @@ def resume(run: str, file: str | None, use_new_file: bool, **given: Any) -> None
     how = How.of(given)
     journal = open_journal(how)
     row = find_run(journal, run)
-    if row.status in ("completed", "error"):
+    if row.ended:
         hint = (
             f"`interlock run {row.machine} TASK --parent {row.run_id}` goes on with its "
             f"conversation; `interlock fork {row.run_id} --at N` begins again from a record"

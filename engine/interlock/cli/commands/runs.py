@@ -130,7 +130,7 @@ def remove(names: tuple[str, ...], older: float | None, yes: bool, **given: Any)
 def _confirm(doomed: list[RunRow], where: str) -> None:
     for line in _table(doomed[:NEWEST]):
         out.say(line)
-    going = sum(not r.reason and r.status not in ("completed", "error") for r in doomed)
+    going = sum(not r.ended for r in doomed)
     count = say_count(len(doomed), "run")
     more = f" ({going} of them not ended)" if going else ""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):

@@ -18,6 +18,7 @@ from interlock.core.specs import ActionSpec, ArgSpec
 from interlock.core.types import ANY, accepts
 from interlock.core.units import parse_duration
 from interlock.language.expression import Expression, Scope
+from interlock.language.file.names import bad_name
 from interlock.language.readers.json_schema import schema_fault
 from interlock.language.readers.quantities import coerce
 from interlock.language.readers.reader import Reader
@@ -184,6 +185,8 @@ def _fields(field: _Field, value: Any) -> Given | None:
     out: dict[str, Any] = {}
     for name, given in cast(dict[str, Any], value).items():
         inner = field._replace(path=(*field.path, name))
+        if bad := bad_name(inner.path, name):
+            field.reader.say("IL204", inner.path, bad.message, hint=bad.hint, key=True)
         if not isinstance(given, dict):
             inner.fault(f"`{short(name)}` takes a mapping: {_listed(field.arg.fields)}")
             continue
