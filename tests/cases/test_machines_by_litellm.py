@@ -7,6 +7,8 @@ must be those of the scripted run.
 
 from __future__ import annotations
 
+import asyncio
+import importlib
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -21,6 +23,7 @@ from interlock.adapters.scripted import parse_replies
 from interlock.api.wiring import family
 from interlock.catalog import shipped
 from interlock.core.plain import plain
+from interlock.run.sync import loop_thread
 from interlock.testing import LoopbackServer, Scenario, find_scenarios, load_scenario, run_scenario
 
 pytestmark = [
@@ -28,9 +31,6 @@ pytestmark = [
     # Warnings that litellm causes inside itself; it silences the first, pytest puts it back.
     pytest.mark.filterwarnings("ignore:.*using the `ReadOnly` qualifier"),
     pytest.mark.filterwarnings("ignore:Accessing the 'model_"),
-    # It keeps a client for each server, and forgets those of servers that are gone.
-    pytest.mark.filterwarnings("ignore:Unclosed client session:ResourceWarning"),
-    pytest.mark.filterwarnings("ignore:Unclosed connector:ResourceWarning"),
 ]
 
 ROOT = Path(__file__).parents[2]
@@ -40,6 +40,16 @@ PRICED = "a reply has a price of its own, and a provider sends none"
 HALF = "a reply breaks off after its first words; tests/cases/test_model_categories.py has that"
 EMPTY = "a reply says nothing at all: over HTTP that is a failure, for it may have been lost"
 SILENT = "no model is asked"
+
+
+@pytest.fixture(autouse=True)
+def no_client_is_left() -> Iterator[None]:
+    """litellm keeps a client for each server, and forgets those of servers that are gone."""
+    yield
+    litellm: Any = importlib.import_module("litellm")
+    closing = litellm.close_litellm_async_clients()
+    asyncio.run_coroutine_threadsafe(closing, loop_thread()).result(10)
+    litellm.in_memory_llm_clients_cache.flush_cache()
 
 
 class Played(NamedTuple):
