@@ -9,6 +9,7 @@ import pytest
 
 from interlock.core.conversation import (
     EXCERPT,
+    arguments_of,
     assistant,
     calls_of,
     groups,
@@ -241,3 +242,9 @@ def test_a_run_s_conversation_is_taken_as_it_is() -> None:
     messages = Conversation([HI]).add([SAYS, RA])
     assert groups(messages) == ((HI,), (SAYS, RA))
     assert truncate(messages, 2, len) == (SAYS, RA)
+
+
+@pytest.mark.parametrize("text", ["", "{oops", "[" * 100_000], ids=["empty", "broken", "deep"])
+def test_arguments_that_are_no_data_are_the_text_that_was_written(text: str) -> None:
+    assert arguments_of(ToolCall("1", "add", text)) == text
+    assert arguments_of(ToolCall("1", "add", '{"a": [1]}')) == {"a": [1]}

@@ -14,6 +14,7 @@ Source: 004 "Context Window Manager" and the tool `conversation_search`.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -72,6 +73,14 @@ def groups(messages: Iterable[Message]) -> tuple[Messages, ...]:
     once the assistant has spoken again.
     """
     return tuple(_groups(messages))
+
+
+def arguments_of(call: ToolCall) -> Any:
+    """The arguments of a call as data; as the text that the model wrote where that is no JSON."""
+    try:
+        return json.loads(call.arguments)
+    except (ValueError, RecursionError):
+        return call.arguments
 
 
 def unanswered(messages: Sequence[Message]) -> tuple[ToolCall, ...]:

@@ -9,11 +9,10 @@ Source: 004 "Execution Step", "Step Types", "Step Status", `execution-step->hash
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, cast
 
-from interlock.core.conversation import unanswered
+from interlock.core.conversation import arguments_of, unanswered
 from interlock.core.facts import ToolCall
 from interlock.core.outcome import Outcome
 from interlock.core.plain import plain
@@ -193,23 +192,15 @@ def _each(calls: Sequence[ToolCall]) -> Any:
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
-    return {"tool_name": call.name, "arguments": _arguments(call)}
+    return {"tool_name": call.name, "arguments": arguments_of(call)}
 
 
 def _change(call: ToolCall) -> dict[str, Any]:
     """What a memory tool asks for: `operation`, and its arguments."""
-    given, operation = _arguments(call), call.name.rpartition("_")[2]
+    given, operation = arguments_of(call), call.name.rpartition("_")[2]
     if not isinstance(given, dict):
         return {"operation": operation, "arguments": given}
     return {"operation": operation, **cast(dict[str, Any], given)}
-
-
-def _arguments(call: ToolCall) -> Any:
-    """The arguments as data; as the text that the model wrote where that is no JSON."""
-    try:
-        return json.loads(call.arguments)
-    except ValueError:
-        return call.arguments
 
 
 def _one(found: list[Any]) -> Any:

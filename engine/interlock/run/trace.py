@@ -10,10 +10,10 @@ Source: 000 "Observability" (`tick_history`, `function_calls`, `token_usage_time
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
+from interlock.core.conversation import arguments_of
 from interlock.core.facts import ToolCall
 from interlock.core.outcome import Outcome
 from interlock.core.plain import plain
@@ -164,7 +164,7 @@ def _calls(outcome: Outcome, asked: Sequence[ToolCall]) -> Iterator[tuple[str, A
         call = next((c for c in left if c.id == done["id"]), None)
         if call is not None:
             left.remove(call)
-        given = None if call is None else _data(call.arguments)
+        given = None if call is None else arguments_of(call)
         result = done["result"] if done["ok"] and done["result"] is not None else done["content"]
         yield done["name"], given, done["ok"], plain(result)
 
@@ -184,10 +184,3 @@ def _answers_a_reply(result: Any) -> bool:
 
 def _message(outcome: Outcome) -> str:
     return "" if outcome.error is None else outcome.error.message
-
-
-def _data(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
