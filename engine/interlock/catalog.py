@@ -5,6 +5,7 @@ The shipped machines lie beside the package in an installation, and two folders 
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from interlock.core.errors import SetupError, nearest
@@ -41,6 +42,12 @@ def find(source: str | Path) -> Path:
         raise SetupError(f"`{source}` is a folder", hint="name a machine file in it")
     hint = nearest(name, known, otherwise=f"give a path, or one of: {', '.join(known)}")
     raise SetupError(f"there is no machine file `{source}`", hint=hint)
+
+
+def shown(path: Path) -> str:
+    """A path as messages write it: from the working directory, where it is inside that."""
+    inside = path.absolute().is_relative_to(Path.cwd())
+    return os.path.relpath(path) if inside else str(path)
 
 
 def read_text(path: Path) -> str:

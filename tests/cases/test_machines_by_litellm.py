@@ -20,7 +20,6 @@ import pytest
 
 from interlock import Result, load
 from interlock.adapters.scripted import parse_replies
-from interlock.api.wiring import family
 from interlock.catalog import shipped
 from interlock.core.plain import plain
 from interlock.run.sync import loop_thread
@@ -92,7 +91,7 @@ SANDBOX = pytest.mark.extra("pydantic_monty", install='pip install "interlock[sa
 @cache
 def uses(machine: str) -> frozenset[str]:
     """The components that its states and those of its child machines use, or may use."""
-    states = (s for part in family(load(machine).spec) for s in part.states.values())
+    states = (s for part in load(machine).spec.family() for s in part.states.values())
     actions = [s.action for s in states if s.action is not None]
     return frozenset(name for action in actions for name in action.uses | action.may_use)
 

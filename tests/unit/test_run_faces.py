@@ -15,6 +15,7 @@ import pytest
 
 from interlock.actions.declare import tool, tool_spec
 from interlock.adapters.clock import SystemClock
+from interlock.adapters.scripted import Scripted
 from interlock.api import Machine, Run, load
 from interlock.core.errors import (
     AnswerError,
@@ -29,6 +30,7 @@ from interlock.core.outcome import Outcome
 from interlock.core.reasons import StopReason
 from interlock.run.events import Delta, Event, FromChild, Recorded, Started
 from interlock.run.journal import MemoryJournal
+from interlock.run.ports import ModelReply, ModelRequest, OnText
 from interlock.run.sync import by_hand, wait
 from interlock.testing.clock import ManualClock
 from tests.support import OK, failure, path, start
@@ -641,3 +643,32 @@ def test_a_component_that_suspends_against_its_word() -> None:
 
 def test_ok_is_the_default_outcome() -> None:
     assert Outcome() == OK
+
+
+PRUNES = """
+interlock: 1
+machine: prunes
+model: {name: scripted, context_window: 40}
+states:
+  a: {do: prune_context, with: {strategy: summarize}, next: z}
+  z: {stop: completed}
+"""
+
+
+class Slowly(Scripted):
+    """A model that really waits, in a machine that asks it only now and then."""
+
+    @property
+    def suspends(self) -> bool:
+        return True
+
+    async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
+        await asyncio.sleep(0.01)
+        return await super().complete(request, on_text)
+
+
+def test_a_model_that_an_action_only_may_use_is_waited_for() -> None:
+    said = [{"role": role, "content": role * 40} for role in ("user", "assistant", "user")]
+    result = load(PRUNES).start("x", model=Slowly(["In short."]), messages=said).run()
+    assert result.reason == "completed"
+    assert result.facts.usage.llm_calls == 1

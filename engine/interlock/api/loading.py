@@ -65,11 +65,7 @@ def _text_of(source: str | Path) -> tuple[str, str, Path | None]:
     if isinstance(source, str) and "\n" in source:
         return source, "<text>", None
     path = catalog.find(source)
-    return catalog.read_text(path), _shown(path), path.parent
-
-
-def _shown(path: Path) -> str:
-    return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
+    return catalog.read_text(path), catalog.shown(path), path.parent
 
 
 def _child(source: str, file: str) -> Found:
@@ -86,7 +82,7 @@ def _child(source: str, file: str) -> Found:
         hint = nearest(source, known, otherwise=f"write `machines: {{{source}: {source}.yaml}}`")
         raise SetupError(f"there is no child machine `{source}`", hint=hint)
     path = Path(os.path.normpath(path))
-    return Found(catalog.read_text(path), _shown(path))
+    return Found(catalog.read_text(path), catalog.shown(path))
 
 
 def load(

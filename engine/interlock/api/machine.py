@@ -18,7 +18,7 @@ from interlock.api.detached import DetachedRun
 from interlock.api.history import history
 from interlock.api.run import Run, StartOptions, new_run_id
 from interlock.api.tasks import first_tasks
-from interlock.api.wiring import PortOptions, family, make_ports, prepare, suspends
+from interlock.api.wiring import PortOptions, make_ports, prepare, suspends
 from interlock.core.errors import Finding, SetupError, SpecError
 from interlock.core.facts import Facts
 from interlock.core.outcome import Message
@@ -166,7 +166,7 @@ class Machine:
             journal = journal or before.session.journal
         made = self._session(run_id or new_run_id(), journal or MemoryJournal(), ports)
         queue = first_tasks(spec, self.folder or Path(), tasks)
-        for child in (part for part in family(spec) if part is not spec):
+        for child in (part for part in spec.family() if part is not spec):
             made.ports.first_tasks(child)  # a file that is wrong is said before anything runs
         prepare(spec, made.ports, queue)
         data = start_data(

@@ -57,8 +57,8 @@ def checked_tasks(
 
 def read_tasks_file(path: Path, spec: MachineSpec) -> list[dict[str, Any]]:
     """The tasks of a file for a machine. `SpecError` with everything that is wrong with it."""
-    shown = os.path.relpath(path) if path.absolute().is_relative_to(Path.cwd()) else str(path)
-    tasks, findings = load_tasks(catalog.read_text(path), shown, spec.registry, spec.machines)
+    text, shown = catalog.read_text(path), catalog.shown(path)
+    tasks, findings = load_tasks(text, shown, spec.registry, spec.machines)
     if findings:
         raise SpecError(findings)
     return list(tasks)

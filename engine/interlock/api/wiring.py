@@ -5,7 +5,7 @@ Imported by: api.machine, api.run
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -46,7 +46,7 @@ class PortOptions(TypedDict, total=False):
 
 def uses_of(spec: MachineSpec) -> frozenset[str]:
     """The ports that a machine, its children among it, cannot do without."""
-    return frozenset[str]().union(*(_own_uses(part, inline_tasks(part)) for part in family(spec)))
+    return frozenset[str]().union(*(_own_uses(part, inline_tasks(part)) for part in spec.family()))
 
 
 def _own_uses(spec: MachineSpec, tasks: Sequence[Task]) -> frozenset[str]:
@@ -72,7 +72,7 @@ def make_ports(spec: MachineSpec, folder: Path | None, given: PortOptions) -> Po
         folder=folder,
         first_tasks=lambda part: first_tasks(part, _folder_of(part, spec, folder)),
     )
-    if "model" in uses or any("model" in a.may_use for s in family(spec) for a in _actions(s)):
+    if "model" in uses or any("model" in a.may_use for s in spec.family() for a in _actions(s)):
         made.model = _model(spec, made.settings, given, clock)
     made.sandbox = given.get("sandbox")
     return made
@@ -91,15 +91,8 @@ def _model(
         return script if isinstance(script, Scripted) else Scripted(script, clock=clock)
     if model is not None and not isinstance(model, str):
         return model
-    named = {{**part.model, **settings}.get("name", "scripted") for part in family(spec)}
+    named = {{**part.model, **settings}.get("name", "scripted") for part in spec.family()}
     return None if named <= {"scripted"} else LiteLLM()
-
-
-def family(spec: MachineSpec) -> Iterator[MachineSpec]:
-    """A machine, its child machines, theirs, and so on."""
-    yield spec
-    for child in spec.machines.values():
-        yield from family(child)
 
 
 def prepare(spec: MachineSpec, ports: Ports, tasks: Sequence[Task]) -> None:
@@ -110,7 +103,7 @@ def prepare(spec: MachineSpec, ports: Ports, tasks: Sequence[Task]) -> None:
     uses = uses_of(spec)
     if "sandbox" in uses and ports.sandbox is None:
         ports.sandbox = MontySandbox()
-    for part in family(spec):
+    for part in spec.family():
         if "model" in _own_uses(part, tasks if part is spec else inline_tasks(part)):
             _prepare_model(part, ports)
 

@@ -32,9 +32,7 @@ def check_trust(subject: Subject) -> None:
 
 def needs_trust(spec: MachineSpec) -> list[str]:
     """What a file and its inline children reach out for, in words; empty when nothing."""
-    found = [what for _, what in reaches_out(spec)]
-    for child in spec.machines.values():
-        found += needs_trust(child)
+    found = (what for part in spec.family() for _, what in reaches_out(part))
     return list(dict.fromkeys(found))
 
 

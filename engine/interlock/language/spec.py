@@ -287,6 +287,12 @@ class MachineSpec:
             return self.document.part(full, offset, len(of))
         return self.document.key(full) if key else self.document.at(full)
 
+    def family(self) -> Iterator[MachineSpec]:
+        """The machine, its child machines, theirs, and so on."""
+        yield self
+        for child in self.machines.values():
+            yield from child.family()
+
     def edges(self) -> Iterator[Edge]:
         """All edges of all states, in the file's order; without `on_error`."""
         for state in self.states.values():

@@ -43,20 +43,20 @@ def job_of(state: StateSpec, ports: Ports) -> Job:
 
 def suspends(spec: MachineSpec, ports: Ports) -> bool:
     """Whether anything that a run of a machine may do gives the event loop away."""
-    for state in spec.states.values():
-        action = state.action
-        if action is None:
-            continue
-        if action.suspends or (action.may_wait and ports.clock.suspends):
-            return True
-        if state.retry is not None and ports.clock.suspends:
-            return True
-        used = [getattr(ports, name) for name in action.uses if name in ("model", "sandbox")]
-        if any(port is not None and port.suspends for port in used):
-            return True
-        if "notifier" in action.uses and getattr(ports.notifier, "suspends", True):
-            return True
-    return any(suspends(child, ports) for child in spec.machines.values())
+    return any(
+        _state_suspends(state, state.action, ports)
+        for part in spec.family()
+        for state in part.states.values()
+        if state.action is not None
+    )
+
+
+def _state_suspends(state: StateSpec, action: ActionSpec, ports: Ports) -> bool:
+    if may_suspend(action, ports):
+        return True
+    if ports.clock.suspends and (action.may_wait or state.retry is not None):
+        return True
+    return "notifier" in action.uses and getattr(ports.notifier, "suspends", True)
 
 
 def may_suspend(action: ActionSpec, ports: Ports) -> bool:

@@ -78,7 +78,7 @@ def load_scenario(path: str | Path) -> Scenario:
     Whether the machine has what the scenario names is checked when it is run.
     """
     path = Path(path)
-    shown = os.path.relpath(path) if path.absolute().is_relative_to(Path.cwd()) else str(path)
+    shown = catalog.shown(path)
     name = path.name.removesuffix(SUFFIX)
     text = catalog.read_text(path)
     return read_scenario(text, file=shown, name=name, folder=path.parent)
