@@ -24,10 +24,9 @@ from interlock.core.position import CHILD
 from interlock.core.reasons import StopSignal
 from interlock.core.specs import ActionSpec, ArgSpec, Effect
 from interlock.core.types import ANY, BOOL, COUNT, DURATION, STR, list_of, map_of, struct
-from interlock.core.units import say_elapsed
 from interlock.run.children import SHARED, Child, Given, InOrder, calls_of
 from interlock.run.context import Context, StopRequest
-from interlock.run.failing import stop_with_parent
+from interlock.run.failing import stop_with_parent, too_long
 from interlock.run.result import Result
 from interlock.run.sound import cut
 
@@ -168,7 +167,7 @@ async def _all(do: Callable[[Child], Coroutine[Any, Any, None]], children: Itera
 
 
 def _won(children: Iterable[Child]) -> bool:
-    return any(child.ended and child.result.kind != "error" for child in children)
+    return any(child.ended_well for child in children)
 
 
 # what came of it ----------------------------------------------------------------------------
@@ -196,9 +195,7 @@ async def outcome_of(ctx: Context, *children: Child) -> Outcome:
     )  # fmt: skip
     if any(child.cut_off for child in children):
         at = max(ctx.ports.clock.now(), ctx.deadline or 0.0)
-        took = say_elapsed(at - ctx.position.entered_at)
-        text = f"{ctx.state.name} took too long: stopped after {took}"
-        error = Failure(str(Category.TRANSIENT), text, "", "timeout")
+        error = too_long(ctx.state.name, at - ctx.position.entered_at)
         signals = outcome.signals or stop_with_parent(ctx)
         return outcome._replace(ok=False, error=error, timed_out=True, signals=signals)
     failed = next((r for r in results if r.kind == "error"), None)

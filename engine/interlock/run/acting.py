@@ -17,7 +17,6 @@ from interlock.core.errors import Category
 from interlock.core.outcome import Blocked, Outcome
 from interlock.core.specs import ActionSpec
 from interlock.core.types import accepts
-from interlock.core.units import say_elapsed
 from interlock.language.expression import GUARD_ERRORS, Expression, GuardFailed
 from interlock.language.spec import MachineSpec, StateSpec
 from interlock.run.context import Context
@@ -29,6 +28,7 @@ from interlock.run.failing import (
     failure_of,
     stop_signal,
     stop_with_parent,
+    too_long,
 )
 from interlock.run.fields import fields_of
 from interlock.run.job import Job
@@ -114,12 +114,10 @@ async def _was_cut(context: Context, scope: Any) -> bool:
 def _cut_off(action: ActionSpec, context: Context) -> Outcome:
     """The failure of an action at its deadline, with what it had come to."""
     assert context.deadline is not None
-    took = say_elapsed(context.deadline - context.now)
-    text = f"{action.name} took too long: stopped after {took}"
-    failed = Outcome.failed(Category.TRANSIENT, text, kind="timeout")
+    error = too_long(action.name, context.deadline - context.now)
     done = context.so_far() if context.so_far is not None else Outcome()
     return done._replace(
-        ok=False, error=failed.error, timed_out=True,
+        ok=False, error=error, timed_out=True,
         signals=(*done.signals, *stop_with_parent(context)),
         unanswered=max(done.unanswered, 1 if "model" in action.uses else 0),
     )  # fmt: skip

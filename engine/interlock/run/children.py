@@ -17,6 +17,7 @@ Source: design "architecture", section 3, and "language", section 8 ("Children")
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from interlock.core.facts import EMPTY, RunFacts, Task
@@ -115,6 +116,11 @@ class Child:
         """Whether it is over."""
         return self.session.position.ended
 
+    @property
+    def ended_well(self) -> bool:
+        """Whether it is over, and not in an error."""
+        return self.session.position.status == "completed"
+
     async def drive(self) -> None:
         """On to its end, or to where it waits for somebody."""
         while await self.step():
@@ -145,9 +151,9 @@ class Child:
 
     # what came of it ------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def result(self) -> Result:
-        """How it ended, or how it stands."""
+        """How it ended. Asked for only then: it is made once."""
         return result_of(self.session)
 
     @property

@@ -15,8 +15,10 @@ from dataclasses import replace
 from typing import cast
 
 from interlock.core.errors import Category, ModelError, RunError, ToolError
+from interlock.core.facts import Failure
 from interlock.core.outcome import Outcome
 from interlock.core.reasons import AgentStop, StopSignal
+from interlock.core.units import say_elapsed
 from interlock.run.context import TOO_LATE, Context
 from interlock.run.sound import cut, sound_signal
 
@@ -45,6 +47,12 @@ def failure_of(error: BaseException, context: Context) -> Outcome:
     if isinstance(error, TimeoutError):
         return Outcome.failed(Category.TRANSIENT, cut(describe(error)), kind="timeout")
     return Outcome.failed(Category.CRITICAL, cut(describe(error)), kind="raised")
+
+
+def too_long(name: str, seconds: float) -> Failure:
+    """The failure of what was ended at its deadline."""
+    text = f"{name} took too long: stopped after {say_elapsed(seconds)}"
+    return Failure(str(Category.TRANSIENT), text, "", "timeout")
 
 
 def stop_with_parent(context: Context) -> tuple[StopSignal, ...]:
