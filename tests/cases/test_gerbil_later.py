@@ -15,7 +15,7 @@ from interlock.run.events import Delta, Event, Recorded, Started
 from interlock.run.ports import ModelReply
 from interlock.run.tally import Tally
 from interlock.testing import CrashAt, Crashed, LoopbackServer, ManualClock, MemoryJournal
-from interlock.view.read_mermaid import read_mermaid
+from interlock.view.mermaid.read import read_mermaid
 from tests.talks import Listening, call, calls, talk
 
 BUSY = {"error": {"category": "TRANSIENT", "message": "busy"}}

@@ -15,7 +15,7 @@ from interlock.catalog import shipped
 from interlock.core.facts import ErrorFacts, ProgressFacts, UsageFacts
 from interlock.testing import ManualClock, load_scenario, run_scenario
 from interlock.view.flowchart import Arrow, Box
-from interlock.view.read_mermaid import read_mermaid
+from interlock.view.mermaid.read import read_mermaid
 from tests.cases.moderating import (
     BROKEN,
     BUSY,

@@ -13,11 +13,11 @@ import pytest
 from interlock import InterlockError, Machine, load
 from interlock.catalog import shipped
 from interlock.machine.graph import graph
-from interlock.view.compare import differences
+from interlock.view.compare.difference import differences
 from interlock.view.flowchart import Box, Flowchart, one_line
 from interlock.view.from_graph import flowchart
-from interlock.view.mermaid import safe_ids
-from interlock.view.read_mermaid import read_mermaid
+from interlock.view.ids import safe_ids
+from interlock.view.mermaid.read import read_mermaid
 
 ROOT = Path(__file__).resolve().parents[2]
 DIAGRAMS = ROOT / "diagrams"

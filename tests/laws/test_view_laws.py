@@ -15,11 +15,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from interlock.core.errors import SpecError
-from interlock.view.compare import Difference, differences
-from interlock.view.dot import render, to_dot
+from interlock.view.compare.difference import Difference, differences
+from interlock.view.dot.engine import render
+from interlock.view.dot.write import to_dot
 from interlock.view.flowchart import Arrow, Box, Flowchart, Role, Shape, one_line, printable
-from interlock.view.mermaid import KEYWORDS, safe_ids, to_mermaid
-from interlock.view.read_mermaid import read_mermaid
+from interlock.view.ids import KEYWORDS, safe_ids
+from interlock.view.mermaid.read import read_mermaid
+from interlock.view.mermaid.write import to_mermaid
 from interlock.view.text import to_text
 
 HOSTILE = [

@@ -11,9 +11,10 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from interlock.core.errors import RunError, SetupError
-from interlock.view.dot import PAINTS, Engine, render, to_dot
+from interlock.view.dot.engine import Engine, render
+from interlock.view.dot.write import PAINTS, to_dot
 from interlock.view.flowchart import Arrow, Box, Flowchart, Role
-from interlock.view.read_mermaid import read_mermaid
+from interlock.view.mermaid.read import read_mermaid
 
 SOURCES = Path(__file__).parents[1] / "cases" / "sources"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -253,7 +254,7 @@ def test_what_is_drawn_with_dashes_and_dots() -> None:
 
 def test_nothing_of_graphviz_is_imported_before_something_is_drawn() -> None:
     script = (
-        "import sys, interlock.view.picture, interlock.view.compare, interlock.view.from_graph\n"
+        "import sys, interlock.view.picture, interlock.view.compare.difference, interlock.view.from_graph\n"
         "print([m for m in ('graphviz', 'pygraphviz', 'networkx') if m in sys.modules])"
     )
     done = subprocess.run(

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import pytest
 
 from interlock.view.flowchart import Arrow, Box, Flowchart
-from interlock.view.mermaid import escape, safe_ids, to_mermaid
+from interlock.view.ids import safe_ids
+from interlock.view.mermaid.write import escape, to_mermaid
 
 
 def test_a_chart_is_written_box_by_box_arrow_by_arrow() -> None:

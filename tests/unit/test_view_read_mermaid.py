@@ -10,7 +10,7 @@ import pytest
 
 from interlock.core.errors import SpecError
 from interlock.view.flowchart import Flowchart, Role, Shape
-from interlock.view.read_mermaid import read_mermaid
+from interlock.view.mermaid.read import read_mermaid
 
 SOURCES = Path(__file__).parents[1] / "cases" / "sources"
 

@@ -21,7 +21,7 @@ from interlock.core.units import say_count, say_elapsed
 from interlock.run.context import Context
 from interlock.view.flowchart import walked
 from interlock.view.from_graph import flowchart
-from interlock.view.mermaid import to_mermaid
+from interlock.view.mermaid.write import to_mermaid
 
 
 def summary(ctx: Context) -> dict[str, Any]:

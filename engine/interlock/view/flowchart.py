@@ -35,6 +35,9 @@ FILLS: Mapping[Role, str] = MappingProxyType(
 )
 """The fills that the source documents give; boxes of the other roles have none there."""
 
+COLOUR = re.compile(r"#(?:[0-9a-f]{3,4}|[0-9a-f]{6}|[0-9a-f]{8})|[a-z]{3,30}", re.ASCII)
+"""A fill that may be written into a style, in lower case."""
+
 
 @dataclass(frozen=True, slots=True)
 class Box:

@@ -20,9 +20,10 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from interlock.core.errors import RunError
-from interlock.view.dot import Engine, find_engine, render, to_dot
+from interlock.view.dot.engine import Engine, find_engine, render
+from interlock.view.dot.write import to_dot
 from interlock.view.flowchart import Flowchart, one_line
-from interlock.view.mermaid import to_mermaid
+from interlock.view.mermaid.write import to_mermaid
 from interlock.view.text import to_text
 
 _SMALL = 60
@@ -83,11 +84,11 @@ class Picture:
         return to_text(self.chart)
 
     def svg(self) -> str:
-        """An `<svg>` element, for a file or for a page. Errors: see `view.dot.render`."""
+        """An `<svg>` element, for a file or for a page. Errors: see `view.dot.engine.render`."""
         return self._svg
 
     def png(self) -> bytes:
-        """A PNG image. Errors: see `view.dot.render`."""
+        """A PNG image. Errors: see `view.dot.engine.render`."""
         return self._png
 
     @cached_property

@@ -1,23 +1,23 @@
 """A chart as Mermaid text that Mermaid itself reads back without a loss.
 
 Belongs here: ids, escapes, brackets and style lines of Mermaid flowcharts. Never: reading them
-(`read_mermaid`), or a layout. A label is always quoted and says exactly what the chart says:
+(`read`), or a layout. A label is always quoted and says exactly what the chart says:
 whatever Mermaid would take for an entity, a tag, Markdown, an icon, a formula, a directive or a
 comment is written as character codes.
 
-Imports:      view.flowchart
-Imported by:  view.picture, view.dot (ids), view.read_mermaid (tables)
+Imports:      view.flowchart, view.ids
+Imported by:  view.picture, actions.reporting; view.mermaid.tokens (tables)
 Source:       design "traps" (pictures); mermaid 11.17, `flow.jison` and `preprocessDiagram`
 """
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 
-from interlock.view.flowchart import Arrow, Box, Flowchart, Shape, one_line, printable
+from interlock.view.flowchart import COLOUR, Arrow, Box, Flowchart, Shape, one_line, printable
+from interlock.view.ids import safe_ids
 
 BRACKETS: Mapping[Shape, tuple[str, str]] = MappingProxyType(
     {
@@ -33,23 +33,8 @@ BRACKETS: Mapping[Shape, tuple[str, str]] = MappingProxyType(
 )
 """What opens and closes each shape; the longer signs first, as they must be tried."""
 
-KEYWORDS = frozenset(
-    "call class classDef click end flowchart graph href interpolate linkStyle style subgraph"
-    " _self _blank _parent _top".split()
-)
-"""Words that cannot be the id of a node."""
-
-# Words that Mermaid takes as ids in most places, but not in all of them or not in all versions.
-_AVOIDED = KEYWORDS | frozenset(
-    "default direction v x o".split()
-    + "constructor hasOwnProperty isPrototypeOf toString valueOf __proto__".split()
-)
-
 NUMBERED = re.compile(r"(\d{1,9}) ·(?: |$)")
 """How the order of trial stands in front of a label, before codes are read."""
-
-COLOUR = re.compile(r"#(?:[0-9a-f]{3,4}|[0-9a-f]{6}|[0-9a-f]{8})|[a-z]{3,30}", re.ASCII)
-"""A fill that may be written into a style, in lower case."""
 
 _SPECIAL = re.compile(
     r"""["#&<`\\\ufb02\xb6]           # quotes, entities, tags, Markdown, Mermaid's own marks
@@ -78,34 +63,6 @@ def to_mermaid(chart: Flowchart) -> str:
     lines += [f"    {_link(arrow, ids)}" for arrow in chart.arrows]
     lines += [f"    style {ids[box.id]} {style}" for box in chart.boxes if (style := _style(box))]
     return "\n".join(lines) + "\n"
-
-
-def safe_ids(names: Iterable[str]) -> dict[str, str]:
-    """An id for each name, of ASCII letters, digits and underscores, and no keyword anywhere.
-
-    A name that is such an id stays as it is, so that the names of states can be read.
-    """
-    ids: dict[str, str] = {}
-    names = list(dict.fromkeys(names))
-    taken = {name for name in names if _is_safe(name)}
-    for name in names:
-        ids[name] = name if name in taken else _invented(name, taken)
-        taken.add(ids[name])
-    return ids
-
-
-def _is_safe(name: str) -> bool:
-    return re.fullmatch(r"\w{1,80}", name, re.ASCII) is not None and name not in _AVOIDED
-
-
-def _invented(name: str, taken: set[str]) -> str:
-    plain = re.sub(r"\W", "_", name[:60], flags=re.ASCII) or "box"
-    numbered = (f"{plain}_{number}" for number in itertools.count(1))
-    return next(
-        candidate
-        for candidate in itertools.chain((plain,), numbered)
-        if candidate not in taken and candidate not in _AVOIDED
-    )
 
 
 def escape(label: str) -> str:

@@ -4,7 +4,7 @@ Belongs here: what counts as a difference and how it is said. Never: the search 
 which (`align`), reading or drawing. Ids and order are no differences; neither is how a label is
 broken into lines, a title, a number of trial or where a box came from.
 
-Imports:      view.alike, view.align, view.flowchart
+Imports:      view.compare.alike, view.align, view.flowchart
 Imported by:  api, cli, review
 Source:       design "language", section 1 (`deviations`) and 4 (what comparisons ignore)
 """
@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Literal
 
-from interlock.view.align import align
-from interlock.view.alike import Graph, Labels, Node
+from interlock.view.compare.align import align
+from interlock.view.compare.alike import Graph, Labels, Node
 from interlock.view.flowchart import Box, Flowchart, one_line
 
 Change = Literal["added", "removed", "label", "shape", "fill"]

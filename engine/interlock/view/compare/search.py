@@ -3,8 +3,8 @@
 Belongs here: trying node after node, and what rules a try out early. Never: the first, quick
 alignment (`align`), what a difference costs (`alike`). The number of tries is bounded.
 
-Imports:      view.alike
-Imported by:  view.align
+Imports:      view.compare.alike
+Imported by:  view.compare.align
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 
-from interlock.view.alike import (
+from interlock.view.compare.alike import (
     GONE,
     RENAMED,
     Graph,

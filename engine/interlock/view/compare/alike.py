@@ -4,7 +4,7 @@ Belongs here: the graph that is compared, the cost of an alignment of two, and t
 refined by those of its neighbours. Never: the search for the best alignment (`align`), words.
 
 Imports:      nothing
-Imported by:  view.align, view.compare
+Imported by:  the modules of this folder
 Source:       colour refinement after Weisfeiler and Leman
 """
 

@@ -1,11 +1,11 @@
 """The tokens of a Mermaid flowchart, read where the grammar asks for them.
 
 Belongs here: where a word, a label, a link ends, and what a label says. Never: what they mean
-together (`read_mermaid`). What a sign means depends on where it stands, as in Mermaid's own lexer
+together (`read`). What a sign means depends on where it stands, as in Mermaid's own lexer
 with its states: so the grammar asks for one kind of token at a time. Every pattern is linear.
 
 Imports:      core.errors, core.codes, view.flowchart, view.mermaid (tables)
-Imported by:  view.read_mermaid
+Imported by:  view.mermaid.read
 Source:       mermaid 11.17, `flow.jison`
 """
 
@@ -18,7 +18,8 @@ from typing import NamedTuple, NoReturn
 from interlock.core.codes import finding
 from interlock.core.errors import Place, SpecError
 from interlock.view.flowchart import Shape
-from interlock.view.mermaid import BRACKETS, KEYWORDS, NUMBERED
+from interlock.view.ids import KEYWORDS
+from interlock.view.mermaid.write import BRACKETS, NUMBERED
 
 _LARGEST = 1_000_000
 

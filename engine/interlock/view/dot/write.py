@@ -1,37 +1,36 @@
-"""A chart as Graphviz text, and Graphviz itself: the only door to it.
+"""A chart as DOT, the language of Graphviz: the only door to the library of that name.
 
-Belongs here: colours, fonts and margins of the drawn picture, escapes of DOT, and running an
-engine: `dot` on PATH, else pygraphviz, whose wheels carry Graphviz. Both in a process of their
-own, which ends when its time is up. Never: reading files, the network, HTML-like labels.
+Belongs here: colours, fonts and margins of the plain picture, escapes of DOT. Never: running
+Graphviz (`engine`), reading files. Other pictures of a chart bring a `Dress` of their own.
 
-Imports:      view.flowchart, view.mermaid (ids)
+Imports:      view.flowchart, view.ids
 Imported by:  view.picture
 Source:       design "traps" (pictures); design "look", `plain.png`
 """
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import shutil
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Literal, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
-from interlock.core.errors import RunError, SetupError
-from interlock.view.flowchart import Arrow, Box, Flowchart, Role, Shape, one_line, printable
-from interlock.view.mermaid import COLOUR, safe_ids
+from interlock.view.flowchart import (
+    COLOUR,
+    Arrow,
+    Box,
+    Flowchart,
+    Role,
+    Shape,
+    one_line,
+    printable,
+)
+from interlock.view.ids import safe_ids
 
-Engine = Literal["dot", "pygraphviz", "mermaid"]
-"""What draws: `mermaid` when there is no Graphviz, and whoever shows the picture must draw it."""
-
-INSTALL = 'pip install "interlock[diagrams]"'
-
-_FONT = "Inter,Helvetica,Arial,sans-serif"
-_BOLD = f"{_FONT} Bold"
+FONT = "Inter,Helvetica,Arial,sans-serif"
+BOLD = f"{FONT} Bold"
+"""The font of what stands out: Graphviz knows a weight by its name only."""
 _INK = "#1e293b"
 
 _GRAPH = MappingProxyType(
@@ -46,7 +45,7 @@ _GRAPH = MappingProxyType(
         "outputorder": "edgesfirst",
         "labelloc": "t",
         "labeljust": "l",
-        "fontname": _BOLD,
+        "fontname": BOLD,
         "fontsize": "18",
         "fontcolor": _INK,
     }
@@ -55,7 +54,7 @@ _NODE = MappingProxyType(
     {
         "shape": "box",
         "style": "rounded,filled",
-        "fontname": _FONT,
+        "fontname": FONT,
         "fontsize": "11",
         "fontcolor": _INK,
         "penwidth": "1.2",
@@ -65,7 +64,7 @@ _NODE = MappingProxyType(
 )
 _EDGE = MappingProxyType(
     {
-        "fontname": _FONT,
+        "fontname": FONT,
         "fontsize": "9",
         "fontcolor": "#475569",
         "color": "#64748b",
@@ -125,6 +124,31 @@ _SHAPES: Mapping[Shape, Mapping[str, str]] = MappingProxyType(
 )
 
 
+Style = Mapping[str, str]
+"""Attributes of DOT. A value is plain text, whatever is in it, unless it is `Html`."""
+
+
+class Html(str):
+    """An HTML-like label, with its angle brackets: whoever makes one escapes what is in it."""
+
+    __slots__ = ()
+
+
+class Dress:
+    """How the boxes and arrows of a chart look: plain. Other pictures override what they change."""
+
+    def box(self, box: Box) -> Style:
+        """The attributes of a box."""
+        return box_style(box)
+
+    def arrow(self, arrow: Arrow) -> Style:
+        """The attributes of an arrow."""
+        return arrow_style(arrow)
+
+
+PLAIN = Dress()
+
+
 class _Digraph(Protocol):
     """What is used of `graphviz.Digraph`, which brings no types of its own."""
 
@@ -135,24 +159,24 @@ class _Digraph(Protocol):
     def source(self) -> str: ...
 
 
-def to_dot(chart: Flowchart, *, prefix: str = "") -> str:
+def to_dot(chart: Flowchart, *, prefix: str = "", dress: Dress = PLAIN) -> str:
     """The chart in the language of Graphviz. Equal charts and prefixes give equal texts.
 
     In the SVG a box has the id `node-<box>` and an arrow `edge-<from>-<to>-<n>`, n counting from
     0 among the arrows between the same two; `prefix` stands in front of each, so that several
-    pictures can share a page.
+    pictures can share a page. `dress` says how boxes and arrows look.
     """
     graph, nohtml = _door()
 
-    def never_html(style: Mapping[str, str]) -> dict[str, str]:
-        return {name: nohtml(value) for name, value in style.items()}
+    def never_html(style: Style) -> dict[str, str]:
+        return {n: v if isinstance(v, Html) else nohtml(v) for n, v in style.items()}
 
     prefix = re.sub(r"[^\w-]", "_", prefix, flags=re.ASCII)
     ids = safe_ids(box.id for box in chart.boxes)
     graph.attr(id=f"{prefix}chart", **never_html(_title_style(chart)))
     for box in _as_reached(chart):
         name = ids[box.id]
-        graph.node(name, id=f"{prefix}node-{name}", **never_html(_box_style(box)))
+        graph.node(name, id=f"{prefix}node-{name}", **never_html(dress.box(box)))
         if box.entry:
             graph.node(f"{name}-entry", **_DOT)
             graph.edge(f"{name}-entry", name, color=_DOT["color"], tooltip="start")
@@ -163,7 +187,7 @@ def to_dot(chart: Flowchart, *, prefix: str = "") -> str:
         ends = ids[arrow.source], ids[arrow.target]
         name = f"{prefix}edge-{ends[0]}-{ends[1]}-{between[ends]}"
         between[ends] += 1
-        graph.edge(*ends, id=name, **never_html(_arrow_style(arrow)))
+        graph.edge(*ends, id=name, **never_html(dress.arrow(arrow)))
     return graph.source
 
 
@@ -208,107 +232,44 @@ def _door() -> tuple[_Digraph, Callable[[str], str]]:
 
 def _title_style(chart: Flowchart) -> dict[str, str]:
     title = one_line(chart.title)
-    return {"label": _label(f"{title}\n "), "tooltip": _tooltip(title)} if title else {}
+    return {"label": dot_text(f"{title}\n "), "tooltip": dot_tip(title)} if title else {}
 
 
-def _box_style(box: Box) -> dict[str, str]:
+def box_style(box: Box) -> dict[str, str]:
+    """The attributes of a box in the plain picture."""
     paint = PAINTS[box.role]
     fill = (box.fill or "").lower()
     style = {
-        "label": _label(box.label),
-        "tooltip": _tooltip(box.label),
+        "label": dot_text(box.label),
+        "tooltip": dot_tip(box.label),
         "fillcolor": fill if COLOUR.fullmatch(fill) else paint.fill,
         "color": paint.border,
         **_SHAPES[box.shape],
     }
     if box.role in ("start", "end"):
-        style |= {"fontname": _BOLD, "penwidth": "1.8"}
+        style |= {"fontname": BOLD, "penwidth": "1.8"}
     if box.role == "rules":
         style["style"] = "rounded,filled,dashed"
-        style["label"] = _label(box.label, left="\n" in box.label)
+        style["label"] = dot_text(box.label, left="\n" in box.label)
     return style
 
 
-def _arrow_style(arrow: Arrow) -> dict[str, str]:
+def arrow_style(arrow: Arrow) -> dict[str, str]:
+    """The attributes of an arrow in the plain picture."""
     style = {"style": "dashed"} if arrow.kind in ("rule", "return") else {}
     if one_line(arrow.shown):
-        tip = _tooltip(arrow.shown)
+        tip = dot_tip(arrow.shown)
         padded = "\n".join(f" {line.strip()} " for line in arrow.shown.strip().splitlines())
-        style |= {"label": _label(padded), "tooltip": tip, "labeltooltip": tip}
+        style |= {"label": dot_text(padded), "tooltip": tip, "labeltooltip": tip}
     return style
 
 
-def _label(text: str, *, left: bool = False) -> str:
+def dot_text(text: str, *, left: bool = False) -> str:
     """A text in which Graphviz sees no entity and no escape; `left`: its lines as in a list."""
     plain = printable(text).strip("\n").replace("&", "&amp;").replace("\\", "\\\\")
     return plain.replace("\n", "\\l") + "\\l" if left else plain.replace("\n", "\\n")
 
 
-def _tooltip(text: str) -> str:
+def dot_tip(text: str) -> str:
     """The same for tooltips, which Graphviz reads for escapes twice."""
     return printable(text).strip("\n").replace("&", "&amp;").replace("\\", "\\" * 4)
-
-
-def find_engine() -> Engine:
-    """What is here to draw with."""
-    if shutil.which("dot"):
-        return "dot"
-    return "pygraphviz" if importlib.util.find_spec("pygraphviz") else "mermaid"
-
-
-def render(
-    source: str, form: Literal["svg", "png"], *, engine: Engine, timeout: float = 30.0
-) -> bytes:
-    """The picture of a DOT text, laid out within `timeout` seconds.
-
-    SetupError: there is no such engine, or it failed. RunError: it took too long.
-    """
-    command = _command(engine, form)
-    try:
-        done = subprocess.run(
-            command, input=source.encode(), capture_output=True, timeout=timeout, check=False
-        )
-    except subprocess.TimeoutExpired:
-        raise RunError(
-            f"Graphviz did not lay the chart out within {timeout:g} s",
-            hint="save it as `.mmd` or `.dot` and draw it elsewhere, or draw a smaller machine",
-        ) from None
-    except OSError as error:
-        raise SetupError(f"`{command[0]}` cannot be started: {error}", hint=INSTALL) from None
-    if done.returncode or not done.stdout:
-        said = done.stderr.decode(errors="replace").strip().splitlines()
-        raise SetupError(
-            f"{engine} drew nothing: {said[-1] if said else 'it gave no reason'}",
-            hint=f"see whether it is installed whole; or {INSTALL}",
-        )
-    return _for_pages(done.stdout) if form == "svg" else done.stdout
-
-
-# `string=`: a text that is no graph would otherwise be taken for the name of a file.
-_PYGRAPHVIZ = (
-    "import sys, pygraphviz\n"
-    "graph = pygraphviz.AGraph(string=sys.stdin.buffer.read().decode())\n"
-    "sys.stdout.buffer.write(graph.draw(format=sys.argv[1], prog='dot'))"
-)
-
-
-def _command(engine: Engine, form: str) -> list[str]:
-    if engine == "dot" and (program := shutil.which("dot")):
-        return [program, f"-T{form}"]
-    if engine == "pygraphviz" and importlib.util.find_spec("pygraphviz"):
-        return [sys.executable, "-P", "-c", _PYGRAPHVIZ, form]
-    missing = "there is no Graphviz" if engine == "mermaid" else f"{engine} is not installed"
-    raise SetupError(f"{missing}: {form.upper()} cannot be drawn", hint=INSTALL)
-
-
-def _for_pages(svg: bytes) -> bytes:
-    """The SVG with what browsers and scripts look for.
-
-    Graphviz writes the weight of a font into its name, where no browser finds it, and some
-    versions write the hyphens of an id as codes. Neither text can stand in a label: there
-    quotes are written as codes.
-    """
-    svg = svg.replace(
-        f'font-family="{_BOLD}"'.encode(), f'font-family="{_FONT}" font-weight="bold"'.encode()
-    )
-    return re.sub(rb' id="[^"]*"', lambda found: found.group().replace(b"&#45;", b"-"), svg)

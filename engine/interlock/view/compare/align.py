@@ -9,8 +9,8 @@ How: nodes whose kind stands once in each chart are matched, from the finest kin
 the others by what they share with nodes that are matched. Then a search that allows no difference,
 one, two ... tries to do better.
 
-Imports:      view.alike, view.align_search
-Imported by:  view.compare
+Imports:      view.compare.alike, view.compare.search
+Imported by:  view.compare.difference
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from heapq import heapify, heappop, heappush
 from itertools import product
 from typing import Any
 
-from interlock.view.align_search import Search
-from interlock.view.alike import (
+from interlock.view.compare.alike import (
     GONE,
     Graph,
     Kinds,
@@ -35,6 +34,7 @@ from interlock.view.alike import (
     node_changes,
     refined,
 )
+from interlock.view.compare.search import Search
 
 _MOST_PAIRS = 400
 _MOST_LEFT = 40

@@ -1,10 +1,10 @@
 """Mermaid flowcharts as charts: those of the documents, and everything that we write ourselves.
 
 Belongs here: the grammar of statements and what they add up to. Never: the tokens
-(`mermaid_tokens`), comparing, drawing. What Mermaid refuses is refused here, with the line, the
+(`tokens`), comparing, drawing. What Mermaid refuses is refused here, with the line, the
 column and the cure; so is what Mermaid reads and a chart of states has no room for.
 
-Imports:      view.mermaid_tokens, view.flowchart, view.mermaid (tables)
+Imports:      view.mermaid.tokens, view.flowchart, view.mermaid (tables)
 Imported by:  api, cli, review
 Source:       mermaid 11.17, `flow.jison` and `flowDb.ts`
 """
@@ -15,9 +15,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from interlock.view.flowchart import FILLS, Arrow, Box, Flowchart, Role, Shape
-from interlock.view.mermaid import COLOUR
-from interlock.view.mermaid_tokens import Label, Scanner
+from interlock.view.flowchart import COLOUR, FILLS, Arrow, Box, Flowchart, Role, Shape
+from interlock.view.mermaid.tokens import Label, Scanner
 
 _MOST_ARROWS = 20_000
 

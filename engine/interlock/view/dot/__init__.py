@@ -1,0 +1,1 @@
+"""Charts as pictures that Graphviz lays out."""

@@ -1,0 +1,55 @@
+"""Ids that every format takes as they are, for boxes whose names may be anything.
+
+Belongs here: which words no format takes as an id, and what stands in their place. The same ids
+stand in Mermaid text, in DOT and in the SVG, so that a box can be found in each.
+
+Imports:      nothing
+Imported by:  view.mermaid, view.dot
+Source:       design "traps" (pictures); mermaid 11.17, `flow.jison`
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable
+
+KEYWORDS = frozenset(
+    "call class classDef click end flowchart graph href interpolate linkStyle style subgraph"
+    " _self _blank _parent _top".split()
+)
+"""Words that cannot be the id of a node."""
+
+# Words that Mermaid takes as ids in most places, but not in all of them or not in all versions.
+_AVOIDED = KEYWORDS | frozenset(
+    "default direction v x o".split()
+    + "constructor hasOwnProperty isPrototypeOf toString valueOf __proto__".split()
+)
+
+
+def safe_ids(names: Iterable[str]) -> dict[str, str]:
+    """An id for each name, of ASCII letters, digits and underscores, and no keyword anywhere.
+
+    A name that is such an id stays as it is, so that the names of states can be read.
+    """
+    ids: dict[str, str] = {}
+    names = list(dict.fromkeys(names))
+    taken = {name for name in names if _is_safe(name)}
+    for name in names:
+        ids[name] = name if name in taken else _invented(name, taken)
+        taken.add(ids[name])
+    return ids
+
+
+def _is_safe(name: str) -> bool:
+    return re.fullmatch(r"\w{1,80}", name, re.ASCII) is not None and name not in _AVOIDED
+
+
+def _invented(name: str, taken: set[str]) -> str:
+    plain = re.sub(r"\W", "_", name[:60], flags=re.ASCII) or "box"
+    numbered = (f"{plain}_{number}" for number in itertools.count(1))
+    return next(
+        candidate
+        for candidate in itertools.chain((plain,), numbered)
+        if candidate not in taken and candidate not in _AVOIDED
+    )

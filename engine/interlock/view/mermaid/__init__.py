@@ -1,0 +1,1 @@
+"""Charts as Mermaid text, and back."""
