@@ -5,6 +5,7 @@ line that installs it, where that is missing::
 
     @pytest.mark.system("dot", install="apt-get install graphviz")
     @pytest.mark.extra("litellm", install='pip install "interlock[llm]"')
+    @pytest.mark.node("mermaid")  # a package of tests/node
 
 With ``INTERLOCK_TESTS=all`` nothing is passed over: a skip or an expected failure counts as a
 failure, unless `allowed_skips.txt` lists it with its reason. A test of an extra imports it
@@ -16,7 +17,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,6 +26,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 ALLOWED = Path(__file__).with_name("allowed_skips.txt")
+NODE = Path(__file__).with_name("node")
+"""The npm packages whose word counts: what Mermaid reads, what XState and SCXML run."""
 ALL = os.environ.get("INTERLOCK_TESTS", "") == "all"
 
 # No deadline and no complaint of slowness: the cores are shared. Where everything must pass the
@@ -77,10 +80,22 @@ def _missing_module(module: str, *, install: str) -> str | None:
     return None if importlib.util.find_spec(module) else f"needs {module}: {install}"
 
 
+def _missing_package(package: str) -> str | None:
+    there = (NODE / "node_modules" / package).is_dir() and shutil.which("node")
+    return None if there else f"needs the npm package {package}: npm ci --prefix tests/node"
+
+
+_MISSING: dict[str, Callable[..., str | None]] = {
+    "system": _missing_program,
+    "extra": _missing_module,
+    "node": _missing_package,
+}
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what cannot run here, before any fixture is made."""
-    for name, missing in (("system", _missing_program), ("extra", _missing_module)):
+    for name, missing in _MISSING.items():
         for mark in item.iter_markers(name):
             if reason := missing(*mark.args, **mark.kwargs):
                 pytest.skip(reason)
