@@ -11,14 +11,14 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from interlock.api.of_machine import OfMachine
-from interlock.core.facts import Facts
 from interlock.notebook.live import Live, live_bundle
 from interlock.run.events import Event
 from interlock.run.session import Session
-from interlock.run.standing import standing_of
+from interlock.run.standing import meters_of, standing_of, status_of
 from interlock.view.flowchart import RuleDrawing
 from interlock.view.live.picture import LivePicture
 from interlock.view.picture import Picture
+from interlock.view.report.picture import Look, RunPicture
 
 M = TypeVar("M", bound=OfMachine)
 
@@ -41,11 +41,24 @@ class Shown(Generic[M]):
         raise NotImplementedError
 
     def draw(
-        self, *, rules: RuleDrawing = "box", all: bool = False, region: str = "state"
-    ) -> Picture:
-        """The machine's picture with this run's limits; see `Machine.draw`."""
-        facts: Facts = self.session.position.facts
-        return self.machine.draw(rules=rules, all=all, region=region, facts=facts)
+        self, *, look: Look = "plain", rules: RuleDrawing = "box", all: bool = False,
+        region: str = "state",
+    ) -> Picture:  # fmt: skip
+        """The machine's picture with this run's limits, and what `look` adds; see `Machine.draw`.
+
+        `plain` adds nothing. `live` shows where the run is and the way that it took, with counts.
+        `report` also shows what every decision and rule reads now, against its bound.
+        """
+        session = self.session
+        picture = self.machine.draw(
+            rules=rules, all=all, region=region, facts=session.position.facts
+        )
+        if look == "plain":
+            return picture
+        if region == "status":
+            return RunPicture(picture.chart, status_of(session))
+        meters = meters_of(session) if look == "report" else None
+        return RunPicture(picture.chart, standing_of(session), meters=meters)
 
     def live(self, *, rules: RuleDrawing = "box", all: bool = False, region: str = "state") -> Live:
         """A picture that follows the run: one display, which every later step updates in place.

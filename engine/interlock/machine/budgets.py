@@ -66,3 +66,31 @@ def _guards(chart: Chart) -> Iterator[Expression]:
 
 def _no_guard(name: str, _args: tuple[Any, ...]) -> bool:
     raise LookupError(name)
+
+
+class Value(NamedTuple):
+    """What a guard reads, as facts stand now."""
+
+    said: str
+    """``412,318 / 1,000,000``"""
+    share: float | None = None
+    """How much of its bound is used; None where it is held against none."""
+
+
+def value_of(chart: Chart, guard: Expression, facts: Facts) -> Value | None:
+    """The comparison of a guard that says most: of several bounds the one that is nearest.
+
+    None where it compares no numbers, or none that are known.
+    """
+    found: Value | None = None
+    bounds = {bound.text for bound in guard.bounds}
+    for reading in guard.readings(facts, _no_guard):
+        if reading.margin is None:  # it asks for no more and no less
+            continue
+        read = (r for r in sorted(guard.reads, key=len, reverse=True) if reading.text.startswith(r))
+        type = type_at(chart.spec.roots, next(read, ""))
+        share = reading.share if reading.text in bounds else None
+        if found is None or (share or 0.0) > (found.share or 0.0):
+            against = f" / {say_value(reading.right, type)}" if reading.right else ""
+            found = Value(f"{say_value(reading.left, type)}{against}", share)
+    return found
