@@ -35,7 +35,7 @@ SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
     ("Machines", (
         Entry("machines", "machines", "List the machines that come with interlock."),
         Entry("check", "check", "Find every mistake of a machine file, before anything runs."),
-        Entry("draw", "draw", "Draw a machine as a flowchart, or where a run is in it."),
+        Entry("draw", "draw", "Draw a machine as a flowchart."),
         Entry("test", "scenarios", "Run scenarios: scripted runs with what is expected of them."),
     )),
     ("Runs", (
