@@ -71,7 +71,7 @@ def flowchart(
     arrows = _arrows(graph, boxes, all=all)
     ahead = [arrow for arrow in arrows if arrow.kind != "return"]
     panels = [
-        _Panel(f"rules-{number}", group, boxes, rules == "chain")
+        _Panel(_panel_id(number), group, boxes, rules == "chain")
         for number, group in enumerate(_same_moment(drawn_rules), start=1)
     ]
     drawn = [panel.draw() for panel in panels]
@@ -149,6 +149,23 @@ def _same_moment(lines: Iterable[RuleLine]) -> list[list[RuleLine]]:
     return list(groups.values())
 
 
+def rule_boxes(chart: Flowchart) -> dict[str, str]:
+    """The box that lists each rule, by id; without those whose box is not drawn."""
+    drawn = {box.id for box in chart.boxes}
+    groups = enumerate(_same_moment(chart.rules), start=1)
+    return {
+        line.id: panel
+        for number, group in groups
+        if (panel := _panel_id(number)) in drawn
+        for line in group
+    }
+
+
+def _panel_id(number: int) -> str:
+    """No name of a state: a file gives none with a hyphen, and the engine none like this."""
+    return f"rules-{number}"
+
+
 def _wrapped(text: str, width: int = WIDEST) -> str:
     return "\n".join(textwrap.wrap(text, width, break_on_hyphens=False)) or text
 
@@ -158,7 +175,6 @@ class _Panel:
     """The rules that are looked at in the same moments, drawn together."""
 
     id: str
-    """No name of a state: a file gives none with a hyphen, and the engine none like this."""
     lines: Sequence[RuleLine]
     states: Mapping[str, Box]
     as_chain: bool

@@ -10,6 +10,7 @@ Source:       design "traps" (pictures); design "look", `plain.png`
 
 from __future__ import annotations
 
+import html
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -31,7 +32,7 @@ from interlock.view.ids import safe_ids
 FONT = "Inter,Helvetica,Arial,sans-serif"
 BOLD = f"{FONT} Bold"
 """The font of what stands out: Graphviz knows a weight by its name only."""
-_INK = "#1e293b"
+INK = "#1e293b"
 
 _GRAPH = MappingProxyType(
     {
@@ -47,7 +48,7 @@ _GRAPH = MappingProxyType(
         "labeljust": "l",
         "fontname": BOLD,
         "fontsize": "18",
-        "fontcolor": _INK,
+        "fontcolor": INK,
     }
 )
 _NODE = MappingProxyType(
@@ -56,7 +57,7 @@ _NODE = MappingProxyType(
         "style": "rounded,filled",
         "fontname": FONT,
         "fontsize": "11",
-        "fontcolor": _INK,
+        "fontcolor": INK,
         "penwidth": "1.2",
         "margin": "0.16,0.09",
         "height": ".4",
@@ -135,7 +136,11 @@ class Html(str):
 
 
 class Dress:
-    """How the boxes and arrows of a chart look: plain. Other pictures override what they change."""
+    """How the parts of a chart look: plain. Other pictures override what they change."""
+
+    def title(self, chart: Flowchart) -> Style:
+        """The attributes of the whole, its title among them."""
+        return title_style(chart)
 
     def box(self, box: Box) -> Style:
         """The attributes of a box."""
@@ -171,24 +176,53 @@ def to_dot(chart: Flowchart, *, prefix: str = "", dress: Dress = PLAIN) -> str:
     def never_html(style: Style) -> dict[str, str]:
         return {n: v if isinstance(v, Html) else nohtml(v) for n, v in style.items()}
 
-    prefix = re.sub(r"[^\w-]", "_", prefix, flags=re.ASCII)
+    named = svg_ids(chart, prefix)
     ids = safe_ids(box.id for box in chart.boxes)
-    graph.attr(id=f"{prefix}chart", **never_html(_title_style(chart)))
+    graph.attr(id=named.chart, **never_html(dress.title(chart)))
     for box in _as_reached(chart):
         name = ids[box.id]
-        graph.node(name, id=f"{prefix}node-{name}", **never_html(dress.box(box)))
+        graph.node(name, id=named.boxes[box.id], **never_html(dress.box(box)))
         if box.entry:
-            graph.node(f"{name}-entry", **_DOT)
-            graph.edge(f"{name}-entry", name, color=_DOT["color"], tooltip="start")
+            dot, way = entry_ids(named.boxes[box.id])
+            graph.node(f"{name}-entry", id=dot, **_DOT)
+            graph.edge(f"{name}-entry", name, id=way, color=_DOT["color"], tooltip="start")
     for panel in _panels(chart):
         graph.edge(ids[panel.id], _top(chart.boxes[0], ids), style="invis", weight="0")
-    between: Counter[tuple[str, str]] = Counter()
-    for arrow in chart.arrows:
+    for arrow, name in zip(chart.arrows, named.arrows, strict=True):
         ends = ids[arrow.source], ids[arrow.target]
-        name = f"{prefix}edge-{ends[0]}-{ends[1]}-{between[ends]}"
-        between[ends] += 1
         graph.edge(*ends, id=name, **never_html(dress.arrow(arrow)))
     return graph.source
+
+
+class SvgIds(NamedTuple):
+    """The ids of a chart's parts in its SVG."""
+
+    prefix: str
+    """What stands in front of each, without what cannot stand in an id."""
+    chart: str
+    boxes: Mapping[str, str]
+    """By the id of the box."""
+    arrows: tuple[str, ...]
+    """In the order of the chart's arrows."""
+
+
+def svg_ids(chart: Flowchart, prefix: str) -> SvgIds:
+    """The ids that `to_dot` gives the parts of this chart."""
+    prefix = re.sub(r"[^\w-]", "_", prefix, flags=re.ASCII)
+    ids = safe_ids(box.id for box in chart.boxes)
+    between: Counter[tuple[str, str]] = Counter()
+    arrows: list[str] = []
+    for arrow in chart.arrows:
+        ends = ids[arrow.source], ids[arrow.target]
+        arrows.append(f"{prefix}edge-{ends[0]}-{ends[1]}-{between[ends]}")
+        between[ends] += 1
+    boxes = {box: f"{prefix}node-{name}" for box, name in ids.items()}
+    return SvgIds(prefix, f"{prefix}chart", boxes, tuple(arrows))
+
+
+def entry_ids(box: str) -> tuple[str, str]:
+    """The ids of the dot where a run starts and of its arrow, from that of the box it leads to."""
+    return f"{box}-entry", f"{box}-enter"
 
 
 def _as_reached(chart: Flowchart) -> list[Box]:
@@ -230,7 +264,8 @@ def _door() -> tuple[_Digraph, Callable[[str], str]]:
     return graph, graphviz.nohtml
 
 
-def _title_style(chart: Flowchart) -> dict[str, str]:
+def title_style(chart: Flowchart) -> dict[str, str]:
+    """The title in the plain picture."""
     title = one_line(chart.title)
     return {"label": dot_text(f"{title}\n "), "tooltip": dot_tip(title)} if title else {}
 
@@ -270,6 +305,11 @@ def dot_text(text: str, *, left: bool = False) -> str:
     return plain.replace("\n", "\\l") + "\\l" if left else plain.replace("\n", "\\n")
 
 
+def html_text(text: str) -> str:
+    """The same inside an `Html` label."""
+    return html.escape(printable(text)).replace("\\", "&#92;")
+
+
 def dot_tip(text: str) -> str:
-    """The same for tooltips, which Graphviz reads for escapes twice."""
+    """A text for tooltips, which Graphviz reads for escapes twice."""
     return printable(text).strip("\n").replace("&", "&amp;").replace("\\", "\\" * 4)
