@@ -16,7 +16,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ from urllib.request import urlopen
 import pytest
 
 if TYPE_CHECKING:
-    from playwright.sync_api import BrowserContext, Page, Route
+    from playwright.sync_api import Browser, BrowserContext, Page, Route, WebSocket
 
 INSTALL = 'pip install -e ".[test]"'
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
@@ -168,8 +168,14 @@ class Tab:
         context.set_default_timeout(SLOW)
         context.route("**/*", self._gate)
         self.page: Page = context.new_page()
-        self.page.on("websocket", lambda socket: self._see(socket.url))
-        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("websocket", self._socket)
+        self.page.on("pageerror", self._error)
+
+    def _socket(self, opened: WebSocket) -> None:
+        self._see(opened.url)
+
+    def _error(self, error: object) -> None:
+        self.errors.append(str(error))
 
     def _gate(self, route: Route) -> None:
         if self._see(route.request.url):
@@ -186,7 +192,7 @@ class Tab:
 
 
 @contextmanager
-def browser() -> Iterator[Any]:
+def browser() -> Generator[Browser]:
     """A headless Chromium."""
     from playwright.sync_api import sync_playwright  # noqa: PLC0415 - an extra
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Protocol, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, cast
 
 from interlock.api.continuing import forked
 from interlock.api.detached import DetachedRun, detached
@@ -23,6 +23,7 @@ from interlock.core.types import Type
 from interlock.core.units import say_count
 from interlock.language.values import limit_value, var_value
 from interlock.machine.explain import Explanation
+from interlock.notebook.panel.open import open_panel
 from interlock.run.breakpoints import Breakpoints
 from interlock.run.events import Event as StreamEvent
 from interlock.run.journal import Journal
@@ -36,6 +37,9 @@ from interlock.run.sync import wait
 from interlock.run.trace import Trace, trace
 from interlock.view.flowchart import RuleDrawing
 from interlock.view.picture import Picture
+
+if TYPE_CHECKING:
+    from interlock.notebook.panel.widget import Panel
 
 T = TypeVar("T")
 
@@ -400,6 +404,10 @@ class Run:
     def draw(self, *, rules: RuleDrawing = "box", all: bool = False) -> Picture:
         """The machine's picture with this run's limits; see `Machine.draw`."""
         return self.machine.draw(rules=rules, all=all, facts=self.facts)
+
+    def panel(self) -> Panel:
+        """A panel for a notebook: the run beside its picture, with buttons. Extra `notebook`."""
+        return open_panel(self)
 
     # faces ----------------------------------------------------------------------------------
 

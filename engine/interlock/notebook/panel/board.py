@@ -10,26 +10,30 @@ Imported by:  notebook.panel.desk
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, cast
 
 from interlock.core.facts import FACTS, Facts
 from interlock.core.plain import plain
 from interlock.core.records import Record
-from interlock.core.types import Type
+from interlock.core.types import ANY, Type
 from interlock.core.units import say_count, write_duration
+from interlock.machine.build import Chart
 from interlock.machine.explain import Atom, Explanation, Row
 from interlock.machine.saying import fact_value, say_value
 from interlock.notebook.panel.stepped import Stepped
 from interlock.run.replay import position_before
+from interlock.run.words import action_of, because, duration_of, outcome_of, path_of
 
 Json = dict[str, Any]
 RECORDS = 200
 """The newest records, which are shown."""
 _TEXT = 400
 """Characters of one value that are shown."""
-_NEVER_NEWS = frozenset({"run.elapsed", "run.working", "run.idle", "progress.stalled_for"})
-"""Facts that a clock changes: that they did is no news."""
+_NEVER_NEWS = frozenset(
+    {"run.elapsed", "run.working", "run.idle", "run.paused_from", "progress.stalled_for"}
+)
+"""Facts that a clock changes, or that say what another one does: that they changed is no news."""
 
 
 def board(run: Stepped, records: list[Record]) -> Json:
@@ -38,7 +42,7 @@ def board(run: Stepped, records: list[Record]) -> Json:
         **head(run),
         **_standing(run),
         "facts": [*_facts(run, records)],
-        "records": [_record(record) for record in records[-RECORDS:]],
+        "records": [_record(run.machine.chart, r) for r in records[-RECORDS:]],
         "left_out": max(0, len(records) - RECORDS),
         "editable": [*_editable(run)],
         "states": [*run.machine.spec.states],
@@ -65,7 +69,7 @@ def head(run: Stepped) -> Json:
 
 def _standing(run: Stepped) -> Json:
     result = run.result
-    waits = {} if run.ended else run.answers
+    waits: Mapping[str, Mapping[str, Type]] = {} if run.ended else run.answers
     return {
         "ended": run.ended,
         "kind": result.kind if run.ended else "",
@@ -73,7 +77,7 @@ def _standing(run: Stepped) -> Json:
         "output": _short(str(result.output), 4 * _TEXT) if run.ended and result.output else "",
         "question": _short(result.question or "", 4 * _TEXT),
         "answers": [
-            {"event": event, "fields": [_field(*field) for field in fields.items()]}
+            {"event": event, "fields": [_field(name, type) for name, type in fields.items()]}
             for event, fields in waits.items()
         ],
     }
@@ -105,32 +109,52 @@ def _cannot(run: Stepped, records: int) -> dict[str, str]:
 # facts --------------------------------------------------------------------------------------
 
 
+class _Fact(NamedTuple):
+    """One fact, or one entry of a fact that is a map, at two moments."""
+
+    name: str
+    type: Type
+    was: Any
+    value: Any
+    root: str
+    """The name of the fact itself."""
+
+    @property
+    def changed(self) -> bool:
+        return self.value != self.was and self.name not in _NEVER_NEWS
+
+
 def _facts(run: Stepped, records: list[Record]) -> Iterator[Json]:
     """Facts with their values: what the newest record changed, what guards read, and the rest.
 
     Of the rest only what says something.
     """
-    spec, now = run.machine.spec, run.facts
-    before = _before(run, records)
     read = _read_by_guards(run)
-    rows: list[tuple[int, Json]] = []
-    for root, section in spec.roots.items():
+    now, before = run.facts, _before(run, records)
+    for part in sorted(_each(run, before, now), key=lambda f: (not f.changed, f.root not in read)):
+        guarded = part.root in read
+        if not (part.changed or guarded or part.value):
+            continue
+        row: Json = {
+            "name": part.name, "value": _short(say_value(part.value, part.type)),
+            "changed": part.changed, "read": guarded,
+            "about": FACTS[part.root].about if part.root in FACTS else "",
+        }  # fmt: skip
+        yield row | ({"was": _short(say_value(part.was, part.type))} if part.changed else {})
+
+
+def _each(run: Stepped, before: Facts, now: Facts) -> Iterator[_Fact]:
+    for root, section in run.machine.spec.roots.items():
         for field, type in section.fields:
             name = f"{root}.{field}"
-            value, old = fact_value(now, name), fact_value(before, name)
-            changed = value != old and name not in _NEVER_NEWS
-            guarded = name in read
-            if not (changed or guarded or value not in (None, "", 0, 0.0, [], {}, False)):
-                continue
-            row: Json = {
-                "name": name, "value": _short(say_value(value, type)),
-                "changed": changed, "read": guarded,
-                "about": FACTS[name].about if name in FACTS else "",
-            }  # fmt: skip
-            if changed:
-                row["was"] = _short(say_value(old, type))
-            rows.append((0 if changed else 1 if guarded else 2, row))
-    yield from (row for _, row in sorted(rows, key=lambda pair: pair[0]))
+            was, value = fact_value(before, name), fact_value(now, name)
+            kind = FACTS[name].type if name in FACTS else type
+            if kind.kind == "map" and isinstance(was, dict) and isinstance(value, dict):
+                of, entries = cast(dict[str, Any], was), cast(dict[str, Any], value)
+                for entry, amount in entries.items():
+                    yield _Fact(f"{name}.{entry}", kind.of or ANY, of.get(entry), amount, name)
+            else:
+                yield _Fact(name, type, was, value, name)
 
 
 def _before(run: Stepped, records: list[Record]) -> Facts:
@@ -218,11 +242,14 @@ def _values(atom: Atom | None) -> Json:
     return {"values": _short(said), "left": atom.margin, "share": share}
 
 
-def _record(record: Record) -> Json:
+def _record(chart: Chart, record: Record) -> Json:
     outcome = record.outcome
     return {
         "seq": record.seq, "kind": record.kind,
         "at": "" if record.kind == "start" else record.state,
+        "did": action_of(chart, record), "came": _short(outcome_of(record)),
+        "took": duration_of(record), "then": " → ".join(path_of(chart, record)),
+        "because": _short(because(chart, record)),
         "failed": outcome is not None and not outcome.ok,
     }  # fmt: skip
 

@@ -83,8 +83,9 @@ def order_of(message: object) -> Order:
 def number_of(message: object) -> int:
     """The number by which a page knows its order again; 0 for a message that has none."""
     given = cast(Mapping[object, object], message).get("id") if isinstance(message, Mapping) else 0
-    known = isinstance(given, int) and not isinstance(given, bool)
-    return given if known and 0 <= given < 2**53 else 0
+    if not isinstance(given, int) or isinstance(given, bool):
+        return 0
+    return given if 0 <= given < 2**53 else 0  # what a page can count to
 
 
 def _answer(given: Mapping[object, object]) -> Answer:
