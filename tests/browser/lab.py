@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import shutil
 import socket
@@ -204,3 +205,56 @@ def browser() -> Generator[Browser]:
             yield started
         finally:
             started.close()
+
+
+class Open:
+    """A notebook that is open in JupyterLab."""
+
+    def __init__(self, lab: Lab, tab: Tab, name: str) -> None:
+        self.tab, self.page = tab, tab.page
+        self.page.goto(lab.url(name))
+        self.page.wait_for_selector(".jp-Notebook .jp-Cell")
+
+    def wait_for_kernel(self) -> None:
+        """Until the kernel listens: what is run before is lost."""
+        self.page.wait_for_selector(".jp-StatusBar-Widget >> text=/\\| Idle/")
+
+    def clear(self) -> None:
+        """Take everything away that cells have shown."""
+        self.page.evaluate("document.querySelectorAll('.il-panel').forEach(part => part.remove())")
+
+    def run(self, cell: int, source: str | None = None) -> None:
+        """Run a cell of code, by its place in the notebook, to its end."""
+        place = self.page.locator(".jp-Notebook .jp-Cell").nth(cell)
+        prompt = place.locator(".jp-InputPrompt")
+        before = prompt.inner_text()
+        if source is None:
+            place.locator(".cm-content").click()
+        else:
+            place.locator(".cm-content").fill(source)
+        self.page.keyboard.press("Control+Enter")
+        expect_text(self.page, prompt, rf"^(?!{re.escape(before)}$)\[\d+\]:$")
+
+    def output(self, cell: int) -> Any:
+        """What a cell shows."""
+        return self.page.locator(".jp-Notebook .jp-Cell").nth(cell).locator(".jp-OutputArea-output")
+
+
+def expect_text(page: Page, place: Any, pattern: str) -> None:
+    """Wait until a place says something."""
+    from playwright.sync_api import expect  # noqa: PLC0415 - an extra
+
+    expect(place).to_have_text(re.compile(pattern), timeout=SLOW)
+
+
+def notebook(*cells: str) -> dict[str, Any]:
+    """A notebook of these cells of code, never run."""
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    made = [
+        {
+            "cell_type": "code", "id": f"cell-{number}", "source": source,
+            "execution_count": None, "metadata": {}, "outputs": [],
+        }
+        for number, source in enumerate(cells)
+    ]  # fmt: skip
+    return {"cells": made, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}

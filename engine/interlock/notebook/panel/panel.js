@@ -98,6 +98,7 @@ class Panel {
     this.goal = h("input", {
       type: "text", placeholder: "state or guard", spellcheck: false, autocomplete: "off",
       attrs: { list: this.goals.id, "aria-label": "Run to this state or guard", size: "16" },
+      on: { keydown: (event) => { if (event.key === "Enter") { event.preventDefault(); this.press("to"); } } },
     });
     this.names = h("select", { attrs: { "aria-label": "Limit or variable" }, on: { change: () => this.showEdited() } });
     this.value = h("input", { type: "text", spellcheck: false, attrs: { "aria-label": "Its new value", size: "8" } });
