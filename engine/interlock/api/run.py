@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Protocol, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, cast
 
 from interlock.api.continuing import forked
 from interlock.api.detached import DetachedRun, detached
@@ -23,6 +23,7 @@ from interlock.core.types import Type
 from interlock.core.units import say_count
 from interlock.language.values import limit_value, var_value
 from interlock.machine.explain import Explanation
+from interlock.notebook.panel.open import open_panel
 from interlock.notebook.tables import KnownFacts, Records
 from interlock.run.breakpoints import Breakpoints
 from interlock.run.events import Event as StreamEvent
@@ -35,6 +36,9 @@ from interlock.run.steps import Step, steps_of
 from interlock.run.stream import astream, stream
 from interlock.run.sync import wait
 from interlock.run.trace import Trace, trace
+
+if TYPE_CHECKING:
+    from interlock.notebook.panel.widget import Panel
 
 T = TypeVar("T")
 
@@ -392,6 +396,10 @@ class Run(Shown["Startable"]):
             self._heard.at(self.session)
             self._live.moved()
         return self
+
+    def panel(self) -> Panel:
+        """A panel for a notebook: the run beside its picture, with buttons. Extra `notebook`."""
+        return open_panel(self)
 
     # faces ----------------------------------------------------------------------------------
 
