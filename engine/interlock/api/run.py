@@ -23,6 +23,7 @@ from interlock.core.types import Type
 from interlock.core.units import say_count
 from interlock.language.values import limit_value, var_value
 from interlock.machine.explain import Explanation
+from interlock.run.breakpoints import Breakpoints
 from interlock.run.events import Event as StreamEvent
 from interlock.run.journal import Journal
 from interlock.run.loop import advance, drive
@@ -90,6 +91,8 @@ class Run:
         """What must be there before the run is driven; None once it is known to be."""
         self._moved = moved
         """It was started with another machine: driven, it goes on as a fork under this one."""
+        self.breakpoints = Breakpoints(machine.chart)
+        """Where `run` and the streams stop although the run could go on."""
         self._heard = Heard()
         self._suspends: tuple[Session, bool] | None = None
 
@@ -195,14 +198,19 @@ class Run:
             await self._ready()
         return await advance(self.session)
 
-    def run(self) -> Result:
-        """On to the end, or to where the run waits for somebody."""
-        return self._wait(self.arun())
+    def run(self, *, until: str | None = None) -> Result:
+        """On to the end, to a breakpoint, or to where the run waits for somebody.
 
-    async def arun(self) -> Result:
-        """On to the end, or to where the run waits for somebody."""
-        await self._ready()
-        await drive(self.session)
+        `until` is one more breakpoint for this call: ``run.run(until="think")`` stops before the
+        action of that state, ``run.run(until="usage.cost > 0.10")`` as soon as that holds.
+        """
+        return self._wait(self.arun(until=until))
+
+    async def arun(self, *, until: str | None = None) -> Result:
+        """On to the end, to a breakpoint, or to where the run waits for somebody; see `run`."""
+        with self.breakpoints.until(until):
+            await self._ready()
+            await drive(self.session)
         return self.result
 
     def stream(self) -> Iterator[StreamEvent]:
@@ -413,6 +421,7 @@ class Run:
             self._prepare = None
         await self._move()
         self._heard.at(self.session)
+        self.session.breakpoints = self.breakpoints
 
     async def _move(self) -> None:
         """A run that was started with another machine goes on as a fork under this one."""
