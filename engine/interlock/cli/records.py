@@ -1,6 +1,6 @@
 """What was recorded, as tables: a run's records, and one decision.
 
-Imported by: commands.show, commands.why, prompt
+Imported by: commands.show, commands.why, stepping
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from interlock.cli import out, words
-from interlock.cli.table import Row, table
+from interlock.cli.table import Line, Row, styled, table_lines
 
 if TYPE_CHECKING:
     from interlock.core.records import Record
@@ -22,7 +22,12 @@ def lines_of(found: Explanation) -> list[str]:
 
 
 def records_table(chart: Chart, records: list[Record]) -> list[str]:
-    """A line for each record: what happened, and where it led."""
+    """A line for each record: what happened, and where it led; in colours."""
+    return styled(records_lines(chart, records))
+
+
+def records_lines(chart: Chart, records: list[Record], width: int | None = None) -> list[Line]:
+    """A line for each record, under a head, each with its colour."""
     rows = [
         Row(
             (
@@ -35,4 +40,4 @@ def records_table(chart: Chart, records: list[Record]) -> list[str]:
         for r in records
     ]  # fmt: skip
     head = ("#", "kind", "at", "did", "came", "took", "then", "because")
-    return table(rows, head, right={0, 5}, spare=(5, 3, 1))
+    return table_lines(rows, head, width=width, right={0, 5}, spare=(5, 3, 1))

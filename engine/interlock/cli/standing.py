@@ -1,6 +1,6 @@
 """Where a run stands, in words: what comes next, and what will be decided after it.
 
-Imported by: prompt
+Imported by: stepping
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from interlock.cli import out, words
 from interlock.cli.ending import ending
-from interlock.cli.table import Row, table
+from interlock.cli.table import Line, Row, table_lines
 from interlock.language.expression import Expression
 from interlock.language.template.template import Template
 
@@ -23,25 +23,26 @@ BARS = 4
 """Budgets that are shown: the fullest."""
 
 
-def standing(run: Run) -> list[str]:
+def standing(run: Run, width: int | None = None) -> list[Line]:
     """The state, what its action will be, and what would be decided after it."""
     if run.ended:
-        return [out.style(out.plain(s.text), s.colour) for s in ending(run.result)]
+        return [Line(out.plain(s.text), s.colour) for s in ending(run.result)]
     head = f"step {run.facts.run.steps + 1}  at {run.state}, {run.status}"
     state = run.machine.spec.states.get(run.state)
-    lines = [out.style(head, bold=True)]
+    rows, more = _rows(run, state)
+    table = [*map(Row, rows), *more]
+    return [Line(head, "bold"), *table_lines(table, width=width, indent="  ")]
+
+
+def _rows(run: Run, state: StateSpec | None) -> tuple[list[tuple[str, str]], Iterable[Row]]:
     if run.status == "idle":
-        return [*lines, *_table([("does", "start: enters the first state")])]
+        return [("does", "start: enters the first state")], ()
     if events := run.result.events:
-        return [*lines, *_table(_asked(run, events, state))]
+        return _asked(run, events, state), ()
     if state is None or state.action is None:
-        return [*lines, *_table([("does", "nothing: `do` goes on")])]
+        return [("does", "nothing: `do` goes on")], ()
     paused = [("paused", "`do` goes on")] if run.status == "paused" else []
-    return [*lines, *_table([*paused, *_action(state), *_ways(run)], _rules(run))]
-
-
-def _table(rows: list[tuple[str, str]], more: Iterable[Row] = ()) -> list[str]:
-    return table([*(Row(cells) for cells in rows), *more], indent="  ")
+    return [*paused, *_action(state), *_ways(run)], _rules(run)
 
 
 def _asked(run: Run, events: tuple[str, ...], state: StateSpec | None) -> list[tuple[str, str]]:

@@ -64,6 +64,7 @@ def step(machine: str, task: str, to: str | None, **given: Any) -> None:
     if to is not None:
         prompt.obey(f"run to {to}")
     left = _loop(prompt)
+    run = prompt.commands.run
     if not run.ended and not how.in_memory:
         out.say(f"go on with:  {line_for('resume', run.id, how)}")
     code = exit_code(run.result) if run.ended else 0
