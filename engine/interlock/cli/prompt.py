@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -67,6 +67,12 @@ class Prompt:
         """Show a piece of what a model says, as it comes."""
         sys.stdout.write(text if text == "\n" else out.style(text, "dim"))
         sys.stdout.flush()
+
+    def stand(self, lines: Sequence[Line]) -> None:
+        """Show where the run stands."""
+        for line in lines:
+            self.say(line)
+        out.result()
 
     def look(self, picture: Picture, here: str) -> None:
         """Show the flowchart, and where the run is in it."""

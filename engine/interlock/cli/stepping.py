@@ -11,8 +11,8 @@ Source: design "language", section 11 (`interlock step`)
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from interlock.cli import out, words
 from interlock.cli.faults import kind_of
@@ -23,12 +23,15 @@ from interlock.cli.table import Row, table_lines
 from interlock.cli.values import answer_data, read_value
 from interlock.core.columns import Line
 from interlock.core.errors import InterlockError, LimitError, RunError, nearest
+from interlock.machine.saying import fact_value, say_value
 from interlock.run.events import Delta, Event
 from interlock.run.result import say_facts
 
 if TYPE_CHECKING:
     from interlock.api import Run
+    from interlock.core.facts import Facts
     from interlock.core.records import Record
+    from interlock.core.types import Type
     from interlock.view.picture import Picture
 
 
@@ -58,6 +61,10 @@ COMMANDS = (
 ALIASES = {"": "do", "n": "do", "next": "do", "q": "quit", "exit": "quit", "?": "help", "h": "help"}
 
 
+CLOCKS = frozenset({"run.elapsed", "run.working", "run.idle"})
+"""Facts that change with every record."""
+
+
 class StoppedInside(Exception):
     """The person stopped the action at hand before it was done."""
 
@@ -76,6 +83,10 @@ class Person(Protocol):
 
     def hear(self, text: str) -> None:
         """Show a piece of what a model says, as it comes."""
+        ...
+
+    def stand(self, lines: Sequence[Line]) -> None:
+        """Show where the run stands."""
         ...
 
     def look(self, picture: Picture, here: str) -> None:
@@ -97,8 +108,9 @@ class Commands:
     def __init__(self, run: Run, person: Person, step: Stepper) -> None:
         self.run = run
         self.left = False
-        self._person, self._step_once = person, step
-        self._before: dict[str, str] = {}
+        self.person, self._step_once = person, step
+        self._before: tuple[Facts, Facts] | None = None
+        """The facts before and after the newest record that was made here."""
 
     def obey(self, line: str) -> bool:
         """One command; whether it was done. What is wrong with it is said."""
@@ -140,7 +152,7 @@ class Commands:
         stops = self.run.breakpoints
         with stops.until(goal or None):
             watch = stops.watch(self.run.session)
-            while not self._person.wants_to_stop() and not (watch and watch.reached()):
+            while not self.person.wants_to_stop() and not (watch and watch.reached()):
                 if self._step() is None:
                     break
         if stops.hit and stops.hit != goal:
@@ -169,6 +181,7 @@ class Commands:
         """Take records back; the run goes on as a fork with an id of its own."""
         count = self._number(rest or "1")
         self.run.back(count)
+        self._before = None
         taken = "record" if count == 1 else f"{count} records"
         self._say(f"back before the last {taken}; now run {self.run.id}")
         self.show()
@@ -194,8 +207,9 @@ class Commands:
         if not text.strip():
             raise LimitError("a value is missing", hint="set limits.steps 20")
         value = text.strip()
-        self._remember()
+        before = self.run.facts
         self.run.set(name, read_value(declared.type, value) if declared else value)
+        self._before = (before, self.run.facts)
         self._say(f"{name} = {value}")
 
     def do_break(self, rest: str) -> None:
@@ -214,13 +228,12 @@ class Commands:
 
     def _step(self) -> Record | None:
         """One record, with the model's words as they come."""
-        self._remember()
-        heard = False
+        before, heard = self.run.facts, False
 
         def hear(event: Event) -> None:
             nonlocal heard
             if isinstance(event, Delta):
-                self._person.hear(out.plain(event.text))
+                self.person.hear(out.plain(event.text))
                 heard = True
 
         stop = self.run.listen(hear)
@@ -232,8 +245,9 @@ class Commands:
         finally:
             stop()
             if heard:
-                self._person.hear("\n")
+                self.person.hear("\n")
         if record is not None:
+            self._before = (before, self.run.facts)
             self._tell(record)
         return record
 
@@ -253,7 +267,7 @@ class Commands:
     def do_why(self, rest: str) -> None:
         """The tables of a decision."""
         found = self.run.why(self._number(rest) if rest else None)
-        self._lines(found.lines(self._person.width))
+        self._lines(found.lines(self.person.width))
 
     def do_facts(self, rest: str) -> None:
         """Facts and their values."""
@@ -261,12 +275,12 @@ class Commands:
         rows = [Row(pair) for pair in pairs if rest in pair[0]]
         if not rows:
             raise RunError(f"no fact has `{rest}` in its name", hint="`facts` lists them all")
-        self._lines(table_lines(rows, width=self._person.width))
+        self._lines(table_lines(rows, width=self.person.width))
 
     def do_records(self, rest: str) -> None:
         """The records as a table."""
         records = self.run.records
-        self._lines(records_lines(self.run.machine.chart, records, self._person.width))
+        self._lines(records_lines(self.run.machine.chart, records, self.person.width))
 
     def do_draw(self, rest: str) -> None:
         """The flowchart in characters, or into a file."""
@@ -274,12 +288,12 @@ class Commands:
         if rest:
             self._say(f"{picture.save(rest)} is written")
         else:
-            self._person.look(picture, self.run.state)
+            self.person.look(picture, self.run.state)
 
     def do_help(self, rest: str) -> None:
         """The commands."""
         rows = [Row((c.written, c.about)) for c in COMMANDS]
-        self._lines(table_lines(rows, width=self._person.width, indent="  "))
+        self._lines(table_lines(rows, width=self.person.width, indent="  "))
 
     def do_quit(self, rest: str) -> None:
         """Leave."""
@@ -287,31 +301,37 @@ class Commands:
 
     def show(self) -> None:
         """Say where the run stands."""
-        self._lines([*standing(self.run, self._person.width), Line("")])
+        self.person.stand(standing(self.run, self.person.width))
 
     def changes(self) -> list[tuple[str, str, str]]:
-        """The facts that the newest record changed: name, old value, new value."""
-        before = self._before
-        return [
-            (name, before[name], new)
-            for name, new in self._facts().items()
-            if before.get(name, new) != new
-        ]
-
-    def _remember(self) -> None:
-        self._before = self._facts()
-
-    def _facts(self) -> dict[str, str]:
-        return dict(say_facts(self.run.facts, self.run.machine.spec.roots))
+        """The facts that the newest record changed: name, old value, new value; clocks last."""
+        if self._before is None:
+            return []
+        before, now = (facts_apart(f, self.run.machine.spec.roots) for f in self._before)
+        changed = ((n, before.get(n, "none"), new) for n, new in now.items())
+        return sorted((c for c in changed if c[1] != c[2]), key=lambda c: c[0] in CLOCKS)
 
     def _say(self, text: str, colour: str = "") -> None:
-        self._person.say(Line(text, colour))
+        self.person.say(Line(text, colour))
 
     def _lines(self, lines: Iterable[Line]) -> None:
         for line in lines:
-            self._person.say(line)
+            self.person.say(line)
 
     def _number(self, text: str) -> int:
         if not text.isdecimal():
             raise RunError(f"`{out.plain(text)}` is no number")
         return int(text)
+
+
+def facts_apart(facts: Facts, roots: Mapping[str, Type]) -> dict[str, str]:
+    """Every fact by its name, as people write it; of those by name, each by itself."""
+    found: dict[str, str] = {}
+    for name, said in say_facts(facts, roots):
+        value = fact_value(facts, name)
+        if isinstance(value, Mapping) and value:
+            parts = cast("Mapping[str, Any]", value)
+            found |= {f"{name}.{key}": say_value(part) for key, part in parts.items()}
+        else:
+            found[name] = said
+    return found

@@ -50,7 +50,7 @@ def budgets(chart: Chart, facts: Facts) -> list[Budget]:
     found: dict[tuple[str, str], Budget] = {}
     for guard in _guards(chart):
         bounds = {b.text: b for b in guard.bounds}
-        for reading in guard.readings(facts, _no_guard) if bounds else ():
+        for reading in guard.readings(facts, no_guard) if bounds else ():
             bound = bounds.get(reading.text)
             if bound is None or reading.share is None or reading.right is None:
                 continue
@@ -66,8 +66,21 @@ def _guards(chart: Chart) -> Iterator[Expression]:
     yield from (edge.when for edge in chart.spec.edges() if edge.when is not None)
 
 
-def _no_guard(name: str, _args: tuple[Any, ...]) -> bool:
+def no_guard(name: str, _args: tuple[Any, ...]) -> bool:
+    """Asks no Python guard: what one would say is not looked for outside of a decision."""
     raise LookupError(name)
+
+
+def values_now(guard: Expression, facts: Facts, roots: Mapping[str, Type]) -> str:
+    """What the comparisons of a guard read now: ``0 against 3``. Empty where that says nothing."""
+    said: list[str] = []
+    for reading in guard.readings(facts, no_guard):
+        if reading.error or reading.right is None:
+            continue
+        fact = max((f for f in guard.reads if reading.text.startswith(f)), key=len, default="")
+        type = type_at(roots, fact)
+        said.append(f"{say_value(reading.left, type)} against {say_value(reading.right, type)}")
+    return ", ".join(said)
 
 
 def path_of(chart: Chart, record: Record) -> tuple[str, ...]:
