@@ -25,7 +25,8 @@ from interlock.view.dot.write import to_dot
 from interlock.view.flowchart import Flowchart, one_line
 from interlock.view.mermaid.write import to_mermaid
 from interlock.view.saving import save
-from interlock.view.text import to_text
+from interlock.view.text.draw import MOST, WIDTH, Drawing, draw
+from interlock.view.text.outline import to_outline
 
 _SMALL = 60
 """Boxes up to which a notebook gets a PNG too, for where it may not show SVG. A larger picture
@@ -81,9 +82,24 @@ class Picture:
         """Text in the language of Graphviz."""
         return to_dot(self.chart, prefix=self.prefix)
 
-    def text(self) -> str:
-        """An outline in characters."""
-        return to_text(self.chart)
+    def text(self, width: int = WIDTH) -> str:
+        """A picture in characters, `width` columns wide at most; else the outline.
+
+        The outline stands for charts that are too wide, or too large to follow lines through.
+        """
+        drawn = self.drawn(width=width)
+        return self.outline() if drawn is None else drawn.text()
+
+    def drawn(self, *, width: int = WIDTH, here: str = "") -> Drawing | None:
+        """The picture in characters with what each belongs to; None where `text` is an outline.
+
+        `here` is the box where a run is.
+        """
+        return draw(self.chart, width=width, here=here) if len(self.chart.boxes) <= MOST else None
+
+    def outline(self) -> str:
+        """A line for each box and each arrow: for logs, for screen readers, to be searched."""
+        return to_outline(self.chart)
 
     def svg(self) -> str:
         """An `<svg>` element, for a file or for a page. Errors: see `view.dot.engine.render`."""

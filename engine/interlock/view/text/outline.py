@@ -4,7 +4,7 @@ Belongs here: one line a box, its arrows under it. Never: colours, widths of a t
 drawn with lines.
 
 Imports:      view.flowchart
-Imported by:  view.picture
+Imported by:  view.picture, view.text.around, cli
 Source:       design "architecture", section 2 (`Picture`)
 """
 
@@ -29,7 +29,7 @@ _MARKS: Mapping[Shape, tuple[str, str]] = MappingProxyType(
 )
 
 
-def to_text(chart: Flowchart) -> str:
+def to_outline(chart: Flowchart) -> str:
     """The chart as an outline that ends with a newline.
 
     The title and the rules stand on top; then each box with its id in the mark of its shape, the
@@ -47,6 +47,12 @@ def to_text(chart: Flowchart) -> str:
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
 
+def name_of(box: Box) -> str:
+    """The id of a box in the mark of its shape: `<ask>`."""
+    opening, closing = _MARKS[box.shape]
+    return f"{opening}{one_line(box.id)}{closing}"
+
+
 def _rule(line: RuleLine) -> str:
     moments = [f"after {', '.join(line.at)}"] if line.at else []
     moments += [f"before {', '.join(line.before)}"] if line.before else []
@@ -56,11 +62,10 @@ def _rule(line: RuleLine) -> str:
 
 
 def _lines_of(box: Box, arrows: list[Arrow]) -> Iterator[str]:
-    opening, closing = _MARKS[box.shape]
     label = one_line(box.label)
     start = "• " if box.entry else ""
-    name = one_line(box.id)
-    yield f"{start}{opening}{name}{closing}{f' {label}' if label not in ('', name) else ''}"
+    said = f" {label}" if label not in ("", one_line(box.id)) else ""
+    yield f"{start}{name_of(box)}{said}"
     for arrow in arrows:
         said = one_line(arrow.shown)
         to = "where the run was going" if arrow.kind == "return" else one_line(arrow.target)
