@@ -56,7 +56,7 @@ def _rule(line: RuleLine) -> str:
 
 
 def _lines_of(box: Box, arrows: list[Arrow]) -> Iterator[str]:
-    opening, closing = _MARKS[box.shape]
+    opening, closing = _MARKS.get(box.shape, _MARKS["rect"])
     label = one_line(box.label)
     start = "• " if box.entry else ""
     name = one_line(box.id)
