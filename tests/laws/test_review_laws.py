@@ -184,7 +184,10 @@ def test_the_machine_that_says_everything_loads() -> None:
 
 @pytest.mark.parametrize("name", sorted(shipped()))
 def test_a_machine_differs_in_nothing_from_itself(name: str) -> None:
-    one, other = spec_of(shipped()[name]), spec_of(dict(reversed(shipped()[name].items())) | {"interlock": 1})
+    one, other = (
+        spec_of(shipped()[name]),
+        spec_of(dict(reversed(shipped()[name].items())) | {"interlock": 1}),
+    )
     assert one is not None
     assert compare(one, one).changes == ()
     if other is not None:
@@ -235,7 +238,9 @@ def test_any_two_machines_can_be_compared(one: Data, other: Data) -> None:
 def test_a_renamed_state_is_renamed_and_nothing_else(machine: Data, data: st.DataObject) -> None:
     name = data.draw(st.sampled_from([*machine["states"]]))
     text = json.dumps(machine)
-    renamed = text.replace(f'"{name}"', '"quite_new"').replace(f"run.visits.{name}", "run.visits.quite_new")
+    renamed = text.replace(f'"{name}"', '"quite_new"').replace(
+        f"run.visits.{name}", "run.visits.quite_new"
+    )
     after = json.loads(renamed) | {"renamed": {name: "quite_new"}}
     a, b = spec_of(machine), spec_of(after)
     assume(a is not None and b is not None)

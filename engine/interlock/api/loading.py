@@ -50,10 +50,8 @@ def find_faults(
     """
     text, name, folder = _text_of(source)
     registry = _registry(tools, actions, guards)
-    return faults_in(
-        text, name, assuming(registry) if assume else registry,
-        define=define, find=_child, folder=folder,
-    )  # fmt: skip
+    registry = assuming(registry) if assume else registry
+    return faults_in(text, name, registry, define=define, find=child_file, folder=folder)
 
 
 def faults_in(
@@ -82,7 +80,7 @@ def _text_of(source: str | Path) -> tuple[str, str, Path | None]:
     return catalog.read_text(path), catalog.shown(path), path.parent
 
 
-def _child(source: str, file: str) -> Found:
+def child_file(source: str, file: str) -> Found:
     """The file of a child machine: a path from the folder of `file`, or a shipped name."""
     if source.endswith((".yaml", ".yml")):
         path = Path(file).parent / source

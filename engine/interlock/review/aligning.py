@@ -180,7 +180,9 @@ def _anything(part: Part) -> Hashable:
     return None
 
 
-def rules_of(a: MachineSpec, b: MachineSpec, names: Renaming) -> tuple[list[Part], list[Part], Matched]:
+def rules_of(
+    a: MachineSpec, b: MachineSpec, names: Renaming
+) -> tuple[list[Part], list[Part], Matched]:
     """The rules of both, and which is which."""
     ours = [rule_part(rule, n, names) for n, rule in enumerate(a.rules)]
     theirs = [rule_part(rule, n) for n, rule in enumerate(b.rules)]
@@ -202,7 +204,14 @@ def edges_of(
         found.setdefault(_on(edge.role, edge.case, edge.trigger), ([], []))[1].append(
             edge_part(edge)
         )
-    keys = [_all, _says("to", "when"), _says("when", "label"), _says("when"), _says("to"), _labelled]
+    keys = [
+        _all,
+        _says("to", "when"),
+        _says("when", "label"),
+        _says("when"),
+        _says("to"),
+        _labelled,
+    ]
     for one, other in found.values():
         fork = bool(one and one[0].id.partition(".")[2].startswith("all."))
         lone = [_anything] if len(one) == len(other) == 1 else []

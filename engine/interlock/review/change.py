@@ -17,6 +17,7 @@ Imported by: every module of this folder
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -324,9 +325,22 @@ def _changed(change: Change, thing: str, old: str, new: str) -> str:
     return f"{of}: {quoted(old)} → {quoted(new)}"
 
 
+_TOKEN = re.compile(r"\s+|[\w.]+|[^\w\s]+")
+_CONTEXT = 3
+"""Words and blanks before and behind what differs that are shown with it."""
+
+
 def differing(old: str, new: str) -> tuple[str, str]:
-    """Two long texts from a little before where they part."""
-    old, new = " ".join(old.split()), " ".join(new.split())
-    same = next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), None)
-    at = max(0, (min(len(old), len(new)) if same is None else same) - 30)
-    return (f"…{old[at:]}", f"…{new[at:]}") if at else (old, new)
+    """Of two texts the part in which they differ, with a little of what stands around it."""
+    a, b = (_TOKEN.findall(" ".join(text.split())) for text in (old, new))
+    shorter = min(len(a), len(b))
+    head = next((n for n in range(shorter) if a[n] != b[n]), shorter)
+    rest = shorter - head
+    tail = next((n for n in range(rest) if a[-1 - n] != b[-1 - n]), rest)
+    first, last = max(0, head - _CONTEXT), max(0, tail - _CONTEXT)
+    return _cut(a, first, last), _cut(b, first, last)
+
+
+def _cut(tokens: list[str], first: int, last: int) -> str:
+    kept = "".join(tokens[first : len(tokens) - last]).strip()
+    return f"{'… ' if first else ''}{kept}{' …' if last else ''}"

@@ -121,7 +121,10 @@ class _Comparing:
                     yield self._order((one, other), "all" if before.all else "next", ours, theirs)
 
     def _error_edge(self) -> Iterator[Change]:
-        found = [[edge_part(spec.on_error, names)] if spec.on_error else [] for spec, names in self._both()]
+        found = [
+            [edge_part(spec.on_error, names)] if spec.on_error else []
+            for spec, names in self._both()
+        ]
         matched = match(*found, [lambda part: part.what])
         yield from self._listed(*found, matched)
         self.edges |= {x.id: y.id for x, y in matched.both}
@@ -173,7 +176,9 @@ class _Comparing:
         yield from (self._change("removed", part, None) for part in gone)
         yield from (self._change("added", None, part) for part in new)
 
-    def _listed(self, ours: Sequence[Part], theirs: Sequence[Part], matched: Matched) -> Iterator[Change]:
+    def _listed(
+        self, ours: Sequence[Part], theirs: Sequence[Part], matched: Matched
+    ) -> Iterator[Change]:
         """What differs in two lists but for their order."""
         yield from self._come_and_gone(matched.gone, matched.new)
         for one, other in matched.both:
@@ -202,7 +207,9 @@ class _Comparing:
             elif one.what == "limit" and name == "value":
                 effects = tuple(self._of_limit(one.name))
         sides = [
-            None if aspect is None else Side(part.name, aspect.text, self._at(n, aspect.path), part.id)
+            None
+            if aspect is None
+            else Side(part.name, aspect.text, self._at(n, aspect.path), part.id)
             for n, (part, aspect) in enumerate(zip(parts, said, strict=True))
         ]
         return Change(kind, one.what, name, sides[0], sides[1], effects, self.within)
@@ -210,7 +217,9 @@ class _Comparing:
     def _change(self, kind: Kind, one: Part | None, other: Part | None) -> Change:
         """The whole of a part: new, gone or renamed."""
         sides = [
-            None if part is None else Side(part.name, part.text, self._at(n, part.path, key=True), part.id)
+            None
+            if part is None
+            else Side(part.name, part.text, self._at(n, part.path, key=True), part.id)
             for n, part in enumerate((one, other))
         ]
         known = one or other
@@ -245,9 +254,7 @@ class _Comparing:
         kind: Kind = "loosened" if moved > 0 else "tightened"
         return kind, (Effect("", "", way),) if way else ()
 
-    def _note_guard(
-        self, name: str, parts: tuple[Part, Part], said: tuple[Aspect, Aspect]
-    ) -> None:
+    def _note_guard(self, name: str, parts: tuple[Part, Part], said: tuple[Aspect, Aspect]) -> None:
         """Remember a guard that is written alike in both, for what the limits in it do to it."""
         old, new = said[0].guard, said[1].guard
         if old is None or new is None or name != "when" or said[0].value != said[1].value:

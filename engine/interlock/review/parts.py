@@ -177,9 +177,7 @@ class _Aspects(dict[str, Aspect]):
         """What a `set` does, a variable at a time."""
         for one in assigns:
             text = f"append {shown(one.value)}" if one.append else shown(one.value)
-            self.add(
-                f"set.{one.target}", [one.value, one.append], ("set", one.target), text=text
-            )
+            self.add(f"set.{one.target}", [one.value, one.append], ("set", one.target), text=text)
 
     def saves(self, saves: Iterable[Save]) -> None:
         """What a `save` keeps."""

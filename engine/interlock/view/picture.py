@@ -15,6 +15,7 @@ import hashlib
 import secrets
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from operator import methodcaller
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
@@ -133,15 +134,16 @@ class Picture:
         return bundle
 
 
+# By name: a picture with a dress of its own writes each in its own way.
 _FORMATS: Mapping[str, Callable[[Picture], str | bytes]] = MappingProxyType(
     {
-        ".svg": Picture.svg,
-        ".png": Picture.png,
-        ".mmd": Picture.mermaid,
-        ".mermaid": Picture.mermaid,
-        ".dot": Picture.dot,
-        ".gv": Picture.dot,
-        ".txt": Picture.text,
+        ".svg": methodcaller("svg"),
+        ".png": methodcaller("png"),
+        ".mmd": methodcaller("mermaid"),
+        ".mermaid": methodcaller("mermaid"),
+        ".dot": methodcaller("dot"),
+        ".gv": methodcaller("dot"),
+        ".txt": methodcaller("text"),
     }
 )
 
