@@ -1,5 +1,4 @@
-"""Names that nobody here has declared, taken for somebody's own: for looking at a file, never for
-running it.
+"""Names that nobody here has declared, taken for somebody's own: to look at a file, not to run it.
 
 A file names tools, actions and guards of an application. Whoever only compares or draws it need not
 have their code, and of a stranger's file must not run it. Here any such name means something that

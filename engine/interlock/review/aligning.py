@@ -1,9 +1,9 @@
 """Which state, edge, rule or task of one machine is which of the other.
 
-States by name, then by what the file says under `renamed`, then by label and neighbourhood: what is
-left is aligned as charts are (`view.compare.align`), and taken for a rename only where the two still
-say half of the same. Lists are aligned by what their entries say, from all of it to the least.
-Both ways round the same is found.
+States by name, then by what the file says under `renamed`, then by label and neighbourhood: what
+is left is aligned as charts are (`view.compare.align`), and taken for a rename only where the two
+still say half of the same. Lists are aligned by what their entries say, from all of it to the
+least. Both ways round the same is found.
 
 Belongs here: pairs. Never: what differs in a pair (`compare`).
 
@@ -27,7 +27,7 @@ Key = Callable[[T], Hashable]
 
 @dataclass(frozen=True)
 class Pairs:
-    """What was paired, by the names and ids of the first machine; what stands in neither is new or gone."""
+    """What was paired: names and ids of the first machine, each with those of the second."""
 
     states: Mapping[str, str]
     edges: Mapping[str, str]
@@ -46,7 +46,7 @@ class Matched:
         """Whether what stands in both stands in another order."""
         place = {id(part): n for n, part in enumerate(order)}
         there = {id(part): n for n, part in enumerate(other)}
-        found = [there[id(b)] for a, b in sorted(self.both, key=lambda pair: place[id(pair[0])])]
+        found = [there[id(b)] for _, b in sorted(self.both, key=lambda pair: place[id(pair[0])])]
         return found != sorted(found)
 
 
@@ -100,7 +100,7 @@ def _alike(a: MachineSpec, b: MachineSpec, known: Mapping[str, str]) -> dict[str
     names_a, names_b = list(a.states), list(b.states)
     anchors = set(known.values())
     graphs = (
-        _graph(a, lambda name: known.get(name)),
+        _graph(a, known.get),
         _graph(b, lambda name: name if name in anchors else None),
     )
     pairs = align(*graphs)
@@ -176,7 +176,7 @@ def _labelled(part: Part) -> Hashable:
     return part.says("label")[0] or id(part)
 
 
-def _anything(part: Part) -> Hashable:
+def _anything(_: Part) -> Hashable:
     return None
 
 

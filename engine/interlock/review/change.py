@@ -37,7 +37,7 @@ Group = Literal["States", "Ways on", "Rules", "Limits", "Data", "Actions", "Mode
 GROUPS: tuple[Group, ...] = (
     "States", "Ways on", "Rules", "Limits", "Data", "Actions", "Model", "Words",
 )  # fmt: skip
-"""In the order in which they are shown. What stands under `Words` changes nothing that a run does."""
+"""In the order in which they are shown. What stands under `Words` changes nothing in a run."""
 
 OPPOSITE: Mapping[Kind, Kind] = MappingProxyType(
     {
@@ -137,7 +137,7 @@ class Change:
 
     def __str__(self) -> str:
         said = _say(self)
-        inside = "".join(f"`{name}` › " for name in self.within)
+        inside = "".join(f"`{name}` → " for name in self.within)
         effects = ", ".join(str(effect) for effect in self.effects[:SHOWN])
         more = f" and {len(self.effects) - SHOWN} more" if len(self.effects) > SHOWN else ""
         return f"{inside}{said}{': ' if effects else ''}{effects}{more}"
@@ -204,7 +204,8 @@ _EDGE: Mapping[str, _Aspect] = MappingProxyType(
     {
         "to": _Aspect("target", _WAY), "when": _Aspect("guard", _WAY),
         "set": _Aspect("`set`", _WAY), "stop": _Aspect("stop reason", _WAY),
-        "message": _Aspect("message of the stop", _WAY), "data": _Aspect("data of the answer", _WAY),
+        "message": _Aspect("message of the stop", _WAY),
+        "data": _Aspect("data of the answer", _WAY),
         "label": _Aspect("label", _TEXT),
     }
 )  # fmt: skip
@@ -300,7 +301,7 @@ def _say(change: Change) -> str:
             return f"{name}{of} {change.kind}: {quoted(side.text)}"
         case "renamed":
             assert change.before is not None
-            return f"{_CALLED.get(change.what, change.what)} `{change.before.name}` renamed to `{side.name}`"
+            return f"{_thing(change, change.before)} renamed to `{side.name}`"
         case "retargeted":
             return f"{thing} leads to {quoted(new)} instead of {quoted(old)}"
         case "loosened" | "tightened":

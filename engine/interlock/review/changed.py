@@ -97,7 +97,7 @@ def _key(finding: Finding) -> tuple[str, str]:
 
 
 def review(scope: Scope, looking: Looking, paths: Sequence[str] = ()) -> Iterator[Reviewed]:
-    """Every machine that a change touches, sorted by path; `paths` are files or folders of interest."""
+    """Every machine that a change touches, sorted by path; in these files and folders, if given."""
     moved = [m for m in scope.repository.changed(scope.base, scope.head) if _is_yaml(m)]
     wanted = [m for m in moved if _within(m.after or m.before or "", paths)]
     found: dict[str, Moved] = {m.after or m.before or "": m for m in wanted}

@@ -1,11 +1,11 @@
 """The one Markdown comment on all machines that a change touches.
 
 For each: the verdict, the differences as a coloured list, the focus picture as Mermaid, what the
-checks say before and after, and links to the full pictures. The whole stays below what GitHub takes;
-where it would not, the largest parts give way first, and say so.
+checks say before and after, and links to the full pictures. The whole stays below what GitHub
+takes; where it would not, the largest parts give way first, and say so.
 
-Texts of the files under review stand in blocks of code, in code spans or in Mermaid labels only: none
-is read as Markdown or HTML.
+Texts of the files under review stand in blocks of code, in code spans or in Mermaid labels only:
+none is read as Markdown or HTML.
 
 Imports:      review.changed, review.diff
 Imported by:  cli

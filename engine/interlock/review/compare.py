@@ -115,18 +115,18 @@ class _Comparing:
                 yield self._change("renamed", one, other)
             yield from self._differences(one, other)
             for ours, theirs, matched in edges_of(before, after, self.names):
-                yield from self._listed(ours, theirs, matched)
+                yield from self._listed(matched)
                 self.edges |= {x.id: y.id for x, y in matched.both}
                 if matched.moved(ours, theirs):
                     yield self._order((one, other), "all" if before.all else "next", ours, theirs)
 
     def _error_edge(self) -> Iterator[Change]:
-        found = [
+        ours, theirs = (
             [edge_part(spec.on_error, names)] if spec.on_error else []
             for spec, names in self._both()
-        ]
-        matched = match(*found, [lambda part: part.what])
-        yield from self._listed(*found, matched)
+        )
+        matched = match(ours, theirs, [lambda part: part.what])
+        yield from self._listed(matched)
         self.edges |= {x.id: y.id for x, y in matched.both}
 
     def _both(self) -> tuple[tuple[MachineSpec, Renaming], ...]:
@@ -134,7 +134,7 @@ class _Comparing:
 
     def _rules(self) -> Iterator[Change]:
         ours, theirs, matched = rules_of(self.a, self.b, self.names)
-        yield from self._listed(ours, theirs, matched)
+        yield from self._listed(matched)
         self.rules |= {x.id: y.id for x, y in matched.both}
         if matched.moved(ours, theirs):
             whole = machine_part(self.a), machine_part(self.b)
@@ -154,7 +154,7 @@ class _Comparing:
 
     def _tasks(self) -> Iterator[Change]:
         ours, theirs, matched = tasks_of(self.a, self.b)
-        yield from self._listed(ours, theirs, matched)
+        yield from self._listed(matched)
         if matched.moved(ours, theirs):
             yield self._order((machine_part(self.a), machine_part(self.b)), "order", ours, theirs)
 
@@ -176,9 +176,7 @@ class _Comparing:
         yield from (self._change("removed", part, None) for part in gone)
         yield from (self._change("added", None, part) for part in new)
 
-    def _listed(
-        self, ours: Sequence[Part], theirs: Sequence[Part], matched: Matched
-    ) -> Iterator[Change]:
+    def _listed(self, matched: Matched) -> Iterator[Change]:
         """What differs in two lists but for their order."""
         yield from self._come_and_gone(matched.gone, matched.new)
         for one, other in matched.both:
@@ -196,7 +194,7 @@ class _Comparing:
     def _aspect(
         self, name: str, parts: tuple[Part, Part], said: tuple[Aspect | None, Aspect | None]
     ) -> Change:
-        (one, other), (old, new) = parts, said
+        one, (old, new) = parts[0], said
         kind: Kind = "removed" if new is None else "added" if old is None else "changed"
         effects: tuple[Effect, ...] = ()
         if old is not None and new is not None:
@@ -230,14 +228,13 @@ class _Comparing:
         self, parts: tuple[Part, Part], aspect: str, ours: Sequence[Part], theirs: Sequence[Part]
     ) -> Change:
         """The same entries in another order."""
-        one, other = parts
         path = {"rules": ("rules",), "tools": ("tools",), "order": ("tasks",)}.get(aspect)
         said = [_in_order(entries) for entries in (ours, theirs)]
         sides = [
             Side(part.name, text, self._at(n, path or (*part.path, aspect), key=True), part.id)
             for n, (part, text) in enumerate(zip(parts, said, strict=True))
         ]
-        return Change("moved", one.what, aspect, sides[0], sides[1], (), self.within)
+        return Change("moved", parts[0].what, aspect, sides[0], sides[1], (), self.within)
 
     def _at(self, number: int, path: Any, *, key: bool = False) -> Place:
         return (self.a, self.b)[number].place(path, key=key)
@@ -294,7 +291,7 @@ def _way(moved: int, stops: int) -> Way:
 
 
 def _stops(spec: MachineSpec, part: Part) -> int:
-    """Whether a run stops where the guard of a part holds (1), where it does not (-1), or neither."""
+    """Whether a run stops where the guard of a part holds (1), where not (-1), or neither."""
     if part.what == "rule":
         return 1 if "stop" in part.aspects else 0
     if part.what == "edge":

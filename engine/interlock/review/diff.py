@@ -1,4 +1,4 @@
-"""The difference of two machines as one thing to ask: what it comes to, in words, data and pictures.
+"""The difference of two machines as one thing to ask: in words, as data, as pictures.
 
 Imported by:  api.machine (by name), review.comment, cli
 Source:       the issue "Pictures", 3
@@ -61,8 +61,11 @@ class Diff:
     @property
     def groups(self) -> Mapping[Group, tuple[Change, ...]]:
         """The changes under the headings that they are shown under."""
-        found = {g: tuple(c for c in self.changes if c.group == g) for g in GROUPS}
-        return {group: changes for group, changes in found.items() if changes}
+        found: dict[Group, tuple[Change, ...]] = {}
+        for group in GROUPS:
+            if changes := tuple(c for c in self.changes if c.group == group):
+                found[group] = changes
+        return found
 
     @property
     def verdict(self) -> str:
@@ -119,8 +122,8 @@ class Diff:
     @cached_property
     def merged(self) -> Merged:
         """Both flowcharts as one."""
-        charts = (machine.draw().chart for machine in (self.before, self.after))
-        return merge(*charts, self.comparison.pairs, self.changes, title=self.title)
+        before, after = self.before.draw().chart, self.after.draw().chart
+        return merge(before, after, self.comparison.pairs, self.changes, title=self.title)
 
     def picture(self, *, full: bool = False, prefix: str | None = None) -> ReviewPicture:
         """Both flowcharts as one: what changed and what touches it, or all of it.
@@ -138,7 +141,7 @@ class Diff:
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
         """What a notebook shows: the words, and the focus picture where the flowcharts differ."""
-        bundle = self.picture()._repr_mimebundle_() if self.drawn else {}  # noqa: SLF001 - ours
+        bundle = self.picture().bundle() if self.drawn else {}
         return bundle | {"text/plain": self.text()}
 
 

@@ -58,7 +58,7 @@ class Repository:
         return Revision(self, found.decode().strip(), name)
 
     def common(self, one: Revision, other: Revision | None) -> Revision:
-        """Where the second (the working tree: HEAD) left the first; the first where they never met."""
+        """Where the second, None for the working tree, left the first; it where they never met."""
         head = other.commit if other is not None else "HEAD"
         found = _git(self.root, "merge-base", one.commit, head)
         return one if found is None else Revision(self, found.decode().strip(), one.name)
@@ -175,7 +175,8 @@ def _run(
     settings = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
     if literal:
         settings["GIT_LITERAL_PATHSPECS"] = "1"
-    command = ["git", "--no-pager", "-c", "core.quotePath=false", "-c", "core.fsmonitor=false", *arguments]  # fmt: skip
+    quiet = ("-c", "core.quotePath=false", "-c", "core.fsmonitor=false")
+    command = ["git", "--no-pager", *quiet, *arguments]
     try:
         return subprocess.run(
             command, cwd=folder, env={**os.environ, **settings}, stdin=subprocess.DEVNULL,

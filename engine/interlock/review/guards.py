@@ -1,9 +1,9 @@
-"""How a guard moves when it is rewritten: whether it holds wherever it held, or no longer everywhere.
+"""How a guard moves when it is rewritten: whether it still holds wherever it held.
 
 `shift` compares two checked trees and says whether the second is never below the first (+1), never
 above it (-1), the same (0), or neither can be shown (None); False counts as less than True. It
-reads the trees as `expression.monotone` reads one: that asks what happens as a fact grows, this what
-happens as a number in the text does. What it says always holds; None only says that it did not see.
+reads the trees as `expression.monotone` reads one: that asks what happens as a fact grows, this
+what happens as a number in the text does. What it says always holds; None is all that it may miss.
 
 A *loosened* guard (+1) holds wherever it held, and perhaps elsewhere too.
 
@@ -14,7 +14,6 @@ Source:       design "language", section 3 (directions)
 from __future__ import annotations
 
 import ast
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -225,8 +224,9 @@ def _words(node: Node) -> frozenset[Any] | None:
     return frozenset(values) if len(values) == len(node.items) else None
 
 
-_ARITHMETIC: Mapping[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
+_ARITHMETIC: Mapping[str, Callable[[float, float], float]] = {
+    "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b,
+    "/": lambda a, b: a / b,
 }  # fmt: skip
 
 

@@ -209,7 +209,7 @@ class _Merging:
         theirs = list(self.b.arrows)
         marks: dict[Arrow, Marked] = {}
         for key in (self._by_id, _by_words):
-            paired = [*_zipped(ours, theirs, key, (key is _by_words))]
+            paired = [*_zipped(ours, theirs, key)]
             for old, new in paired:
                 marks[new] = self._arrow(old, new)
             done = {id(arrow) for pair in paired for arrow in pair}
@@ -244,7 +244,7 @@ def _by_words(arrow: Arrow, *, old: bool) -> Hashable:  # noqa: ARG001  the same
 
 
 def _zipped(
-    ours: Iterable[Arrow], theirs: Iterable[Arrow], key: Callable[..., Hashable], by_words: bool
+    ours: Iterable[Arrow], theirs: Iterable[Arrow], key: Callable[..., Hashable]
 ) -> Iterator[tuple[Arrow, Arrow]]:
     waiting: dict[Hashable, list[Arrow]] = {}
     for arrow in theirs:
@@ -267,7 +267,7 @@ def _notes(changes: Iterable[Change], what: str) -> dict[str, tuple[Note, ...]]:
     """For each state, edge or rule, by its id now, what changed that its label may not show."""
     found: dict[str, tuple[Note, ...]] = {}
     for change in changes:
-        if change.what != what or change.after is None and not change.aspect:
+        if change.what != what or (change.after is None and not change.aspect):
             continue
         if change.aspect in ("label", "ask", "to", "all", "next", "on") and change.kind != "moved":
             continue

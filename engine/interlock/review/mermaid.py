@@ -88,7 +88,8 @@ def _styles(merged: Merged, arrows: list[Arrow]) -> Iterator[str]:
         found = [str(n) for n, arrow in enumerate(arrows) if merged.of_arrow(arrow).mark == mark]
         if found:
             colour = _LINE.get(mark, ink.line)
-            yield f"linkStyle {','.join(found)} stroke:{colour},color:{_LABELS[mark]},{_WIDTHS[mark]}"
+            style = f"stroke:{colour},color:{_LABELS[mark]},{_WIDTHS[mark]}"
+            yield f"linkStyle {','.join(found)} {style}"
 
 
 def _node(box: Box, name: str, marked: Marked) -> str:

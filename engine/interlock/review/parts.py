@@ -353,8 +353,14 @@ def _notes(spec: MachineSpec) -> Iterator[Part]:
     found: list[tuple[str, Path, Any]] = [
         *((f"metadata.{n}", ("metadata", n), v) for n, v in spec.metadata.items()),
         *((f"renamed.{old}", ("renamed", old), new) for old, new in spec.renamed.items()),
-        *((f"ignore {i.code} {i.at}".strip(), ("ignore", n), i.reason) for n, i in enumerate(spec.ignore)),
-        *((f"deviation {d.difference}", ("deviations", n), d.reason) for n, d in enumerate(spec.deviations)),
+        *(
+            (f"ignore {i.code} {i.at}".strip(), ("ignore", n), i.reason)
+            for n, i in enumerate(spec.ignore)
+        ),
+        *(
+            (f"deviation {d.difference}", ("deviations", n), d.reason)
+            for n, d in enumerate(spec.deviations)
+        ),
     ]  # fmt: skip
     seen: dict[str, int] = {}
     for name, path, value in found:
@@ -390,7 +396,7 @@ def machine_part(spec: MachineSpec, names: Renaming = SAME) -> Part:
         said.add("tasks", spec.tasks)
     output = spec.output
     if isinstance(output, Mapping):
-        for name, made in cast("Mapping[str, Expression]", output).items():
+        for name, made in output.items():
             said.guard(f"output.{name}", made, ("output", name))
     else:
         said.guard("output", output)

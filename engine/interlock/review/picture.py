@@ -7,8 +7,8 @@ Imported by:  review.diff
 from __future__ import annotations
 
 from interlock.review.dress import INKS, ReviewDress
-from interlock.review.mermaid import to_review_mermaid
 from interlock.review.merged import Merged
+from interlock.review.mermaid import to_review_mermaid
 from interlock.view.dot.engine import Engine
 from interlock.view.dot.write import to_dot
 from interlock.view.flowchart import one_line

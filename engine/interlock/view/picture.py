@@ -124,6 +124,9 @@ class Picture:
         return path
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
+        return self.bundle()
+
+    def bundle(self) -> dict[str, Any]:
         """What a notebook shows: SVG, PNG where it is small, text; Mermaid without Graphviz."""
         bundle: dict[str, Any] = {"text/plain": self.text()}
         if self.engine == "mermaid":
