@@ -11,7 +11,6 @@ from interlock.actions.assumed import assuming
 from interlock.actions.declare import specs_of
 from interlock.api import Machine, child_file, faults_in
 from interlock.core.errors import SpecError
-from interlock.review.change import Change
 from interlock.review.diff import Diff, diff
 
 HEAD = "interlock: 1\nmachine: m\n"
@@ -80,7 +79,6 @@ GUARDS = [
     Case("sooner", deciding("vars.n >= 20"), deciding("vars.n >= 15"), ("guard of state `sure` loosened: `vars.n >= 20` → `vars.n >= 15`: stops sooner",)),
     Case("later", deciding("vars.n >= 15"), deciding("vars.n >= 20"), ("guard of state `sure` tightened: `vars.n >= 15` → `vars.n >= 20`: stops later",)),
     Case("where-it-does-not", deciding("vars.n >= 15", then="think", other="stopped"), deciding("vars.n >= 20", then="think", other="stopped"), ("guard of state `sure` tightened: `vars.n >= 15` → `vars.n >= 20`: stops sooner",)),
-    Case("no-stop", deciding("vars.n >= 15", then="go"), deciding("vars.n >= 20", then="go"), ("guard of state `sure` tightened: `vars.n >= 15` → `vars.n >= 20`: holds in fewer cases",)),
     Case("reached-or-passed", deciding("vars.n >= 20"), deciding("vars.n > 20"), ("guard of state `sure` tightened: `vars.n >= 20` → `vars.n > 20`: stops later",)),
     Case("turned-round", deciding("20 <= vars.n"), deciding("vars.n >= 15"), ("guard of state `sure` loosened: `20 <= vars.n` → `vars.n >= 15`: stops sooner",)),
     Case("one-part-more", deciding("vars.n >= 2"), deciding("vars.n >= 2 and last.ok"), ("guard of state `sure` tightened: `vars.n >= 2` → `vars.n >= 2 and last.ok`: stops later",)),
@@ -137,7 +135,7 @@ STATES_SAID = [
     Case("expired", state("within: 30s, expired: done"), state("within: 30s, expired: think"), ("way `think.expired` leads to `think` instead of `done`",)),
     Case("failed", state(), state("failed: next"), ("`failed` of state `think` added: `next`",)),
     Case("status", state(), state("status: debugging"), ("status of state `think` added: `debugging`",)),
-    Case("reason", state(), state().replace("completed", "goal_reached") if False else state().replace("stop: completed", "stop: user_requested"), ("stop reason of state `done`: `completed` → `user_requested`",)),
+    Case("reason", state(), state().replace("stop: completed", "stop: user_requested"), ("stop reason of state `done`: `completed` → `user_requested`",)),
     Case("message", state(), state(done="message: All done"), ("message of the stop of state `done` added: `All done`",)),
     Case("label", state("label: Think"), state("label: Think hard"), ("label of state `think`: `Think` → `Think hard`",)),
     Case("in-doubt", state(), state("in_doubt: ask"), ("`in_doubt` of state `think` added: `ask`",)),
@@ -179,7 +177,15 @@ FILE = [
     Case("comments", "vars: {a: 1, b: 2}\n", "# now with words\nvars:\n  b: 2 # two\n  'a': 1\n", ()),
 ]  # fmt: skip
 
-ALL = [*GUARDS, *LIMITS, *RULES, *STATES_SAID, *WAYS, *FILE]
+TABLES = {
+    "guard": GUARDS,
+    "limit": LIMITS,
+    "rule": RULES,
+    "state": STATES_SAID,
+    "way": WAYS,
+    "file": FILE,
+}
+ALL = [case._replace(id=f"{table}-{case.id}") for table, cases in TABLES.items() for case in cases]
 
 
 @pytest.mark.parametrize("case", ALL, ids=lambda case: case.id)
@@ -193,11 +199,7 @@ def test_what_is_said(case: Case) -> None:
 def test_the_other_way_round_the_opposite_is_said(case: Case) -> None:
     there, back = between(case.before, case.after), between(case.after, case.before)
     turned = {change.mirrored() for change in back.changes}
-
-    def without_file(changes: set[Change]) -> list[str]:
-        return sorted(str(change) for change in changes)
-
-    assert without_file(turned) == without_file(set(there.changes))
+    assert sorted(map(str, turned)) == sorted(map(str, there.changes))
 
 
 def test_a_change_has_its_place_in_both_files() -> None:
@@ -221,7 +223,7 @@ class Verdict(NamedTuple):
     "case",
     [
         Verdict("same", "", "", "m: the same machine"),
-        Verdict("written", "vars: {a: 1, b: 2}\n", "vars: {b: 2, a: 1}\n", "m: the same machine"),
+        Verdict("written", "vars: {a: 1, b: 2}\n", "vars: {b: 2, a: 1}\n", "m: the same machine, written in another way"),
         Verdict("guard-written", LIMITED, LIMITED.replace("run.steps >= limits.steps", "run.steps>=limits.steps"), "m: the same machine, written in another way"),
         Verdict("words", "title: A\n", "title: B\n", "m: does the same; 1 difference of words"),
         Verdict("sooner", LIMITED, LIMITED.replace("50", "20"), "m: 1 difference; stops sooner"),

@@ -305,8 +305,8 @@ def _say(change: Change) -> str:
         case "retargeted":
             return f"{thing} leads to {quoted(new)} instead of {quoted(old)}"
         case "loosened" | "tightened":
-            named = phrase(change.what, change.aspect)
-            return f"{named} of {thing} {change.kind}: {quoted(old)} → {quoted(new)}"
+            of = f"{phrase(change.what, change.aspect)} of {thing}" if change.aspect else thing
+            return f"{of} {change.kind}: {quoted(old)} → {quoted(new)}"
         case _:
             return _changed(change, thing, old, new)
 
