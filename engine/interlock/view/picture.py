@@ -14,6 +14,7 @@ import base64
 import hashlib
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
+from operator import methodcaller
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
@@ -129,6 +130,9 @@ class Picture:
         return save(path, {suffix: partial(write, self) for suffix, write in _FORMATS.items()})
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
+        return self.bundle()
+
+    def bundle(self) -> dict[str, Any]:
         """What a notebook shows: SVG, PNG where it is small, text; Mermaid without Graphviz."""
         bundle: dict[str, Any] = {"text/plain": self.text()}
         if self.engine == "mermaid":
@@ -144,14 +148,15 @@ class Picture:
         return bundle
 
 
+# By name: a picture with a dress of its own writes each in its own way.
 _FORMATS: Mapping[str, Callable[[Picture], str | bytes]] = MappingProxyType(
     {
-        ".svg": Picture.svg,
-        ".png": Picture.png,
-        ".mmd": Picture.mermaid,
-        ".mermaid": Picture.mermaid,
-        ".dot": Picture.dot,
-        ".gv": Picture.dot,
-        ".txt": Picture.text,
+        ".svg": methodcaller("svg"),
+        ".png": methodcaller("png"),
+        ".mmd": methodcaller("mermaid"),
+        ".mermaid": methodcaller("mermaid"),
+        ".dot": methodcaller("dot"),
+        ".gv": methodcaller("dot"),
+        ".txt": methodcaller("text"),
     }
 )
