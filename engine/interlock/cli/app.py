@@ -38,6 +38,7 @@ SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
         Entry("draw", "draw", "Draw a machine as a flowchart."),
         Entry("diff", "diff", "Show what differs between two machines, in words and pictures."),
         Entry("review", "review", "Write one comment on every machine that a change touches."),
+        Entry("export", "export", "Write a machine for XState, or as SCXML."),
         Entry("test", "scenarios", "Run scenarios: scripted runs with what is expected of them."),
     )),
     ("Runs", (
