@@ -33,7 +33,10 @@ What has a heading of its own is imported from `interlock`; what is for tests, f
 stands its async face: both work inside a running event loop."""
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Machines": ("load", "check", "draw", "Machine", "Picture", "Finding"),
-    "Runs": ("Run", "Result", "Facts", "Record", "Step", "StateProfile", "Outcome", "Decision"),
+    "Runs": (
+        *("Run", "Result", "Facts", "Breakpoints", "Record", "Step", "StateProfile"),
+        *("Outcome", "Decision"),
+    ),
     "Your own tools, actions and guards": (
         *("tool", "action", "guard", "Context", "ToolResult", "AgentStop"),
     ),

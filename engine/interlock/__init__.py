@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     )
     from interlock.core.records import Record
     from interlock.machine.decision import Decision
+    from interlock.run.breakpoints import Breakpoints
     from interlock.run.context import Context
     from interlock.run.profile import StateProfile
     from interlock.run.result import Result
@@ -40,6 +41,7 @@ _WHERE = {
     "action": "interlock.actions.declare",
     "AgentStatus": "interlock.core.facts",
     "AgentStop": "interlock.core.reasons",
+    "Breakpoints": "interlock.run.breakpoints",
     "Cancellation": "interlock.adapters.cancel",
     "check": "interlock.api",
     "Context": "interlock.run.context",
@@ -73,6 +75,7 @@ _WHERE = {
 __all__ = [
     "AgentStatus",
     "AgentStop",
+    "Breakpoints",
     "Cancellation",
     "Context",
     "Continuation",

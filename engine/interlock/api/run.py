@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Protocol, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, cast
 
 from interlock.api.continuing import forked
 from interlock.api.detached import DetachedRun, detached
@@ -23,7 +23,9 @@ from interlock.core.types import Type
 from interlock.core.units import say_count
 from interlock.language.values import limit_value, var_value
 from interlock.machine.explain import Explanation
+from interlock.notebook.panel.open import open_panel
 from interlock.notebook.tables import KnownFacts, Records
+from interlock.run.breakpoints import Breakpoints
 from interlock.run.events import Event as StreamEvent
 from interlock.run.journal import Journal
 from interlock.run.loop import advance, drive
@@ -34,6 +36,9 @@ from interlock.run.steps import Step, steps_of
 from interlock.run.stream import astream, stream
 from interlock.run.sync import wait
 from interlock.run.trace import Trace, trace
+
+if TYPE_CHECKING:
+    from interlock.notebook.panel.widget import Panel
 
 T = TypeVar("T")
 
@@ -89,6 +94,8 @@ class Run(Shown["Startable"]):
         """What must be there before the run is driven; None once it is known to be."""
         self._moved = moved
         """It was started with another machine: driven, it goes on as a fork under this one."""
+        self.breakpoints = Breakpoints(machine.chart)
+        """Where `run` and the streams stop although the run could go on."""
         self._heard = Heard()
         self._suspends: tuple[Session, bool] | None = None
 
@@ -188,14 +195,19 @@ class Run(Shown["Startable"]):
             await self._ready()
         return await advance(self.session)
 
-    def run(self) -> Result:
-        """On to the end, or to where the run waits for somebody."""
-        return self._wait(self.arun())
+    def run(self, *, until: str | None = None) -> Result:
+        """On to the end, to a breakpoint, or to where the run waits for somebody.
 
-    async def arun(self) -> Result:
-        """On to the end, or to where the run waits for somebody."""
-        await self._ready()
-        await drive(self.session)
+        `until` is one more breakpoint for this call: ``run.run(until="think")`` stops before the
+        action of that state, ``run.run(until="usage.cost > 0.10")`` as soon as that holds.
+        """
+        return self._wait(self.arun(until=until))
+
+    async def arun(self, *, until: str | None = None) -> Result:
+        """On to the end, to a breakpoint, or to where the run waits for somebody; see `run`."""
+        with self.breakpoints.until(until):
+            await self._ready()
+            await drive(self.session)
         return self.result
 
     def stream(self) -> Iterator[StreamEvent]:
@@ -385,6 +397,10 @@ class Run(Shown["Startable"]):
             self._live.moved()
         return self
 
+    def panel(self) -> Panel:
+        """A panel for a notebook: the run beside its picture, with buttons. Extra `notebook`."""
+        return open_panel(self)
+
     # faces ----------------------------------------------------------------------------------
 
     @property
@@ -405,6 +421,7 @@ class Run(Shown["Startable"]):
             self._prepare = None
         await self._move()
         self._heard.at(self.session)
+        self.session.breakpoints = self.breakpoints
 
     async def _move(self) -> None:
         """A run that was started with another machine goes on as a fork under this one."""

@@ -27,9 +27,10 @@ POLL = 0.5
 
 
 async def drive(session: Session) -> None:
-    """Step until the run ends, or waits for somebody and nothing more can be done now."""
+    """Step until the run ends, comes to a breakpoint, or waits for somebody."""
     with session.turn:
-        while await _next(session) is not None:
+        session.watch_breakpoints()
+        while not session.at_breakpoint() and await _next(session) is not None:
             pass
 
 

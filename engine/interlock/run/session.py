@@ -17,12 +17,13 @@ from typing import Any
 from anyio import Lock
 
 from interlock.core.errors import Fenced, JournalCorrupt, RunError, StatusError, UnknownRunError
-from interlock.core.facts import EMPTY
+from interlock.core.facts import EMPTY, Facts
 from interlock.core.plain import plain
 from interlock.core.position import Conversation, Position
 from interlock.core.records import Input, Record
 from interlock.machine.build import Chart
 from interlock.machine.evolve import evolve
+from interlock.run.breakpoints import Breakpoints, Watch
 from interlock.run.context import PARENT, TOO_LATE, NoteType, Ports, StopRequest
 from interlock.run.events import Delta, Recorded
 from interlock.run.events import Event as StreamEvent
@@ -88,6 +89,9 @@ class Session:
         self.row = RunRow(run_id, machine=chart.name)
         self.spec_text: Callable[[], str] | None = None
         """The canonical spec, kept in the journal by hash with the first record."""
+        self.breakpoints: Breakpoints | None = None
+        """Where it rests although it could go on; a child has none."""
+        self._watch: Watch | None = None
         self.cancels: list[Cancel] = []
         self.above: Session | None = None
         """The run that this one is a child of, where its action drives it."""
@@ -310,6 +314,25 @@ class Session:
     def ask_to_save(self) -> None:
         """The next record is written through to the disk, with a snapshot."""
         self.save_now = True
+
+    def watch_breakpoints(self) -> None:
+        """A drive begins: from here on breakpoints count."""
+        self._watch = self.breakpoints.watch(self) if self.breakpoints is not None else None
+
+    def at_breakpoint(self) -> bool:
+        """Whether one was reached since this was asked last. Never, once they are taken away."""
+        watch = None if self.breakpoints is None else self._watch
+        return watch is not None and watch.reached()
+
+    @property
+    def facts(self) -> Facts:
+        """What guards read, as it is now."""
+        return self.position.facts
+
+    @property
+    def taken(self) -> Mapping[str, int]:
+        """How often each edge and rule was taken, by id."""
+        return self.tally.taken
 
     @property
     def messages(self) -> Conversation:

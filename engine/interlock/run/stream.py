@@ -37,8 +37,8 @@ class _Left:
         return self.left
 
     def leave(self) -> None:
-        """The stream hears no more; the run is to stop."""
-        self.left, self._session.listener = True, self._before
+        """The stream hears no more; the run is to stop, at no breakpoint before its end."""
+        self.left, self._session.listener, self._session.breakpoints = True, self._before, None
 
 
 @contextmanager
@@ -83,9 +83,10 @@ def stream(session: Session, *, suspends: bool) -> Iterator[Event]:
 
 def _by_hand(session: Session) -> Iterator[Event]:
     waiting: list[Event] = []
+    session.watch_breakpoints()
     with _heard(session, waiting.append) as left:
         try:
-            while by_hand(advance(session)) is not None:
+            while not session.at_breakpoint() and by_hand(advance(session)) is not None:
                 yield from waiting
                 waiting.clear()
         except GeneratorExit:
