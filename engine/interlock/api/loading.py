@@ -14,7 +14,7 @@ from interlock.actions import with_own
 from interlock.actions.declare import specs_of
 from interlock.api.machine import Machine, lifecycle
 from interlock.checker import check as check_chart
-from interlock.core.errors import Finding, SetupError, SpecError, nearest
+from interlock.core.errors import Finding, Findings, SetupError, SpecError, nearest
 from interlock.core.specs import Registry
 from interlock.language.load import Found
 from interlock.language.load import load as load_text
@@ -112,14 +112,16 @@ def load(
 def check(
     source: str | Path | Machine, *, tools: Own = (), actions: Own = (), guards: Own = (),
     define: Mapping[str, str] | None = None,
-) -> tuple[Finding, ...]:  # fmt: skip
+) -> Findings:  # fmt: skip
     """Everything that is wrong with a file, or with a machine's; nothing is run.
 
     See `load` for the arguments. A machine has been loaded with them: it needs none.
     """
     if isinstance(source, Machine):
-        return source.findings
-    return find_faults(source, tools=tools, actions=actions, guards=guards, define=define)[1]
+        return source.check()
+    return Findings(
+        find_faults(source, tools=tools, actions=actions, guards=guards, define=define)[1]
+    )
 
 
 def draw(

@@ -19,7 +19,7 @@ from interlock.api.history import history
 from interlock.api.run import Run, StartOptions, new_run_id
 from interlock.api.tasks import first_tasks
 from interlock.api.wiring import PortOptions, make_ports, prepare, suspends
-from interlock.core.errors import Finding, SetupError, SpecError
+from interlock.core.errors import Finding, Findings, SetupError, SpecError
 from interlock.core.facts import Facts
 from interlock.core.outcome import Message
 from interlock.core.records import Input
@@ -89,6 +89,11 @@ class Machine:
         """The canonical text, one line of JSON: what journals keep, and what `hash` is of."""
         return self.chart.text
 
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
+        """What a notebook shows: the picture; a terminal shows what it is."""
+        bundle = self.draw()._repr_mimebundle_()  # pyright: ignore[reportPrivateUsage]
+        return bundle if "text/vnd.mermaid" in bundle else bundle | {"text/plain": repr(self)}
+
     def __repr__(self) -> str:
         return f"<Machine {self.name}: {len(self.spec.states)} states, {self.hash[:8]}>"
 
@@ -102,9 +107,9 @@ class Machine:
         own = own_sources(self.spec.registry)
         return (_from_canonical, (self.canonical(), own, self.findings, self.folder))
 
-    def check(self) -> tuple[Finding, ...]:
+    def check(self) -> Findings:
         """The findings of the file; there are no errors among them, or it would not have loaded."""
-        return self.findings
+        return Findings(self.findings)
 
     def draw(
         self, *, rules: RuleDrawing = "box", all: bool = False, region: str = "state",

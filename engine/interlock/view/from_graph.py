@@ -166,7 +166,8 @@ def _panel_id(number: int) -> str:
     return f"rules-{number}"
 
 
-def _wrapped(text: str, width: int = WIDEST) -> str:
+def wrapped(text: str, width: int = WIDEST) -> str:
+    """A text in lines of so many characters at most, where its words allow that."""
     return "\n".join(textwrap.wrap(text, width, break_on_hyphens=False)) or text
 
 
@@ -198,18 +199,18 @@ class _Panel:
         first = self.lines[0]
         moments = [f"after {named(first.at)}"] if first.at else []
         moments += [f"before {named(first.before)}"] if first.before else []
-        return _wrapped(", ".join(moments)) if moments else "after every step"
+        return wrapped(", ".join(moments)) if moments else "after every step"
 
     def _box(self) -> tuple[list[Box], list[Arrow]]:
         leading = [line for line in self.lines if line.to in self.states]
         title = [self._title()]
         title += [
-            _wrapped(f"{line.text} → {line.does}", LISTED)
+            wrapped(f"{line.text} → {line.does}", LISTED)
             for line in self.lines
             if line.to not in self.states
         ]
         arrows = [
-            Arrow(self.id, line.to, f"{_wrapped(line.text)}\n{line.does}".strip(), line.id, "rule")
+            Arrow(self.id, line.to, f"{wrapped(line.text)}\n{line.does}".strip(), line.id, "rule")
             for line in leading
         ]
         return [Box(self.id, "\n".join(title), role="rules", origin="rule")], arrows
@@ -221,7 +222,7 @@ class _Panel:
         follows = dict(pairwise([*asked, self.back]))
         arrows.append(Arrow(self.id, asked[0], kind="rule"))
         for line, name in zip(self.lines, asked, strict=True):
-            boxes.append(Box(name, _wrapped(line.text), "diamond", "decision", origin="rule"))
+            boxes.append(Box(name, wrapped(line.text), "diamond", "decision", origin="rule"))
             to = line.to if line.to in self.states else f"{name}-signal"
             if to not in self.states:
                 boxes.append(Box(to, line.does, role="rules", origin="rule"))

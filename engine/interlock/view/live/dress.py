@@ -47,6 +47,7 @@ COUNT = "x0000"
 """The room for how often an arrow was taken."""
 CAPTION = "o how the run stands in a few words"
 """The room under the title."""
+LEFT = '<BR ALIGN="LEFT"/>'
 
 
 class LiveDress(Dress):
@@ -57,34 +58,49 @@ class LiveDress(Dress):
 
     def title(self, chart: Flowchart) -> Style:
         """The title, with a line under it."""
-        left = '<BR ALIGN="LEFT"/>'
-        title = f"{html_text(said)}{left}" if (said := one_line(chart.title)) else ""
-        caption = f'<FONT FACE="{FONT}" POINT-SIZE="11">{html_text(self._caption())}</FONT>'
-        caption += '<FONT POINT-SIZE="20"> </FONT>'  # the line is as high as its largest letter
-        return title_style(chart) | {"label": Html(f"<{title}{caption}{left} {left}>")}
+        return title_style(chart) | {
+            "label": Html(f"<{titled(chart, self.caption())}{LEFT} {LEFT}>")
+        }
 
     def box(self, box: Box) -> Style:
         """A box with a line for the badge under its label."""
-        listed = box.role == "rules" and "\n" in box.label
-        label = "\n".join(part for part in (box.label.strip("\n"), self._badge(box)) if part)
-        return box_style(box) | {"label": dot_text(label, left=listed)}
+        return box_style(box) | {"label": self.box_label(box)}
 
     def arrow(self, arrow: Arrow) -> Style:
         """An arrow with its count behind its label, if anybody counts it."""
-        style = dict(arrow_style(arrow))
-        if arrow.id:
-            said = "\n".join(f" {line.strip()} " for line in arrow.shown.strip().splitlines())
-            style["label"] = dot_text(f"{said or ' '}{self._count(arrow)} ", left=True)
-        return style
+        style = arrow_style(arrow)
+        return style | {"label": self.arrow_label(arrow)} if arrow.id else style
 
-    def _caption(self) -> str:
+    def box_label(self, box: Box) -> str:
+        """What stands in a box."""
+        listed = box.role == "rules" and "\n" in box.label
+        label = "\n".join(part for part in (box.label.strip("\n"), self.badge(box)) if part)
+        return dot_text(label, left=listed)
+
+    def arrow_label(self, arrow: Arrow) -> str:
+        """What stands on an arrow."""
+        said = "\n".join(f" {line.strip()} " for line in arrow.shown.strip().splitlines())
+        return dot_text(f"{said or ' '}{self.count(arrow)} ", left=True)
+
+    def caption(self) -> str:
+        """What stands under the title."""
         return CAPTION
 
-    def _badge(self, box: Box) -> str:
+    def badge(self, box: Box) -> str:
+        """What stands under a label."""
         return REASON if box.id in self._last else BADGE
 
-    def _count(self, arrow: Arrow) -> str:
+    def count(self, arrow: Arrow) -> str:
+        """What stands behind the label of an arrow."""
         return COUNT
+
+
+def titled(chart: Flowchart, caption: str) -> str:
+    """The inside of an HTML label: the title, and a smaller line under it."""
+    title = f"{html_text(said)}{LEFT}" if (said := one_line(chart.title)) else ""
+    small = f'<FONT FACE="{FONT}" POINT-SIZE="11">{html_text(caption)}</FONT>'
+    # the line is as high as its largest letter
+    return f'{title}{small}<FONT POINT-SIZE="20"> </FONT>'
 
 
 class PaintedDress(LiveDress):
@@ -118,12 +134,15 @@ class PaintedDress(LiveDress):
             return {**style, "color": PALE, "fontcolor": PALE_INK}
         return {**style, "color": TAKEN, "penwidth": str(width(times)), "fontcolor": INK}
 
-    def _caption(self) -> str:
+    def caption(self) -> str:
+        """How the run stands."""
         return self._plan.caption or " "
 
-    def _badge(self, box: Box) -> str:
+    def badge(self, box: Box) -> str:
+        """The badge of the present box; of the others nothing."""
         return self._plan.badge if box.id == self._plan.now else " "
 
-    def _count(self, arrow: Arrow) -> str:
+    def count(self, arrow: Arrow) -> str:
+        """How often an arrow was taken."""
         times = self._taken.get(arrow, 0)
         return say_times(times) if times else "\u2007" * len(COUNT)

@@ -11,27 +11,40 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from interlock.view.flowchart import Flowchart, one_line
+from interlock.view.flowchart import Box, Flowchart, one_line
 from interlock.view.live.plan import Plan, say_times
 
 
-def outline(chart: Flowchart, plan: Plan) -> str:
-    """The chart as lines: `▶` stands before the present state, `×3` before what was taken."""
-    return "\n".join(_lines(chart, plan)) + "\n"
+class Outline:
+    """The lines of one chart. What does not change between two steps is written once."""
 
-
-def _lines(chart: Flowchart, plan: Plan) -> Iterator[str]:
-    yield from (line for line in (one_line(chart.title), plan.caption, "") if line or plan.caption)
-    for box in chart.boxes:
-        mark = "▶" if box.id == plan.now else "•" if box.id in plan.visited else " "
-        label = one_line(box.label)
-        name = one_line(box.id)
-        badge = f"  {plan.badge}" if box.id == plan.now else ""
-        yield f"{mark} {name}{f': {label}' if label not in ('', name) else ''}{badge}"
+    def __init__(self, chart: Flowchart) -> None:
+        self._title = one_line(chart.title)
+        self._boxes = [(box.id, _said(box)) for box in chart.boxes]
+        self._leaving: dict[str, list[tuple[int, str]]] = {}
         for place, arrow in enumerate(chart.arrows):
-            if arrow.source != box.id:
-                continue
-            times = plan.counts.get(place)
-            count = "" if times is None else say_times(times) or "•"
-            said = one_line(arrow.shown)
-            yield f"  {count:>6} {f'{said} ' if said else ''}→ {one_line(arrow.target)}"
+            said = " ".join(part for part in (one_line(arrow.shown), "→") if part)
+            leaving = self._leaving.setdefault(arrow.source, [])
+            leaving.append((place, f"{said} {one_line(arrow.target)}"))
+
+    def text(self, plan: Plan) -> str:
+        """The chart as lines: `▶` stands before the present state, `×3` before what was taken."""
+        head = "\n".join(part for part in (self._title, plan.caption) if part)
+        body = "\n".join(self._lines(plan))
+        return f"{head}\n\n{body}\n" if head else f"{body}\n"
+
+    def _lines(self, plan: Plan) -> Iterator[str]:
+        for name, said in self._boxes:
+            if name == plan.now:
+                yield f"▶ {said}  {plan.badge}"
+            else:
+                yield f"{'•' if name in plan.visited else ' '} {said}"
+            for place, to in self._leaving.get(name, ()):
+                times = plan.counts.get(place)
+                count = "" if times is None else say_times(times) or "•"
+                yield f"  {count:>6} {to}"
+
+
+def _said(box: Box) -> str:
+    name, label = one_line(box.id), one_line(box.label)
+    return name if label in ("", name) else f"{name}: {label}"

@@ -11,7 +11,8 @@ Source:       design "traps" (pictures and notebooks); design "look", `live.png`
 from __future__ import annotations
 
 import secrets
-from functools import cached_property
+from functools import cached_property, partial
+from pathlib import Path
 from typing import NamedTuple
 
 from interlock.view.dot.engine import INSTALL, Engine, find_engine, render
@@ -19,10 +20,11 @@ from interlock.view.dot.write import svg_ids, to_dot
 from interlock.view.flowchart import Flowchart
 from interlock.view.live.css import Css
 from interlock.view.live.dress import LiveDress, PaintedDress
-from interlock.view.live.outline import outline
+from interlock.view.live.outline import Outline
 from interlock.view.live.plan import Plan, Planner, say_times
 from interlock.view.live.slots import Slots, slot_id
 from interlock.view.live.standing import Standing
+from interlock.view.saving import save
 
 
 class Changes(NamedTuple):
@@ -56,6 +58,7 @@ class LivePicture:
         self._engine: Engine | None = engine
         self._timeout = timeout
         self._planner = Planner(chart)
+        self._outline = Outline(chart)
 
     @property
     def engine(self) -> Engine:
@@ -92,10 +95,15 @@ class LivePicture:
 
     def text(self, standing: Standing) -> str:
         """The same in characters, and what brings a picture where there is no Graphviz."""
-        drawn = outline(self.chart, self._planner.plan(standing))
+        drawn = self._outline.text(self._planner.plan(standing))
         if self.engine != "mermaid":
             return drawn
         return f"{drawn}\nFor a picture: {INSTALL}\n"
+
+    def save(self, path: str | Path, standing: Standing) -> Path:
+        """Write a moment to a file: `.svg`, `.png` or `.txt`. Errors: see `Picture.save`."""
+        draw = {".svg": self.svg, ".png": self.png, ".txt": self.text}
+        return save(path, {suffix: partial(write, standing) for suffix, write in draw.items()})
 
     def _texts(self, plan: Plan) -> dict[str, str]:
         texts = {slot_id(self.ids.chart): plan.caption} if plan.caption else {}

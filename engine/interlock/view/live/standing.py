@@ -33,3 +33,12 @@ class Standing(NamedTuple):
     """The rule, state or caller that raised the reason."""
     said: str = ""
     """How it stands in words, for the line under the title."""
+
+
+class Meter(NamedTuple):
+    """What a decision, a rule or a wait reads now."""
+
+    said: str
+    """The value against its bound: `412,318 / 1,000,000`; or a value alone."""
+    share: float | None = None
+    """How much of the bound is used; None for what has none."""
