@@ -235,6 +235,13 @@ class Open:
         self.page.keyboard.press("Control+Enter")
         expect_text(self.page, prompt, rf"^(?!{re.escape(before)}$)\[\d+\]:$")
 
+    def run_all(self) -> None:
+        """Run every cell to its end."""
+        self.page.locator(".lm-MenuBar-item", has_text="Run").click()
+        self.page.locator(".lm-Menu-item[data-command='runmenu:run-all']").click()
+        last = self.page.locator(".jp-CodeCell .jp-InputPrompt").last
+        expect_text(self.page, last, r"^\[\d+\]:$")
+
     def output(self, cell: int) -> Any:
         """What a cell shows."""
         return self.page.locator(".jp-Notebook .jp-Cell").nth(cell).locator(".jp-OutputArea-output")
