@@ -20,7 +20,7 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
@@ -251,13 +251,13 @@ def expect_text(page: Page, place: Any, pattern: str) -> None:
     """Wait until a place says something."""
     from playwright.sync_api import expect  # noqa: PLC0415 - an extra
 
-    expect(place).to_have_text(re.compile(pattern), timeout=SLOW)
+    cast(Any, expect(place)).to_have_text(re.compile(pattern), timeout=SLOW)
 
 
 def notebook(*cells: str) -> dict[str, Any]:
     """A notebook of these cells of code, never run."""
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    made = [
+    made: list[dict[str, Any]] = [
         {
             "cell_type": "code", "id": f"cell-{number}", "source": source,
             "execution_count": None, "metadata": {}, "outputs": [],

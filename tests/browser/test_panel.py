@@ -202,7 +202,7 @@ def test_a_picture_that_could_act_cannot(shown: Shown) -> None:
         '<foreignObject><img xmlns="http://www.w3.org/1999/xhtml" src="x"'
         ' onerror="window.hit = 4"/></foreignObject><g id="kept"/></svg>'
     )
-    sheet = {"picture": hostile, "boxes": {}, "outline": ""}
+    sheet: dict[str, object] = {"picture": hostile, "boxes": {}, "outline": ""}
     shown.opened.run(1, f"panel.sheet = {sheet!r}")
     shown.root.locator("#kept").wait_for(state="attached")
     markup = shown.root.locator(".il-picture").inner_html()

@@ -349,11 +349,13 @@ def test_whatever_is_sent_the_run_is_sound_and_the_page_is_told(
     page = Page(asking.start())
     try:
         for number, message in enumerate(messages, 1):
-            if isinstance(message, dict):
-                message["id"] = number
-            page.desk.take(message)
+            known = isinstance(message, dict)
+            sent: Any = message
+            if known:
+                sent["id"] = number
+            page.desk.take(sent)
             page.wait()
-            assert page.shows["heard"] == (number if isinstance(message, dict) else 0)
+            assert page.shows["heard"] == (number if known else 0)
             fault = page.shows["fault"]
             assert fault is None or fault["message"]
         assert page.run.replay().same
