@@ -18,7 +18,11 @@ from interlock.notebook.panel.board import Json
 from interlock.notebook.panel.desk import Desk
 from interlock.notebook.panel.stepped import Stepped
 
-_HERE = Path(__file__).parent
+_PAGE = Path(__file__).parent / "page"
+_SCRIPT = "\n".join(
+    (_PAGE / name).read_text("utf-8") for name in ("elements.js", "picture.js", "panel.js")
+)
+"""One module: there is no build, and nothing that a page would have to ask for."""
 _ALONE = ("paint", "why", "busy", "fault", "heard")
 """What stands in a trait of its own, since it changes by itself."""
 _SHEET = ("picture", "boxes", "outline")
@@ -30,8 +34,8 @@ class Panel(anywidget.AnyWidget):
     `close()` takes it off the page; the run stays as it is.
     """
 
-    _esm = _HERE / "panel.js"
-    _css = _HERE / "panel.css"
+    _esm = _SCRIPT
+    _css = (_PAGE / "panel.css").read_text("utf-8")
 
     board = traitlets.Dict().tag(sync=True)
     sheet = traitlets.Dict().tag(sync=True)
