@@ -56,7 +56,7 @@ class Lab:
         self.log = home / "lab.log"
         self.token = secrets.token_hex(16)
         self.env = _environment(home)
-        self.port = _free_port()
+        self.port = free_port()
         self._process = self._start(home)
         self._wait()
 
@@ -154,7 +154,8 @@ def _environment(home: Path) -> dict[str, str]:
     return {**kept, **places, "HOME": str(home), "IPYTHONDIR": str(home / "ipython")}
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of loopback that nobody listens to."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port: int = server.getsockname()[1]
     return port

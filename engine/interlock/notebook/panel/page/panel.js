@@ -139,7 +139,8 @@ class Panel {
     this.why = h("tbody");
     this.led = text("div", "", "il-led");
     const table = h("table", {}, columns("", "rule or edge", "values", "left", "leads to"), this.why);
-    return part("Decision", this.about, scrolled("il-why", "Decision", table, this.led));
+    this.whyBox = scrolled("il-why", "Decision", table, this.led);
+    return part("Decision", this.about, this.whyBox);
   }
 
   buildFacts() {
@@ -347,6 +348,7 @@ class Panel {
     const why = this.model.get("why");
     const rows = decisionRows(why);
     this.about.textContent = why ? `record ${why.seq}: ${why.title}` : "nothing is decided yet";
+    this.whyBox.hidden = !why;
     this.why.parentElement.hidden = rows.length === 0;
     this.why.replaceChildren(...rows);
     this.led.replaceChildren(...(why?.led ?? []).map(ledLine));
