@@ -166,8 +166,10 @@ def test_a_long_action_is_shown_and_can_be_paused(shown: Shown) -> None:
     shown.at("tidy", "paused")
 
 
-def test_a_step_in_a_cell_is_seen_in_the_panel(shown: Shown) -> None:
-    shown.opened.run(1, "run.step()")
+def test_what_a_cell_does_is_seen_in_the_panel(shown: Shown) -> None:
+    shown.opened.run(1, "run.run()")
+    shown.at("agree", "paused")
+    shown.opened.run(1, "run.back()")
     shown.at("look", "running")
 
 

@@ -313,6 +313,18 @@ def test_what_a_cell_does_is_shown(asking: Machine, opened: Opened) -> None:
     assert (page.shows["run"], page.shows["state"]) == (run.id, "agree")
 
 
+def test_a_run_taken_back_in_a_cell_is_shown_when_the_cell_ends(
+    asking: Machine, opened: Opened
+) -> None:
+    run = asking.start()
+    page = opened(run)
+    page.ask("run")
+    run.back()
+    page.desk.flush()
+    page.wait()
+    assert (page.shows["run"], page.shows["state"]) == (run.id, "look")
+
+
 def test_an_action_that_breaks_is_told(opened: Opened) -> None:
     machine = load("interlock: 1\nmachine: m\nmodel: {name: scripted}\nstates:\n"
                    "  a: {do: infer, next: z}\n  z: {stop: completed}\n")  # fmt: skip

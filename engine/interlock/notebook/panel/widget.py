@@ -17,6 +17,7 @@ import traitlets
 from interlock.notebook.panel.board import Json
 from interlock.notebook.panel.desk import Desk
 from interlock.notebook.panel.stepped import Stepped
+from interlock.notebook.screen import when_cells_end
 
 _PAGE = Path(__file__).parent / "page"
 _SCRIPT = "\n".join(
@@ -50,6 +51,7 @@ class Panel(anywidget.AnyWidget):
         super().__init__()
         self.desk = Desk(run, self._show)
         self.observe(self._ordered, names="order")
+        when_cells_end(self.desk)
 
     def _ordered(self, change: Any) -> None:
         if change["new"] is not None:
