@@ -73,6 +73,9 @@ ROWS = (
     Row("the same from its snapshot", "ms", "opening", "open with snapshot, ms", "≤ 10"),
     Row("loading and building 45 states", "ms", "loading", "load and build, ms", "≤ 20"),
     Row("the same with all checks", "ms", "loading", "with checks, ms", "≤ 50"),
+    Row("a repaint of the live picture, 45 states", "ms", "painting", "repaint, ms", "≤ 1"),
+    Row("a step and its repaint in a notebook", "ms", "painting", "step and show, ms", "≤ 20"),
+    Row("the layout before the first of them", "ms", "painting", "layout, ms"),
     Row("`import interlock`", "ms", "starting", "import, ms"),
     Row("`interlock --help`", "ms", "starting", "--help, ms"),
 )  # fmt: skip

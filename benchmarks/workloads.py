@@ -19,11 +19,12 @@ from typing import Any
 
 from interlock.actions import builtin
 from interlock.adapters.sqlite import SqliteJournal
-from interlock.api import lifecycle
+from interlock.api import lifecycle, load
 from interlock.core.outcome import Outcome, Reply, Spent
 from interlock.core.records import Input, Record
 from interlock.language.load import load as load_text
 from interlock.machine.build import Chart
+from interlock.notebook.live import live_bundle
 from interlock.run.journal import Event, MemoryJournal, RunRow, Update
 from interlock.run.loop import advance
 from interlock.run.ports import ModelReply
@@ -217,6 +218,34 @@ def starting() -> Figures:
     }
 
 
+def painting(count: int = 200) -> Figures:
+    """The picture of document 003's machine, painted anew after each step. Milliseconds of CPU.
+
+    The layout is Graphviz's, in a process of its own: wall time. "Show" is all that a front end is
+    sent: the image and the text form.
+    """
+    tasks = [f"task {n}" for n in range(count)]
+    run = load("moderator").start(tasks=tasks, script=["Done."] * count)
+    before = time.perf_counter()
+    live = run.live()
+    live.svg()
+    layout = time.perf_counter() - before
+    run.step()
+    standing = live.standing
+    repaint = cpu(lambda: [live.picture.svg(standing) for _ in range(count)], count)
+
+    def step_and_show() -> None:
+        assert run.step() is not None
+        live_bundle(live.picture, live.standing)
+
+    shown = statistics.median(cpu(step_and_show) for _ in range(count))
+    return {
+        "repaint, ms": repaint / 1000,
+        "step and show, ms": shown / 1000,
+        "layout, ms": layout * 1000,
+    }
+
+
 def raw(count: int = 5_000) -> Figures:
     """The same loop by hand: no rules that can be seen, nothing recorded. The floor."""
 
@@ -246,6 +275,7 @@ WORKLOADS: dict[str, Callable[[], Figures]] = {
     "opening": opening,
     "loading": loading,
     "starting": starting,
+    "painting": painting,
 }
 
 

@@ -14,7 +14,7 @@ from interlock.checker.trust import needs_trust
 from interlock.core.facts import FACTS
 from interlock.language.file.schema import schema
 from interlock.language.load import load
-from tests.cli.shell import ADDER, Shell, program
+from tests.cli.shell import ADD, ADDER, Shell, program
 
 # check --------------------------------------------------------------------------------------
 
@@ -180,6 +180,35 @@ def test_draw_pictures(sh: Shell) -> None:
     assert sh("draw", "agent", "-o", "a.png").code == 0
     assert (sh.folder / "a.png").read_bytes().startswith(b"\x89PNG")
     assert program("draw", "agent", "--format", "png", cwd=sh.folder).out.startswith("\udc89PNG")
+
+
+def test_draw_a_run(sh: Shell) -> None:
+    sh("run", *ADD)
+    out = sh("draw", "--run", "last").out
+    assert "stopped for completed (natural)" in out
+    assert "▶ done  ✓ completed\n" in out
+    assert "      ×2 → think\n" not in out
+    dot = sh("draw", "--run", "last", "--format", "dot").out
+    assert "BGCOLOR" in dot
+    assert "limits.steps (20)" in dot
+    live = sh("draw", "--run", "last", "--look", "live", "--format", "dot").out
+    assert "BGCOLOR" not in live
+    assert "✓ completed" in live
+    plain = sh("draw", "--run", "last", "--look", "plain", "--format", "dot").out
+    assert "✓" not in plain
+
+
+@pytest.mark.parametrize("args", [(), ("agent", "--run", "last")], ids=["neither", "both"])
+def test_draw_wants_a_machine_or_a_run(sh: Shell, args: tuple[str, ...]) -> None:
+    done = sh("draw", *args)
+    assert done.code == 2
+    assert "name a machine, or a run with --run" in done.err
+
+
+def test_draw_a_run_that_is_not_there(sh: Shell) -> None:
+    done = sh("draw", "--run", "nobody")
+    assert done.code == 2
+    assert "there is no journal" in done.err
 
 
 def test_a_picture_that_cannot_be_written(sh: Shell) -> None:

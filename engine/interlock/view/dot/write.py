@@ -307,7 +307,7 @@ def dot_text(text: str, *, left: bool = False) -> str:
 
 def html_text(text: str) -> str:
     """The same inside an `Html` label."""
-    return html.escape(printable(text)).replace("\\", "&#92;")
+    return html.escape(printable(text)).replace("\\", "\\\\")
 
 
 def dot_tip(text: str) -> str:
