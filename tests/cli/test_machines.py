@@ -151,8 +151,25 @@ def test_a_link_out_of_the_folder_is_outside(tmp_path: Path) -> None:
 
 def test_draw_as_text(sh: Shell) -> None:
     out = sh("draw", "agent").out
+    assert out.startswith("Step-based agent\n\n┌────────────────┐\n│ ● user_message │\n")
+    assert "▶│ tool_call ├" in out
+
+
+def test_draw_as_an_outline(sh: Shell) -> None:
+    out = sh("draw", "agent", "--format", "outline").out
     assert out.startswith("Step-based agent\n\nrules\n")
     assert "    2 · tool calls → tool_call\n" in out
+
+
+def test_a_machine_that_is_too_large_for_a_picture_is_an_outline(sh: Shell) -> None:
+    states = "".join(f"  s{n}: {{do: nothing, next: s{n + 1}}}\n" for n in range(160))
+    sh.write(
+        "large.yaml",
+        f"interlock: 1\nmachine: large\nstates:\n{states}  s160: {{stop: completed}}\n",
+    )
+    done = sh("draw", "large.yaml")
+    assert "[s0]" in done.out
+    assert "an outline: the picture has too many boxes" in done.err
 
 
 def test_draw_in_every_format(sh: Shell) -> None:

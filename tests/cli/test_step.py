@@ -113,7 +113,7 @@ def test_back_takes_records_back_as_a_new_run(sh: Shell) -> None:
 def test_run_to_a_state(sh: Shell) -> None:
     done = stepped(sh, "run to act", "draw")
     assert "step 3 at act, running" in said(done, "run to act")
-    assert "▶ [act]" in said(done, "draw")
+    assert "│ ▶ act" in "\n".join(said(done, "draw")).replace("┃", "│")
     assert "step 3 at act" in " ".join(sh("step", *ADD, "--to", "act").out.split())
 
 

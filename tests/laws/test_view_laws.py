@@ -22,7 +22,7 @@ from interlock.view.flowchart import Arrow, Box, Flowchart, Role, Shape, one_lin
 from interlock.view.ids import KEYWORDS, safe_ids
 from interlock.view.mermaid.read import read_mermaid
 from interlock.view.mermaid.write import to_mermaid
-from interlock.view.text import to_text
+from interlock.view.text.outline import to_outline
 
 HOSTILE = [
     *('"', '""', "`x`", "#quot;", "#35;", "&lt;", "&#60;", "<b>x</b>", "<br/>", "<script>", "\\n"),
@@ -138,7 +138,9 @@ def test_mermaid_text_that_was_read_is_written_the_same_again(chart: Flowchart) 
     assert to_mermaid(read_mermaid(text)) == text
 
 
-QUOTED = re.compile(r'^    \w+(?: -\.?->)?[\[({>|]*"([^"]*)"[\])}|]*(?: \w+)?$')
+QUOTED = re.compile(
+    r'^    \w+(?: -\.?->)?[\[({>|/\\-]*"([^"]*)"[\])}|/\\-]*(?:@\{ shape: [a-z-]+ \})?(?: \w+)?$'
+)
 
 
 @given(charts())
@@ -173,7 +175,7 @@ def test_printable_text_stays_as_it_is(text: str) -> None:
 
 @given(charts())
 def test_the_outline_names_every_state_and_holds_no_control(chart: Flowchart) -> None:
-    text = to_text(chart)
+    text = to_outline(chart)
     assert all(sign == "\n" or sign >= " " for sign in text)
     ways = sum(line.startswith("    ") and "→" in line for line in text.split("\n"))
     assert ways >= len(chart.arrows)

@@ -26,7 +26,8 @@ def test_the_formats_that_need_no_engine() -> None:
     shown = Picture(CHART, engine="mermaid")
     assert shown.mermaid().startswith("flowchart TD\n")
     assert shown.dot().startswith("digraph {")
-    assert shown.text().startswith("A <title>\n\n[a] A\n")
+    assert shown.text().startswith("A <title>\n\n┌────┐\n│ A  │\n")
+    assert shown.outline().startswith("A <title>\n\n[a] A\n")
     assert repr(shown) == "<Picture 'A <title>': 2 boxes, 1 arrows>"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from interlock.view.flowchart import Arrow, Box, Flowchart, RuleLine
-from interlock.view.text import to_text
+from interlock.view.text.outline import to_outline
 
 
 def test_the_outline_has_title_rules_boxes_and_arrows() -> None:
@@ -29,7 +29,7 @@ def test_the_outline_has_title_rules_boxes_and_arrows() -> None:
             RuleLine("rules.2", "x > 2", "signal", "custom", at=("ask", "prune")),
         ),
     )
-    assert to_text(chart) == (
+    assert to_outline(chart) == (
         "Step-based agent\n"
         "\n"
         "rules\n"
@@ -50,8 +50,8 @@ def test_the_outline_has_title_rules_boxes_and_arrows() -> None:
 
 def test_nothing_in_a_label_reaches_the_terminal_as_a_command() -> None:
     chart = Flowchart(boxes=(Box("a", "\x1b[2Jx\x07\n\ry"),), arrows=(Arrow("a", "a", "\x9b31m"),))
-    assert to_text(chart) == "[a] \ufffd[2Jx\ufffd y\n    \ufffd31m → a\n"
+    assert to_outline(chart) == "[a] \ufffd[2Jx\ufffd y\n    \ufffd31m → a\n"
 
 
 def test_an_empty_chart_is_an_empty_line() -> None:
-    assert to_text(Flowchart()) == "\n"
+    assert to_outline(Flowchart()) == "\n"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from interlock import catalog
 from interlock.actions import builtin, own_sources, with_own
@@ -36,6 +36,9 @@ from interlock.run.sync import wait
 from interlock.view.flowchart import RuleDrawing
 from interlock.view.from_graph import flowchart
 from interlock.view.picture import Picture
+
+if TYPE_CHECKING:
+    from interlock.review.diff import Diff
 
 
 @cache
@@ -125,6 +128,19 @@ class Machine:
             live = region_graph(status, self.chart.status, status.position("").facts)
             return Picture(flowchart(live, rules="none"))
         return Picture(flowchart(graph(self.chart, facts=facts, engine=all), rules=rules, all=all))
+
+    def diff(self, other: Machine) -> Diff:
+        """What must change to make this machine the other: in words, as data, as a picture.
+
+            print(load("old.yaml").diff(load("new.yaml")))
+
+        True where the two differ. Files that differ only in comments, order of keys or ways of
+        writing are the same machine.
+        """
+        # the room above: whoever never compares does not load it
+        from interlock.review.diff import diff  # noqa: PLC0415
+
+        return diff(self, other)
 
     def start(  # noqa: PLR0913  each is one thing that a caller may say
         self,

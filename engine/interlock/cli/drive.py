@@ -79,7 +79,7 @@ def drive(run: Run, how: How, interrupts: Interrupts, script: Script | None = No
             if not ask(run):
                 break
     except KeyboardInterrupt:
-        _leave_now(run, how)
+        leave_now(run, how)
     except InterlockError:  # said by whoever called; here, what is still there
         if run.session.head and not how.in_memory:
             out.say(f"run {run.id} can go on:  {line_for('resume', run.id, how)}")
@@ -101,7 +101,7 @@ def _watched(view: View) -> Generator[None]:
             view.close()
 
 
-def _leave_now(run: Run, how: How) -> None:
+def leave_now(run: Run, how: How) -> None:
     """End the process at once: an action may hang in a thread that cannot be stopped.
 
     Nothing recorded is lost by it: the journal stands a kill at any moment.

@@ -31,7 +31,9 @@ _SIGNS = {
     "→": "->", "←": "<-", "≤": "<=", "≥": ">=", "≠": "!=", "·": "-", "•": "*", "…": "...",
     "–": "-", "—": "-", "‘": "'", "’": "'", "“": '"', "”": '"', "«": "<<", "»": ">>",
     "█": "#", "░": ".", "▌": ">", "▶": ">", "✓": "+", "✗": "x", "│": "|", "─": "-",
-    "×": "x", "−": "-",
+    "×": "x", "−": "-", "▼": "v", "◀": "<", "■": "#", "●": "*", "╱": "/", "╲": "\\",
+    "╌": "-", "╎": "|", "━": "=", "┃": "|", "═": "=", "║": "|",
+    **dict.fromkeys("┌┐└┘╭╮╰╯├┤┬┴┼┏┓┗┛┠┯╔╗╚╝╟", "+"),
 }  # fmt: skip
 """How signs are written where the terminal has only ASCII."""
 
@@ -83,6 +85,8 @@ def style(text: str, colour: str = "", *, bold: bool = False, stream: TextIO | N
     """The text in a colour, where the stream (default: stdout) takes colours."""
     if not text or not (colour or bold) or not coloured(stream or sys.stdout):
         return text
+    if colour == "bold":
+        return click.style(text, bold=True)
     if colour == "dim":
         return click.style(text, dim=True)
     return click.style(text, fg=colour or None, bold=bold or None)

@@ -1,6 +1,6 @@
 """What was recorded, as tables: a run's records, and one decision.
 
-Imported by: commands.show, commands.why, prompt
+Imported by: commands.show, commands.why, stepping
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from interlock.cli import out, words
-from interlock.cli.table import Row, table
+from interlock.cli.table import Line, Row, styled, table_lines
 
 if TYPE_CHECKING:
     from interlock.core.records import Record
@@ -22,17 +22,32 @@ def lines_of(found: Explanation) -> list[str]:
 
 
 def records_table(chart: Chart, records: list[Record]) -> list[str]:
-    """A line for each record: what happened, and where it led."""
+    """A line for each record: what happened, and where it led; in colours."""
+    return styled(records_lines(chart, records))
+
+
+def records_lines(
+    chart: Chart, records: list[Record], width: int | None = None, *, brief: bool = False
+) -> list[Line]:
+    """A line for each record, under a head, each with its colour.
+
+    `brief` leaves the reasons out, and of a long path what is between its ends.
+    """
     rows = [
         Row(
             (
                 str(r.seq), r.kind, "" if r.kind == "start" else r.state, words.action_of(chart, r),
-                words.outcome_of(r), words.duration_of(r), " → ".join(words.path_of(chart, r)),
-                words.because(chart, r),
+                words.outcome_of(r), words.duration_of(r), _path(chart, r, brief=brief),
+                "" if brief else words.because(chart, r),
             ),
             "red" if r.outcome is not None and not r.outcome.ok else "",
         )
         for r in records
     ]  # fmt: skip
-    head = ("#", "kind", "at", "did", "came", "took", "then", "because")
-    return table(rows, head, right={0, 5}, spare=(5, 3, 1))
+    head = ("#", "kind", "at", "did", "came", "took", "then", "" if brief else "because")
+    return table_lines(rows, head, width=width, right={0, 5}, spare=(5, 3, 1))
+
+
+def _path(chart: Chart, record: Record, *, brief: bool) -> str:
+    path = words.path_of(chart, record)
+    return " → ".join((path[0], "…", path[-1]) if brief and len(path) > 3 else path)

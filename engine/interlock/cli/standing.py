@@ -1,16 +1,16 @@
 """Where a run stands, in words: what comes next, and what will be decided after it.
 
-Imported by: prompt
+Imported by: stepping, screen
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 from interlock.cli import out, words
 from interlock.cli.ending import ending
-from interlock.cli.table import Row, table
+from interlock.cli.table import Line, Row, table_lines
 from interlock.language.expression import Expression
 from interlock.language.template.template import Template
 
@@ -23,25 +23,32 @@ BARS = 4
 """Budgets that are shown: the fullest."""
 
 
-def standing(run: Run) -> list[str]:
+def standing(run: Run, width: int | None = None) -> list[Line]:
     """The state, what its action will be, and what would be decided after it."""
+    return [*standing_head(run), *table_lines(standing_rows(run), width=width, indent="  ")]
+
+
+def standing_head(run: Run) -> list[Line]:
+    """Where the run is; of one that has ended, how."""
     if run.ended:
-        return [out.style(out.plain(s.text), s.colour) for s in ending(run.result)]
-    head = f"step {run.facts.run.steps + 1}  at {run.state}, {run.status}"
+        return [Line(out.plain(s.text), s.colour) for s in ending(run.result)]
+    return [Line(f"step {run.facts.run.steps + 1}  at {run.state}, {run.status}", "bold")]
+
+
+def standing_rows(run: Run, *, ways: bool = True) -> list[Row]:
+    """What comes next: the action or the question, the ways on if `ways`, the budgets."""
     state = run.machine.spec.states.get(run.state)
-    lines = [out.style(head, bold=True)]
+    if run.ended:
+        return []
     if run.status == "idle":
-        return [*lines, *_table([("does", "start: enters the first state")])]
+        return [Row(("does", "start: enters the first state"))]
     if events := run.result.events:
-        return [*lines, *_table(_asked(run, events, state))]
+        return [Row(cells) for cells in _asked(run, events, state)]
     if state is None or state.action is None:
-        return [*lines, *_table([("does", "nothing: `do` goes on")])]
+        return [Row(("does", "nothing: `do` goes on"))]
     paused = [("paused", "`do` goes on")] if run.status == "paused" else []
-    return [*lines, *_table([*paused, *_action(state), *_ways(run)], _rules(run))]
-
-
-def _table(rows: list[tuple[str, str]], more: Iterable[Row] = ()) -> list[str]:
-    return table([*(Row(cells) for cells in rows), *more], indent="  ")
+    then = _ways(run) if ways else ()
+    return [*(Row(cells) for cells in (*paused, *_action(state), *then)), *_rules(run)]
 
 
 def _asked(run: Run, events: tuple[str, ...], state: StateSpec | None) -> list[tuple[str, str]]:

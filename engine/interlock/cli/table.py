@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from interlock.cli import out
-from interlock.core.columns import Row, lay_out
+from interlock.core.columns import Line, Row, lay_out
 
-__all__ = ["Row", "table"]
+__all__ = ["Line", "Row", "styled", "table", "table_lines"]
 
 
 def table(
@@ -19,8 +19,25 @@ def table(
     spare: Sequence[int] = (),
     indent: str = "",
 ) -> list[str]:
-    """The lines of a table; see `lay_out` for `right` and `spare`."""
+    """The lines of a table, in colours; see `lay_out` for `right` and `spare`."""
+    return styled(table_lines(rows, head, width=width, right=right, spare=spare, indent=indent))
+
+
+def styled(lines: Iterable[Line]) -> list[str]:
+    """The lines in their colours, where stdout takes them."""
+    return [out.style(line.text, line.colour) for line in lines]
+
+
+def table_lines(
+    rows: Sequence[Row],
+    head: Sequence[str] = (),
+    *,
+    width: int | None = None,
+    right: Collection[int] = (),
+    spare: Sequence[int] = (),
+    indent: str = "",
+) -> list[Line]:
+    """The lines of a table, each with its colour for whoever shows it."""
     shown = [Row(tuple(head), "dim"), *rows] if head and rows else list(rows)
     clean = [Row(tuple(out.plain(c) for c in row.cells), row.colour) for row in shown]
-    found = lay_out(clean, width=width or out.width(), right=right, spare=spare, indent=indent)
-    return [out.style(line.text, line.colour) for line in found]
+    return lay_out(clean, width=width or out.width(), right=right, spare=spare, indent=indent)

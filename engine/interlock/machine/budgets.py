@@ -8,7 +8,7 @@ Source: design "look", `live.png` (ten cells; green, amber from 80 % on, red whe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock.core.facts import Facts
@@ -16,6 +16,7 @@ from interlock.language.expression import Expression
 from interlock.machine.saying import say_value, type_at
 
 if TYPE_CHECKING:  # the command line says words before it loads a machine
+    from interlock.core.types import Type
     from interlock.machine.build import Chart
 
 CELLS = 10
@@ -94,3 +95,15 @@ def value_of(chart: Chart, guard: Expression, facts: Facts) -> Value | None:
             against = f" / {say_value(reading.right, type)}" if reading.right else ""
             found = Value(f"{say_value(reading.left, type)}{against}", share)
     return found
+
+
+def values_now(guard: Expression, facts: Facts, roots: Mapping[str, Type]) -> str:
+    """What the comparisons of a guard read now: ``0 against 3``. Empty where that says nothing."""
+    said: list[str] = []
+    for reading in guard.readings(facts, _no_guard):
+        if reading.error or reading.right is None:
+            continue
+        fact = max((f for f in guard.reads if reading.text.startswith(f)), key=len, default="")
+        type = type_at(roots, fact)
+        said.append(f"{say_value(reading.left, type)} against {say_value(reading.right, type)}")
+    return ", ".join(said)

@@ -14,6 +14,7 @@ import base64
 import hashlib
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
+from operator import methodcaller
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
@@ -25,7 +26,8 @@ from interlock.view.dot.write import to_dot
 from interlock.view.flowchart import Flowchart, one_line
 from interlock.view.mermaid.write import to_mermaid
 from interlock.view.saving import save
-from interlock.view.text import to_text
+from interlock.view.text.draw import MOST, WIDTH, Drawing, draw
+from interlock.view.text.outline import to_outline
 
 _SMALL = 60
 """Boxes up to which a notebook gets a PNG too, for where it may not show SVG. A larger picture
@@ -81,9 +83,24 @@ class Picture:
         """Text in the language of Graphviz."""
         return to_dot(self.chart, prefix=self.prefix)
 
-    def text(self) -> str:
-        """An outline in characters."""
-        return to_text(self.chart)
+    def text(self, width: int = WIDTH) -> str:
+        """A picture in characters, `width` columns wide at most; else the outline.
+
+        The outline stands for charts that are too wide, or too large to follow lines through.
+        """
+        drawn = self.drawn(width=width)
+        return self.outline() if drawn is None else drawn.text()
+
+    def drawn(self, *, width: int = WIDTH, here: str = "") -> Drawing | None:
+        """The picture in characters with what each belongs to; None where `text` is an outline.
+
+        `here` is the box where a run is.
+        """
+        return draw(self.chart, width=width, here=here) if len(self.chart.boxes) <= MOST else None
+
+    def outline(self) -> str:
+        """A line for each box and each arrow: for logs, for screen readers, to be searched."""
+        return to_outline(self.chart)
 
     def svg(self) -> str:
         """An `<svg>` element, for a file or for a page. Errors: see `view.dot.engine.render`."""
@@ -113,6 +130,9 @@ class Picture:
         return save(path, {suffix: partial(write, self) for suffix, write in _FORMATS.items()})
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
+        return self.bundle()
+
+    def bundle(self) -> dict[str, Any]:
         """What a notebook shows: SVG, PNG where it is small, text; Mermaid without Graphviz."""
         bundle: dict[str, Any] = {"text/plain": self.text()}
         if self.engine == "mermaid":
@@ -128,14 +148,15 @@ class Picture:
         return bundle
 
 
+# By name: a picture with a dress of its own writes each in its own way.
 _FORMATS: Mapping[str, Callable[[Picture], str | bytes]] = MappingProxyType(
     {
-        ".svg": Picture.svg,
-        ".png": Picture.png,
-        ".mmd": Picture.mermaid,
-        ".mermaid": Picture.mermaid,
-        ".dot": Picture.dot,
-        ".gv": Picture.dot,
-        ".txt": Picture.text,
+        ".svg": methodcaller("svg"),
+        ".png": methodcaller("png"),
+        ".mmd": methodcaller("mermaid"),
+        ".mermaid": methodcaller("mermaid"),
+        ".dot": methodcaller("dot"),
+        ".gv": methodcaller("dot"),
+        ".txt": methodcaller("text"),
     }
 )

@@ -3,7 +3,7 @@
 Belongs here: suffixes, and how a file takes the place of another. Never: what is written.
 
 Imports:      nothing
-Imported by:  view.picture, view.live.picture
+Imported by:  view.picture, view.live.picture, cli
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ def save(path: str | Path, formats: Mapping[str, Callable[[], str | bytes]]) -> 
         )
     content = write()
     try:
-        _write_whole(path, content.encode() if isinstance(content, str) else content)
+        write_whole(path, content.encode() if isinstance(content, str) else content)
     except OSError as error:
         raise RunError(f"`{path}` cannot be written: {error.strerror or error}") from None
     return path
 
 
-def _write_whole(path: Path, content: bytes) -> None:
-    """Put a finished file in the place of the one that was there."""
+def write_whole(path: Path, content: bytes) -> None:
+    """Put a finished file in the place of the one that was there: it is never half written."""
     path = path.resolve()
     unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:

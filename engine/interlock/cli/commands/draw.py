@@ -23,10 +23,16 @@ if TYPE_CHECKING:
     epilog="""\b
 Examples:
   interlock draw agent
+  interlock draw agent --format outline
   interlock draw agent -o agent.svg
   interlock draw my.yaml --format mermaid --rules chain
   interlock draw agent --region status
   interlock draw --run last -o run.svg
+
+\b
+How to read the text: the arrows of a box leave at its right border and from the line below it, in
+order; a line to the right ends in a lane, which leads to one box only; `◀` enters above a box, and
+`┼` is a crossing. What is too wide for the terminal, or has too many boxes, is an outline.
 
 \b
 Rules hold after every step: `box` lists them beside the chart, `chain` draws them as decisions,
@@ -44,7 +50,7 @@ Rules hold after every step: `box` lists them beside the chart, `chain` draws th
     " rule reads now (`report`).",
 )  # fmt: skip
 @click.option(
-    "--format", type=click.Choice(["text", "mermaid", "dot", "svg", "png"]),
+    "--format", type=click.Choice(["text", "outline", "mermaid", "dot", "svg", "png"]),
     help="Default: what the name of the output says, else text.",
 )  # fmt: skip
 @click.option(
@@ -111,6 +117,8 @@ def _save(picture: Picture, path: Path) -> None:
 
 def _drawn(picture: Picture, form: str) -> str | bytes:
     match form:
+        case "outline":
+            return picture.outline()
         case "mermaid":
             return picture.mermaid()
         case "dot":
@@ -124,12 +132,29 @@ def _drawn(picture: Picture, form: str) -> str | bytes:
 
 
 def _show(picture: Picture, form: str) -> None:
+    if form == "text":
+        _show_text(picture)
+        return
     drawn = _drawn(picture, form)
     if isinstance(drawn, str):
-        whole = form != "text"
+        whole = form != "outline"
         for line in [drawn.rstrip("\n")] if whole else out.fitted(drawn.rstrip("\n"), sys.stdout):
             out.result(line)
     elif sys.stdout.isatty():
         raise click.UsageError("a PNG is no text for a terminal: give -o FILE.png")
     else:
         sys.stdout.buffer.write(drawn)
+
+
+def _show_text(picture: Picture) -> None:
+    """The picture as wide as the terminal, else the outline, and what the picture needs."""
+    from interlock.cli.picture import coloured, columns
+
+    wide = columns()
+    drawing = picture.drawn() if wide is None else picture.drawn(width=wide)
+    if drawing is None:
+        _show(picture, "outline")
+        out.say("an outline: the picture has too many boxes, or more columns than there are", "dim")
+        return
+    for line in coloured(drawing.lines):
+        out.result(line)

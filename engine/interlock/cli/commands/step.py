@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,6 +12,7 @@ from interlock.cli import completion, options, out
 from interlock.cli.how import How
 
 if TYPE_CHECKING:
+    from interlock.api import Run
     from interlock.cli.prompt import Prompt
 
 
@@ -21,8 +23,15 @@ Examples:
   interlock step my.yaml "Sort these" --tools tools.py --to review
 
 \b
-At the prompt: Enter does the action at hand, `why` shows what was looked at, `set limits.steps 5`
-changes a limit, `back` takes a record back, `run` goes on to the end, `help` lists the rest.
+On the screen: s does the action at hand, r goes on, t to a state, a answers, b takes a record back,
+m shows the whole picture, p pauses, ? lists the rest. It needs: pip install "interlock[tui]"
+
+\b
+Else, and with --plain, there is a prompt: Enter does the action at hand, `why` shows what was
+looked at, `set limits.steps 5` changes a limit, `back` takes a record back, `run` goes on to the
+end, `help` lists the rest. On the screen the same commands are typed after `:`.
+
+\b
 The run is recorded: after `quit`, `interlock resume` goes on.
 """
 )
@@ -31,6 +40,7 @@ The run is recorded: after `quit`, `interlock resume` goes on.
 @click.option(
     "--to", metavar="STATE", shell_complete=completion.states, help="First run to this state."
 )
+@click.option("--plain", is_flag=True, help="The prompt, line by line, where a screen could be.")
 @options.model_options
 @options.tools_option
 @options.value_options
@@ -39,14 +49,15 @@ The run is recorded: after `quit`, `interlock resume` goes on.
 @options.journal_option
 @options.memory_option
 @options.name_options
-def step(machine: str, task: str, to: str | None, **given: Any) -> None:
+def step(machine: str, task: str, to: str | None, plain: bool, **given: Any) -> None:
     """Run a machine by hand, step by step.
 
-    A prompt that shows where the run is, what comes next and what would be decided after it.
+    A full screen, or a prompt, that shows where the run is, what comes next and what would be
+    decided after it.
     """
     from interlock.cli.faults import INTERRUPTED, exit_code
     from interlock.cli.loading import load_machine
-    from interlock.cli.prompt import Prompt, reader
+    from interlock.cli.standing import standing
     from interlock.cli.starting import script_of, start
     from interlock.cli.stored import line_for, open_journal, remember, say_journal
 
@@ -59,15 +70,55 @@ def step(machine: str, task: str, to: str | None, **given: Any) -> None:
     say_journal(run.session.journal, run.id)
     if script is not None and script.events:
         out.say("the script's events are yours to send: `answer EVENT`", "dim")
-    prompt = Prompt(run, reader())
     run.step()
+    at_screen = _has_screen(plain=plain)
+    left, run = _on_screen(run, to, how) if at_screen else _at_prompt(run, to)
+    if not run.ended and not how.in_memory:
+        out.say(f"go on with:  {line_for('resume', run.id, how)}")
+    elif at_screen:
+        for line in standing(run):
+            out.say(line.text, line.colour)
+    code = exit_code(run.result) if run.ended else 0
+    raise click.exceptions.Exit(INTERRUPTED if left else code)
+
+
+def _has_screen(*, plain: bool) -> bool:
+    """Whether a full screen can be shown here. What it needs is said once, where it is missing."""
+    if plain or not (sys.stdin.isatty() and out.is_terminal(sys.stdout)):
+        return False
+    if find_spec("textual") is None:
+        out.say('a full screen needs textual:  pip install "interlock[tui]"', "dim")
+        return False
+    return True
+
+
+def _on_screen(run: Run, to: str | None, how: How) -> tuple[bool, Run]:
+    """Step it on a full screen; whether Ctrl-C ended it, and the run that it is now."""
+    from interlock.cli.drive import leave_now
+    from interlock.cli.screen import Stepping
+    from interlock.tui.app import StepApp
+
+    stepping = Stepping(run)
+    app = StepApp(stepping)
+    if to is not None:
+        app.worker.order(f"run to {to}")
+    app.run()
+    if not app.rested:
+        leave_now(stepping.run, how)
+    if app.crash is not None:
+        raise app.crash
+    return False, stepping.run
+
+
+def _at_prompt(run: Run, to: str | None) -> tuple[bool, Run]:
+    """Step it line by line; whether Ctrl-C ended it, and the run that it is now."""
+    from interlock.cli.prompt import Prompt, reader
+
+    prompt = Prompt(run, reader())
     if to is not None:
         prompt.obey(f"run to {to}")
     left = _loop(prompt)
-    if not run.ended and not how.in_memory:
-        out.say(f"go on with:  {line_for('resume', run.id, how)}")
-    code = exit_code(run.result) if run.ended else 0
-    raise click.exceptions.Exit(INTERRUPTED if left else code)
+    return left, prompt.commands.run
 
 
 def _loop(prompt: Prompt) -> bool:

@@ -105,24 +105,72 @@ _DOT = MappingProxyType(
 )
 """What leads into a box where a run starts."""
 
+_TIGHT = "0.07,0.04"
+
+
+def _form(shape: str, *, margin: str = "0.16,0.09") -> Mapping[str, str]:
+    return MappingProxyType({"shape": shape, "style": "filled", "margin": margin})
+
+
 _SHAPES: Mapping[Shape, Mapping[str, str]] = MappingProxyType(
     {
         "rect": {},
         "pill": {},
-        "diamond": {
-            "shape": "diamond",
-            "style": "filled",
-            "width": "1.6",
-            "height": "1.0",
-            "margin": "0.07,0.04",
-        },
+        "diamond": {**_form("diamond", margin=_TIGHT), "width": "1.6", "height": "1.0"},
         "round": {},
-        "circle": {"shape": "circle", "style": "filled"},
+        "circle": _form("circle"),
         "subroutine": {"style": "filled", "peripheries": "2"},
-        "hexagon": {"shape": "hexagon", "style": "filled"},
-        "flag": {"shape": "rarrow", "style": "filled"},
+        "hexagon": _form("hexagon"),
+        "flag": _form("rarrow"),
+        "cylinder": _form("cylinder"),
+        "ellipse": _form("ellipse"),
+        "double_circle": _form("doublecircle", margin=_TIGHT),
+        "lean_right": _form("parallelogram", margin=_TIGHT),
+        "lean_left": _form("parallelogram", margin=_TIGHT),
+        "trapezoid": _form("trapezium", margin=_TIGHT),
+        "inverted_trapezoid": _form("invtrapezium", margin=_TIGHT),
+        "bang": _form("star", margin=_TIGHT),
+        "bolt": _form("larrow"),
+        "bow_tie": _form("cds"),
+        "brace": _form("plain"),
+        "braces": _form("plain"),
+        "browser": _form("tab"),
+        "bucket": _form("invtrapezium", margin=_TIGHT),
+        "card": {"style": "filled,diagonals"},
+        "cloud": _form("oval"),
+        "console": _form("tab"),
+        "crossed_circle": _form("Mcircle", margin=_TIGHT),
+        "datastore": _form("underline"),
+        "delay": _form("rpromoter"),
+        "display": _form("cds"),
+        "divided_rect": _form("component"),
+        "document": _form("note"),
+        "documents": {**_form("note"), "peripheries": "2"},
+        "filled_circle": _form("circle"),
+        "flipped_triangle": _form("invtriangle", margin=_TIGHT),
+        "folder": _form("folder"),
+        "fork": {"style": "filled", "penwidth": "3"},
+        "framed_circle": _form("doublecircle", margin=_TIGHT),
+        "hourglass": _form("Mdiamond", margin=_TIGHT),
+        "lined_cylinder": {**_form("cylinder"), "peripheries": "2"},
+        "lined_document": _form("note"),
+        "lined_rect": _form("component"),
+        "lying_cylinder": _form("cylinder"),
+        "paper_tape": _form("signature"),
+        "pentagon": _form("house", margin=_TIGHT),
+        "person": _form("egg"),
+        "right_brace": _form("plain"),
+        "sloped_rect": _form("polygon"),
+        "small_circle": _form("circle"),
+        "stacked_rect": _form("box3d"),
+        "tagged_document": _form("note"),
+        "tagged_rect": _form("tab"),
+        "text": _form("plain"),
+        "triangle": _form("triangle", margin=_TIGHT),
+        "window": _form("Msquare"),
     }
 )
+"""What Graphviz has that comes nearest: the name of a shape is in words in documents only."""
 
 
 Style = Mapping[str, str]

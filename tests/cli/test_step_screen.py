@@ -1,0 +1,395 @@
+"""`interlock step` on a full screen: the real app, a real run, every key."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from interlock import load, tool
+from interlock.adapters.sqlite import SqliteJournal
+from interlock.api import Run
+from interlock.cli.screen import Stepping
+from tests.cli.shell import ADDER, ASKER, LOOPER
+
+if TYPE_CHECKING:
+    from textual.pilot import Pilot
+
+    from interlock.tui.app import StepApp
+
+pytestmark = pytest.mark.extra(  # noqa: S610 - no Django
+    "textual", install='pip install "interlock[tui]"'
+)
+
+CALLS = [
+    {"text": "Let me add.", "tool_calls": [{"name": "add", "arguments": {"a": 2, "b": 3}}]},
+    {"text": "It is 5."},
+]
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    print("adding")  # noqa: T201 - what a tool prints is shown
+    return a + b
+
+
+def adder(script: Any = None, **options: Any) -> Run:
+    machine = load(ADDER, tools=[tool(add)])
+    run = machine.start("What is 2 + 3?", script=script or CALLS, run_id="r", **options)
+    run.step()
+    return run
+
+
+def asker() -> Run:
+    run = load(ASKER).start("What is 6 * 7?", script=["forty-one", "forty-two"])
+    run.step()
+    return run
+
+
+class Screen:
+    """The app under test, and what is on it."""
+
+    def __init__(self, app: StepApp, pilot: Pilot[None], stepping: Stepping) -> None:
+        self.app, self.pilot, self._stepping = app, pilot, stepping
+
+    @property
+    def run(self) -> Run:
+        return self._stepping.run
+
+    async def press(self, *keys: str) -> None:
+        """Press keys, and wait until what they began is done and shown."""
+        await self.pilot.press(*keys)
+        await self.rest()
+
+    async def type(self, line: str) -> None:
+        await self.pilot.press("colon")
+        await self.pilot.pause()
+        await self.pilot.press(*(_KEYS.get(c, c) for c in line))
+        await self.press("enter")
+
+    async def rest(self) -> None:
+        for _ in range(400):
+            await self.pilot.pause(0.02)
+            if not self.app.worker.busy and not self.app.worker.news:
+                break
+        await self.pilot.pause(0.06)
+
+    def text(self, pane: str = "") -> str:
+        """What a pane holds, or what the whole screen shows."""
+        from textual.widgets import Static  # noqa: PLC0415 - an extra
+
+        if pane:
+            parts = self.app.screen_stack[0].query_one(f"#{pane}").query(Static)
+            return "\n".join(str(part.content) for part in parts)
+        rows = self.app.screen._compositor.render_strips()  # pyright: ignore[reportPrivateUsage] - what is on the screen
+        return "\n".join(strip.text for strip in rows)
+
+    async def sees(self, text: str) -> None:
+        """Wait until the screen shows a text."""
+        for _ in range(200):
+            await self.pilot.pause(0.02)
+            if text in self.text():
+                return
+        raise AssertionError(f"{text!r} is not shown, but:\n{self.text()}")
+
+
+_KEYS = {
+    " ": "space", ".": "full_stop", "=": "equals_sign", ">": "greater_than_sign", "'": "apostrophe",
+    "_": "underscore", "/": "slash",
+}  # fmt: skip
+
+
+def on_screen(
+    run: Run, play: Callable[[Screen], Awaitable[None]], size: tuple[int, int] = (160, 50)
+) -> StepApp:
+    """Play with a run on a screen of this size; gives the app, closed."""
+    from interlock.tui.app import StepApp  # noqa: PLC0415 - an extra
+
+    stepping = Stepping(run)
+    app = StepApp(stepping)
+
+    async def played() -> None:
+        async with app.run_test(size=size, notifications=True) as pilot:
+            screen = Screen(app, pilot, stepping)
+            await screen.rest()
+            await play(screen)
+
+    asyncio.run(played())
+    assert app.crash is None
+    return app
+
+
+def test_it_shows_where_the_run_is_and_each_step() -> None:
+    async def play(screen: Screen) -> None:
+        assert "● running at receive" in screen.text()
+        assert "▶ receive" in screen.text("state")
+        assert "╰─▶ [think]" in screen.text("state")
+        assert "run.steps  0 of 20" in screen.text("state")
+        await screen.press("s")
+        assert "running at think   step 2" in screen.text()
+        assert "len(last.tool_calls) > 0" not in screen.text("why")
+        await screen.press("space")
+        assert "✓  len(last.tool_calls) > 0" in screen.text("why")
+        assert "Why: record 2, step at think" in screen.text()
+        assert "run.steps" in screen.text("facts")
+        assert "1 → 2" in screen.text("facts")
+        assert "Let me add." in screen.text("said")
+        assert "2 step think infer ok, calls add" in " ".join(screen.text("records").split())
+        await screen.press("enter")
+        assert "adding" in screen.text("said")
+
+    on_screen(adder(), play)
+
+
+def test_a_run_that_ends_and_what_can_be_done_with_it() -> None:
+    async def play(screen: Screen) -> None:
+        await screen.press("r")
+        assert "✓ completed at done" in screen.text()
+        assert "It is 5." in screen.text("state")
+        assert "Stopped for `completed`" in screen.text("state")
+        await screen.press("s")
+        assert "error: the run has ended" in screen.text()
+        assert "`back` takes its last record back" in screen.text("said")
+        await screen.press("b")
+        assert "running at think" in screen.text()
+        assert screen.run.id != "r"
+
+    on_screen(adder(), play)
+
+
+def test_a_fork_leaves_the_run_as_it_is() -> None:
+    run = adder()
+
+    async def play(screen: Screen) -> None:
+        await screen.press("k")
+        await screen.press(*"act", "enter")
+        await screen.press("f")
+        assert "run r stays as it is" in screen.text("said")
+        assert screen.run.id != "r"
+        assert "1 breakpoints" in screen.text()
+        await screen.press("r")
+        assert "stopped at the breakpoint `act`" in screen.text("said")
+        assert run.facts.run.steps == 0
+
+    on_screen(run, play)
+
+
+def test_run_to_a_state_that_is_chosen() -> None:
+    async def play(screen: Screen) -> None:
+        await screen.press("t")
+        await screen.sees("Run to which state?")
+        await screen.press("a", "c", "enter")
+        assert "running at act" in screen.text()
+        await screen.press("t")
+        await screen.press(
+            *"run", "full_stop", *"steps", "space", "greater_than_sign", "space", "2", "enter"
+        )
+        assert screen.run.facts.run.steps == 3
+
+    on_screen(adder(), play)
+
+
+def test_the_commands_of_the_prompt() -> None:
+    async def play(screen: Screen) -> None:
+        await screen.type("set limits.steps 2")
+        assert "limits.steps = 2" in screen.text("said")
+        assert "20 → 2" in screen.text("facts")
+        await screen.press("e")
+        await screen.press(*"tries", "space", "7", "enter")
+        assert screen.run.facts.vars["tries"] == 7
+        await screen.type("facts vars.tries")
+        assert "vars.tries  7" in screen.text("said")
+        await screen.type("frobnicate")
+        assert "there is no command `frobnicate`" in screen.text()
+        await screen.press("w")
+        await screen.press("0", "enter")
+        assert "led to  receive, running" in screen.text("said")
+        await screen.type("records")
+        await screen.type("help")
+        assert "break [STATE|GUARD]" in screen.text("said")
+        await screen.press("r")
+        assert "steps_limit" in screen.text("state")
+
+    on_screen(adder(), play)
+
+
+def test_an_answer_by_its_form() -> None:
+    async def play(screen: Screen) -> None:
+        await screen.press("r")
+        assert "the run waits: press a to answer" in screen.text()
+        await screen.press("a")
+        await screen.sees("Is forty-one right?")
+        await screen.press("enter")
+        await screen.sees("Answer fix")
+        await screen.press(*"use", "space", "3", "enter", "x", "enter", "y", "enter")
+        assert "`count` is no int" in screen.text()
+        await screen.press("shift+tab", "backspace", "2", "enter", "enter")
+        assert "running at think" in screen.text()
+        assert screen.run.facts.vars["note"] == "use 3"
+        await screen.press("r")
+        await screen.press("a", "down", "enter")
+        assert "completed at done" in screen.text()
+        await screen.press("a")
+        await screen.sees("the run waits for nothing")
+
+    on_screen(asker(), play)
+
+
+def test_the_whole_picture_the_help_and_the_light() -> None:
+    async def play(screen: Screen) -> None:
+        await screen.press("m")
+        await screen.sees("Adds: the run is at receive")
+        assert "┃ ▶ receive" in screen.text()
+        await screen.press("h", "escape")
+        assert len(screen.app.screen_stack) == 1
+        await screen.type("draw")
+        await screen.sees("Adds: the run is at receive")
+        await screen.press("m")
+        await screen.press("question_mark")
+        await screen.sees("do the action at hand")
+        await screen.press("escape", "l")
+        assert screen.app.theme == "textual-light"
+
+    on_screen(adder(), play)
+
+
+def test_a_picture_into_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    async def play(screen: Screen) -> None:
+        await screen.press("d")
+        await screen.press(*"chart", "full_stop", *"txt", "enter")
+        assert "chart.txt is written" in screen.text("said")
+
+    on_screen(adder(), play)
+    assert "│ ● receive │" in (tmp_path / "chart.txt").read_text()
+
+
+class Size(NamedTuple):
+    """A terminal, and the pane that a key shows where one is shown at a time."""
+
+    id: str
+    size: tuple[int, int]
+
+
+@pytest.mark.parametrize(
+    "case", [Size("usual", (80, 24)), Size("tiny", (40, 10))], ids=lambda c: c.id
+)
+def test_a_small_terminal_shows_one_pane_at_a_time(case: Size) -> None:
+    async def play(screen: Screen) -> None:
+        await screen.press("s", "s")
+        await screen.pilot.resize_terminal(*case.size)
+        await screen.rest()
+        assert "▶ act" in screen.text()
+        assert "run.steps >=" not in screen.text()
+        assert all(len(row) <= case.size[0] for row in screen.text().split("\n"))
+        await screen.press("2")
+        await screen.sees("rules at think")
+        assert "▶ act" not in screen.text()
+        await screen.press("4")
+        await screen.sees("receive")
+        await screen.press("5")
+        await screen.sees("Let me add.")
+        await screen.press("3")
+        await screen.sees("→")
+        await screen.press("m")
+        await screen.sees("▶ act")
+        await screen.press("escape")
+        await screen.pilot.resize_terminal(160, 50)
+        await screen.press("1")
+        await screen.sees("rules at think")
+        assert "▶ act" in screen.text()
+
+    on_screen(adder(), play)
+
+
+def test_the_mouse_presses_the_keys_of_the_footer() -> None:
+    async def play(screen: Screen) -> None:
+        await screen.pilot.click("FooterKey")
+        await screen.rest()
+        assert "running at think" in screen.text()
+
+    on_screen(adder(), play)
+
+
+# while it goes on ---------------------------------------------------------------------------
+
+
+def slow(count: int = 60, delay: str = "300ms") -> list[dict[str, str]]:
+    return [{"text": f"thought {n}", "delay": delay} for n in range(count)]
+
+
+def looper(script: Any, **options: Any) -> Run:
+    run = load(LOOPER).start("x", script=script, run_id="r", **options)
+    run.step()
+    return run
+
+
+def test_the_screen_lives_while_a_run_goes_on_and_a_pause_stops_it() -> None:
+    async def play(screen: Screen) -> None:
+        await screen.pilot.press("r")
+        await screen.sees("thought 1")
+        await screen.sees("⠋")
+        await screen.pilot.press("s")
+        await screen.sees("the run is being driven")
+        await screen.press("p")
+        steps = screen.run.facts.run.steps
+        assert 1 < steps < 60
+        await screen.press("1")
+        assert screen.run.facts.run.steps == steps
+
+    on_screen(looper(slow()), play)
+
+
+def test_an_action_that_hangs_is_left_undone() -> None:
+    async def play(screen: Screen) -> None:
+        await screen.press("s")
+        await screen.pilot.press("s")
+        await screen.sees(" do ")
+        await screen.pilot.press("ctrl+c")
+        await screen.sees("stopping before the next action")
+        await screen.press("ctrl+c")
+        assert "stopped in the middle of the action" in screen.text("said")
+        assert screen.run.facts.run.steps == 1
+
+    on_screen(looper(slow(delay="60s")), play)
+
+
+def test_to_quit_in_the_middle_of_an_action_loses_nothing(tmp_path: Path) -> None:
+    journal = SqliteJournal(tmp_path / "journal.db")
+
+    async def play(screen: Screen) -> None:
+        await screen.press("s")
+        await screen.pilot.press("s")
+        await screen.sees(" do ")
+        await screen.pilot.press("q")
+        await screen.pilot.pause(0.2)
+
+    app = on_screen(looper(slow(delay="60s"), journal=journal), play)
+    assert app.rested
+    again = load(LOOPER).open("r", journal=journal, script=["enough"])
+    assert [r.kind for r in again.records] == ["start", "step"]
+    assert again.run().reason == "completed"
+
+
+def test_quit_is_a_command_too() -> None:
+    async def play(screen: Screen) -> None:
+        await screen.pilot.press("colon", *"quit", "enter")
+        for _ in range(100):
+            await screen.pilot.pause(0.02)
+            if not screen.app.is_running:
+                return
+        raise AssertionError("it goes on")
+
+    on_screen(adder(), play)
+
+
+def test_nothing_that_a_model_says_is_markup() -> None:
+    async def play(screen: Screen) -> None:
+        await screen.press("r")
+        assert "[bold red]x[/] [link=file:///]y" in screen.text("said")
+
+    on_screen(adder(script=["[bold red]x[/] [link=file:///]y"]), play)
