@@ -21,6 +21,9 @@ FOLDER = Path(interlock.__file__).parent / "notebook" / "panel"
 SMALL = """
 interlock: 1
 machine: small
+limits: {steps: 5}
+rules:
+  - {when: run.steps >= limits.steps, stop: steps_limit}
 states:
   look: {do: nothing, next: done}
   done: {stop: completed}
@@ -67,6 +70,7 @@ def test_a_closed_panel_hears_no_more_of_the_run(run: Run) -> None:
     panel.desk.settle(20)
     panel.close()
     run.run()
+    assert not panel.desk.settle(0.3), "nobody is at the desk"
     assert panel.board["state"] == "look"
 
 
