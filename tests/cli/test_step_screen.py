@@ -30,6 +30,7 @@ CALLS = [
 ]
 
 
+@tool
 def add(a: int, b: int) -> int:
     """Add two numbers."""
     print("adding")  # noqa: T201 - what a tool prints is shown
@@ -37,7 +38,7 @@ def add(a: int, b: int) -> int:
 
 
 def adder(script: Any = None, **options: Any) -> Run:
-    machine = load(ADDER, tools=[tool(add)])
+    machine = load(ADDER, tools=[add])
     run = machine.start("What is 2 + 3?", script=script or CALLS, run_id="r", **options)
     run.step()
     return run
@@ -242,7 +243,7 @@ def test_the_whole_picture_the_help_and_the_light() -> None:
     async def play(screen: Screen) -> None:
         await screen.press("m")
         await screen.sees("Adds: the run is at receive")
-        assert "┃ ▶ receive" in screen.text()
+        assert "┃ ▶ ● receive" in screen.text()
         await screen.press("h", "escape")
         assert len(screen.app.screen_stack) == 1
         await screen.type("draw")

@@ -136,6 +136,8 @@ class StepApp(App[None]):
 
     def _look(self) -> None:
         """Take what has come since the last look."""
+        if not self.query("#head"):  # the screen is being closed
+            return
         log, said = self.query_one(Log), False
         boards: list[Board] = []
         while self.worker.news:
