@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from interlock.cli import out, words
+from interlock.cli import out
 from interlock.cli.records import records_lines
 from interlock.cli.standing import standing_head, standing_rows
 from interlock.cli.stepping import COMMANDS, Commands, StoppedInside
@@ -19,6 +19,7 @@ from interlock.cli.table import table_lines
 from interlock.cli.values import read_value
 from interlock.core.columns import Line
 from interlock.core.types import accepts
+from interlock.machine.saying import say_value, type_at
 from interlock.run.sync import loop_thread
 from interlock.tui.board import Board, Watcher
 from interlock.view.flowchart import Flowchart, one_line
@@ -27,7 +28,10 @@ from interlock.view.text.draw import Drawing
 
 if TYPE_CHECKING:
     from interlock.api import Run
+    from interlock.core.facts import Facts
     from interlock.core.records import Record
+    from interlock.core.types import Type
+    from interlock.language.expression import Expression
 
 
 LISTED = 200
@@ -153,10 +157,22 @@ def _around(run: Run, chart: Flowchart) -> Callable[[int], Drawing] | None:
         return None
     own = spec.states.get(state)
     guards = ((e.id, e.when) for e in own.edges if e.when is not None) if own else ()
-    values = {edge: words.values_now(guard, facts, spec.roots) for edge, guard in guards}
+    values = {edge: _values_now(guard, facts, spec.roots) for edge, guard in guards}
     notes = {edge: Note(said=f"now {said}") for edge, said in values.items() if said}
     inside = [f"does {own.action.name}"] if own is not None and own.action is not None else []
     return lambda width: neighbourhood(chart, state, width=width, notes=notes, inside=inside)
+
+
+def _values_now(guard: Expression, facts: Facts, roots: Mapping[str, Type]) -> str:
+    """What the comparisons of a guard read now: ``0 against 3``. Empty where that says nothing."""
+    said: list[str] = []
+    for reading in guard.readings(facts):
+        if reading.error or reading.right is None:
+            continue
+        fact = max((f for f in guard.reads if reading.text.startswith(f)), key=len, default="")
+        type = type_at(roots, fact)
+        said.append(f"{say_value(reading.left, type)} against {say_value(reading.right, type)}")
+    return ", ".join(said)
 
 
 class _Step:

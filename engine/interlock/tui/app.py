@@ -327,8 +327,6 @@ class StepApp(App[None]):
         narrow = event.size.width < WIDE or event.size.height < HIGH
         self.screen_stack[0].set_class(narrow, "narrow")
         self.screen_stack[0].set_class(event.size.height < 14, "low")
-        if self.board is not None:
-            self.call_after_refresh(self._show, self.board)
 
     async def on_unmount(self) -> None:
         """The run comes to rest before the screen is gone."""
