@@ -138,7 +138,9 @@ def test_mermaid_text_that_was_read_is_written_the_same_again(chart: Flowchart) 
     assert to_mermaid(read_mermaid(text)) == text
 
 
-QUOTED = re.compile(r'^    \w+(?: -\.?->)?[\[({>|]*"([^"]*)"[\])}|]*(?: \w+)?$')
+QUOTED = re.compile(
+    r'^    \w+(?: -\.?->)?[\[({>|/\\-]*"([^"]*)"[\])}|/\\-]*(?:@\{ shape: [a-z-]+ \})?(?: \w+)?$'
+)
 
 
 @given(charts())

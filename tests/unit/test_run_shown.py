@@ -109,10 +109,10 @@ class TestCopied:
 
 class TestFaces:
     def test_what_writes_or_reads_the_journal_has_both(self) -> None:
-        names = {n for n, m in vars(Run).items() if callable(m) and not n.startswith("_")}
+        names = {n for n in dir(Run) if callable(getattr(Run, n)) and not n.startswith("_")}
         assert "arecords" in names
-        sync = {n for n in names if not (n.startswith("a") and n[1:] in vars(Run))}
-        assert sync - {n for n in sync if f"a{n}" in names} == {"listen", "next", "draw"}
+        sync = {n for n in names if not (n.startswith("a") and n[1:] in dir(Run))}
+        assert sync - {n for n in sync if f"a{n}" in names} == {"listen", "next", "draw", "live"}
 
     def test_all_of_them_at_once(self) -> None:
         async def main() -> None:

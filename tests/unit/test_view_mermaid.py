@@ -64,7 +64,7 @@ class Label(NamedTuple):
     written: str
 
 
-# Each was given to Mermaid 10.9 and 11.17, which drew another text, or nothing, without the code.
+# Each was given to Mermaid 10.9, 11.17 or 12.3, which drew another text, or nothing, without the code.
 LABELS = [
     Label("plain", "STOP:\nToken Limit", "STOP:<br/>Token Limit"),
     Label("quotes", 'say "x"', "say #quot;x#quot;"),
@@ -78,6 +78,7 @@ LABELS = [
     Label("formula", "$$x$$", "#36;#36;x#36;#36;"),
     Label("price", "$5", "$5"),
     Label("icon", "fa:fa-bell", "fa#58;fa-bell"),
+    Label("another-chart", "C4Container", "#67;4Container"),
     Label("direction", "direction TB", "#100;irection TB"),
     Label("like-a-style", "style x:#fff;", "style x#58;#35;fff;"),
     Label("own-marks", "ﬂ°°35¶ß", "#64258;°°35#182;ß"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from pathlib import Path
 
 import pytest
@@ -46,10 +47,24 @@ def test_a_notebook_gets_svg_and_png_and_text() -> None:
 
 
 @PYGRAPHVIZ
-def test_a_large_chart_has_no_png_in_the_notebook() -> None:
-    large = Flowchart(boxes=tuple(Box(f"s{n}", "x") for n in range(61)))
+def test_a_large_chart_has_an_image_in_html_instead_of_a_png() -> None:
+    large = Flowchart("A <title>", boxes=tuple(Box(f"s{n}", "x") for n in range(61)))
     bundle = picture(large)._repr_mimebundle_()  # pyright: ignore[reportPrivateUsage]
-    assert set(bundle) == {"image/svg+xml", "text/plain"}
+    assert set(bundle) == {"image/svg+xml", "text/html", "text/plain"}
+    shown = re.fullmatch(
+        r'<img alt="A &lt;title&gt;" src="data:image/svg\+xml;base64,([^"]+)" style="[a-z0-9%:;-]+">',
+        bundle["text/html"],
+    )
+    assert shown is not None
+    assert base64.b64decode(shown[1]).decode() == bundle["image/svg+xml"]
+
+
+def test_what_graphviz_cannot_draw_is_shown_as_text_with_the_reason() -> None:
+    shown = Picture(CHART, engine="pygraphviz", timeout=0.0001)
+    bundle = shown._repr_mimebundle_()  # pyright: ignore[reportPrivateUsage]
+    assert set(bundle) == {"text/plain"}
+    assert "[a] A" in bundle["text/plain"]
+    assert "Graphviz" in bundle["text/plain"].splitlines()[-2]
 
 
 def test_without_graphviz_a_notebook_gets_mermaid() -> None:

@@ -7,7 +7,7 @@ Everything else in the package is a part; here the parts become one thing to use
     print(run.run().explain())
 """
 
-from interlock.api.loading import Own, check, draw, find_faults, load
+from interlock.api.loading import Own, check, child_file, draw, faults_in, find_faults, load
 from interlock.api.machine import Machine, lifecycle
 from interlock.api.run import Run, StartOptions, new_run_id
 from interlock.api.values import check_answer
@@ -22,7 +22,9 @@ __all__ = [
     "StartOptions",
     "check",
     "check_answer",
+    "child_file",
     "draw",
+    "faults_in",
     "find_faults",
     "lifecycle",
     "limit_value",

@@ -11,12 +11,13 @@ from pathlib import Path
 
 from interlock import catalog
 from interlock.actions import with_own
+from interlock.actions.assumed import assuming
 from interlock.actions.declare import specs_of
 from interlock.api.machine import Machine, lifecycle
 from interlock.checker import check as check_chart
-from interlock.core.errors import Finding, SetupError, SpecError, nearest
+from interlock.core.errors import Finding, Findings, SetupError, SpecError, nearest
 from interlock.core.specs import Registry
-from interlock.language.load import Found
+from interlock.language.load import Find, Found
 from interlock.language.load import load as load_text
 from interlock.machine.build import Chart
 from interlock.view.flowchart import RuleDrawing
@@ -39,15 +40,26 @@ def _registry(tools: Own, actions: Own, guards: Own) -> Registry:
 
 def find_faults(
     source: str | Path, *, tools: Own = (), actions: Own = (), guards: Own = (),
-    define: Mapping[str, str] | None = None,
+    define: Mapping[str, str] | None = None, assume: bool = False,
 ) -> tuple[Machine | None, tuple[Finding, ...]]:  # fmt: skip
     """A machine and everything that is wrong with it, errors and warnings, sorted by place.
 
-    The machine is None when there is an error. See `load` for the arguments.
+    The machine is None when there is an error. See `load` for the arguments. With `assume`, names
+    of tools, actions and guards that nobody declared are taken for somebody's own: such a machine
+    is for looking at.
     """
     text, name, folder = _text_of(source)
     registry = _registry(tools, actions, guards)
-    loaded = load_text(text, name, registry, define=define, find=_child)
+    registry = assuming(registry) if assume else registry
+    return faults_in(text, name, registry, define=define, find=child_file, folder=folder)
+
+
+def faults_in(
+    text: str, name: str, registry: Registry, *, find: Find,
+    define: Mapping[str, str] | None = None, folder: Path | None = None,
+) -> tuple[Machine | None, tuple[Finding, ...]]:  # fmt: skip
+    """The same of a text that was read elsewhere; `find` finds the files of its children."""
+    loaded = load_text(text, name, registry, define=define, find=find)
     if loaded.spec is None:
         return None, loaded.findings
     chart = Chart(loaded.spec, lifecycle())
@@ -68,7 +80,7 @@ def _text_of(source: str | Path) -> tuple[str, str, Path | None]:
     return catalog.read_text(path), catalog.shown(path), path.parent
 
 
-def _child(source: str, file: str) -> Found:
+def child_file(source: str, file: str) -> Found:
     """The file of a child machine: a path from the folder of `file`, or a shipped name."""
     if source.endswith((".yaml", ".yml")):
         path = Path(file).parent / source
@@ -112,14 +124,16 @@ def load(
 def check(
     source: str | Path | Machine, *, tools: Own = (), actions: Own = (), guards: Own = (),
     define: Mapping[str, str] | None = None,
-) -> tuple[Finding, ...]:  # fmt: skip
+) -> Findings:  # fmt: skip
     """Everything that is wrong with a file, or with a machine's; nothing is run.
 
     See `load` for the arguments. A machine has been loaded with them: it needs none.
     """
     if isinstance(source, Machine):
-        return source.findings
-    return find_faults(source, tools=tools, actions=actions, guards=guards, define=define)[1]
+        return source.check()
+    return Findings(
+        find_faults(source, tools=tools, actions=actions, guards=guards, define=define)[1]
+    )
 
 
 def draw(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from interlock import catalog
 from interlock.actions import builtin, own_sources, with_own
@@ -19,7 +19,7 @@ from interlock.api.history import history
 from interlock.api.run import Run, StartOptions, new_run_id
 from interlock.api.tasks import first_tasks
 from interlock.api.wiring import PortOptions, make_ports, prepare, suspends
-from interlock.core.errors import Finding, SetupError, SpecError
+from interlock.core.errors import Finding, Findings, SetupError, SpecError
 from interlock.core.facts import Facts
 from interlock.core.outcome import Message
 from interlock.core.records import Input
@@ -36,6 +36,9 @@ from interlock.run.sync import wait
 from interlock.view.flowchart import RuleDrawing
 from interlock.view.from_graph import flowchart
 from interlock.view.picture import Picture
+
+if TYPE_CHECKING:
+    from interlock.review.diff import Diff
 
 
 @cache
@@ -89,6 +92,11 @@ class Machine:
         """The canonical text, one line of JSON: what journals keep, and what `hash` is of."""
         return self.chart.text
 
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
+        """What a notebook shows: the picture; a terminal shows what it is."""
+        bundle = self.draw()._repr_mimebundle_()  # pyright: ignore[reportPrivateUsage]
+        return bundle if "text/vnd.mermaid" in bundle else bundle | {"text/plain": repr(self)}
+
     def __repr__(self) -> str:
         return f"<Machine {self.name}: {len(self.spec.states)} states, {self.hash[:8]}>"
 
@@ -102,9 +110,9 @@ class Machine:
         own = own_sources(self.spec.registry)
         return (_from_canonical, (self.canonical(), own, self.findings, self.folder))
 
-    def check(self) -> tuple[Finding, ...]:
+    def check(self) -> Findings:
         """The findings of the file; there are no errors among them, or it would not have loaded."""
-        return self.findings
+        return Findings(self.findings)
 
     def draw(
         self, *, rules: RuleDrawing = "box", all: bool = False, region: str = "state",
@@ -120,6 +128,19 @@ class Machine:
             live = region_graph(status, self.chart.status, status.position("").facts)
             return Picture(flowchart(live, rules="none"))
         return Picture(flowchart(graph(self.chart, facts=facts, engine=all), rules=rules, all=all))
+
+    def diff(self, other: Machine) -> Diff:
+        """What must change to make this machine the other: in words, as data, as a picture.
+
+            print(load("old.yaml").diff(load("new.yaml")))
+
+        True where the two differ. Files that differ only in comments, order of keys or ways of
+        writing are the same machine.
+        """
+        # the room above: whoever never compares does not load it
+        from interlock.review.diff import diff  # noqa: PLC0415
+
+        return diff(self, other)
 
     def start(  # noqa: PLR0913  each is one thing that a caller may say
         self,

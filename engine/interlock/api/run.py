@@ -5,17 +5,17 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Protocol, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, cast
 
 from interlock.api.continuing import forked
 from interlock.api.detached import DetachedRun, detached
 from interlock.api.hearing import Heard
 from interlock.api.of_machine import OfMachine
 from interlock.api.posting import post, refuse_resume, tasks_letter
+from interlock.api.shown import Shown
 from interlock.api.values import check_answer
 from interlock.api.wiring import PortOptions, suspends
 from interlock.core.errors import LimitError, RunError, StatusError
-from interlock.core.facts import Facts
 from interlock.core.outcome import Message
 from interlock.core.reasons import Continuation
 from interlock.core.records import Input, Record
@@ -23,6 +23,8 @@ from interlock.core.types import Type
 from interlock.core.units import say_count
 from interlock.language.values import limit_value, var_value
 from interlock.machine.explain import Explanation
+from interlock.notebook.panel.open import open_panel
+from interlock.notebook.tables import KnownFacts, Records
 from interlock.run.breakpoints import Breakpoints
 from interlock.run.events import Event as StreamEvent
 from interlock.run.journal import Journal
@@ -34,8 +36,9 @@ from interlock.run.steps import Step, steps_of
 from interlock.run.stream import astream, stream
 from interlock.run.sync import wait
 from interlock.run.trace import Trace, trace
-from interlock.view.flowchart import RuleDrawing
-from interlock.view.picture import Picture
+
+if TYPE_CHECKING:
+    from interlock.notebook.panel.widget import Panel
 
 T = TypeVar("T")
 
@@ -63,7 +66,7 @@ class Startable(OfMachine, Protocol):
         ...
 
 
-class Run:
+class Run(Shown["Startable"]):
     """One execution of a machine: step it, run it, answer it, ask it why.
 
         run = machine.start("What is 2 + 2?", script=["4"])
@@ -99,11 +102,6 @@ class Run:
     # where it stands ------------------------------------------------------------------------
 
     @property
-    def id(self) -> str:
-        """The run's id."""
-        return self.session.run_id
-
-    @property
     def parent(self) -> str:
         """The id of the run that this one follows or was forked from; empty when of none."""
         return self.session.row.parent
@@ -119,9 +117,9 @@ class Run:
         return self.session.position.status
 
     @property
-    def facts(self) -> Facts:
-        """What guards read, as it is now."""
-        return self.session.position.facts
+    def facts(self) -> KnownFacts:
+        """What guards read, as it is now; `frame()` gives it as pandas."""
+        return KnownFacts(*self.session.position.facts)
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -150,17 +148,16 @@ class Run:
         return Continuation(position.signals, position.facts.signals.continued)
 
     @property
-    def records(self) -> list[Record]:
-        """What has been recorded, from the journal."""
+    def records(self) -> Records:
+        """What has been recorded, from the journal; `frame()` gives it as pandas."""
         return self._wait(self.arecords())
 
-    async def arecords(self) -> list[Record]:
+    async def arecords(self) -> Records:
         """What has been recorded, from the journal."""
-        if not self.session.head:
-            return []
-        events = await self.session.journal.events(self.id)
+        events = await self.session.journal.events(self.id) if self.session.head else ()
         names = self.machine.spec.renamed
-        return [as_now(e.record, names) for e in events if e.record is not None]
+        found = (as_now(e.record, names) for e in events if e.record is not None)
+        return Records(found, self.machine.chart)
 
     @property
     def history(self) -> tuple[Step, ...]:
@@ -395,11 +392,14 @@ class Run:
         """Take back the newest records; see `back`."""
         forked = await self.afork(self.session.tally.records - records)
         self.session, self._moved = forked.session, False
+        if self._live is not None:
+            self._heard.at(self.session)
+            self._live.moved()
         return self
 
-    def draw(self, *, rules: RuleDrawing = "box", all: bool = False) -> Picture:
-        """The machine's picture with this run's limits; see `Machine.draw`."""
-        return self.machine.draw(rules=rules, all=all, facts=self.facts)
+    def panel(self) -> Panel:
+        """A panel for a notebook: the run beside its picture, with buttons. Extra `notebook`."""
+        return open_panel(self)
 
     # faces ----------------------------------------------------------------------------------
 

@@ -36,6 +36,9 @@ SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
         Entry("machines", "machines", "List the machines that come with interlock."),
         Entry("check", "check", "Find every mistake of a machine file, before anything runs."),
         Entry("draw", "draw", "Draw a machine as a flowchart."),
+        Entry("diff", "diff", "Show what differs between two machines, in words and pictures."),
+        Entry("review", "review", "Write one comment on every machine that a change touches."),
+        Entry("export", "export", "Write a machine for XState, or as SCXML."),
         Entry("test", "scenarios", "Run scenarios: scripted runs with what is expected of them."),
     )),
     ("Runs", (

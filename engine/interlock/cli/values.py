@@ -10,28 +10,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from interlock.core.errors import AnswerError, nearest
-from interlock.core.types import Type, accepts
-from interlock.language.readers.parts import coerce
+from interlock.core.types import Type
+from interlock.language.values import read_value
 
 Pairs = Iterable[tuple[str, str]]
-
-
-def read_value(type: Type, text: str) -> Any:
-    """The value that a text stands for where this type is declared.
-
-    For `str` the text itself; else JSON, or a quantity as files write it (``30m``, ``95%``).
-    The text is given back when it is neither: whoever checks the value says so.
-    """
-    if type.kind in ("str", "enum"):
-        return None if type.nullable and text == "null" else text
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        value = text
-    if accepts(type, value) and not (type.kind == "any" and value is None):
-        return value
-    fits, made = coerce(type, text)
-    return made if fits else value
 
 
 def values_of(types: Mapping[str, Type], pairs: Pairs) -> dict[str, Any]:

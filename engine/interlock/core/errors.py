@@ -30,11 +30,14 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
+from interlock.core.html import Cell, bundle, line, table
+
 __all__ = [
     "AnswerError",
     "Category",
     "Fenced",
     "Finding",
+    "Findings",
     "InterlockError",
     "JournalCorrupt",
     "JournalError",
@@ -152,6 +155,34 @@ class Finding:
             "message": self.message,
             "hint": self.hint or None,
         }
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """What a notebook shows: a table of one row."""
+        return bundle(_findings_table((self,)), self.render())
+
+
+class Findings(tuple[Finding, ...]):
+    """What a check found, sorted by place: a tuple that shows itself as a table."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "\n\n".join(finding.render() for finding in self) or "no findings"
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """What a notebook shows: a row for each finding."""
+        return bundle(_findings_table(self) if self else line("no findings", "good"), str(self))
+
+
+def _findings_table(findings: Iterable[Finding]) -> str:
+    return table(
+        (
+            (Cell(f.code, "bad" if f.is_error else "warn"), Cell(str(f.place), "code"),
+             f"{f.message}\n{f.hint}".strip(), Cell(f.place.text.strip(), "code"))
+            for f in findings
+        ),
+        head=("code", "at", "what is wrong", "line"),
+    )  # fmt: skip
 
 
 _WIDEST = 160

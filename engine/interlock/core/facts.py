@@ -17,7 +17,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from interlock.core.html import Cell, Cells, bundle, folded, table
 from interlock.core.plain import plain
+from interlock.core.saying import say_value
 from interlock.core.types import (
     ANY,
     BOOL,
@@ -226,6 +228,28 @@ class Facts(NamedTuple):
     def to_dict(self) -> dict[str, Any]:
         """What guards can read, as plain data. Source: 004 `agent-state->hash`."""
         return {root: value for root, value in plain(self).items() if root != "marks"}
+
+    def items(self) -> list[tuple[str, Any]]:
+        """Every fact by its whole name, as plain data: ``("run.steps", 3)``."""
+        return [
+            (f"{root}.{name}", value)
+            for root, section in self.to_dict().items()
+            for name, value in section.items()
+        ]
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """What a notebook shows: the facts that have changed, and the others once asked for."""
+        at_first = dict(Facts().items())
+        changed, others = list[Cells](), list[Cells]()
+        for name, value in self.items():
+            spec = FACTS.get(name)
+            said = say_value(value, spec.type if spec is not None else None)
+            row = (Cell(name, "code"), said, Cell(spec.about if spec is not None else "", "dim"))
+            (others if name in at_first and value == at_first[name] else changed).append(row)
+        head = ("fact", "value", "what it is")
+        rest = folded(f"{len(others)} more, as they are at the beginning", table(others, head=head))
+        text = "\n".join(f"{row[0].text}: {row[1]}" for row in changed if isinstance(row[0], Cell))
+        return bundle(table(changed, head=head) + rest, text)
 
 
 class FactSpec(NamedTuple):

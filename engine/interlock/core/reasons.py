@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
+from interlock.core.html import Cell, bundle, line, table
 from interlock.core.units import say_count, say_duration
 
 EndStatus = Literal["completed", "error"]
@@ -302,8 +303,25 @@ class StopSignals(tuple[StopSignal, ...]):
     def __str__(self) -> str:
         return "; ".join(str(signal) for signal in self)
 
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """What a notebook shows: the signals as a table, the one that decides marked."""
+        return bundle(_signals_table(self), str(self) or "no stop signals")
+
 
 NO_SIGNALS = StopSignals()
+
+
+def _signals_table(signals: StopSignals) -> str:
+    top = signals.highest
+    rows = (
+        (
+            "✓" if signal is top else "", str(signal.reason.priority), Cell(signal.reason, "code"),
+            signal.message, signal.source,
+        )
+        for signal in signals
+    )  # fmt: skip
+    head = ("", "priority", "reason", "message", "raised by")
+    return table(rows, head=head, right={1}) if signals else line("no stop signals", "dim")
 
 
 class AgentStop(Exception):
@@ -377,6 +395,11 @@ class Continuation:
             f"The run stops: {self.signals.highest} has the highest priority"
             f" of {raised}: {self.signals}."
         )
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """What a notebook shows: what happens and why, and the signals."""
+        listed = _signals_table(self.signals) if self.signals else ""
+        return bundle(line(self.explain()) + listed, self.explain())
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""

@@ -13,8 +13,10 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from interlock.core.facts import EMPTY
+from interlock.core.html import Cell, bundle, pairs
 from interlock.core.outcome import Outcome
 from interlock.core.reasons import NO_SIGNALS, REASONS, StopReason, StopSignals
+from interlock.core.units import say_elapsed
 
 RecordKind = Literal[
     "start", "step", "answer", "expired", "blocked", "pause", "resume", "stop", "edit", "enqueue"
@@ -129,6 +131,40 @@ class Record(NamedTuple):
     def to_json(self) -> str:
         """One line of JSON."""
         return to_json(self.to_dict())
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """What a notebook shows: what happened, what came of it, where the run went."""
+        given, outcome = self.input, self.input.outcome or _NOTHING
+        reply, failed = outcome.reply, outcome.error
+        calls = reply.tool_calls if reply is not None else ()
+        shown = pairs(
+            (
+                (f"record {self.seq}", f"{given.kind} {given.event}".strip()),
+                ("at", Cell(self.state, "code")),
+                ("took", _took(given)),
+                ("reply", reply.text if reply is not None else ""),
+                ("calls", Cell(", ".join(call.name for call in calls), "code")),
+                ("failed", Cell(f"{failed.category}: {failed.message}" if failed else "", "bad")),
+                ("data", Cell(to_json(given.data) if given.data else "", "code")),
+                ("taken", Cell("\n".join(self.taken), "code")),
+                ("signals", "\n".join(map(str, self.signals))),
+                ("warnings", "\n".join(self.warnings)),
+                ("next", Cell(self.next, "code")),
+                ("status", self.status),
+            )
+        )
+        led = f" → {self.next}" if self.next != self.state else ""
+        said = f"record {self.seq}: {given.kind} at {self.state}{led}, {self.status}"
+        return bundle(shown, said)
+
+
+_NOTHING = Outcome()
+
+
+def _took(given: Input) -> str:
+    """How long an action took; empty for what is no action."""
+    took = max(0.0, given.at - given.started)
+    return say_elapsed(took) if given.kind == "step" and given.started else ""
 
 
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, default=dict).encode

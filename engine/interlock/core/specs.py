@@ -140,7 +140,8 @@ class GuardSpec:
     """A registered Python predicate. Drawn by its name; proofs call it opaque and leave it out."""
 
     name: str
-    params: tuple[Type, ...]
+    params: tuple[Type, ...] | None
+    """None: any number of values of any type."""
     call: Callable[..., bool] = field(compare=False)
     about: str = ""
 

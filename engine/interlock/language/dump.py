@@ -193,7 +193,7 @@ def _state(state: StateSpec) -> Data:
         on=_events(state.edges_of("on")), expired=_first(state.edges_of("expired")),
         all=list(state.all), next=_next(list(state.edges_of("next"))),
         failed="next" if state.failed_next else _first(state.edges_of("failed")),
-        retry=_retry(state), set=_sets(state.set), status=state.status, stop=state.stop,
+        retry=_retry(state), set=written_sets(state.set), status=state.status, stop=state.stop,
         message=_text(state.message), end=_end(state), in_doubt=state.in_doubt,
     ) | ({} if state.allow is None else {"allow": list(state.allow)})  # fmt: skip
 
@@ -246,7 +246,8 @@ def _save(save: Save) -> Any:
     return {"append": text} if save.append else text
 
 
-def _sets(assigns: tuple[Assign, ...]) -> Data:
+def written_sets(assigns: tuple[Assign, ...]) -> Data:
+    """A `set` as the file writes it."""
     out: Data = {}
     for one in assigns:
         value = one.value.text if isinstance(one.value, Expression) else _field(one.value)
@@ -256,7 +257,7 @@ def _sets(assigns: tuple[Assign, ...]) -> Data:
 
 def _edge(edge: Edge) -> Any:
     more = _some(
-        label=edge.label.text if edge.label else None, set=_sets(edge.set), stop=edge.stop,
+        label=edge.label.text if edge.label else None, set=written_sets(edge.set), stop=edge.stop,
         message=_text(edge.message), data={n: str(t) for n, t in edge.data},
     )  # fmt: skip
     if edge.when is not None and edge.role in ("next", "on"):

@@ -1,15 +1,16 @@
 """Values of limits, variables and memory blocks from outside a file: checked as its own are.
 
-Imported by: actions.children; api; cli; testing
+Imported by: actions.children; api; cli; notebook; testing
 Source: design "language", section 3: "Limits changed from outside are checked again".
 """
 
 from __future__ import annotations
 
+import json
 from typing import Any, cast
 
 from interlock.core.errors import LimitError, nearest
-from interlock.core.types import accepts
+from interlock.core.types import Type, accepts
 from interlock.core.units import say_fraction
 from interlock.language.readers.quantities import coerce
 from interlock.language.spec import MachineSpec
@@ -70,3 +71,21 @@ def block_value(spec: MachineSpec, name: str, value: Any) -> str:
             f"memory block `{name}` may hold {block.limit} characters, this has {len(value)}"
         )
     return value
+
+
+def read_value(type: Type, text: str) -> Any:
+    """The value that a text stands for where this type is declared.
+
+    For `str` the text itself; else JSON, or a quantity as files write it (``30m``, ``95%``).
+    The text is given back when it is neither: whoever checks the value says so.
+    """
+    if type.kind in ("str", "enum"):
+        return None if type.nullable and text == "null" else text
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = text
+    if accepts(type, value) and not (type.kind == "any" and value is None):
+        return value
+    fits, made = coerce(type, text)
+    return made if fits else value

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple
 
 from interlock.core.facts import Facts, Failure
+from interlock.core.html import Cell, bundle, pairs
 from interlock.core.reasons import NO_SIGNALS, StopSignals
 from interlock.core.records import Input
 
@@ -51,3 +52,22 @@ class Decision(NamedTuple):
     """What registered guards answered, in order."""
     unsaved: Failure | None = None
     """Why an action that succeeded has failed after all: its result could not be saved."""
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """What a notebook shows: where the run was, what was taken, and where that led."""
+        shown = pairs(
+            (
+                ("at", Cell(self.state, "code")),
+                ("input", f"{self.input.kind} {self.input.event}".strip()),
+                ("taken", Cell("\n".join(self.taken), "code")),
+                ("path", Cell(" → ".join(self.path), "code")),
+                ("signals", "\n".join(map(str, self.signals))),
+                ("warnings", "\n".join(self.warnings)),
+                ("stopped for", Cell(self.winner, "code")),
+                ("next", Cell(self.next, "code")),
+                ("status", self.status),
+            )
+        )
+        stopped = f", stopped for {self.winner}" if self.winner else ""
+        led = " → ".join((self.state, *self.path)) if self.path else f"stays at {self.next}"
+        return bundle(shown, f"{self.input.kind}: {led}, {self.status}{stopped}")

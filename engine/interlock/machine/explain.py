@@ -9,11 +9,13 @@ Source: design "language", section 11 (`interlock why`); 002 "Diagnostic Output"
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from interlock.core.columns import Line, lay_out
 from interlock.core.columns import Row as Cells
+from interlock.core.html import Cell, Tone, bundle, line, pairs, table
 from interlock.core.plain import plain
 from interlock.language.expression import Expression
 from interlock.machine.build import Chart
@@ -109,6 +111,12 @@ class Explanation(NamedTuple):
 
     def __repr__(self) -> str:
         return f"<Explanation of {self.title}: next {self.decision.next}, {self.decision.status}>"
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """What a notebook shows: the table, a group for each moment, and where it led."""
+        led = pairs((name, _visible(text)) for name, text in self._led())
+        shown = line(self.title, "strong") + (_html_table(self.rows) if self.rows else "") + led
+        return bundle(shown, str(self))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as `interlock why --format json` prints it."""
@@ -221,6 +229,28 @@ def _cells(row: Row) -> Iterator[Cells]:
     for atom in row.atoms if alone is None else ():
         said = f"  {MARKS[atom.holds]} {atom.text}"
         yield _clean(("", said, _values(atom), atom.margin, ""), colour)
+
+
+_TONES: Mapping[str, Tone] = MappingProxyType({"green": "good", "dim": "dim", "": ""})
+
+
+def _html_table(rows: tuple[Row, ...]) -> str:
+    """The same table for a notebook; a line for each group, and for each atom of a guard."""
+    listed: list[tuple[Cell, ...]] = []
+    group = ""
+    for row in rows:
+        if row.group != group:
+            group = row.group
+            listed.append((Cell(""), Cell(group, "strong"), *(Cell(""),) * 3))
+        for cells in _cells(row):
+            mark, text, values, left, to = cells.cells
+            tone = _TONES[cells.colour]
+            failed = row.mark == FAILED
+            listed.append(
+                (Cell(mark, "bad" if failed else tone), Cell(text, tone or "code"),
+                 Cell(values, "bad" if failed else tone), Cell(left, tone), Cell(to, tone))
+            )  # fmt: skip
+    return table(listed, head=("", "looked at", "values", "left", "leads to"), right={3})
 
 
 def _values(atom: Atom) -> str:

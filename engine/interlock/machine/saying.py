@@ -10,27 +10,11 @@ from typing import Any, cast
 
 from interlock.core.facts import Facts
 from interlock.core.plain import plain
+from interlock.core.saying import say_value
 from interlock.core.types import Type
-from interlock.core.units import say_duration, say_elapsed, say_fraction, say_number
 from interlock.language.expression import Bound, Expression, Reading
 
-_LONGEST = 60
-
-
-def say_value(value: Any, type: Type | None = None) -> str:
-    """A fact's value as people write it: ``4 min 10 s``, ``95%``, ``1,000,000``, ``off``."""
-    kind = type.kind if type is not None else ""
-    if value is None:
-        return "none"
-    if kind == "duration" and isinstance(value, (int, float)):
-        whole = value == int(value) and value >= 60
-        return say_duration(value) if whole else say_elapsed(value)
-    if kind == "fraction" and isinstance(value, (int, float)):
-        return say_fraction(round(value, 4))
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        text = repr(plain(value))
-        return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
-    return say_number(value)
+__all__ = ["fact_value", "say_guard", "say_left", "say_value", "type_at"]
 
 
 def say_left(reading: Reading, bound: Bound | None, type: Type | None = None) -> str:

@@ -6,12 +6,14 @@ Source: design "language", section 11; "architecture", section 2; 000 `AgentExec
 
 from __future__ import annotations
 
+import json
 import reprlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from interlock.core.facts import Facts
+from interlock.core.html import Cell, Tone, bundle, folded, line, pairs, table
 from interlock.core.plain import plain
 from interlock.core.reasons import NO_SIGNALS, ResultKind, StopReason, StopSignals
 from interlock.core.types import Type
@@ -127,11 +129,73 @@ class Result:
     def __str__(self) -> str:
         return self.explain()
 
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """What a notebook shows: why the run stopped, what came of it, and where time went."""
+        first, *more = self.explain().splitlines()
+        tone: Tone = "good" if self.success else "strong" if self.reason is None else "bad"
+        shown = [line(first, tone), *map(line, more), _summary(self)]
+        if self.profile:
+            shown.append(folded("where time and tokens went", _profile(self)))
+        said = "" if self.output is None else f"\n{say_output(self.output)}"
+        return bundle("".join(shown), f"{self.explain()}{said}")
+
     def __repr__(self) -> str:
         why = self.kind if self.reason is None else f"{self.reason} ({self.kind})"
         output = "" if self.output is None else f", output {reprlib.repr(self.output)}"
         steps = say_count(self.steps, "step")
         return f"<Result of {self.machine}: {why} at {self.state}, {steps}{output}>"
+
+
+def say_output(output: Any) -> str:
+    """What came of a run: a text as it is, anything else as JSON."""
+    return (
+        output
+        if isinstance(output, str)
+        else json.dumps(plain(output), ensure_ascii=False, default=str)
+    )
+
+
+def _summary(result: Result) -> str:
+    usage = result.facts.usage
+    spent = say_count(usage.llm_calls, "model call") + f", {say_count(result.tokens, 'token')}"
+    output = "" if result.output is None else say_output(result.output)
+    errors = (
+        f"step {e['step']} at {e['state']}: {e['category']} {e['message']}" for e in result.errors
+    )
+    return pairs(
+        (
+            ("output", output),
+            ("run", Cell(f"{result.run_id} of {result.machine}", "code")),
+            ("steps", f"{result.steps:,} in {say_elapsed(result.elapsed)}"),
+            ("spent", spent if usage.llm_calls else ""),
+            ("takes", Cell(", ".join(result.events), "code")),
+            ("partial", "\n".join(result.partial)),
+            ("errors", Cell("\n".join(errors), "bad")),
+            ("path", Cell(_path(result.path), "code")),
+        )
+    )
+
+
+def _path(path: Sequence[str]) -> str:
+    """The states that were entered; of many the first and the last."""
+    shown = [*path] if len(path) <= _LISTED else [*path[:5], "…", *path[5 - _LISTED :]]
+    return " → ".join(shown)
+
+
+_LISTED = 24
+"""States of a path that a summary names."""
+
+
+def _profile(result: Result) -> str:
+    rows = (
+        (
+            Cell(state, "code"), str(of.attempts), str(of.failed or ""), say_elapsed(of.total),
+            say_elapsed(of.longest), f"{of.tokens:,}" if of.tokens else "",
+        )
+        for state, of in result.profile.items()
+    )  # fmt: skip
+    head = ("state", "actions", "failed", "time", "longest", "tokens")
+    return table(rows, head=head, right={1, 2, 3, 4, 5})
 
 
 SETTLES: tuple[str, ...] = ("retry", "fail")

@@ -16,7 +16,17 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
 
-Shape = Literal["rect", "diamond", "pill", "round", "circle", "subroutine", "hexagon", "flag"]
+Shape = Literal[
+    "rect", "diamond", "pill",
+    "round", "circle", "subroutine", "hexagon", "flag", "cylinder", "ellipse", "double_circle",
+    "lean_right", "lean_left", "trapezoid", "inverted_trapezoid",
+    "bang", "bolt", "bow_tie", "brace", "braces", "browser", "bucket", "card", "cloud", "console",
+    "crossed_circle", "datastore", "delay", "display", "divided_rect", "document", "documents",
+    "filled_circle", "flipped_triangle", "folder", "fork", "framed_circle", "hourglass",
+    "lined_cylinder", "lined_document", "lined_rect", "lying_cylinder", "paper_tape", "pentagon",
+    "person", "right_brace", "sloped_rect", "small_circle", "stacked_rect", "tagged_document",
+    "tagged_rect", "text", "triangle", "window",
+]  # fmt: skip
 """Machines are drawn with the first three; the others stand in documents."""
 
 Role = Literal["start", "end", "stop", "completed", "hub", "decision", "action", "rules"]

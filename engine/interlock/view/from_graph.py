@@ -71,7 +71,7 @@ def flowchart(
     arrows = _arrows(graph, boxes, all=all)
     ahead = [arrow for arrow in arrows if arrow.kind != "return"]
     panels = [
-        _Panel(f"rules-{number}", group, boxes, rules == "chain")
+        _Panel(_panel_id(number), group, boxes, rules == "chain")
         for number, group in enumerate(_same_moment(drawn_rules), start=1)
     ]
     drawn = [panel.draw() for panel in panels]
@@ -149,7 +149,25 @@ def _same_moment(lines: Iterable[RuleLine]) -> list[list[RuleLine]]:
     return list(groups.values())
 
 
-def _wrapped(text: str, width: int = WIDEST) -> str:
+def rule_boxes(chart: Flowchart) -> dict[str, str]:
+    """The box that lists each rule, by id; without those whose box is not drawn."""
+    drawn = {box.id for box in chart.boxes}
+    groups = enumerate(_same_moment(chart.rules), start=1)
+    return {
+        line.id: panel
+        for number, group in groups
+        if (panel := _panel_id(number)) in drawn
+        for line in group
+    }
+
+
+def _panel_id(number: int) -> str:
+    """No name of a state: a file gives none with a hyphen, and the engine none like this."""
+    return f"rules-{number}"
+
+
+def wrapped(text: str, width: int = WIDEST) -> str:
+    """A text in lines of so many characters at most, where its words allow that."""
     return "\n".join(textwrap.wrap(text, width, break_on_hyphens=False)) or text
 
 
@@ -158,7 +176,6 @@ class _Panel:
     """The rules that are looked at in the same moments, drawn together."""
 
     id: str
-    """No name of a state: a file gives none with a hyphen, and the engine none like this."""
     lines: Sequence[RuleLine]
     states: Mapping[str, Box]
     as_chain: bool
@@ -182,18 +199,18 @@ class _Panel:
         first = self.lines[0]
         moments = [f"after {named(first.at)}"] if first.at else []
         moments += [f"before {named(first.before)}"] if first.before else []
-        return _wrapped(", ".join(moments)) if moments else "after every step"
+        return wrapped(", ".join(moments)) if moments else "after every step"
 
     def _box(self) -> tuple[list[Box], list[Arrow]]:
         leading = [line for line in self.lines if line.to in self.states]
         title = [self._title()]
         title += [
-            _wrapped(f"{line.text} → {line.does}", LISTED)
+            wrapped(f"{line.text} → {line.does}", LISTED)
             for line in self.lines
             if line.to not in self.states
         ]
         arrows = [
-            Arrow(self.id, line.to, f"{_wrapped(line.text)}\n{line.does}".strip(), line.id, "rule")
+            Arrow(self.id, line.to, f"{wrapped(line.text)}\n{line.does}".strip(), line.id, "rule")
             for line in leading
         ]
         return [Box(self.id, "\n".join(title), role="rules", origin="rule")], arrows
@@ -205,7 +222,7 @@ class _Panel:
         follows = dict(pairwise([*asked, self.back]))
         arrows.append(Arrow(self.id, asked[0], kind="rule"))
         for line, name in zip(self.lines, asked, strict=True):
-            boxes.append(Box(name, _wrapped(line.text), "diamond", "decision", origin="rule"))
+            boxes.append(Box(name, wrapped(line.text), "diamond", "decision", origin="rule"))
             to = line.to if line.to in self.states else f"{name}-signal"
             if to not in self.states:
                 boxes.append(Box(to, line.does, role="rules", origin="rule"))

@@ -5,7 +5,7 @@ stand in Mermaid text, in DOT and in the SVG, so that a box can be found in each
 
 Imports:      nothing
 Imported by:  view.mermaid, view.dot
-Source:       design "traps" (pictures); mermaid 11.17, `flow.jison`
+Source:       design "traps" (pictures); mermaid 12.3, `flow.jison`
 """
 
 from __future__ import annotations
@@ -41,12 +41,18 @@ def safe_ids(names: Iterable[str]) -> dict[str, str]:
     return ids
 
 
+# Mermaid takes a text with one of these words, wherever it stands, for another kind of chart.
+_ELSEWHERE = re.compile(r"C4(?=Container|Component|Dynamic|Deployment)")
+
+
 def _is_safe(name: str) -> bool:
-    return re.fullmatch(r"\w{1,80}", name, re.ASCII) is not None and name not in _AVOIDED
+    plain = re.fullmatch(r"\w{1,80}", name, re.ASCII) is not None
+    return plain and name not in _AVOIDED and not _ELSEWHERE.search(name)
 
 
 def _invented(name: str, taken: set[str]) -> str:
     plain = re.sub(r"\W", "_", name[:60], flags=re.ASCII) or "box"
+    plain = _ELSEWHERE.sub("C_4", plain)
     numbered = (f"{plain}_{number}" for number in itertools.count(1))
     return next(
         candidate

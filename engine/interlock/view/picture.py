@@ -12,23 +12,26 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import secrets
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
+from operator import methodcaller
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from interlock.core.errors import RunError
+from interlock.core.errors import InterlockError
+from interlock.core.html import image
 from interlock.view.dot.engine import Engine, find_engine, render
 from interlock.view.dot.write import to_dot
 from interlock.view.flowchart import Flowchart, one_line
 from interlock.view.mermaid.write import to_mermaid
+from interlock.view.saving import save
 from interlock.view.text.draw import MOST, WIDTH, Drawing, draw
 from interlock.view.text.outline import to_outline
 
 _SMALL = 60
-"""Boxes up to which a notebook gets a PNG too, for where it may not show SVG."""
+"""Boxes up to which a notebook gets a PNG too, for where it may not show SVG. A larger picture
+goes out once more as an image in HTML: a PNG of it would take megabytes."""
 
 
 class Picture:
@@ -124,52 +127,36 @@ class Picture:
 
         The file is whole or as it was before. RunError: no such format, or it cannot be written.
         """
-        path = Path(path)
-        write = _FORMATS.get(path.suffix.lower())
-        if write is None:
-            raise RunError(
-                f"`{path.name}` does not say which format is meant",
-                hint=f"end it with one of {' '.join(_FORMATS)}",
-            )
-        content = write(self)
-        try:
-            _write_whole(path, content.encode() if isinstance(content, str) else content)
-        except OSError as error:
-            raise RunError(f"`{path}` cannot be written: {error.strerror or error}") from None
-        return path
+        return save(path, {suffix: partial(write, self) for suffix, write in _FORMATS.items()})
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
+        return self.bundle()
+
+    def bundle(self) -> dict[str, Any]:
         """What a notebook shows: SVG, PNG where it is small, text; Mermaid without Graphviz."""
         bundle: dict[str, Any] = {"text/plain": self.text()}
         if self.engine == "mermaid":
             return bundle | {"text/vnd.mermaid": self.mermaid()}
-        bundle["image/svg+xml"] = self.svg()
-        if len(self.chart.boxes) <= _SMALL:
-            bundle["image/png"] = base64.b64encode(self.png()).decode()
+        try:
+            bundle["image/svg+xml"] = self.svg()
+            if len(self.chart.boxes) <= _SMALL:
+                bundle["image/png"] = base64.b64encode(self.png()).decode()
+            else:
+                bundle["text/html"] = image(self.svg(), self.chart.title)
+        except InterlockError as error:  # Graphviz failed: the text is there, and why
+            bundle["text/plain"] += f"\n{error}\n"
         return bundle
 
 
+# By name: a picture with a dress of its own writes each in its own way.
 _FORMATS: Mapping[str, Callable[[Picture], str | bytes]] = MappingProxyType(
     {
-        ".svg": Picture.svg,
-        ".png": Picture.png,
-        ".mmd": Picture.mermaid,
-        ".mermaid": Picture.mermaid,
-        ".dot": Picture.dot,
-        ".gv": Picture.dot,
-        ".txt": Picture.text,
+        ".svg": methodcaller("svg"),
+        ".png": methodcaller("png"),
+        ".mmd": methodcaller("mermaid"),
+        ".mermaid": methodcaller("mermaid"),
+        ".dot": methodcaller("dot"),
+        ".gv": methodcaller("dot"),
+        ".txt": methodcaller("text"),
     }
 )
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    """Put a finished file in the place of the one that was there."""
-    path = path.resolve()
-    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with unfinished.open("xb") as file:
-            file.write(content)
-        unfinished.replace(path)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise

@@ -240,13 +240,15 @@ _RESULTS: dict[str, Callable[[Context, ast.expr], tuple[Node, Type]]] = {
 
 
 def _opaque(ctx: Context, node: ast.Call, guard: GuardSpec) -> Node:
-    if len(node.args) != len(guard.params):
+    params = guard.params
+    if params is not None and len(node.args) != len(params):
         raise ctx.fault(
-            "IL104", f"`{guard.name}` takes {len(guard.params)} values, not {len(node.args)}", node
+            "IL104", f"`{guard.name}` takes {len(params)} values, not {len(node.args)}", node
         )
     args: list[Node] = []
-    for place, wanted in zip(node.args, guard.params, strict=True):
+    for at, place in enumerate(node.args):
         found = ctx.expr(place)
-        fit(ctx, found, place, wanted)
+        if params is not None:
+            fit(ctx, found, place, params[at])
         args.append(found)
     return Opaque(BOOL, ctx.source.slice(node), guard.name, tuple(args))

@@ -10,6 +10,7 @@ Source:       design "traps" (pictures); design "look", `plain.png`
 
 from __future__ import annotations
 
+import html
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -31,7 +32,7 @@ from interlock.view.ids import safe_ids
 FONT = "Inter,Helvetica,Arial,sans-serif"
 BOLD = f"{FONT} Bold"
 """The font of what stands out: Graphviz knows a weight by its name only."""
-_INK = "#1e293b"
+INK = "#1e293b"
 
 _GRAPH = MappingProxyType(
     {
@@ -47,7 +48,7 @@ _GRAPH = MappingProxyType(
         "labeljust": "l",
         "fontname": BOLD,
         "fontsize": "18",
-        "fontcolor": _INK,
+        "fontcolor": INK,
     }
 )
 _NODE = MappingProxyType(
@@ -56,7 +57,7 @@ _NODE = MappingProxyType(
         "style": "rounded,filled",
         "fontname": FONT,
         "fontsize": "11",
-        "fontcolor": _INK,
+        "fontcolor": INK,
         "penwidth": "1.2",
         "margin": "0.16,0.09",
         "height": ".4",
@@ -104,24 +105,72 @@ _DOT = MappingProxyType(
 )
 """What leads into a box where a run starts."""
 
+_TIGHT = "0.07,0.04"
+
+
+def _form(shape: str, *, margin: str = "0.16,0.09") -> Mapping[str, str]:
+    return MappingProxyType({"shape": shape, "style": "filled", "margin": margin})
+
+
 _SHAPES: Mapping[Shape, Mapping[str, str]] = MappingProxyType(
     {
         "rect": {},
         "pill": {},
-        "diamond": {
-            "shape": "diamond",
-            "style": "filled",
-            "width": "1.6",
-            "height": "1.0",
-            "margin": "0.07,0.04",
-        },
+        "diamond": {**_form("diamond", margin=_TIGHT), "width": "1.6", "height": "1.0"},
         "round": {},
-        "circle": {"shape": "circle", "style": "filled"},
+        "circle": _form("circle"),
         "subroutine": {"style": "filled", "peripheries": "2"},
-        "hexagon": {"shape": "hexagon", "style": "filled"},
-        "flag": {"shape": "rarrow", "style": "filled"},
+        "hexagon": _form("hexagon"),
+        "flag": _form("rarrow"),
+        "cylinder": _form("cylinder"),
+        "ellipse": _form("ellipse"),
+        "double_circle": _form("doublecircle", margin=_TIGHT),
+        "lean_right": _form("parallelogram", margin=_TIGHT),
+        "lean_left": _form("parallelogram", margin=_TIGHT),
+        "trapezoid": _form("trapezium", margin=_TIGHT),
+        "inverted_trapezoid": _form("invtrapezium", margin=_TIGHT),
+        "bang": _form("star", margin=_TIGHT),
+        "bolt": _form("larrow"),
+        "bow_tie": _form("cds"),
+        "brace": _form("plain"),
+        "braces": _form("plain"),
+        "browser": _form("tab"),
+        "bucket": _form("invtrapezium", margin=_TIGHT),
+        "card": {"style": "filled,diagonals"},
+        "cloud": _form("oval"),
+        "console": _form("tab"),
+        "crossed_circle": _form("Mcircle", margin=_TIGHT),
+        "datastore": _form("underline"),
+        "delay": _form("rpromoter"),
+        "display": _form("cds"),
+        "divided_rect": _form("component"),
+        "document": _form("note"),
+        "documents": {**_form("note"), "peripheries": "2"},
+        "filled_circle": _form("circle"),
+        "flipped_triangle": _form("invtriangle", margin=_TIGHT),
+        "folder": _form("folder"),
+        "fork": {"style": "filled", "penwidth": "3"},
+        "framed_circle": _form("doublecircle", margin=_TIGHT),
+        "hourglass": _form("Mdiamond", margin=_TIGHT),
+        "lined_cylinder": {**_form("cylinder"), "peripheries": "2"},
+        "lined_document": _form("note"),
+        "lined_rect": _form("component"),
+        "lying_cylinder": _form("cylinder"),
+        "paper_tape": _form("signature"),
+        "pentagon": _form("house", margin=_TIGHT),
+        "person": _form("egg"),
+        "right_brace": _form("plain"),
+        "sloped_rect": _form("polygon"),
+        "small_circle": _form("circle"),
+        "stacked_rect": _form("box3d"),
+        "tagged_document": _form("note"),
+        "tagged_rect": _form("tab"),
+        "text": _form("plain"),
+        "triangle": _form("triangle", margin=_TIGHT),
+        "window": _form("Msquare"),
     }
 )
+"""What Graphviz has that comes nearest: the name of a shape is in words in documents only."""
 
 
 Style = Mapping[str, str]
@@ -135,7 +184,11 @@ class Html(str):
 
 
 class Dress:
-    """How the boxes and arrows of a chart look: plain. Other pictures override what they change."""
+    """How the parts of a chart look: plain. Other pictures override what they change."""
+
+    def title(self, chart: Flowchart) -> Style:
+        """The attributes of the whole, its title among them."""
+        return title_style(chart)
 
     def box(self, box: Box) -> Style:
         """The attributes of a box."""
@@ -171,24 +224,53 @@ def to_dot(chart: Flowchart, *, prefix: str = "", dress: Dress = PLAIN) -> str:
     def never_html(style: Style) -> dict[str, str]:
         return {n: v if isinstance(v, Html) else nohtml(v) for n, v in style.items()}
 
-    prefix = re.sub(r"[^\w-]", "_", prefix, flags=re.ASCII)
+    named = svg_ids(chart, prefix)
     ids = safe_ids(box.id for box in chart.boxes)
-    graph.attr(id=f"{prefix}chart", **never_html(_title_style(chart)))
+    graph.attr(id=named.chart, **never_html(dress.title(chart)))
     for box in _as_reached(chart):
         name = ids[box.id]
-        graph.node(name, id=f"{prefix}node-{name}", **never_html(dress.box(box)))
+        graph.node(name, id=named.boxes[box.id], **never_html(dress.box(box)))
         if box.entry:
-            graph.node(f"{name}-entry", **_DOT)
-            graph.edge(f"{name}-entry", name, color=_DOT["color"], tooltip="start")
+            dot, way = entry_ids(named.boxes[box.id])
+            graph.node(f"{name}-entry", id=dot, **_DOT)
+            graph.edge(f"{name}-entry", name, id=way, color=_DOT["color"], tooltip="start")
     for panel in _panels(chart):
         graph.edge(ids[panel.id], _top(chart.boxes[0], ids), style="invis", weight="0")
-    between: Counter[tuple[str, str]] = Counter()
-    for arrow in chart.arrows:
+    for arrow, name in zip(chart.arrows, named.arrows, strict=True):
         ends = ids[arrow.source], ids[arrow.target]
-        name = f"{prefix}edge-{ends[0]}-{ends[1]}-{between[ends]}"
-        between[ends] += 1
         graph.edge(*ends, id=name, **never_html(dress.arrow(arrow)))
     return graph.source
+
+
+class SvgIds(NamedTuple):
+    """The ids of a chart's parts in its SVG."""
+
+    prefix: str
+    """What stands in front of each, without what cannot stand in an id."""
+    chart: str
+    boxes: Mapping[str, str]
+    """By the id of the box."""
+    arrows: tuple[str, ...]
+    """In the order of the chart's arrows."""
+
+
+def svg_ids(chart: Flowchart, prefix: str) -> SvgIds:
+    """The ids that `to_dot` gives the parts of this chart."""
+    prefix = re.sub(r"[^\w-]", "_", prefix, flags=re.ASCII)
+    ids = safe_ids(box.id for box in chart.boxes)
+    between: Counter[tuple[str, str]] = Counter()
+    arrows: list[str] = []
+    for arrow in chart.arrows:
+        ends = ids[arrow.source], ids[arrow.target]
+        arrows.append(f"{prefix}edge-{ends[0]}-{ends[1]}-{between[ends]}")
+        between[ends] += 1
+    boxes = {box: f"{prefix}node-{name}" for box, name in ids.items()}
+    return SvgIds(prefix, f"{prefix}chart", boxes, tuple(arrows))
+
+
+def entry_ids(box: str) -> tuple[str, str]:
+    """The ids of the dot where a run starts and of its arrow, from that of the box it leads to."""
+    return f"{box}-entry", f"{box}-enter"
 
 
 def _as_reached(chart: Flowchart) -> list[Box]:
@@ -230,7 +312,8 @@ def _door() -> tuple[_Digraph, Callable[[str], str]]:
     return graph, graphviz.nohtml
 
 
-def _title_style(chart: Flowchart) -> dict[str, str]:
+def title_style(chart: Flowchart) -> dict[str, str]:
+    """The title in the plain picture."""
     title = one_line(chart.title)
     return {"label": dot_text(f"{title}\n "), "tooltip": dot_tip(title)} if title else {}
 
@@ -270,6 +353,11 @@ def dot_text(text: str, *, left: bool = False) -> str:
     return plain.replace("\n", "\\l") + "\\l" if left else plain.replace("\n", "\\n")
 
 
+def html_text(text: str) -> str:
+    """The same inside an `Html` label."""
+    return html.escape(printable(text)).replace("\\", "&#92;")
+
+
 def dot_tip(text: str) -> str:
-    """The same for tooltips, which Graphviz reads for escapes twice."""
+    """A text for tooltips, which Graphviz reads for escapes twice."""
     return printable(text).strip("\n").replace("&", "&amp;").replace("\\", "\\" * 4)

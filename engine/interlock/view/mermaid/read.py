@@ -1,193 +1,227 @@
-"""Mermaid flowcharts as charts: those of the documents, and everything that we write ourselves.
+"""Mermaid flowcharts as charts of states: any that Mermaid reads, and a list of what is not kept.
 
-Belongs here: the grammar of statements and what they add up to. Never: the tokens
-(`tokens`), comparing, drawing. What Mermaid refuses is refused here, with the line, the
-column and the cure; so is what Mermaid reads and a chart of states has no room for.
+Belongs here: what a chart of states keeps of a flowchart. Never: the grammar (`parse`), comparing,
+drawing. What Mermaid refuses is refused, with the line, the column and the cure.
 
-Imports:      view.mermaid.tokens, view.flowchart, view.mermaid (tables)
-Imported by:  api, cli, review
-Source:       mermaid 11.17, `flow.jison` and `flowDb.ts`
+Kept are boxes with their ids, labels, shapes and fills, arrows with their labels, and the title. Of
+the rest:
+
+- A group (`subgraph`) is no state: its boxes are kept, its frame is not. A group that an arrow
+  leads to or comes from becomes a box with the title of the group, so that no arrow is lost.
+- An arrow with points at both ends becomes two arrows. A link without a head, or with a cross or
+  circle, becomes an arrow from its first box to its second. An invisible link (`~~~`) places boxes
+  and is left out. That a link is thick, dotted or long is not kept.
+- Of styles only the fill of boxes is kept, whether from `style`, a class or the class `default`.
+- Left out are the direction, clicks, tips, icons and pictures (the label stays), descriptions, what
+  front matter and directives set besides the title, and tags in labels. Markdown stays as written.
+- Mermaid reads charts of more than 500 arrows only where it is told to; here they are read.
+
+`read_flowchart` gives all that was not kept as notes, `read_mermaid` the chart alone.
+
+Imports:      view.mermaid, view.flowchart
+Imported by:  api, cli, interchange, review
+Source:       mermaid 12.3, `flow.jison` and `flowDb.ts`
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from interlock.view.flowchart import COLOUR, FILLS, Arrow, Box, Flowchart, Role, Shape
-from interlock.view.mermaid.tokens import Label, Scanner
+from interlock.view.mermaid.diagram import Diagram, Group, Link, Vertex
+from interlock.view.mermaid.labels import has_tags, numbered, says
+from interlock.view.mermaid.parse import parse
+from interlock.view.mermaid.shapes import shape_of
+from interlock.view.mermaid.source import Source
 
-_MOST_ARROWS = 20_000
+_DRAWN = 500
+"""Arrows that Mermaid draws without being told to."""
 
-_DIRECTION = re.compile(r"(?:TB|TD|BT|RL|LR|BR|v)\b|[<>^]")
-_FRONT_MATTER = re.compile(r"\s*---[ \t]*\n(?P<lines>(?:(?!---)[^\n]*\n)*)---[ \t]*(?:\n|$)")
-_FRONT_TITLE = re.compile(r"^title:[ \t]*(\S[^\n]*)", re.MULTILINE)
-_DESCRIPTION = re.compile(r"[^}]*\}")
-_NAMES = re.compile(r"[ \t]+\w[\w.,-]*")
-_CLASS = re.compile(r"\w+(?:-\w+)*")
+
+class Note(NamedTuple):
+    """Something that a chart of states has no room for."""
+
+    text: str
+    lines: tuple[int, ...]
+    """Where it stands, from 1; empty for what concerns the whole chart."""
+
+    def __str__(self) -> str:
+        if not self.lines:
+            return self.text
+        more = f" and {len(self.lines) - 5} more" if len(self.lines) > 5 else ""
+        word = "line" if len(self.lines) == 1 else "lines"
+        return f"{self.text} ({word} {', '.join(map(str, self.lines[:5]))}{more})"
+
+
+class Reading(NamedTuple):
+    """A chart that was read, and what of the text it does not hold."""
+
+    chart: Flowchart
+    notes: tuple[Note, ...]
+    lines: Mapping[str, int]
+    """The line on which each box first stands, by its id."""
+    arrow_lines: tuple[int, ...]
+    """The line of each arrow, in the order of the chart."""
 
 
 def read_mermaid(text: str, *, file: str = "") -> Flowchart:
     """The chart that a Mermaid text draws. The id of a box is the one that the text gives it.
 
-    `file` names the text in errors. Direction, and all styles but fills, are not kept.
-    SpecError: the text is no Mermaid flowchart, or has parts that a chart of states cannot hold.
+    `file` names the text in errors. SpecError: the text is no flowchart, or Mermaid refuses it.
     """
-    reader = _Reader(Scanner(text, file))
-    reader.read()
-    return reader.chart()
+    return read_flowchart(text, file=file).chart
 
 
-@dataclass(slots=True)
-class _Node:
-    label: str
-    shape: Shape = "rect"
-    fill: str | None = None
-    of_class: str | None = None
+def read_flowchart(text: str, *, file: str = "") -> Reading:
+    """The chart that a Mermaid text draws, and what of it is not kept. See `read_mermaid`."""
+    source = Source(text, file)
+    return _Chart(source, parse(source)).reading()
 
 
-class _Reader:
-    """Reads one statement after the other and remembers what they said."""
+class _Chart:
+    """A chart of states that is made from what Mermaid stores."""
 
-    def __init__(self, scanner: Scanner) -> None:
-        self.scanner = scanner
-        self.title = ""
-        self.nodes: dict[str, _Node] = {}
-        self.arrows: list[Arrow] = []
-        self.class_fills: dict[str, str | None] = {}
+    def __init__(self, source: Source, diagram: Diagram) -> None:
+        self.source = source
+        self.diagram = diagram
+        self._lost: dict[str, list[int]] = {}
 
-    def read(self) -> None:
-        self._header()
-        scanner = self.scanner
-        scanner.separators()
-        while not scanner.ended:
-            self._statement()
-            scanner.blanks()
-            if not scanner.ended and scanner.text[scanner.at] not in ";\n":
-                scanner.fail(
-                    f"`{scanner.text[scanner.at]}` stands where the statement should end",
-                    "write each statement on a line of its own",
-                )
-            scanner.separators()
-
-    def _header(self) -> None:
-        scanner = self.scanner
-        if front := _FRONT_MATTER.match(scanner.text):
-            scanner.at = front.end()
-            if title := _FRONT_TITLE.search(front["lines"]):
-                self.title = title[1].strip().strip("\"'")
-        scanner.separators()
-        if scanner.keyword("graph", "flowchart") is None:
-            scanner.fail(
-                "this is no Mermaid flowchart", "the first line is `flowchart TD`, or `graph TD`"
-            )
-        scanner.blanks()
-        scanner.read(_DIRECTION)
-        scanner.blanks()
-        if not scanner.ended and scanner.text[scanner.at] not in ";\n":
-            scanner.fail("the direction is one of TB TD BT RL LR", "write `flowchart TD`")
-
-    def _statement(self) -> None:
-        scanner = self.scanner
-        word = scanner.keyword(
-            *("style", "classDef", "class", "linkStyle", "click"),
-            *("accTitle", "accDescr", "subgraph", "direction"),
+    def reading(self) -> Reading:
+        """The chart and the notes."""
+        drawn = [link for link in self.diagram.links if self._is_drawn(link)]
+        arrows = [(arrow, link.at) for link in drawn for arrow in self._arrows(link)]
+        ends = {end for link in drawn for end in (link.source, link.target)}
+        boxes = self._boxes(ends, [arrow for arrow, _ in arrows])
+        self._note_the_rest(len(arrows))
+        title = self.source.front.get("title")
+        chart = Flowchart(
+            says(self.diagram.title) if title is None else str(title),
+            tuple(boxes),
+            tuple(arrow for arrow, _ in arrows),
         )
-        match word:
-            case None:
-                self._links()
-            case "style":
-                name, styles = self._two_parts()
-                self._node(name).fill = _fill(styles)
-            case "classDef":
-                name, styles = self._two_parts()
-                self.class_fills |= dict.fromkeys(name.split(","), _fill(styles))
-            case "class":
-                names, of_class = self._two_parts()
-                for name in names.split(","):
-                    if name in self.nodes:
-                        self.nodes[name].of_class = of_class
-            case "accTitle":
-                self.title = Label(scanner.rest_of_line().removeprefix(":")).text
-            case "accDescr":
-                scanner.blanks()
-                if not scanner.sign("{"):
-                    scanner.rest_of_line()
-                elif scanner.read(_DESCRIPTION) is None:
-                    scanner.fail("the description is never closed", "end it with `}`")
-            case "linkStyle" | "click":
-                scanner.rest_of_line()
-            case _:
-                scanner.at -= len(word)
-                scanner.fail(
-                    f"`{word}` is not read: a chart of states has no groups", width=len(word)
-                )
+        return Reading(
+            chart,
+            tuple(Note(text, tuple(sorted(lines))) for text, lines in self._lost.items()),
+            {name: self.source.line(v.at) for name, v in self._vertices(ends).items()},
+            tuple(self.source.line(at) for _, at in arrows),
+        )
 
-    def _two_parts(self) -> tuple[str, str]:
-        """What `style`, `classDef` and `class` have: names, and what is said of them."""
-        names = self.scanner.read(_NAMES)
-        said = self.scanner.rest_of_statement()
-        if names is None or not said:
-            self.scanner.fail("a name and what is said of it are meant here")
-        return names.strip(), said
+    def _note(self, text: str, at: int | None = None) -> None:
+        lines = self._lost.setdefault(text, [])
+        if at is not None and (line := self.source.line(at)) not in lines[-1:]:
+            lines.append(line)
 
-    def _links(self) -> None:
-        sources = self._group()
-        while (label := self.scanner.link()) is not None:
-            targets = self._group()
-            if len(self.arrows) + len(sources) * len(targets) > _MOST_ARROWS:
-                self.scanner.fail(f"the chart has more than {_MOST_ARROWS:,} arrows")
-            number, text = label.numbered()
-            self.arrows += [
-                Arrow(source, target, text, number=number)
-                for source in sources
-                for target in targets
-            ]
-            sources = targets
+    # arrows ---------------------------------------------------------------------------------
 
-    def _group(self) -> list[str]:
-        """One box, or several with `&` between them."""
-        names = [self._box()]
-        while True:
-            before = self.scanner.at
-            self.scanner.blanks()
-            if not self.scanner.sign("&"):
-                self.scanner.at = before
-                return names
-            self.scanner.blanks()
-            names.append(self._box())
+    def _is_drawn(self, link: Link) -> bool:
+        if link.drawn.stroke == "invisible":
+            self._note("an invisible link only places boxes: it is left out", link.at)
+        return link.drawn.stroke != "invisible"
 
-    def _box(self) -> str:
-        scanner = self.scanner
-        name = scanner.word()
-        node = self._node(name)
-        if drawn := scanner.shape():
-            node.shape, node.label = drawn[0], drawn[1].text
-        if scanner.sign(":::"):
-            node.of_class = scanner.read(_CLASS)
-            if node.of_class is None:
-                scanner.fail("the name of a class is meant here")
-        return name
+    def _arrows(self, link: Link) -> list[Arrow]:
+        self._note_looks(link)
+        number, label = numbered(link.text.text) if link.text else (None, "")
+        arrow = Arrow(link.source, link.target, label, number=number)
+        if link.drawn.head != "double_arrow_point":
+            return [arrow]
+        self._note("a link with points at both ends becomes two arrows", link.at)
+        return [arrow, Arrow(link.target, link.source, label, number=number)]
 
-    def _node(self, name: str) -> _Node:
-        return self.nodes.setdefault(name, _Node(label=name))
+    def _note_looks(self, link: Link) -> None:
+        head, stroke = link.drawn
+        if head == "arrow_open":
+            self._note("a link without a head becomes an arrow", link.at)
+        elif head == "INVALID":
+            self._note("a link whose halves do not fit becomes an arrow", link.at)
+        elif not head.endswith("point"):
+            self._note("a link with a cross or a circle becomes an arrow", link.at)
+        if stroke in ("thick", "dotted"):
+            self._note(f"that a link is {stroke} is not kept", link.at)
+        if link.text:
+            self._note_text(link.text.text, link.text.kind, link.at)
 
-    def chart(self) -> Flowchart:
-        entered = {arrow.target for arrow in self.arrows if arrow.source != arrow.target}
-        left = {arrow.source for arrow in self.arrows if arrow.source != arrow.target}
+    def _note_text(self, text: str, kind: str, at: int) -> None:
+        if has_tags(text):
+            self._note("tags in a label are left out, but for breaks", at)
+        if kind == "markdown" and set(text) & set("*_"):
+            self._note("Markdown in a label stays as it is written", at)
+
+    # boxes ----------------------------------------------------------------------------------
+
+    def _vertices(self, ends: Iterable[str]) -> dict[str, Vertex]:
+        """What is drawn as a box: every vertex but those that stand for a group without arrows."""
+        at_ends = set(ends)
+        groups = self.diagram.groups
+        found = {n: v for n, v in self.diagram.vertices.items() if n in at_ends or n not in groups}
+        for link in self.diagram.links:
+            for end in (link.source, link.target):
+                if end in at_ends and end not in found:  # it has the name of a link
+                    found[end] = Vertex(end, link.at, end)
+        return found
+
+    def _boxes(self, ends: set[str], arrows: list[Arrow]) -> list[Box]:
+        entered = {arrow.target for arrow in arrows if arrow.source != arrow.target}
+        left = {arrow.source for arrow in arrows if arrow.source != arrow.target}
         boxes: list[Box] = []
-        for name, node in self.nodes.items():
-            fill = node.fill or self.class_fills.get(node.of_class or "")
-            role = _role(node.shape, fill, entered=name in entered, left=name in left)
-            boxes.append(Box(name, node.label, node.shape, role, fill))
-        return Flowchart(self.title, tuple(boxes), tuple(self.arrows))
+        for name, vertex in self._vertices(ends).items():
+            label, shape, fill = self._label(vertex), self._shape(vertex), self._fill(vertex)
+            role = _role(shape, fill, entered=name in entered, left=name in left)
+            boxes.append(Box(name, label, shape, role, fill))
+        return boxes
 
+    def _label(self, vertex: Vertex) -> str:
+        group = self.diagram.groups.get(vertex.id)
+        if group is None:
+            self._note_text(vertex.text, vertex.kind, vertex.at)
+            return says(vertex.text)
+        self._note(f"the group `{group.id}` has arrows and becomes a box", group.at)
+        return says(group.title.text)
 
-def _fill(styles: str) -> str | None:
-    pairs: Iterable[tuple[str, str, str]] = (style.partition(":") for style in styles.split(","))
-    fills = [value.strip().lower() for name, _, value in pairs if name.strip() == "fill"]
-    return fills[-1] if fills and COLOUR.fullmatch(fills[-1]) else None
+    def _shape(self, vertex: Vertex) -> Shape:
+        if vertex.picture:
+            self._note(f"`{vertex.id}` shows a picture, which is left out", vertex.at)
+            return "rect"
+        shape = shape_of(vertex.shape)
+        if shape is None:
+            self._note(
+                f"the shape `{vertex.shape}` of another kind of chart becomes a box", vertex.at
+            )
+        return shape or "rect"
+
+    def _fill(self, vertex: Vertex) -> str | None:
+        styles = self.diagram.class_styles
+        classes = ("default", "node", *vertex.classes)
+        said = [style for name in classes for style in styles.get(name, ())]
+        pairs = [style.partition(":") for style in (*said, *vertex.styles)]
+        if any(name.strip() != "fill" for name, _, _ in pairs):
+            self._note("of styles only the fill is kept")
+        fills = [value.strip().lower() for name, _, value in pairs if name.strip() == "fill"]
+        return fills[-1] if fills and COLOUR.fullmatch(fills[-1]) else None
+
+    # the rest -------------------------------------------------------------------------------
+
+    def _note_the_rest(self, arrows: int) -> None:
+        diagram = self.diagram
+        for group in diagram.groups.values():
+            self._note_group(group)
+        if diagram.direction not in ("TB", "TD", "v"):
+            self._note(f"the direction `{diagram.direction}` is not kept: charts go down")
+        for sign, at in diagram.swallowed:
+            self._note(f"the `{sign}` before an arrow is read as a part of the arrow", at)
+        if diagram.clicked:
+            self._note("clicks are left out")
+        if diagram.link_styles:
+            self._note("styles of links are not kept")
+        if diagram.described:
+            self._note("the description is left out")
+        if self.source.front.keys() - {"title"}:
+            self._note("of the front matter only the title is kept")
+        if arrows > _DRAWN:
+            self._note(f"Mermaid draws more than {_DRAWN} arrows only where `maxEdges` is raised")
+
+    def _note_group(self, group: Group) -> None:
+        self._note("a group is no state: its boxes are kept, its frame is not", group.at)
 
 
 def _role(shape: Shape, fill: str | None, *, entered: bool, left: bool) -> Role:

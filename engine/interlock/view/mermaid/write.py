@@ -5,9 +5,9 @@ Belongs here: ids, escapes, brackets and style lines of Mermaid flowcharts. Neve
 whatever Mermaid would take for an entity, a tag, Markdown, an icon, a formula, a directive or a
 comment is written as character codes.
 
-Imports:      view.flowchart, view.ids
-Imported by:  view.picture, actions.reporting; view.mermaid.tokens (tables)
-Source:       design "traps" (pictures); mermaid 11.17, `flow.jison` and `preprocessDiagram`
+Imports:      view.flowchart, view.ids, view.mermaid.shapes
+Imported by:  view.picture, actions.reporting; view.mermaid.labels (the number of trial)
+Source:       design "traps" (pictures); mermaid 12.3, `flow.jison` and `preprocessDiagram`
 """
 
 from __future__ import annotations
@@ -18,20 +18,28 @@ from types import MappingProxyType
 
 from interlock.view.flowchart import COLOUR, Arrow, Box, Flowchart, Shape, one_line, printable
 from interlock.view.ids import safe_ids
+from interlock.view.mermaid.shapes import NAMES
 
 BRACKETS: Mapping[Shape, tuple[str, str]] = MappingProxyType(
     {
         "pill": ("([", "])"),
         "subroutine": ("[[", "]]"),
+        "cylinder": ("[(", ")]"),
+        "double_circle": ("(((", ")))"),
         "circle": ("((", "))"),
         "hexagon": ("{{", "}}"),
+        "ellipse": ("(-", "-)"),
+        "lean_right": ("[/", "/]"),
+        "lean_left": ("[\\", "\\]"),
+        "trapezoid": ("[/", "\\]"),
+        "inverted_trapezoid": ("[\\", "/]"),
         "rect": ("[", "]"),
         "round": ("(", ")"),
         "diamond": ("{", "}"),
         "flag": (">", "]"),
     }
 )
-"""What opens and closes each shape; the longer signs first, as they must be tried."""
+"""What opens and closes the shapes that have brackets; the others are named behind the label."""
 
 NUMBERED = re.compile(r"(\d{1,9}) ·(?: |$)")
 """How the order of trial stands in front of a label, before codes are read."""
@@ -42,6 +50,7 @@ _SPECIAL = re.compile(
     | \$(?=\$) | (?<=\$)\$            # formulas: $$x$$
     | d(?=irection\s+(?:TB|BT|RL|LR|TD))
     | :(?=fa-)                        # icons: fa:fa-bell
+    | C(?=4(?:Container|Component|Dynamic|Deployment))  # taken for another kind of chart
     """,
     re.VERBOSE,
 )
@@ -74,8 +83,9 @@ def escape(label: str) -> str:
 
 
 def _node(box: Box, name: str) -> str:
-    opening, closing = BRACKETS[box.shape]
-    return f'{name}{opening}"{escape(box.label)}"{closing}'
+    opening, closing = BRACKETS.get(box.shape, BRACKETS["rect"])
+    named = "" if box.shape in BRACKETS else f"@{{ shape: {NAMES[box.shape].short} }}"
+    return f'{name}{opening}"{escape(box.label)}"{closing}{named}'
 
 
 def _link(arrow: Arrow, ids: Mapping[str, str]) -> str:

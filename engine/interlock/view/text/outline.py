@@ -49,7 +49,7 @@ def to_outline(chart: Flowchart) -> str:
 
 def name_of(box: Box) -> str:
     """The id of a box in the mark of its shape: `<ask>`."""
-    opening, closing = _MARKS[box.shape]
+    opening, closing = _MARKS.get(box.shape, _MARKS["rect"])
     return f"{opening}{one_line(box.id)}{closing}"
 
 

@@ -1,0 +1,189 @@
+"""`interlock diff`: what differs between two machines."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from interlock.cli import options, out
+from interlock.cli.faults import OK, USAGE, report, say_error
+from interlock.cli.how import How
+from interlock.core.errors import InterlockError
+
+if TYPE_CHECKING:
+    from interlock.review.change import Change
+    from interlock.review.diff import Diff
+    from interlock.review.sources import Side
+
+DIFFERS = 1
+_FORMATS = ("text", "json", "mermaid", "svg", "png", "dot")
+_BY_SUFFIX = {
+    ".svg": "svg", ".png": "png", ".mmd": "mermaid", ".mermaid": "mermaid", ".dot": "dot",
+    ".gv": "dot", ".json": "json", ".txt": "text",
+}  # fmt: skip
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  interlock diff old.yaml new.yaml
+  interlock diff main:machines/agent.yaml machines/agent.yaml
+  interlock diff v1.0:agent.yaml agent.yaml -o diff.svg
+  interlock diff old.yaml new.yaml --format mermaid --full
+
+\b
+Each side is a file, the name of a shipped machine, or REV:PATH in a git repository. Comments, order
+of keys and ways of writing make no difference. Nothing that a file names is imported or run; tools
+that are not given count as known.
+
+\b
+Exit codes: 0 the same machine, 1 the machines differ, 2 one of them cannot be read.
+"""
+)
+@click.argument("before", shell_complete=options.completion.machines)
+@click.argument("after", shell_complete=options.completion.machines)
+@click.option(
+    "--format", type=click.Choice(_FORMATS),
+    help="Default: what the name of the output says, else text.",
+)  # fmt: skip
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Default: stdout."
+)
+@click.option("--full", is_flag=True, help="In pictures the whole machine, not what changed alone.")
+@options.tools_option
+@options.define_option
+def diff(before: str, after: str, output: str | None, full: bool, **given: Any) -> None:
+    """Show what differs between two machines, in words and pictures."""
+    form = given.pop("format") or _BY_SUFFIX.get(Path(output or "").suffix.lower(), "text")
+    try:
+        made = _compared(before, after, How.of(given))
+        if made is not None:
+            _write(made, form, output, full)
+    except InterlockError as error:
+        say_error(error)
+        raise click.exceptions.Exit(USAGE) from None
+    if made is None:
+        raise click.exceptions.Exit(USAGE)
+    raise click.exceptions.Exit(OK if made.same else DIFFERS)
+
+
+def _compared(before: str, after: str, how: How) -> Diff | None:
+    """The difference; None, and its findings are said, when a side is no machine."""
+    from interlock.actions.declare import specs_of
+    from interlock.cli.loading import load_tools
+    from interlock.review.diff import diff as difference
+    from interlock.review.sources import Looking
+
+    looking = Looking(specs_of(load_tools(how.tools)), dict(how.define))
+    sides = [looking.at(source) for source in (before, after)]
+    for side in sides:
+        _say_faults(side)
+    _say_assumed(sides)
+    one, other = (side.machine for side in sides)
+    if one is None or other is None:
+        return None
+    return difference(one, other, names=(sides[0].name, sides[1].name))
+
+
+def _say_faults(side: Side) -> None:
+    """What keeps a side from being a machine; its warnings are for `check`."""
+    if side.machine is None:
+        out.say(f"{out.plain(side.name)} cannot be compared:")
+        for line in report([f for f in side.findings if f.is_error], err=True, file=side.name):
+            out.say(line)
+
+
+def _say_assumed(sides: list[Side]) -> None:
+    assumed = dict.fromkeys(name for side in sides for name in side.assumed)
+    if assumed:
+        names = out.plain(", ".join(assumed))
+        for line in out.fitted(f"not known here, taken as named: {names}", sys.stderr):
+            out.say(line, "dim")
+
+
+# output -------------------------------------------------------------------------------------
+
+
+def _write(made: Diff, form: str, output: str | None, full: bool) -> None:
+    if output is None or output == "-":
+        if form == "text":
+            for line in shown(made):
+                out.result(line)
+            return
+        _print(_drawn(made, form, full), form)
+        return
+    path = Path(output)
+    drawn = _drawn(made, form, full)
+    path.write_bytes(drawn if isinstance(drawn, bytes) else drawn.encode())
+    out.say(f"{path}: {out.plain(made.verdict)}", "dim")
+
+
+def _drawn(made: Diff, form: str, full: bool) -> str | bytes:
+    match form:
+        case "text":
+            return made.text()
+        case "json":
+            return out.as_json(made.to_dict()) + "\n"
+        case "mermaid":
+            return made.picture(full=full).mermaid()
+        case "dot":
+            return made.picture(full=full).dot()
+        case "svg":
+            return made.picture(full=full).svg()
+        case _:
+            return made.picture(full=full).png()
+
+
+def _print(drawn: str | bytes, form: str) -> None:
+    if isinstance(drawn, str):
+        out.result(drawn.rstrip("\n"))
+    elif sys.stdout.isatty():
+        raise click.UsageError(f"a {form.upper()} is no text for a terminal: give -o FILE.{form}")
+    else:
+        sys.stdout.buffer.write(drawn)
+
+
+# words --------------------------------------------------------------------------------------
+
+_COLOURS = {"+": "green", "−": "red", "~": "yellow"}
+
+
+def shown(made: Diff) -> Iterator[str]:
+    """The verdict, the two names, then every difference with its place, under its heading."""
+    yield out.style(out.plain(made.verdict), "green" if made.same else "", bold=True)
+    if made.same:
+        return
+    for sign, name in zip("−+", made.names, strict=True):
+        yield out.style(f"{sign} {out.plain(name)}", _COLOURS[sign])
+    for group, changes in made.groups.items():
+        yield ""
+        yield out.style(group, bold=True)
+        for change in changes:
+            yield from _change(change, made)
+
+
+def _change(change: Change, made: Diff) -> Iterator[str]:
+    from interlock.review.diff import say, where
+
+    sign = out.style(change.sign, _COLOURS[change.sign], bold=True)
+    place = out.plain(where(change, made.files))
+    if not out.is_terminal(sys.stdout):
+        yield f"  {sign} {say(change)}{f'  ({place})' if place else ''}"
+        return
+    first, *rest = out.fitted(f"    {say(change)}", sys.stdout)
+    yield f"  {sign} {_marked(first.strip())}"
+    yield from (f"    {_marked(line.strip())}" for line in rest)
+    if place:
+        yield out.style(f"    {place}", "dim")
+
+
+def _marked(line: str) -> str:
+    """What stands between backticks, in bold; signs of a file stay as they are."""
+    parts = line.split("`")
+    if len(parts) % 2 == 0:
+        return line
+    return "".join(out.style(p, bold=True) if n % 2 else p for n, p in enumerate(parts))

@@ -1,0 +1,103 @@
+"""`interlock export`: a machine for other libraries of state machines."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import click
+
+from interlock.cli import options, out
+from interlock.cli.faults import MisuseError
+from interlock.cli.how import How
+from interlock.core.errors import RunError
+from interlock.core.units import say_count
+
+Language = Literal["xstate", "scxml"]
+
+_SUFFIXES: Mapping[str, Language] = {".json": "xstate", ".scxml": "scxml"}
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  interlock export agent --to xstate
+  interlock export agent -o agent.scxml
+  interlock export my.yaml --to xstate -o my.json --all --status
+
+\b
+What is written is the live machine: its states, its transitions in the order of trial, its rules.
+The guards stand there by name, with their texts beside them; whoever runs the result answers
+them. See docs/exports.md.
+"""
+)
+@options.machine_argument
+@click.option(
+    "--to", "language", type=click.Choice(get_args(Language)),
+    help="xstate: JSON for createMachine of XState 5. scxml: XML of the W3C. Default: what the name"
+    " of the output says, .json or .scxml.",
+)  # fmt: skip
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Default: stdout."
+)
+@click.option(
+    "--all", "everything", is_flag=True, help="Also what the engine adds: ends, ways out."
+)
+@click.option(
+    "--status", is_flag=True, help="Also the status that every run has, as a parallel state."
+)
+@options.tools_option
+@options.define_option
+def export(
+    machine: str,
+    language: Language | None,
+    output: str | None,
+    everything: bool,
+    status: bool,
+    **given: Any,
+) -> None:
+    """Write a machine for XState, or as SCXML."""
+    from interlock.cli.loading import read_machine
+
+    path = None if output is None or output == "-" else Path(output)
+    write = _writer(language or _said_by(path))
+    text = write(read_machine(machine, How.of(given)), all=everything, status=status)
+    if path is not None:
+        _save(text, path)
+        out.say(f"{path}: {say_count(len(text.splitlines()), 'line')}", "dim")
+    elif sys.stdout.isatty():
+        out.result(text.rstrip("\n"))
+    else:  # both languages are UTF-8, whatever the streams here are
+        sys.stdout.buffer.write(text.encode())
+
+
+def _save(text: str, path: Path) -> None:
+    from interlock.view.saving import write_whole
+
+    try:
+        write_whole(path, text.encode())
+    except OSError as error:
+        said = f"`{path}` cannot be written: {error.strerror or error}"
+        raise RunError(said) from None
+
+
+def _said_by(path: Path | None) -> Language:
+    found = _SUFFIXES.get(path.suffix.lower()) if path is not None else None
+    if found is None:
+        where = "nothing says" if path is None else f"`{path.name}` does not say"
+        raise MisuseError(
+            f"{where} what the machine is written for", hint="say --to xstate or --to scxml"
+        )
+    return found
+
+
+def _writer(language: Language) -> Callable[..., str]:
+    if language == "xstate":
+        from interlock.interchange.xstate import to_xstate
+
+        return to_xstate
+    from interlock.interchange.scxml import to_scxml
+
+    return to_scxml

@@ -1,0 +1,155 @@
+"""`interlock review`: one comment on every machine that a change touches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from interlock.cli import options, out
+from interlock.cli.faults import OK, USAGE, say_error
+from interlock.cli.how import How
+from interlock.core.errors import InterlockError
+
+if TYPE_CHECKING:
+    from interlock.review.changed import Reviewed, Scope
+
+DIFFERS = 1
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  interlock review main
+  interlock review main machines/
+  interlock review origin/main --head HEAD -o comment.md --pictures pictures
+
+\b
+Looked at are YAML files with `interlock:` in them that changed since this branch left BASE, and
+machines of which a child's file did. Nothing that a file names is imported or run, and no link is
+followed out of the repository. docs/review.md has a workflow and a pre-commit hook.
+
+\b
+Exit codes: 0 no machine changed, 1 some did, 2 one cannot be loaded.
+"""
+)
+@click.argument("base", metavar="BASE")
+@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.option(
+    "--head", metavar="REV", help="The newer side. Default: the files of the working tree."
+)
+@click.option(
+    "--format", type=click.Choice(["markdown", "json"]), default="markdown", show_default=True
+)
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Default: stdout."
+)
+@click.option(
+    "--pictures", type=click.Path(file_okay=False), metavar="DIR",
+    help="Write the pictures there, as SVG.",
+)  # fmt: skip
+@click.option(
+    "--link", metavar="URL", help="Where the pictures will be found; {picture} is a file's name."
+)
+@options.tools_option
+def review(base: str, paths: tuple[str, ...], **given: Any) -> None:
+    """Write one comment on every machine that a change touches."""
+    try:
+        found = _reviewed(base, paths, given)
+    except InterlockError as error:
+        say_error(error)
+        raise click.exceptions.Exit(USAGE) from None
+    if any(one.invalid for one in found):
+        raise click.exceptions.Exit(USAGE)
+    raise click.exceptions.Exit(OK if all(one.same for one in found) else DIFFERS)
+
+
+def _reviewed(base: str, paths: Sequence[str], given: Mapping[str, Any]) -> list[Reviewed]:
+    from interlock.actions.declare import specs_of
+    from interlock.cli.loading import load_tools
+    from interlock.review.changed import Scope
+    from interlock.review.changed import review as changed
+    from interlock.review.sources import Looking
+
+    how = How.of(given)
+    scope = Scope.of(Path.cwd(), base, given["head"])
+    looking = Looking(specs_of(load_tools(how.tools)))
+    found = list(changed(scope, looking, [_from_root(scope, path) for path in paths]))
+    names = _pictures(found, given["pictures"])
+    text = (
+        _json(scope, found) if given["format"] == "json" else _markdown(scope, found, names, given)
+    )
+    if given["output"] in (None, "-"):
+        out.result(text.rstrip("\n"))
+    else:
+        Path(given["output"]).write_text(text, encoding="utf-8")
+    return found
+
+
+def _from_root(scope: Scope, path: str) -> str:
+    """A path that is given from here, as the repository has it."""
+    import os
+
+    root = scope.repository.root.resolve()
+    return Path(os.path.relpath(Path(path).absolute(), root)).as_posix()
+
+
+def _pictures(found: Sequence[Reviewed], folder: str | None) -> Mapping[tuple[str, str], str]:
+    """The names of the pictures, which are written where a folder for them is given."""
+    from interlock.review.comment import file_names, pictures
+
+    names = file_names(found)
+    if folder is not None:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        for one in found:
+            for kind, picture in pictures(one).items():
+                picture.save(Path(folder) / names[one.path, kind])
+    return names
+
+
+def _markdown(
+    scope: Scope, found: Sequence[Reviewed], names: Mapping[tuple[str, str], str],
+    given: Mapping[str, Any],
+) -> str:  # fmt: skip
+    from interlock.review.comment import comment, link
+
+    def links(one: Reviewed) -> Mapping[str, str]:
+        template = given["link"]
+        if template is None:
+            return {}
+        return {
+            kind: link(template, name) for (path, kind), name in names.items() if path == one.path
+        }
+
+    return comment(scope, found, links=links)
+
+
+def _json(scope: Scope, found: Sequence[Reviewed]) -> str:
+    from interlock.review.comment import verdict
+
+    told = {
+        "format": 1,
+        "base": scope.base.commit,
+        "head": scope.head.commit if scope.head is not None else None,
+        "verdict": verdict(found),
+        "machines": [_public(one) for one in found],
+    }
+    return out.as_json(told) + "\n"
+
+
+def _public(one: Reviewed) -> dict[str, Any]:
+    def findings(side: Any) -> list[dict[str, Any]] | None:
+        return None if side is None else [finding.to_dict() for finding in side.findings]
+
+    return {
+        "path": one.path,
+        "invalid": one.invalid,
+        "problem": one.problem or None,
+        "diff": one.diff.to_dict() if one.diff is not None else None,
+        "before": findings(one.before),
+        "after": findings(one.after),
+        "new": [finding.to_dict() for finding in one.appeared],
+        "mended": [finding.to_dict() for finding in one.mended],
+    }

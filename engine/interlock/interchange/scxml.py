@@ -1,0 +1,175 @@
+"""A machine as SCXML, the W3C's language of statecharts.
+
+The order of transitions in the document is the order of trial. A guard is a field of the data of
+the event, ``cond="_event.data.think_next_0"``: whoever drives the chart sends with each event
+what its guards say. What a guard says in interlock stands beside it, in attributes of the
+namespace `urn:interlock:1`; so do actions, assignments and stop reasons, which SCXML has no
+elements for.
+
+Belongs here: the shape of that XML. Never: which transitions are exported (`from_live`).
+
+Imports:      interchange.from_live, interchange.statechart
+Imported by:  interchange, cli
+Source:       www.w3.org/TR/scxml, sections 3 and 5
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from xml.sax.saxutils import XMLGenerator
+from xml.sax.xmlreader import AttributesImpl
+
+from interlock.api import Machine
+from interlock.interchange.from_live import statechart, status_chart
+from interlock.interchange.statechart import PARENT, Deed, Node, Predicate, Statechart, Way
+
+NAMESPACE = "urn:interlock:1"
+ENTRY = "before-start"
+"""Where a chart waits for the event `start`, when its first decision comes before any action."""
+
+_IMPOSSIBLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+"""Characters that no XML document can hold, in whatever form."""
+_HIDDEN = re.compile(r"[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+"""Characters that an editor does not show, or that turn the direction of writing round."""
+
+
+def to_scxml(machine: Machine, *, all: bool = False, status: bool = False) -> str:
+    """An SCXML document of the machine, ending with a newline. Equal machines give equal texts.
+
+    `all` adds what the engine does: its ends, and the ways out for a cancel, a signal of a tool
+    and an unhandled failure. `status` adds the status of the run as a parallel state.
+    """
+    chart = statechart(machine, all=all)
+    page = _Page()
+    head = {
+        "xmlns": "http://www.w3.org/2005/07/scxml", "xmlns:interlock": NAMESPACE,
+        "version": "1.0", "datamodel": "ecmascript", "name": chart.name,
+        "initial": "regions" if status else _begins(chart),
+        "interlock:title": chart.title, "interlock:about": chart.about,
+        "interlock:hash": machine.hash,
+    }  # fmt: skip
+    with page.element("scxml", head):
+        if status:
+            with page.element("parallel", {"id": "regions"}):
+                with page.element("state", {"id": "region-state", "initial": _begins(chart)}):
+                    _Region(page, chart).write()
+                beside = status_chart(machine, beside=chart)
+                first = {"id": "region-status", "initial": f"status-{beside.start}"}
+                with page.element("state", first):
+                    _Region(page, beside, prefix="status-").write()
+        else:
+            _Region(page, chart).write()
+    return page.text()
+
+
+def _begins(chart: Statechart) -> str:
+    """The state that a chart begins in; guards are answered by events, so there must be one."""
+    first = next(node for node in chart.nodes if node.name == chart.start)
+    if not first.rests:
+        return ENTRY
+    return PARENT if first in chart.under else first.name
+
+
+class _Region:
+    """Writes the states of one region. Ids are unique in a document: `prefix` makes them so."""
+
+    def __init__(self, page: _Page, chart: Statechart, *, prefix: str = "") -> None:
+        self.page = page
+        self.chart = chart
+        self.prefix = prefix
+        self.predicates: Mapping[str, Predicate] = {p.name: p for p in chart.predicates}
+
+    def write(self) -> None:
+        if not self.prefix and _begins(self.chart) == ENTRY:
+            with self.page.element("state", {"id": ENTRY}):
+                self._transition(Way("start", self.chart.start, "start"))
+        under = self.chart.under
+        if under:
+            names = [node.name for node in under]
+            first = self.chart.start if self.chart.start in names else names[0]
+            with self.page.element("state", {"id": PARENT, "initial": first}):
+                for way in self.chart.checks:
+                    self._transition(way)
+                for node in under:
+                    self._state(node)
+        for node in self.chart.beside:
+            self._state(node)
+
+    def _state(self, node: Node) -> None:
+        about = {
+            "id": f"{self.prefix}{node.name}", "interlock:job": node.job,
+            "interlock:label": node.label, "interlock:about": node.about,
+            "interlock:within": node.deadline.text if node.deadline is not None else "",
+            **_done(node.deeds),
+        }  # fmt: skip
+        with self.page.element("final" if node.job == "end" else "state", about):
+            for way in (*node.checks, *node.ways):
+                self._transition(way)
+
+    def _transition(self, way: Way) -> None:
+        guard = self.predicates.get(way.guard)
+        about = {
+            "event": way.event,
+            "cond": f"_event.data.{guard.name}" if guard is not None else "",
+            "target": f"{self.prefix}{way.target}",
+            "interlock:edge": way.edge,
+            "interlock:kind": "" if way.kind == "advance" else way.kind,
+            "interlock:label": way.label,
+            "interlock:when": guard.text if guard is not None else "",
+            "interlock:before": " ".join(guard.before) if guard is not None else "",
+            "interlock:data": json.dumps(dict(way.fields)) if way.fields else "",
+            **_done(way.deeds),
+        }
+        with self.page.element("transition", about):
+            pass
+
+
+def _done(deeds: tuple[Deed, ...]) -> dict[str, str]:
+    """What is done, as attributes; an assignment in JSON."""
+    out: dict[str, str] = {}
+    for deed in deeds:
+        match deed.name:
+            case "interlock.set":
+                out["interlock:set"] = json.dumps(dict(deed.given), ensure_ascii=False)
+            case "interlock.stop":
+                out["interlock:stop"] = deed.given["reason"]
+            case "interlock.status":
+                out["interlock:status"] = deed.given["status"]
+            case action:
+                out["interlock:do"] = action
+    return out
+
+
+class _Page:
+    """An XML document, while it is written: an element a line, two spaces for each level."""
+
+    def __init__(self) -> None:
+        self._out = io.StringIO()
+        self._write = XMLGenerator(self._out, "UTF-8", short_empty_elements=True)
+        self._level = 0
+        self._inside = False
+        """Whether the element that is open has others in it."""
+        self._write.startDocument()
+
+    @contextmanager
+    def element(self, name: str, attributes: Mapping[str, str]) -> Generator[None]:
+        """An element with what is written inside. Attributes that say nothing are left out."""
+        if self._level:
+            self._write.ignorableWhitespace("\n" + "  " * self._level)
+        given = {n: _IMPOSSIBLE.sub("\ufffd", text) for n, text in attributes.items() if text}
+        self._write.startElement(name, AttributesImpl(given))
+        self._level, self._inside = self._level + 1, False
+        yield
+        self._level -= 1
+        if self._inside:
+            self._write.ignorableWhitespace("\n" + "  " * self._level)
+        self._write.endElement(name)
+        self._inside = True
+
+    def text(self) -> str:
+        # names are ASCII: what is replaced here stands in the value of an attribute
+        return _HIDDEN.sub(lambda found: f"&#x{ord(found.group()):X};", self._out.getvalue()) + "\n"

@@ -1,0 +1,72 @@
+"""The widget that shows a panel: the only door to anywidget.
+
+Belongs here: what is kept in step between the kernel and the page. Never: what is in it, a thread.
+
+Imports:      anywidget, traitlets
+Imported by:  notebook.panel.open (when a panel is opened)
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import traitlets
+
+from interlock.notebook.panel.board import Json
+from interlock.notebook.panel.desk import Desk
+from interlock.notebook.panel.stepped import Stepped
+
+_HERE = Path(__file__).parent
+_ALONE = ("paint", "why", "busy", "fault", "heard")
+"""What stands in a trait of its own, since it changes by itself."""
+_SHEET = ("picture", "boxes", "outline")
+
+
+class Panel(anywidget.AnyWidget):
+    """A run in a notebook: its picture and facts, with buttons. Made by `run.panel()`.
+
+    `close()` takes it off the page; the run stays as it is.
+    """
+
+    _esm = _HERE / "panel.js"
+    _css = _HERE / "panel.css"
+
+    board = traitlets.Dict().tag(sync=True)
+    sheet = traitlets.Dict().tag(sync=True)
+    paint = traitlets.Dict().tag(sync=True)
+    why = traitlets.Dict(allow_none=True, default_value=None).tag(sync=True)
+    busy = traitlets.Unicode().tag(sync=True)
+    fault = traitlets.Dict(allow_none=True, default_value=None).tag(sync=True)
+    heard = traitlets.Int().tag(sync=True)
+    order = traitlets.Any(None).tag(sync=True)
+
+    def __init__(self, run: Stepped) -> None:
+        super().__init__()
+        self.desk = Desk(run, self._show)
+        self.observe(self._ordered, names="order")
+
+    def _ordered(self, change: Any) -> None:
+        if change["new"] is not None:
+            self.desk.take(change["new"])
+
+    def _show(self, changed: Json) -> None:
+        rest = dict(changed)
+        with self.hold_sync():
+            for name in _ALONE:
+                if name in rest:
+                    setattr(self, name, rest.pop(name))
+            sheet = {name: rest.pop(name) for name in _SHEET if name in rest}
+            if sheet:
+                self.sheet = sheet
+            if rest:
+                self.board = {**self.board, **rest}
+
+    def close(self) -> None:
+        """Take it off the page, and hear no more of the run."""
+        self.desk.close()
+        super().close()
+
+    def __repr__(self) -> str:
+        return f"<Panel of run {self.desk.run.id}>"

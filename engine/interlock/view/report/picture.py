@@ -1,0 +1,57 @@
+"""A picture of one moment of a run, in every format of a picture.
+
+Belongs here: which look draws it, and what its text form is. Never: where values come from.
+
+Imports:      view.picture, view.live, view.report.dress
+Imported by:  api
+Source:       design "look", `live.png`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from interlock.view.dot.engine import Engine
+from interlock.view.dot.write import to_dot
+from interlock.view.flowchart import Flowchart
+from interlock.view.live.dress import PaintedDress
+from interlock.view.live.outline import Outline
+from interlock.view.live.plan import Planner
+from interlock.view.live.standing import Meter, Standing
+from interlock.view.picture import Picture
+from interlock.view.report.dress import ReportDress
+
+Look = Literal["plain", "live", "report"]
+"""`plain`: the machine. `live`: where the run is and how it came there. `report`: with values."""
+
+
+class RunPicture(Picture):
+    """One moment of a run: its picture goes on to be what it was when the run goes on.
+
+    With `meters` it is the report picture, which shows what each decision and rule reads.
+    """
+
+    def __init__(
+        self,
+        chart: Flowchart,
+        standing: Standing,
+        *,
+        meters: Mapping[str, Meter] | None = None,
+        engine: Engine | None = None,
+    ) -> None:
+        super().__init__(chart, engine=engine)
+        self._plan = Planner(chart).plan(standing)
+        self._dress = (
+            PaintedDress(chart, self._plan)
+            if meters is None
+            else ReportDress(chart, self._plan, meters)
+        )
+
+    def dot(self) -> str:
+        """Text in the language of Graphviz."""
+        return to_dot(self.chart, prefix=self.prefix, dress=self._dress)
+
+    def text(self) -> str:
+        """An outline in characters, with a mark at the present state and how often what was."""
+        return Outline(self.chart).text(self._plan)

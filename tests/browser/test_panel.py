@@ -1,0 +1,230 @@
+"""The panel in a real JupyterLab: what a person presses, and what they see."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.browser.lab import NEEDS, Lab, Open, Tab, expect_text, notebook
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator
+
+pytestmark = NEEDS
+
+START = '''
+import threading
+from interlock import load, tool
+
+go = threading.Event()
+
+@tool(effect="pure")
+def hold() -> str:
+    """Wait."""
+    assert go.wait(30)
+    return "held"
+
+run = load("""
+interlock: 1
+machine: asking
+title: "Ask <b>first</b>"
+tools: [hold]
+limits: {steps: 9}
+rules:
+  - {when: run.steps >= limits.steps, stop: steps_limit}
+states:
+  look: {label: Look, do: nothing, next: agree}
+  agree:
+    ask: "Agreed?"
+    on:
+      yes: work
+      no: {to: refused, data: {why: str, sure: bool}}
+  work: {label: Work, do: tool, with: {name: hold}, next: tidy}
+  tidy: {label: Tidy up, do: nothing, next: done}
+  refused: {label: Refused, stop: user_requested}
+  done: {label: Done, stop: completed}
+""", tools=[hold]).start()
+panel = run.panel()
+panel
+'''
+
+
+class Shown:
+    """The panel, as somebody who looks at it."""
+
+    def __init__(self, opened: Open) -> None:
+        self.page, self.opened = opened.page, opened
+        opened.clear()
+        opened.run(0)
+        self.root = self.page.locator(".il-panel")
+        self.root.locator(".il-picture svg").wait_for()
+        self.at("look", "idle")
+
+    def button(self, name: str) -> Locator:
+        return self.root.get_by_role("button", name=name, exact=True)
+
+    def press(self, name: str) -> None:
+        self.button(name).click()
+
+    def at(self, state: str, status: str) -> None:
+        """Wait until the run rests there, and every order was answered."""
+        expect_text(self.page, self.root.locator(".il-state"), f"^{state}$")
+        expect_text(self.page, self.root.locator(".il-status"), f"^{status}$")
+        expect_text(self.page, self.root.locator(".il-busy"), "^$")
+
+    def drawn(self) -> dict[str, str]:
+        """What stands in the picture beside the labels, by the state whose box it stands in."""
+        found = self.root.locator(".il-picture g.node").evaluate_all(
+            """nodes => nodes.map(node => [node.id.replace(/.*node-/, ""),
+               [...node.querySelectorAll("tspan")].map(part => part.textContent).join("")])"""
+        )
+        return {name: said for name, said in found if said}
+
+
+@pytest.fixture(scope="module")
+def opened(lab: Lab, page: Tab) -> Open:
+    """A notebook that starts a run and opens its panel in its first cell."""
+    made = notebook(START, "run.step()")
+    opened = Open(lab, page, lab.add("panel.ipynb", made, trusted=False))
+    opened.wait_for_kernel()
+    return opened
+
+
+@pytest.fixture
+def shown(opened: Open) -> Shown:
+    """The panel of a new run."""
+    return Shown(opened)
+
+
+def test_a_step_is_seen_in_the_picture_and_in_the_facts(shown: Shown) -> None:
+    assert shown.drawn() == {"look": "● NOW"}
+    shown.press("Step")
+    shown.at("look", "running")
+    shown.press("Step")
+    shown.at("agree", "paused")
+    assert shown.drawn() == {"agree": "● NOW"}
+    changed = shown.root.locator(".il-changed")
+    expect_text(shown.page, changed.first, "run.steps0 → 1")
+    expect_text(shown.page, shown.root.locator(".il-chosen"), "1step.*agree")
+
+
+def test_a_question_is_answered_in_the_panel(shown: Shown) -> None:
+    shown.press("Run")
+    shown.at("agree", "paused")
+    expect_text(shown.page, shown.root.locator(".il-question"), "Agreed?")
+    assert shown.button("Step").get_attribute("aria-disabled") == "true"
+    shown.root.get_by_label("why").fill("too <i>dear</i>")
+    shown.root.get_by_label("sure").check()
+    shown.press("no")
+    shown.at("refused", "completed")
+    expect_text(shown.page, shown.root.locator(".il-ending"), "user_requested")
+    shown.root.get_by_label("Filter facts").fill("last.answer")
+    expect_text(shown.page, shown.root.locator(".il-facts tbody"), "too <i>dear</i>.*True")
+
+
+def test_back_takes_a_record_back(shown: Shown) -> None:
+    shown.press("Run")
+    shown.at("agree", "paused")
+    before = shown.root.locator(".il-run").inner_text()
+    shown.press("Back")
+    shown.at("look", "running")
+    assert shown.root.locator(".il-run").inner_text() != before
+    shown.press("Step")
+    shown.at("agree", "paused")
+
+
+def test_an_error_is_shown_and_goes_away(shown: Shown) -> None:
+    fault = shown.root.get_by_role("alert")
+    assert not fault.is_visible()
+    shown.root.get_by_label("Its new value").fill("many")
+    shown.press("Set")
+    expect_text(shown.page, fault, "limit `steps` is int: `many` is not")
+    shown.root.get_by_label("Its new value").fill("1")
+    shown.press("Set")
+    fault.wait_for(state="hidden")
+    shown.press("Run")
+    shown.at("end-completed", "completed")
+    expect_text(shown.page, shown.root.locator(".il-ending"), "steps_limit")
+
+
+def test_a_long_action_is_shown_and_can_be_paused(shown: Shown) -> None:
+    shown.press("Run")
+    shown.at("agree", "paused")
+    shown.press("yes")
+    shown.at("work", "running")
+    shown.press("Run")
+    expect_text(shown.page, shown.root.locator(".il-busy"), "running…")
+    assert shown.button("Back").get_attribute("aria-disabled") == "true"
+    shown.press("Pause")
+    expect_text(shown.page, shown.root.locator(".il-busy"), "pausing after this action…")
+    shown.opened.page.locator(".jp-Notebook .jp-Cell").nth(1).locator(".cm-content").fill(
+        "go.set()"
+    )
+    shown.opened.run(1)
+    shown.at("tidy", "paused")
+
+
+def test_a_step_in_a_cell_is_seen_in_the_panel(shown: Shown) -> None:
+    shown.opened.run(1, "run.step()")
+    shown.at("look", "running")
+
+
+def test_it_is_driven_by_keys_alone(shown: Shown) -> None:
+    shown.button("Step").focus()
+    shown.page.keyboard.press("Enter")
+    shown.at("look", "running")
+    shown.page.keyboard.press("s")
+    shown.at("agree", "paused")
+    shown.page.keyboard.press("s")
+    expect_text(shown.page, shown.root.get_by_role("alert"), "waits for an answer")
+    shown.page.keyboard.press("b")
+    shown.at("look", "running")
+    goal = shown.root.get_by_label("Run to this state or guard")
+    goal.focus()
+    shown.page.keyboard.type("agree")
+    shown.page.keyboard.press("Enter")
+    shown.at("agree", "paused")
+
+
+def test_no_text_becomes_markup(shown: Shown) -> None:
+    expect_text(shown.page, shown.root.locator(".il-title"), "Ask <b>first</b>")
+    assert shown.root.locator("b, i, script").count() == 0
+
+
+def test_a_picture_that_could_act_cannot(shown: Shown) -> None:
+    """Were there anything in the SVG that runs or loads, it would not be put into the page."""
+    hostile = (
+        '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
+        ' onload="window.hit = 1"><script>window.hit = 2</script>'
+        '<image href="http://192.0.2.1/x.png"/><a xlink:href="javascript:window.hit = 3"/>'
+        '<foreignObject><img xmlns="http://www.w3.org/1999/xhtml" src="x"'
+        ' onerror="window.hit = 4"/></foreignObject><g id="kept"/></svg>'
+    )
+    sheet = {"picture": hostile, "boxes": {}, "outline": ""}
+    shown.opened.run(1, f"panel.sheet = {sheet!r}")
+    shown.root.locator("#kept").wait_for(state="attached")
+    markup = shown.root.locator(".il-picture").inner_html()
+    assert not [
+        part
+        for part in ("script", "image", "foreignObject", "javascript", "onload")
+        if part in markup
+    ]
+    assert shown.page.evaluate("window.hit") is None
+
+
+def test_it_fits_dark_pages_and_narrow_ones(shown: Shown) -> None:
+    assert shown.root.evaluate("panel => getComputedStyle(panel).colorScheme") == "light"
+    shown.page.evaluate("document.body.dataset.jpThemeLight = 'false'")
+    shown.page.wait_for_function(
+        "getComputedStyle(document.querySelector('.il-panel')).colorScheme === 'dark'"
+    )
+    shown.page.set_viewport_size({"width": 700, "height": 1000})
+    columns = json.loads(
+        shown.root.evaluate(
+            "panel => JSON.stringify([panel.scrollWidth <= panel.clientWidth,"
+            " getComputedStyle(panel.querySelector('.il-columns')).gridTemplateColumns.split(' ').length])"
+        )
+    )
+    assert columns == [True, 1]

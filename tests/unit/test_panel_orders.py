@@ -1,0 +1,130 @@
+"""What a page may ask of a panel, and what it is told when it asks for something else."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.core.errors import RunError
+from interlock.notebook.panel.orders import (
+    LONGEST,
+    Answer,
+    Back,
+    Order,
+    Pause,
+    Run,
+    Set,
+    Show,
+    Step,
+    Why,
+    number_of,
+    order_of,
+)
+
+
+class Good(NamedTuple):
+    id: str
+    message: Any
+    order: Order
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Good("step", {"do": "step"}, Step()),
+        Good("step-with-more", {"do": "step", "id": 3, "other": None}, Step()),
+        Good("run", {"do": "run"}, Run()),
+        Good("run-to", {"do": "run", "until": " think "}, Run("think")),
+        Good("pause", {"do": "pause"}, Pause()),
+        Good("answer", {"do": "answer", "event": "yes"}, Answer("yes", {})),
+        Good(
+            "answer-with-data",
+            {"do": "answer", "event": "no", "data": {"why": "x", "sure": True}},
+            Answer("no", {"why": "x", "sure": True}),
+        ),
+        Good("back", {"do": "back"}, Back(1)),
+        Good("back-by-two", {"do": "back", "records": 2}, Back(2)),
+        Good("set", {"do": "set", "name": "limits.steps", "value": "3"}, Set("limits.steps", "3")),
+        Good("why", {"do": "why", "seq": 2}, Why(2)),
+        Good("why-the-newest", {"do": "why"}, Why(None)),
+        Good("show", {"do": "show"}, Show()),
+    ],
+    ids=lambda case: case.id,
+)
+def test_an_order_is_read(case: Good) -> None:
+    assert order_of(case.message) == case.order
+
+
+class Bad(NamedTuple):
+    id: str
+    message: Any
+    says: str
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Bad("nothing", None, "a NoneType is no order"),
+        Bad("list", [{"do": "step"}], "a list is no order"),
+        Bad("empty", {}, "there is no order NoneType"),
+        Bad("unknown", {"do": "stepp"}, "there is no order 'stepp'"),
+        Bad("unhashable", {"do": ["step"]}, "there is no order list"),
+        Bad("until-a-number", {"do": "run", "until": 3}, "where to run to is a int, not a text"),
+        Bad("no-event", {"do": "answer"}, "the event is a NoneType"),
+        Bad("data-a-list", {"do": "answer", "event": "no", "data": [1]}, "are a mapping"),
+        Bad(
+            "field-a-number",
+            {"do": "answer", "event": "no", "data": {"why": 1}},
+            "the field 'why' is a int",
+        ),
+        Bad("back-by-true", {"do": "back", "records": True}, "is no number: True"),
+        Bad("back-by-text", {"do": "back", "records": "2"}, "is no number: '2'"),
+        Bad("set-without-value", {"do": "set", "name": "limits.steps"}, "the value is a NoneType"),
+        Bad("too-long", {"do": "set", "name": "x", "value": "x" * 20_001}, "longer than 20,000"),
+        Bad("why-a-float", {"do": "why", "seq": 1.5}, "is no number: 1.5"),
+    ],
+    ids=lambda case: case.id,
+)
+def test_anything_else_is_refused_in_words(case: Bad) -> None:
+    with pytest.raises(RunError) as refused:
+        order_of(case.message)
+    assert case.says in refused.value.message
+
+
+def test_a_misspelt_order_is_told_the_nearest() -> None:
+    with pytest.raises(RunError) as refused:
+        order_of({"do": "stepp"})
+    assert refused.value.hint == "did you mean `step`?"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda part: st.lists(part) | st.dictionaries(st.text(), part),
+    max_leaves=8,
+)
+NAMES = st.sampled_from(["step", "run", "pause", "answer", "back", "set", "why", "show"])
+MESSAGES = JSON | st.fixed_dictionaries(
+    {"do": NAMES | JSON},
+    optional=dict.fromkeys(
+        ("id", "until", "event", "data", "records", "name", "value", "seq"), JSON
+    ),
+)
+
+
+def _read(message: Any) -> tuple[Order | None, str]:
+    try:
+        return order_of(message), ""
+    except RunError as refused:
+        return None, refused.message
+
+
+@given(MESSAGES)
+def test_every_message_is_an_order_or_refused(message: Any) -> None:
+    assert 0 <= number_of(message) < 2**53
+    order, refused = _read(message)
+    assert (order is None) == bool(refused)
+    assert len(refused) < 400
+    assert all(len(part) <= LONGEST for part in order or () if isinstance(part, str))

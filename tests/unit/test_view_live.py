@@ -1,0 +1,268 @@
+"""The live picture: laid out once, painted from what a run counted."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from interlock import load
+from interlock.core.errors import SetupError
+from interlock.run.standing import standing_of, status_of
+from interlock.view.dot.engine import INSTALL
+from interlock.view.flowchart import Arrow, Box, Flowchart
+from interlock.view.live.picture import LivePicture
+from interlock.view.live.plan import Planner, say_times
+from interlock.view.live.standing import Standing
+
+SVG = "{http://www.w3.org/2000/svg}"
+PYGRAPHVIZ = pytest.mark.extra(  # noqa: S610 - no Django
+    "pygraphviz", install='pip install "interlock[diagrams]"'
+)
+DOT = pytest.mark.system("dot", install="apt-get install graphviz")
+CHART = Flowchart(
+    "Two turns",
+    (
+        Box("a", "A", role="hub"),
+        Box("b", "Is b\ngood?", "diamond", "decision"),
+        Box("done", "Done"),
+    ),
+    (
+        Arrow("a", "b", id="a.next.0"),
+        Arrow("b", "a", "No", id="b.else"),
+        Arrow("b", "done", "Yes", id="b.then"),
+    ),
+)
+AT_B = Standing("b", {"a": 2, "b": 2}, {"a.next.0": 2, "b.else": 1}, said="running at b")
+DONE = Standing(
+    "done", {"a": 2, "b": 2, "done": 1}, {"a.next.0": 2, "b.else": 1, "b.then": 1},
+    how="natural", reason="completed", said="stopped for completed",
+)  # fmt: skip
+
+
+def element(svg: str) -> ET.Element:
+    return ET.fromstring(svg)  # noqa: S314 - our own
+
+
+def live(chart: Flowchart = CHART, prefix: str | None = "p-") -> LivePicture:
+    return LivePicture(chart, prefix=prefix, engine="pygraphviz")
+
+
+def said(svg: str) -> dict[str, str]:
+    """The texts that a moment filled in, by the id of their box or arrow."""
+    found = (e for e in element(svg).iter(f"{SVG}tspan") if e.text)
+    return {e.attrib["id"].removesuffix("-said"): e.text or "" for e in found}
+
+
+def style_of(svg: str) -> str:
+    (style,) = element(svg).iter(f"{SVG}style")
+    return style.text or ""
+
+
+def rule(style: str, selector: str) -> str:
+    """The last declarations for a selector, which are those that count."""
+    found = [line for line in style.split("}") if selector in line.partition("{")[0].split(",")]
+    return found[-1].partition("{")[2] if found else ""
+
+
+def positions(svg: str) -> list[tuple[str, ...]]:
+    """Where everything stands: all coordinates, in order."""
+    names = ("d", "points", "x", "y", "cx", "cy", "rx", "ry", "transform", "viewBox", "width")
+    return [tuple(e.attrib.get(n, "") for n in names) for e in element(svg).iter()]
+
+
+@PYGRAPHVIZ
+def test_a_moment_says_where_the_run_is_and_what_it_took() -> None:
+    svg = live().svg(AT_B)
+    assert said(svg) == {
+        "p-chart": "running at b", "p-node-b": "● NOW", "p-edge-a-b-0": "×2", "p-edge-b-a-0": "×1",
+    }  # fmt: skip
+    style = style_of(svg)
+    assert "fill:#fde68a" in rule(style, "#p-node-b.node polygon")
+    assert "stroke:#2563eb" in rule(style, "#p-node-a.node path")
+    assert rule(style, "#p-node-done.node path") == ""
+    twice, once = rule(style, "#p-edge-a-b-0.edge path"), rule(style, "#p-edge-b-a-0.edge path")
+    assert twice != once
+    assert rule(style, "#p-edge-b-done-0.edge path") == ""
+
+
+@PYGRAPHVIZ
+def test_nothing_moves_from_moment_to_moment() -> None:
+    picture = live()
+    assert positions(picture.svg(Standing())) == positions(picture.svg(AT_B))
+    assert positions(picture.svg(DONE)) == positions(picture.svg(AT_B))
+
+
+class End(NamedTuple):
+    """How a run ended, what its last box says, and its fill."""
+
+    id: str
+    standing: Standing
+    badge: str
+    fill: str
+
+
+@PYGRAPHVIZ
+@pytest.mark.parametrize(
+    "case",
+    [
+        End("natural", DONE, "✓ completed", "#c8e6c9"),
+        End("limit", DONE._replace(how="limit", reason="steps_limit"), "■ steps_limit", "#ffcdd2"),
+        End(
+            "human",
+            DONE._replace(how="human", reason="user_requested"),
+            "■ user_requested",
+            "#ffcdd2",
+        ),
+        End("error", DONE._replace(how="error", reason="guard_error"), "✗ guard_error", "#ffcdd2"),
+        End("long", DONE._replace(how="limit", reason="x" * 90), f"■ {'x' * 21}…", "#ffcdd2"),
+        End("no-reason", DONE._replace(how="error", reason=""), "✗ END", "#ffcdd2"),
+    ],
+    ids=lambda case: case.id,
+)
+def test_the_end_shows_how_the_run_ended(case: End) -> None:
+    svg = live().svg(case.standing)
+    assert said(svg)["p-node-done"] == case.badge
+    assert f"fill:{case.fill}" in rule(style_of(svg), "#p-node-done.node path")
+
+
+@PYGRAPHVIZ
+def test_two_pictures_on_one_page_share_no_id_and_no_rule() -> None:
+    first, other = live(prefix=None), live(prefix=None)
+    ids = [
+        {e.attrib["id"] for e in element(picture.svg(AT_B)).iter() if "id" in e.attrib}
+        for picture in (first, other)
+    ]
+    assert not ids[0] & ids[1]
+    for picture in (first, other):
+        selectors = re.findall(r"([^{}]+)\{[^}]*\}", picture.changes(AT_B).style)
+        assert selectors
+        for selector in (one for group in selectors for one in group.split(",")):
+            assert selector.startswith(f"#{picture.prefix}")
+
+
+@PYGRAPHVIZ
+def test_what_changes_can_be_put_into_a_picture_that_is_on_a_page() -> None:
+    picture = live()
+    changes = picture.changes(AT_B)
+    svg = picture.svg(AT_B)
+    assert f'<style id="p-style">{changes.style}</style>' in svg
+    assert {name.removesuffix("-said"): text for name, text in changes.texts.items()} == said(svg)
+
+
+@PYGRAPHVIZ
+def test_a_run_of_which_nobody_counted_anything_fades_nothing() -> None:
+    style = live().changes(Standing("b")).style
+    assert "opacity:0" not in style
+    assert "#p-node-b.node" in style
+
+
+def test_a_run_that_ended_where_nothing_is_drawn_ended_in_the_list_of_rules() -> None:
+    machine = load("agent")
+    run = machine.start("x", script=["Hello."], limits={"steps": 1})
+    run.run()
+    plan = Planner(machine.draw().chart).plan(standing_of(run.session))
+    assert (run.state, plan.now, plan.badge) == ("end-completed", "rules-1", "■ steps_limit")
+    assert plan.caption == "stopped for steps_limit (limit) · 1 step"
+
+
+def test_without_its_list_of_rules_the_line_under_the_title_says_it() -> None:
+    machine = load("agent")
+    run = machine.start("x", script=["Hello."], limits={"steps": 1})
+    run.run()
+    plan = Planner(machine.draw(rules="none").chart).plan(standing_of(run.session))
+    assert (plan.now, plan.caption) == ("", "stopped for steps_limit (limit) · 1 step")
+
+
+def test_the_status_region_shows_the_status() -> None:
+    machine = load("agent")
+    run = machine.start("x", script=["Hello."])
+    run.step()
+    planner = Planner(machine.draw(region="status").chart)
+    assert planner.plan(status_of(run.session)).now == "running"
+    run.run()
+    plan = planner.plan(status_of(run.session))
+    assert (plan.now, plan.how, plan.counted) == ("completed", "natural", False)
+
+
+def test_an_edge_that_several_arrows_draw_is_counted_for_none_of_them() -> None:
+    boxes = tuple(Box(name, name) for name in "abc")
+    arrows = (Arrow("a", "c", id="on_error"), Arrow("b", "c", id="on_error"))
+    plan = Planner(Flowchart("", boxes, arrows)).plan(
+        Standing("c", {"a": 1, "c": 3}, {"on_error": 3})
+    )
+    assert plan.counts == {0: 0}
+
+
+def test_an_arrow_back_is_counted_by_its_edge() -> None:
+    boxes = (Box("fix", "Fix"), Box("rules-1", "rules", role="rules", origin="rule"))
+    arrow = Arrow("fix", "rules-1", "return", "fix.next.0→think", "return")
+    plan = Planner(Flowchart("", boxes, (arrow,))).plan(
+        Standing("fix", {"fix": 2}, {"fix.next.0": 2})
+    )
+    assert plan.counts == {0: 2}
+
+
+@pytest.mark.parametrize(
+    ("times", "text"),
+    [
+        (0, ""),
+        (1, "×1"),
+        (9_999, "×9999"),
+        (10_000, "×10k"),
+        (9_999_999, "×9999k"),
+        (10**7, "×10M"),
+    ],
+)
+def test_a_count_fits_into_its_room(times: int, text: str) -> None:
+    assert say_times(times) == text
+
+
+@PYGRAPHVIZ
+def test_a_label_like_the_text_of_a_room_stays() -> None:
+    chart = Flowchart(
+        "o how the run stands in a few words",
+        (Box("a", "o NOW\no NOW"), Box("b", "o stopped by a reason")),
+        (Arrow("a", "b", "x0000", id="a.next.0"), Arrow("a", "b", "x0000")),
+    )
+    root = element(live(chart).svg(Standing("a", {"a": 1}, {"a.next.0": 3}, said="here")))
+    texts = [" ".join("".join(e.itertext()).split()) for e in root.iter(f"{SVG}text")]
+    assert sorted(text for text in texts if text) == sorted(
+        ["o how the run stands in a few words", "here", "o NOW", "o NOW", "● NOW",
+         "o stopped by a reason", "x0000 ×3", "x0000"]
+    )  # fmt: skip
+
+
+@DOT
+def test_every_engine_leaves_the_same_rooms() -> None:
+    chart = load("agent").draw().chart
+    run = load("agent").start("x", script=["Hello."])
+    run.run()
+    standing = standing_of(run.session)
+    texts = [
+        said(LivePicture(chart, prefix="p-", engine=engine).svg(standing))
+        for engine in ("dot", "pygraphviz")
+    ]
+    assert texts[0] == texts[1]
+    assert texts[0]["p-node-done"] == "✓ completed"
+
+
+@PYGRAPHVIZ
+def test_a_png_is_painted_too() -> None:
+    picture = live()
+    before, after = picture.png(AT_B), picture.png(DONE)
+    assert before.startswith(b"\x89PNG")
+    assert before != after
+
+
+def test_without_graphviz_there_is_an_outline_and_what_to_install() -> None:
+    picture = LivePicture(CHART, engine="mermaid")
+    lines = picture.text(AT_B).splitlines()
+    assert lines[:2] == ["Two turns", "running at b"]
+    assert "▶ b: Is b good?  ● NOW" in lines
+    assert "      ×2 → b" in lines
+    assert lines[-1] == f"For a picture: {INSTALL}"
+    with pytest.raises(SetupError, match="there is no Graphviz"):
+        picture.svg(AT_B)
