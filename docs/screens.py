@@ -12,7 +12,7 @@ import re
 import runpy
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -59,7 +59,7 @@ async def taken(shot: Shot) -> str:
         for key in shot.keys:
             await pilot.press(key)
             await pilot.pause(0.4)
-        return cast("str", app.export_screenshot(title="interlock step"))
+        return app.export_screenshot(title="interlock step")
 
 
 def own_fonts(svg: str) -> str:

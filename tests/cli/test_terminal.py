@@ -330,7 +330,7 @@ def test_step_is_a_prompt_where_a_screen_is_not_wanted(
 ) -> None:
     option, terminal = plain
     args = ("step", *ADD, "--run-id", "r", *([option] if option else []))
-    with Terminal(*args, cwd=folder, **({"TERM": terminal} if terminal else {})) as t:
+    with Terminal(*args, cwd=folder, TERM=terminal or "xterm-256color") as t:
         t.expect("adder> ")
         t.type("do\n")
         t.expect("step 2  at think, running")

@@ -103,7 +103,7 @@ class Stepping:
     def board(self) -> Board:
         """The run as it is now."""
         run, machine = self.run, self.run.machine
-        picture = run.draw()
+        picture = run.draw(look="live")
         records = run.records
         found = run.why() if records else None
         labels = {box.id: one_line(box.label) for box in picture.chart.boxes}

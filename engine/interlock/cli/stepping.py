@@ -284,7 +284,7 @@ class Commands:
 
     def do_draw(self, rest: str) -> None:
         """The flowchart in characters, or into a file."""
-        picture = self.run.draw()
+        picture = self.run.draw(look="live")
         if rest:
             self._say(f"{picture.save(rest)} is written")
         else:
