@@ -8,10 +8,11 @@ Imported by: commands.step
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from interlock.cli import out
+from interlock.cli.around import as_it_is
 from interlock.cli.records import records_lines
 from interlock.cli.standing import standing_head, standing_rows
 from interlock.cli.stepping import COMMANDS, Commands, StoppedInside
@@ -19,19 +20,13 @@ from interlock.cli.table import table_lines
 from interlock.cli.values import read_value
 from interlock.core.columns import Line
 from interlock.core.types import accepts
-from interlock.machine.saying import say_value, type_at
 from interlock.run.sync import loop_thread
 from interlock.tui.board import Board, Watcher
-from interlock.view.flowchart import Flowchart, one_line
-from interlock.view.text.around import Note, neighbourhood
-from interlock.view.text.draw import Drawing
+from interlock.view.flowchart import one_line
 
 if TYPE_CHECKING:
     from interlock.api import Run
-    from interlock.core.facts import Facts
     from interlock.core.records import Record
-    from interlock.core.types import Type
-    from interlock.language.expression import Expression
 
 
 LISTED = 200
@@ -128,7 +123,7 @@ class Stepping:
             step=run.facts.run.steps + 1,
             ended=run.ended,
             standing=standing,
-            around=_around(run, picture.chart),
+            around=as_it_is(run, picture.chart),
             why_title=f"Why: record {records[-1].seq}, {found.title}" if found else "Why",
             why=why,
             changes=tuple(self._commands.changes()),
@@ -148,31 +143,6 @@ def _output(run: Run) -> list[Line]:
         return []
     text = output if isinstance(output, str) else out.as_json(output)
     return [Line(part, "cyan") for part in [*out.plain(text).split("\n"), ""]]
-
-
-def _around(run: Run, chart: Flowchart) -> Callable[[int], Drawing] | None:
-    """The state with its neighbours, and what the guards of its ways read now."""
-    state, facts, spec = run.state, run.facts, run.machine.spec
-    if state not in {box.id for box in chart.boxes}:
-        return None
-    own = spec.states.get(state)
-    guards = ((e.id, e.when) for e in own.edges if e.when is not None) if own else ()
-    values = {edge: _values_now(guard, facts, spec.roots) for edge, guard in guards}
-    notes = {edge: Note(said=f"now {said}") for edge, said in values.items() if said}
-    inside = [f"does {own.action.name}"] if own is not None and own.action is not None else []
-    return lambda width: neighbourhood(chart, state, width=width, notes=notes, inside=inside)
-
-
-def _values_now(guard: Expression, facts: Facts, roots: Mapping[str, Type]) -> str:
-    """What the comparisons of a guard read now: ``0 against 3``. Empty where that says nothing."""
-    said: list[str] = []
-    for reading in guard.readings(facts):
-        if reading.error or reading.right is None:
-            continue
-        fact = max((f for f in guard.reads if reading.text.startswith(f)), key=len, default="")
-        type = type_at(roots, fact)
-        said.append(f"{say_value(reading.left, type)} against {say_value(reading.right, type)}")
-    return ", ".join(said)
 
 
 class _Step:
