@@ -170,7 +170,7 @@ def test_a_fork_leaves_the_run_as_it_is() -> None:
         await screen.press("f")
         assert "run r stays as it is" in screen.text("said")
         assert screen.run.id != "r"
-        assert "1 breakpoints" in screen.text()
+        assert "1 breakpoint" in screen.text()
         await screen.press("r")
         assert "stopped at the breakpoint `act`" in screen.text("said")
         assert run.facts.run.steps == 0
@@ -298,7 +298,9 @@ def test_a_small_terminal_shows_one_pane_at_a_time(case: Size) -> None:
         await screen.sees("→")
         await screen.press("m")
         await screen.sees("▶ act")
-        await screen.press("escape")
+        await screen.press("escape", "1")
+        await screen.type("facts run.steps")
+        await screen.sees("run.steps  2")
         await screen.pilot.resize_terminal(160, 50)
         await screen.press("1")
         await screen.sees("rules at think")

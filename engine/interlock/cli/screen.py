@@ -102,7 +102,7 @@ class Stepping:
         records = run.records
         found = run.why() if records else None
         labels = {box.id: one_line(box.label) for box in picture.chart.boxes}
-        head = [*_output(run), *standing_head(run)]
+        head = [*standing_head(run), *_output(run)]
         rows = standing_rows(run, ways=False)
 
         def standing(width: int) -> list[Line]:
@@ -142,7 +142,7 @@ def _output(run: Run) -> list[Line]:
     if output is None:
         return []
     text = output if isinstance(output, str) else out.as_json(output)
-    return [Line(part, "cyan") for part in [*out.plain(text).split("\n"), ""]]
+    return [Line(part, "cyan") for part in ["", *out.plain(text).split("\n")]]
 
 
 class _Step:
