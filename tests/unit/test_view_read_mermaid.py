@@ -273,7 +273,7 @@ def test_what_cannot_be_read_is_refused_at_its_place(case: Refusal) -> None:
         "flowchart TD\nA[/ " + "/ " * 450_000,
         "flowchart TD\n" + "é1" * 400_000 + "[",
         "flowchart TD\n" + "%% x\n" * 190_000 + "[",
-        "flowchart TD\n" + "\n \n" * 300_000 + "%% [",
+        "flowchart TD\n" + "\n \n" * 300_000 + "%% x\n[",
         "flowchart TD\nA[" + "<a" * 450_000,
         "flowchart TD\nstyle" + ":x" * 450_000 + ";",
         "flowchart TD\n" + "A e1@--> B\n" * 30_000,

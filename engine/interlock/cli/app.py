@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from keyword import iskeyword
 from typing import Any, NamedTuple
 
 import click
@@ -36,6 +37,8 @@ SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
         Entry("machines", "machines", "List the machines that come with interlock."),
         Entry("check", "check", "Find every mistake of a machine file, before anything runs."),
         Entry("draw", "draw", "Draw a machine as a flowchart."),
+        Entry("import", "importing", "Write the skeleton of a machine that draws a flowchart."),
+        Entry("verify", "verify", "Compare a machine with the flowchart of a document."),
         Entry("test", "scenarios", "Run scenarios: scripted runs with what is expected of them."),
     )),
     ("Runs", (
@@ -92,7 +95,8 @@ class App(click.Group):
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
-        return getattr(import_module(f"interlock.cli.commands.{entry.where}"), entry.name)
+        name = f"{entry.name}_" if iskeyword(entry.name) else entry.name
+        return getattr(import_module(f"interlock.cli.commands.{entry.where}"), name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -116,8 +116,8 @@ class StateSpec:
     ask: Label | None = None
     about: str = ""
     role: str = ""
-    pill: bool = False
-    """`shape: pill`."""
+    shape: str = ""
+    """`pill` or `rect`, where the file says how the state is drawn."""
     action: ActionSpec | None = field(default=None)
     result: Type = field(default=ANY, compare=False)
     """Of what type the action's result is."""

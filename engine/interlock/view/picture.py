@@ -117,7 +117,7 @@ class Picture:
             )
         content = write(self)
         try:
-            _write_whole(path, content.encode() if isinstance(content, str) else content)
+            write_whole(path, content.encode() if isinstance(content, str) else content)
         except OSError as error:
             raise RunError(f"`{path}` cannot be written: {error.strerror or error}") from None
         return path
@@ -146,8 +146,8 @@ _FORMATS: Mapping[str, Callable[[Picture], str | bytes]] = MappingProxyType(
 )
 
 
-def _write_whole(path: Path, content: bytes) -> None:
-    """Put a finished file in the place of the one that was there."""
+def write_whole(path: Path, content: bytes) -> None:
+    """Put a finished file in the place of the one that was there, or leave that as it is."""
     path = path.resolve()
     unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:

@@ -1,0 +1,1 @@
+"""Machines and what others write: flowcharts of documents, other tools' files."""
