@@ -209,7 +209,7 @@ REFUSALS = [
     Refusal("sign-in-a-label", "flowchart TD\n  A[f(x)]", (2, 6), "`(` stands in a label"),
     Refusal("quote-in-a-label", 'flowchart TD\nA[say "x"]', (2, 7), '`"` stands in a label'),
     Refusal("open-quote", 'flowchart TD\nA["x', (2, 3), "never closed"),
-    Refusal("open-label", "flowchart TD\nA[x", (2, 4), "the end of the text"),
+    Refusal("open-label", "flowchart TD\nA[x", (2, 2), "never closed"),
     Refusal("wrong-bracket", "flowchart TD\nA([x]", (2, 5), "`]` stands in a label"),
     Refusal("empty-label", 'flowchart TD\nA[""]', (2, 5), "empty"),
     Refusal("label-without-a-box", "flowchart TD\n[x]", (2, 1), "where the id of a box is meant"),

@@ -63,7 +63,7 @@ def import_chart(read: Read, *, name: str = "", source: str = "") -> Imported:
         as_name(found.heading or Path(found.file).stem or title), other="machine", taken=()
     )
     where = f"lines {found.line} to {found.last_line}" if found.file else "a flowchart"
-    notes = [f"Not kept: {note}." for note in read.reading.notes]
+    notes = [f"Note: {note}." for note in read.reading.notes]
     notes += [f"Repaired in line {r.line}: {r.what}." for r in read.repairs]
     head = Head(machine, title, source or found.file or "a flowchart", where, (), notes)
     loaded = load(written(states, head))

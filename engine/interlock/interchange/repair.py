@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 from interlock.core.errors import SpecError
@@ -37,14 +38,17 @@ class Repair(NamedTuple):
 
 
 class _Fault(NamedTuple):
-    """Where Mermaid stops reading: line and column from 0."""
+    """Where Mermaid stops reading."""
 
     line: int
+    """From 0."""
+    unread: int
+    """Minus the characters of the line that are left: less is further, whatever was put in."""
     column: int
     error: SpecError
 
 
-_END = _Fault(10**9, 0, SpecError([]))
+_END = _Fault(10**9, 0, 0, SpecError([]))
 """Where it stops in a chart that it reads."""
 
 
@@ -76,10 +80,18 @@ def repaired(text: str, *, file: str = "") -> tuple[str, tuple[Repair, ...]]:
             mended = _mended(lines, fault, file)
         if mended is None:
             raise fault.error
-        line, what, lines, fault = mended
-        repairs.append(Repair(line + 1, what, text.split("\n")[line].strip(), lines[line].strip()))
-        text = "\n".join(lines)
-    return text, tuple(repairs)
+        number, what, after, fault = mended
+        repairs.append(Repair(number + 1, what, lines[number].strip(), after[number].strip()))
+        lines = after
+    return "\n".join(lines), tuple(_by_line(repairs))
+
+
+def _by_line(repairs: Sequence[Repair]) -> Iterator[Repair]:
+    """The repairs of each line as one."""
+    for line, group in groupby(repairs, key=lambda repair: repair.line):
+        first, *more = group
+        whats = dict.fromkeys([first.what, *(repair.what for repair in more)])
+        yield Repair(line, ", ".join(whats), first.before, (more or [first])[-1].after)
 
 
 def _fault(lines: Sequence[str], file: str) -> _Fault:
@@ -87,7 +99,8 @@ def _fault(lines: Sequence[str], file: str) -> _Fault:
         read_flowchart("\n".join(lines), file=file)
     except SpecError as refused:
         place = refused.findings[0].place
-        return _Fault(place.line - 1, place.column - 1, refused)
+        line, column = place.line - 1, place.column - 1
+        return _Fault(line, column - len(lines[line].rstrip()), column, refused)
     return _END
 
 

@@ -143,7 +143,8 @@ class _Maker:
         state.ways = [Way(self.names[arrows[0].target], arrows[0].label)]
         if self._stops_on_the_way(box):
             state.stop = self._reason(box)
-        state.acts = not (box.id == start and state.shape and box.id not in self.entered)
+        led_to = box.id in self.entered or arrows[0].target == box.id
+        state.acts = not (box.id == start and state.shape and not led_to)
         return state
 
     def _end(self, state: State) -> None:

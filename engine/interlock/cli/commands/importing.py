@@ -82,7 +82,7 @@ def _write_whole(path: Path, text: str) -> None:
 def _say(made: Imported, path: Path | None) -> None:
     shown_repairs(made.read)
     for note in made.read.reading.notes:
-        out.say(f"not kept: {out.plain(str(note))}", "yellow")
+        out.say(f"note: {out.plain(str(note))}", "yellow")
     for difference in made.deviations:
         out.say(f"drawn otherwise: {out.plain(str(difference))}", "yellow")
     if made.unreached:
