@@ -180,7 +180,8 @@ def read(found: Found, *, repair: bool = False) -> Read:
             text, repairs = repaired(text, file=found.file)
         reading = read_flowchart(text, file=found.file)
     except SpecError as refused:
-        raise SpecError([_moved(finding, found) for finding in refused.findings]) from None
+        hint = "" if repair else _mended_by(found)
+        raise SpecError([_moved(finding, found, hint) for finding in refused.findings]) from None
     down = found.line - 1
     reading = reading._replace(
         notes=tuple(Note(n.text, tuple(line + down for line in n.lines)) for n in reading.notes),
@@ -190,10 +191,19 @@ def read(found: Found, *, repair: bool = False) -> Read:
     return Read(found, reading, tuple(one._replace(line=one.line + down) for one in repairs))
 
 
-def _moved(finding: Finding, found: Found) -> Finding:
+def _mended_by(found: Found) -> str:
+    """What to say where a repair would mend all that is wrong."""
+    try:
+        _, repairs = repaired(found.text)
+    except SpecError:
+        return ""
+    return f"; or let --repair mend {say_count(len(repairs), 'line')}"
+
+
+def _moved(finding: Finding, found: Found, hint: str) -> Finding:
     place = finding.place
     moved = replace(
         place, line=place.line + found.line - 1, column=place.column + found.column,
         text=" " * found.column + place.text,
     )  # fmt: skip
-    return replace(finding, place=moved)
+    return replace(finding, place=moved, hint=(finding.hint + hint).removeprefix("; "))
