@@ -158,3 +158,24 @@ def test_an_edge_without_a_label_of_its_own_says_when_it_is_taken() -> None:
         ("wait", "go"),
         ("wait", "after 5 min"),
     ]
+
+
+BOXES = """
+interlock: 1
+machine: boxes
+states:
+  start: {shape: rect, next: work}
+  work: {do: nothing, next: ask}
+  ask: {ask: "Which?", on: {a: over, b: stopped, c: done}}
+  over: {end: completed, shape: rect}
+  stopped: {stop: custom, shape: rect}
+  done: {end: completed}
+"""
+
+
+def test_an_end_may_be_drawn_as_a_box() -> None:
+    drawn = {box.id: (box.shape, box.role) for box in load(BOXES).draw().chart.boxes}
+    assert drawn["start"] == ("rect", "start")
+    assert drawn["over"] == ("rect", "action")
+    assert drawn["stopped"] == ("rect", "stop")
+    assert drawn["done"] == ("pill", "end")

@@ -30,6 +30,11 @@ from interlock.interchange.reasons import ends_well, reason_of, says_stop
 from interlock.view.flowchart import FILLS, Arrow, Box, Flowchart, one_line
 
 _RESERVED = frozenset({"advance", "check", "expired"})
+_ROUND = frozenset(
+    "pill round circle ellipse diamond double_circle filled_circle framed_circle"
+    " small_circle".split()
+)
+"""Shapes of an end that are drawn as a pill; any other is drawn as a box."""
 _BEGINS = re.compile(r"\b(?:start|begin|entry|init)", re.IGNORECASE)
 
 
@@ -148,7 +153,7 @@ class _Maker:
         return state
 
     def _end(self, state: State) -> None:
-        state.shape = "rect" if state.box.shape == "rect" else ""
+        state.shape = "" if state.box.shape in _ROUND else "rect"
         reason = self._reason(state.box)
         state.hub = state.hub and not reason
         if reason:
