@@ -173,8 +173,12 @@ MISTAKES = [
     Mistake("comment-behind", "A --> B %% note", "A --> B"),
     Mistake("spaces-in-a-list", "class A, B hot", "class A,B hot"),
     Mistake("label-not-closed", "A --> B[x", 'A --> B["x"]'),
-    Mistake("id-of-two-words", "Step One --> B", "Step_One --> B"),
-    Mistake("target-of-two-words", "A --> Step Two", "A --> Step_Two"),
+    Mistake("id-of-two-words", "Step One --> B", 'Step_One["Step One"] --> B'),
+    Mistake("id-of-two-words-with-a-label", "Step One[x] --> B", "Step_One[x] --> B"),
+    Mistake("target-of-two-words", "A --> Step Two", 'A --> Step_Two["Step Two"]'),
+    Mistake("a-pipe-between-pipes", "A -->|a | b| B", 'A -->|"a | b"| B'),
+    Mistake("style-with-brackets", "style A fill:rgb(1,2,3),stroke:red", "style A stroke:red"),
+    Mistake("style-with-brackets-alone", "style A fill:rgb(1,2,3)", "style A opacity:1"),
 ]  # fmt: skip
 
 
@@ -196,7 +200,9 @@ def test_several_mistakes_are_mended_one_after_the_other() -> None:
     assert [repair.line for repair in repairs] == [2, 3, 6]
 
 
-def test_a_first_line_and_a_last_one() -> None:
+def test_a_first_line_a_title_and_a_last_line() -> None:
+    text, _ = repaired("graph TD\nsubgraph My Group (1)\nA\nend\n")
+    assert text == 'graph TD\nsubgraph "My Group (1)"\nA\nend\n'
     assert repaired("flowchart LR A --> B")[0] == "flowchart LR;A --> B"
     text, (repair,) = repaired("flowchart TD\nsubgraph s\nA")
     assert repair.what == "a subgraph that is not closed"

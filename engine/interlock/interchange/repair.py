@@ -131,7 +131,7 @@ _PAIRS = tuple(
         *("[\\ /]", "(- -)", "[ ]", "( )", "{ }", "> ]"),
     )
 )
-_BEHIND = re.compile(r"[ \t]*(?:$|;|:::|@\{|&|[xo<]?(?:--|==|-\.|~~~))")
+_BEHIND = re.compile(r"[ \t]*(?:$|;|:::|@\{|&|%%|[xo<]?[-=~–—→])")
 _SMART = str.maketrans({"“": '"', "”": '"', "„": '"', "‟": '"', "″": '"'})
 
 
@@ -151,7 +151,9 @@ def _quote_labels(scene: _Scene) -> Iterator[str]:
             begin = start + len(opening)
             for end in _ends(line, begin, closing):
                 content = line[begin:end]
-                if content.strip() and not _is_quoted(content):
+                if _is_quoted(content):
+                    break
+                if content.strip():
                     yield line[:begin] + _quoted(content) + line[end:]
 
 
@@ -174,6 +176,19 @@ def _quote_pipes(scene: _Scene) -> Iterator[str]:
         if not _is_quoted(found[1]) and (column < 0 or found.start() <= column <= found.end()):
             text = _quoted(found[1]) if found[1].strip() else ""
             yield line[: found.start()] + (f"|{text}|" if text else "") + line[found.end() :]
+
+
+def _quote_wide_pipes(scene: _Scene) -> Iterator[str]:
+    """Quotes for a text between pipes that has a pipe in it."""
+    if found := re.search(r"(?<=[->=.])[ \t]*\|(?P<text>[^\n]*)\|", scene.line):
+        start, end = found.span("text")
+        yield scene.line[:start] + _quoted(found["text"]) + scene.line[end:]
+
+
+def _quote_title(scene: _Scene) -> Iterator[str]:
+    """Quotes for the title of a subgraph."""
+    if found := re.match(r"(?P<begin>[ \t]*subgraph[ \t]+)(?P<title>\S[^\n]*)", scene.line):
+        yield found["begin"] + _quoted(found["title"])
 
 
 def _quote_link_text(scene: _Scene) -> Iterator[str]:
@@ -201,8 +216,9 @@ def _close(scene: _Scene) -> Iterator[str]:
     line = scene.line
     for opening, closing in _PAIRS:
         found = re.search(rf"(?<=[\w.-]){re.escape(opening)}(?P<text>[^\n]*)$", line)
-        if found and found["text"].strip():
-            text = found["text"].strip().removeprefix('"').removesuffix(closing).removesuffix('"')
+        text = found["text"].strip().removesuffix(closing) if found else ""
+        if found and text and closing not in text:
+            text = text.removeprefix('"').removesuffix('"')
             yield line[: found.start()] + opening + _quoted(text) + closing
 
 
@@ -259,16 +275,22 @@ def _longer_arrow(scene: _Scene) -> Iterator[str]:
         yield f"{line[: found.start()]} {found.group()} {line[found.end() :]}"
 
 
+_WORDS = r"\w+(?:[ \t]+\w+)+"
+_FIRST_WORDS = re.compile(rf"(?<![\w\])}}|>-])(?P<id>{_WORDS})(?P<label>[ \t]*[\[({{])?")
+_LAST_WORDS = re.compile(rf"(?<=[->|&])[ \t]*(?P<id>{_WORDS})(?P<label>[ \t]*[\[({{])?")
+
+
 def _join_ids(scene: _Scene) -> Iterator[str]:
-    """Ids of several words, as one."""
+    """Ids of several words, as one; the words stay as the label where there is no other."""
     line = scene.line
-    name = re.compile(r"(?<![\w\])}|>-])(\w+(?:[ \t]+\w+)+)(?=[ \t]*(?:[\[({]|--|==|-\.|$))")
-    for found in name.finditer(line):
-        yield line[: found.start()] + re.sub(r"[ \t]+", "_", found[1]) + line[found.end() :]
-    target = re.compile(r"(?<=[->|])([ \t]*)(\w+(?:[ \t]+\w+)+)")
-    for found in target.finditer(line):
-        joined = re.sub(r"[ \t]+", "_", found[2])
-        yield line[: found.start()] + found[1] + joined + line[found.end() :]
+    for found in (*_LAST_WORDS.finditer(line), *_FIRST_WORDS.finditer(line)):
+        words = found["id"]
+        either = r"[ \t_]+".join(words.split())
+        labelled = re.search(rf"\b{either}[ \t]*[\[({{>]", scene.text)
+        label = "" if labelled else f'["{words}"]'
+        start, end = found.span("id")
+        rest = line[end:].lstrip() if found["label"] else line[end:]
+        yield line[:start] + re.sub(r"[ \t]+", "_", words) + label + rest
 
 
 # lines --------------------------------------------------------------------------------------
@@ -286,6 +308,17 @@ def _close_spaces(scene: _Scene) -> Iterator[str]:
     if re.match(r"[ \t]*(?:class|style|linkStyle|classDef)\b", line):
         yield re.sub(r"[ \t]*,[ \t]*", ",", line)
         yield line.rstrip(" ,\t")
+
+
+def _plain_style(scene: _Scene) -> Iterator[str]:
+    """A style without the properties that Mermaid cannot read, such as `rgb(1,2,3)`."""
+    found = re.match(
+        r"(?P<begin>[ \t]*(?:style|classDef)[ \t]+\S+)[ \t]+(?P<said>\S[^\n]*)", scene.line
+    )
+    if found:
+        said = re.sub(r"[\w-]+[ \t]*:[ \t]*[^,;(]*\([^)\n]*\)[^,;]*", "", found["said"])
+        kept = [part.strip() for part in re.split(r"[,;]", said) if part.strip()]
+        yield f"{found['begin']} {','.join(kept) or 'opacity:1'}"
 
 
 def _own_line(scene: _Scene) -> Iterator[str]:
@@ -308,12 +341,15 @@ _REPAIRS: tuple[tuple[str, Mend], ...] = (
     ("an empty label", _fill_empty),
     ("a label that needs quotes", _quote_labels),
     ("a label that needs quotes", _quote_pipes),
+    ("a label that needs quotes", _quote_wide_pipes),
     ("a label that needs quotes", _quote_link_text),
+    ("a title that needs quotes", _quote_title),
     ("a keyword as an id", _rename_keyword),
     ("an id that touches the link", _free_sign),
     ("an arrow that is none", _longer_arrow),
     ("a comment behind a statement", _drop_comment),
     ("spaces where none may be", _close_spaces),
+    ("a style that Mermaid cannot read", _plain_style),
     ("a label that is not closed", _close),
     ("an id of several words", _join_ids),
     ("a first line that is none", _own_line),
