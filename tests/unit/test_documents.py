@@ -232,3 +232,7 @@ def test_repairs_are_bounded() -> None:
         repaired("flowchart TD\n" + "A[f(x)]\n" * (LARGEST // 8 + 1))
     with pytest.raises(SpecError):
         repaired("flowchart TD\n" + "A[f(x)]\n" * 400)
+    with pytest.raises(SpecError):
+        repaired("flowchart TD\nA -- " + "a -- " * 10_000)
+    with pytest.raises(SpecError):
+        repaired("flowchart TD\n" + "A[(x] " * 300 + "]")

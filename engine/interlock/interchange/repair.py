@@ -22,6 +22,10 @@ MOST = 300
 """Repairs of one chart."""
 LARGEST = 100_000
 """Characters of a chart that is repaired: each attempt reads it anew."""
+_WIDEST = 2_000
+"""Characters of a line that is repaired."""
+_WORK = 4_000_000
+"""Characters that all attempts together read."""
 
 
 class Repair(NamedTuple):
@@ -74,10 +78,11 @@ def repaired(text: str, *, file: str = "") -> tuple[str, tuple[Repair, ...]]:
     lines = text.split("\n")
     repairs: list[Repair] = []
     fault = _fault(lines, file)
+    attempts = iter(range(_WORK // max(len(text), 1)))
     while fault is not _END:
         mended = None
         if len(repairs) < MOST and len(text) <= LARGEST:
-            mended = _mended(lines, fault, file)
+            mended = _mended(lines, fault, file, attempts)
         if mended is None:
             raise fault.error
         number, what, after, fault = mended
@@ -105,19 +110,23 @@ def _fault(lines: Sequence[str], file: str) -> _Fault:
 
 
 def _mended(
-    lines: Sequence[str], fault: _Fault, file: str
+    lines: Sequence[str], fault: _Fault, file: str, attempts: Iterator[int]
 ) -> tuple[int, str, list[str], _Fault] | None:
     """The first repair with which Mermaid reads further: at the fault's line, or the one before."""
     text = "\n".join(lines)
     for number in dict.fromkeys((fault.line, fault.line - 1)):
-        if not 0 <= number < len(lines):
+        if not 0 <= number < len(lines) or len(lines[number]) > _WIDEST:
             continue
         column = fault.column if number == fault.line else -1
         for what, mend in _REPAIRS:
             for other in mend(_Scene(lines[number], column, text)):
+                if other == lines[number]:
+                    continue
+                if next(attempts, None) is None:
+                    return None
                 after = [*lines[:number], other, *lines[number + 1 :]]
                 left = _fault(after, file)
-                if other != lines[number] and left[:2] > fault[:2]:
+                if left[:2] > fault[:2]:
                     return number, what, after, left
     return None
 

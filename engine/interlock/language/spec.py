@@ -144,6 +144,11 @@ class StateSpec:
         return (e for e in self.edges if e.role == role)
 
     @property
+    def pill(self) -> bool:
+        """Whether the file says that the state is drawn as a pill."""
+        return self.shape == "pill"
+
+    @property
     def rests(self) -> bool:
         """Whether a step ends here: the state acts, waits or ends."""
         return self.job in ("act", "wait", "end") or self.action is not None

@@ -158,7 +158,7 @@ def _role(spec: StateSpec, starts: bool) -> str:
         return spec.role
     if spec.job == "end":
         return "action" if spec.shape == "rect" else "end"
-    if spec.shape == "pill" or (starts and spec.job == "pass"):
+    if spec.pill or (starts and spec.job == "pass"):
         return "start"
     return "decision" if spec.job == "decide" or spec.ask is not None else "action"
 
