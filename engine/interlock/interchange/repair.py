@@ -75,7 +75,7 @@ def repaired(text: str, *, file: str = "") -> tuple[str, tuple[Repair, ...]]:
 
     SpecError: a mistake that none of the repairs mends, at its place.
     """
-    lines = text.split("\n")
+    lines = re.split(r"\r\n?|\n", text)
     repairs: list[Repair] = []
     fault = _fault(lines, file)
     attempts = iter(range(_WORK // max(len(text), 1)))
@@ -88,7 +88,7 @@ def repaired(text: str, *, file: str = "") -> tuple[str, tuple[Repair, ...]]:
         number, what, after, fault = mended
         repairs.append(Repair(number + 1, what, lines[number].strip(), after[number].strip()))
         lines = after
-    return "\n".join(lines), tuple(_by_line(repairs))
+    return ("\n".join(lines), tuple(_by_line(repairs))) if repairs else (text, ())
 
 
 def _by_line(repairs: Sequence[Repair]) -> Iterator[Repair]:
@@ -104,7 +104,7 @@ def _fault(lines: Sequence[str], file: str) -> _Fault:
         read_flowchart("\n".join(lines), file=file)
     except SpecError as refused:
         place = refused.findings[0].place
-        line, column = place.line - 1, place.column - 1
+        line, column = min(place.line, len(lines)) - 1, place.column - 1
         return _Fault(line, column - len(lines[line].rstrip()), column, refused)
     return _END
 

@@ -37,7 +37,9 @@ What a machine cannot draw as the document does is declared in it under `deviati
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Default: stdout."
 )
-@click.option("--name", metavar="NAME", help="The machine's name. Default: by the heading.")
+@click.option(
+    "--name", metavar="NAME", help="The machine's name. Default: the heading, else the file."
+)
 @chart_option
 @repair_option
 @click.option("--force", is_flag=True, help="Write over a file that is there.")
