@@ -91,6 +91,22 @@ def test_what_becomes_of_boxes(case: Kind) -> None:
     assert verify(found, made.machine).holds
 
 
+@pytest.mark.parametrize(
+    ("document", "name"),
+    [
+        ("# Alpha\n## Diagram\n{}", "alpha"),
+        ("# Alpha\n## The loop\n{}", "the_loop"),
+        ("# Diagram\n{}", "diagram"),
+        ("{}", "my_file"),
+        ("# 2 go\n{}", "machine_2_go"),
+    ],
+)
+def test_a_machine_is_called_what_the_document_calls_it(document: str, name: str) -> None:
+    text = document.format("```mermaid\ngraph TD\nA\n```\n")
+    (found,) = flowcharts(text, file="docs/my-file.md")
+    assert import_chart(read(found)).machine.name == name
+
+
 def test_five_hundred_boxes() -> None:
     lines = [f"n{n}[Step {n}] --> n{(n * 7) % 500}" for n in range(500)]
     (found,) = flowcharts("flowchart TD\n" + "\n".join(lines), file="x.mmd")

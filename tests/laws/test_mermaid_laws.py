@@ -89,7 +89,6 @@ DATA = st.sampled_from(
             "@{ shape: nope }",
             "@{\n shape: hex\n}",
             "@{}",
-            "@{",
         ),
         *("@{ animate: true }", "@{ view: collapsed }", '@{ icon: "i" }', ":::hot"),
     ]

@@ -48,6 +48,8 @@ class Found:
     """How far it is indented there."""
     heading: str = ""
     """The nearest heading above it."""
+    title: str = ""
+    """The first heading of the document, if it stands above."""
     file: str = ""
 
     @property
@@ -103,11 +105,12 @@ def flowcharts(text: str, *, file: str = "") -> tuple[Found, ...]:
 
 def _fenced(lines: Sequence[str]) -> Iterator[Found]:
     """Everything in fences that are marked `mermaid`."""
-    heading, number = "", 0
+    title, heading, number = "", "", 0
     while number < len(lines):
         opening = _FENCE.fullmatch(lines[number])
         if opening is None or (opening["fence"][0] == "`" and "`" in opening["info"]):
             heading = _heading(lines, number) or heading
+            title = title or heading
             number += 1
             continue
         inside: list[str] = []
@@ -118,7 +121,8 @@ def _fenced(lines: Sequence[str]) -> Iterator[Found]:
             number += 1
         number += 1
         if _MERMAID.match(opening["info"]):
-            yield Found("\n".join(inside), 0, first + 1, len(opening["before"]), heading)
+            column = len(opening["before"])
+            yield Found("\n".join(inside), 0, first + 1, column, heading, title)
 
 
 def _closes(line: str, fence: str) -> bool:

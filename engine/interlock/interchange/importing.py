@@ -28,6 +28,10 @@ _WHY: Mapping[str, str] = {
     "fill": "a machine colours a state by what it is",
     "label": "a label cannot hold this text as it stands",
 }
+_SAYS_LITTLE = re.compile(
+    r"(?:the )?(?:mermaid |flow ?)?(?:chart|diagram|flow|overview|source)s?:?", re.IGNORECASE
+)
+"""Headings that name no system."""
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 
@@ -58,9 +62,10 @@ def import_chart(read: Read, *, name: str = "", source: str = "") -> Imported:
         hint = "a small letter, then small letters, digits and underscores: my_agent"
         raise SetupError(f"`{name}` cannot name a machine", hint=hint)
     states = skeleton(chart, read.reading.lines)
-    title = one_line(chart.title) or found.heading
+    heading = found.title if _SAYS_LITTLE.fullmatch(found.heading) else found.heading
+    title = one_line(chart.title) or heading
     machine = name or once(
-        as_name(found.heading or Path(found.file).stem or title), other="machine", taken=()
+        as_name(heading or Path(found.file).stem or title), other="machine", taken=()
     )
     where = f"lines {found.line} to {found.last_line}" if found.file else "a flowchart"
     notes = [f"Note: {note}." for note in read.reading.notes]
