@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from keyword import iskeyword
 from typing import Any, NamedTuple
 
 import click
@@ -39,6 +40,8 @@ SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
         Entry("diff", "diff", "Show what differs between two machines, in words and pictures."),
         Entry("review", "review", "Write one comment on every machine that a change touches."),
         Entry("export", "export", "Write a machine for XState, or as SCXML."),
+        Entry("import", "importing", "Write the skeleton of a machine that draws a flowchart."),
+        Entry("verify", "verify", "Compare a machine with the flowchart of a document."),
         Entry("test", "scenarios", "Run scenarios: scripted runs with what is expected of them."),
     )),
     ("Runs", (
@@ -95,7 +98,8 @@ class App(click.Group):
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
-        return getattr(import_module(f"interlock.cli.commands.{entry.where}"), entry.name)
+        name = f"{entry.name}_" if iskeyword(entry.name) else entry.name
+        return getattr(import_module(f"interlock.cli.commands.{entry.where}"), name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -98,7 +98,7 @@ _ROWS = (
     Code("IL409", "unknown machine", "A child machine is named that cannot be had, or that would run itself.", "Write it under `machines`, or name a shipped machine or a file."),
     Code("IL410", "unknown event", "An event is named that no wait of this machine takes.", "Use one of the events under `on`."),
     Code("IL411", "unreadable file", "A file that the machine names cannot be read.", "Check the path; it is taken from the machine's folder."),
-    Code("IL412", "unreadable flowchart", "The text is no Mermaid flowchart, or has parts that a chart of states cannot hold.", "See the line that is shown; `interlock draw --format mermaid` writes what is read."),
+    Code("IL412", "unreadable flowchart", "The text is no Mermaid flowchart, or Mermaid itself refuses it.", "Mend the line that is shown; `interlock import --repair` mends the mistakes that are made most."),
     # IL6xx: a call
     Code("IL601", "not in this status", "The run is not in a status or state that allows this.", "See `run.status`; a finished run is continued by a new one with `parent`."),
     Code("IL602", "answer not taken", "The wait does not take this event, or not with this data.", "Use one of the events that are shown."),

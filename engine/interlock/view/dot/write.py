@@ -126,7 +126,7 @@ _SHAPES: Mapping[Shape, Mapping[str, str]] = MappingProxyType(
         "ellipse": _form("ellipse"),
         "double_circle": _form("doublecircle", margin=_TIGHT),
         "lean_right": _form("parallelogram", margin=_TIGHT),
-        "lean_left": _form("parallelogram", margin=_TIGHT),
+        "lean_left": {**_form("polygon", margin=_TIGHT), "sides": "4", "skew": "-.4"},
         "trapezoid": _form("trapezium", margin=_TIGHT),
         "inverted_trapezoid": _form("invtrapezium", margin=_TIGHT),
         "bang": _form("star", margin=_TIGHT),
@@ -152,7 +152,7 @@ _SHAPES: Mapping[Shape, Mapping[str, str]] = MappingProxyType(
         "fork": {"style": "filled", "penwidth": "3"},
         "framed_circle": _form("doublecircle", margin=_TIGHT),
         "hourglass": _form("Mdiamond", margin=_TIGHT),
-        "lined_cylinder": {**_form("cylinder"), "peripheries": "2"},
+        "lined_cylinder": _form("cylinder"),
         "lined_document": _form("note"),
         "lined_rect": _form("component"),
         "lying_cylinder": _form("cylinder"),
@@ -170,7 +170,7 @@ _SHAPES: Mapping[Shape, Mapping[str, str]] = MappingProxyType(
         "window": _form("Msquare"),
     }
 )
-"""What Graphviz has that comes nearest: the name of a shape is in words in documents only."""
+"""What Graphviz has that comes nearest."""
 
 
 Style = Mapping[str, str]
