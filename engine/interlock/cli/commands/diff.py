@@ -74,7 +74,7 @@ def diff(before: str, after: str, output: str | None, full: bool, **given: Any) 
 def _compared(before: str, after: str, how: How) -> Diff | None:
     """The difference; None, and its findings are said, when a side is no machine."""
     from interlock.actions.declare import specs_of
-    from interlock.cli.loading import load_tools
+    from interlock.cli.loading import load_tools, say_assumed
     from interlock.review.diff import diff as difference
     from interlock.review.sources import Looking
 
@@ -82,7 +82,7 @@ def _compared(before: str, after: str, how: How) -> Diff | None:
     sides = [looking.at(source) for source in (before, after)]
     for side in sides:
         _say_faults(side)
-    _say_assumed(sides)
+    say_assumed(dict.fromkeys(name for side in sides for name in side.assumed))
     one, other = (side.machine for side in sides)
     if one is None or other is None:
         return None
@@ -95,14 +95,6 @@ def _say_faults(side: Side) -> None:
         out.say(f"{out.plain(side.name)} cannot be compared:")
         for line in report([f for f in side.findings if f.is_error], err=True, file=side.name):
             out.say(line)
-
-
-def _say_assumed(sides: list[Side]) -> None:
-    assumed = dict.fromkeys(name for side in sides for name in side.assumed)
-    if assumed:
-        names = out.plain(", ".join(assumed))
-        for line in out.fitted(f"not known here, taken as named: {names}", sys.stderr):
-            out.say(line, "dim")
 
 
 # output -------------------------------------------------------------------------------------

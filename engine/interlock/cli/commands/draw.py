@@ -54,11 +54,11 @@ Rules hold after every step: `box` lists them beside the chart, `chain` draws th
 @options.define_option
 def draw(machine: str, output: str | None, everything: bool, **given: Any) -> None:
     """Draw a machine as a flowchart."""
-    from interlock.cli.loading import read_machine
+    from interlock.cli.loading import seen_machine
 
     form = given.pop("format")
     how = How.of(given)
-    loaded = read_machine(machine, how)
+    loaded = seen_machine(machine, how)
     picture = loaded.draw(rules=how.more["rules"], all=everything, region=how.more["region"])
     if output is None or output == "-":
         _show(picture, form or "text")
