@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -162,20 +163,27 @@ def _change(change: Change, made: Diff) -> Iterator[str]:
     from interlock.review.diff import say, where
 
     sign = out.style(change.sign, _COLOURS[change.sign], bold=True)
-    place = out.plain(where(change, made.files))
+    place = f"({found})" if (found := out.plain(where(change, made.files))) else ""
     if not out.is_terminal(sys.stdout):
-        yield f"  {sign} {say(change)}{f'  ({place})' if place else ''}"
+        yield f"  {sign} {say(change)}  {place}".rstrip()
         return
-    first, *rest = out.fitted(f"    {say(change)}", sys.stdout)
-    yield f"  {sign} {_marked(first.strip())}"
-    yield from (f"    {_marked(line.strip())}" for line in rest)
-    if place:
-        yield out.style(f"    {place}", "dim")
+    columns = max(40, shutil.get_terminal_size().columns)
+    lines = [line.strip() for line in out.fitted(f"    {say(change)}", sys.stdout)]
+    fits = len(lines[-1]) + len(place) + 6 <= columns
+    shown = [*_marked(lines), *([] if fits else [""])]
+    shown[-1] += out.style(f"  {place}" if fits else place, "dim")
+    yield f"  {sign} {shown[0]}"
+    yield from (f"    {line}" for line in shown[1:])
 
 
-def _marked(line: str) -> str:
-    """What stands between backticks, in bold; signs of a file stay as they are."""
-    parts = line.split("`")
-    if len(parts) % 2 == 0:
-        return line
-    return "".join(out.style(p, bold=True) if n % 2 else p for n, p in enumerate(parts))
+def _marked(lines: list[str]) -> Iterator[str]:
+    """What stands between backticks, in bold, across the ends of lines."""
+    paired = sum(line.count("`") for line in lines) % 2 == 0
+    inside = False
+    for line in lines:
+        if not paired:  # the file has some of its own
+            yield line
+            continue
+        parts = line.split("`")
+        yield "".join(out.style(p, bold=(n % 2 == 1) != inside) for n, p in enumerate(parts))
+        inside = (len(parts) % 2 == 0) != inside
