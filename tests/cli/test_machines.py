@@ -366,7 +366,9 @@ def test_how_to_give_what_is_ones_own(sh: Shell, case: Own) -> None:
 
 
 def test_what_is_ones_own_is_drawn_without_it(sh: Shell) -> None:
-    guarded = SMALL.replace("nothing", "shout").replace("next: b", "next: [{when: mine(1), to: b}, b]")
+    guarded = SMALL.replace("nothing", "shout").replace(
+        "next: b", "next: [{when: mine(1), to: b}, b]"
+    )
     sh.write("own.yaml", f"{guarded}tools: [subtract]\n")
     done = sh("draw", "own.yaml")
     assert done.code == 0

@@ -14,7 +14,7 @@ import pytest
 
 from interlock.review.comment import MARKER, MOST
 from interlock.view.mermaid.read import read_mermaid
-from tests.cli.shell import ADDER, ASKER, Done, Shell, Terminal, program
+from tests.cli.shell import ADDER, Done, Shell, Terminal, program
 
 pytestmark = pytest.mark.system("git", install="apt-get install git")
 DOT = pytest.mark.system("dot", install="apt-get install graphviz")
@@ -167,14 +167,18 @@ def test_a_side_that_is_not_there(repo: Shell, case: Wrong) -> None:
     assert not (repo.folder / "x").exists()
 
 
-def test_outside_of_a_repository_a_revision_is_refused(sh: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outside_of_a_repository_a_revision_is_refused(
+    sh: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(sh.folder.parent))
     done = sh("diff", "main:adder.yaml", "adder.yaml")
     assert done.code == 2
     assert "is in no git repository" in done.err
 
 
-def test_without_git_that_is_said(sh: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_git_that_is_said(
+    sh: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     done = sh("diff", "main:adder.yaml", "adder.yaml")
     assert done.code == 2
@@ -193,7 +197,9 @@ def test_a_side_that_is_no_machine_is_told_with_its_findings(sh: Shell) -> None:
         assert "1 error in broken.yaml" in done.err
 
 
-@pytest.mark.parametrize("data", [b"\x00\x01\xff", b"", b"just text", b"[1, 2]", b"a: {", b"\xff\xfe"])
+@pytest.mark.parametrize(
+    "data", [b"\x00\x01\xff", b"", b"just text", b"[1, 2]", b"a: {", b"\xff\xfe"]
+)
 def test_a_file_that_is_no_machine_at_all(sh: Shell, data: bytes) -> None:
     (sh.folder / "other.yaml").write_bytes(data)
     done = sh("diff", "adder.yaml", "other.yaml")
@@ -223,7 +229,12 @@ def test_json_has_its_documented_shape(sh: Shell) -> None:
 
 @DOT
 def test_every_format(sh: Shell) -> None:
-    sh.write("other.yaml", ADDER.replace("  act: {do: call_tools, next: think}", "  act: {do: call_tools, next: done}"))
+    sh.write(
+        "other.yaml",
+        ADDER.replace(
+            "  act: {do: call_tools, next: think}", "  act: {do: call_tools, next: done}"
+        ),
+    )
     for suffix, begins in (("svg", b"<svg"), ("png", b"\x89PNG"), ("mmd", b"flowchart TD"), ("dot", b"digraph"), ("json", b"{"), ("txt", b"adder: ")):  # fmt: skip
         done = sh("diff", "adder.yaml", "other.yaml", "-o", f"d.{suffix}")
         assert (done.code, done.out) == (1, "")
@@ -248,7 +259,10 @@ def test_a_picture_without_an_engine_is_not_taken_for_a_difference(
 
 
 def test_at_a_terminal_it_has_colours_and_fits(sh: Shell) -> None:
-    sh.write("other.yaml", ADDER.replace("run.steps >= 15", "run.steps >= 12").replace("steps: 20", "steps: 10"))
+    sh.write(
+        "other.yaml",
+        ADDER.replace("run.steps >= 15", "run.steps >= 12").replace("steps: 20", "steps: 10"),
+    )
     terminal = Terminal("diff", "adder.yaml", "other.yaml", cwd=sh.folder, columns=60)
     assert terminal.wait() == 1
     assert "\x1b[" in terminal.raw
@@ -369,8 +383,17 @@ def test_a_machine_that_does_not_load_is_told_and_gives_2(repo: Shell) -> None:
     assert "+ mended error[IL103]: unknown fact `run.stps`" in mended.out
 
 
+def test_a_difference_may_pass(repo: Shell) -> None:
+    change(repo, "asker.yaml", "steps: 10", "steps: 5")
+    assert repo("review", "main", "--fail-on", "invalid").code == 0
+    change(repo, "asker.yaml", "run.steps", "run.stps")
+    assert repo("review", "main", "--fail-on", "invalid").code == 2
+
+
 def test_what_the_checks_say_before_and_after(repo: Shell) -> None:
-    change(repo, "asker.yaml", "rules: [{when: run.steps >= limits.steps, stop: steps_limit}]\n", "")
+    change(
+        repo, "asker.yaml", "rules: [{when: run.steps >= limits.steps, stop: steps_limit}]\n", ""
+    )
     change(repo, "asker.yaml", "steps: 10, ", "")
     done = reviewed(repo)
     assert "Checks: 1 new, 0 mended." in done.out
@@ -385,7 +408,9 @@ def test_what_the_checks_say_before_and_after(repo: Shell) -> None:
 def test_pictures_and_their_links(repo: Shell) -> None:
     change(repo, "asker.yaml", "ok: done", "ok: done\n      again: think")
     repo.write("new.yaml", KID)
-    done = reviewed(repo, "main", "--pictures", "out/pictures", "--link", "https://x.example/{picture}?a=(1)")
+    done = reviewed(
+        repo, "main", "--pictures", "out/pictures", "--link", "https://x.example/{picture}?a=(1)"
+    )
     names = {path.name for path in (repo.folder / "out" / "pictures").iterdir()}
     assert names == {"asker.changes.svg", "asker.full.svg", "new.full.svg"}
     for name in names:
@@ -471,7 +496,9 @@ def test_texts_of_a_machine_break_out_of_nothing(repo: Shell) -> None:
     assert not inside
     for chart in re.findall(r"^```mermaid\n(.*?)^```$", done.out, re.MULTILINE | re.DOTALL):
         assert "<script" not in chart
-        read_mermaid(re.sub(r":::\w+$|^\s*(?:classDef|linkStyle).*$", "", chart, flags=re.MULTILINE))
+        read_mermaid(
+            re.sub(r":::\w+$|^\s*(?:classDef|linkStyle).*$", "", chart, flags=re.MULTILINE)
+        )
 
 
 def test_links_lead_nowhere_outside(repo: Shell, tmp_path: Path) -> None:
@@ -498,7 +525,9 @@ def test_a_link_within_the_repository_is_followed(repo: Shell) -> None:
     assert "kid: a new machine" in reviewed(repo, "main", "--head", "work", "same.yaml").out
 
 
-@pytest.mark.parametrize("data", [b"interlock: 1\n\x00\xff", b"interlock: 1", b"interlock: [", b"\xffinterlock: 1\n"])
+@pytest.mark.parametrize(
+    "data", [b"interlock: 1\n\x00\xff", b"interlock: 1", b"interlock: [", b"\xffinterlock: 1\n"]
+)
 def test_a_file_that_means_to_be_a_machine_and_is_none(repo: Shell, data: bytes) -> None:
     (repo.folder / "odd.yaml").write_bytes(data)
     done = reviewed(repo)
@@ -523,7 +552,8 @@ def test_nothing_of_the_repository_is_run(repo: Shell) -> None:
 
 def test_a_comment_is_never_too_long(repo: Shell) -> None:
     states = "".join(
-        f"  s{n}: {{ask: {'x' * 60}{n}, when: run.steps >= {n}, then: s{n + 1}, else: done}}\n" for n in range(300)
+        f"  s{n}: {{ask: {'x' * 60}{n}, when: run.steps >= {n}, then: s{n + 1}, else: done}}\n"
+        for n in range(300)
     )
     big = f"interlock: 1\nmachine: big\nstates:\n  go: {{do: receive, next: s0}}\n{states}  s300: {{do: nothing, next: done}}\n  done: {{stop: completed}}\n"
     for number in range(6):

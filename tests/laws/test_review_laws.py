@@ -211,7 +211,10 @@ def test_no_key_is_passed_over() -> None:
             if value is not ...:
                 break
     unchanged = {at for at in leaves(EVERYTHING) if at not in seen}
-    assert unchanged == {("interlock",), ("tools", 0)}  # there is one version; two keys need the tool
+    assert unchanged == {
+        ("interlock",),
+        ("tools", 0),
+    }  # there is one version; two keys need the tool
 
 
 @settings(max_examples=40)

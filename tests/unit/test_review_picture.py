@@ -17,8 +17,8 @@ from interlock.api import Machine
 from interlock.review.aligning import Pairs
 from interlock.review.diff import Diff, diff
 from interlock.review.dress import ReviewDress
-from interlock.review.mermaid import MOST, to_review_mermaid
 from interlock.review.merged import HIDDEN, Merged, focus, merge
+from interlock.review.mermaid import MOST, to_review_mermaid
 from interlock.review.picture import ReviewPicture
 from interlock.view.dot.write import to_dot
 from interlock.view.flowchart import Arrow, Box, Flowchart, one_line, printable
@@ -50,14 +50,13 @@ def chart(labels: Iterable[str], *, prefix: str = "") -> Flowchart:
     found = list(labels)
     boxes = tuple(Box(f"n{n}", f"{prefix}{label}", "diamond" if n % 2 else "rect") for n, label in enumerate(found))  # fmt: skip
     arrows = tuple(Arrow(f"n{n}", f"n{n + 1}", f"{prefix}{label}", f"n{n}.next") for n, label in enumerate(found[:-1]))  # fmt: skip
-    return Flowchart("<b>&\"title", boxes, arrows)
+    return Flowchart('<b>&"title', boxes, arrows)
 
 
 def merged(before: Flowchart, after: Flowchart) -> Merged:
     """The two as one, boxes by their ids."""
-    names = {box.id: box.id for box in before.boxes} | {}
     there = {box.id for box in after.boxes}
-    states = {old: new for old, new in names.items() if new in there}
+    states = {box.id: box.id for box in before.boxes if box.id in there}
     return merge(before, after, Pairs(states, {}, {}), ())
 
 
@@ -65,10 +64,14 @@ def edited() -> Diff:
     """Two edited copies of the largest shipped machine."""
     text = (ROOT / "machines" / "moderator.yaml").read_text("utf-8")
     one = text.replace("cycles: 5", "cycles: 6")
-    other = text.replace("error_rate: 20%", "error_rate: 15%").replace("response: 5m", "response: 10m")
+    other = text.replace("error_rate: 20%", "error_rate: 15%").replace(
+        "response: 5m", "response: 10m"
+    )
     other = other.replace("essentials}, next: resume}", "essentials}, next: monitor}")
     other = re.sub(r"  resume: .*\n", "", other)
-    other = other.replace("[check_tokens, check_runtime,", "[check_stop, check_tokens, check_runtime,")
+    other = other.replace(
+        "[check_tokens, check_runtime,", "[check_stop, check_tokens, check_runtime,"
+    )
     stop = '  check_stop:\n    ask: "Too\\nMany?"\n    when: run.steps >= 5000\n    then: stop_steps\n    else: check_error_rate\n'
     other = other.replace("  check_tokens:\n", f"{stop}  check_tokens:\n", 1)
     end = '  stop_steps: {label: "STOP:\\nSteps", stop: steps_limit, next: report}\n'
@@ -80,7 +83,11 @@ def edited() -> Diff:
 
 
 def marks(found: Merged) -> dict[str, str]:
-    return {box.id: found.of_box(box).mark for box in found.chart.boxes if found.of_box(box).mark != "same"}
+    return {
+        box.id: found.of_box(box).mark
+        for box in found.chart.boxes
+        if found.of_box(box).mark != "same"
+    }
 
 
 def test_what_became_of_each_box_and_arrow() -> None:
@@ -111,7 +118,9 @@ def test_every_box_and_arrow_of_both_is_there() -> None:
     before, after = made.before.draw().chart, made.after.draw().chart
     assert {box.id for box in found.chart.boxes} == {b.id for c in (before, after) for b in c.boxes}
     kept = [a for a in found.chart.arrows if found.of_arrow(a).mark != "removed"]
-    assert [(a.source, a.target, a.label) for a in kept] == [(a.source, a.target, a.label) for a in after.arrows]
+    assert [(a.source, a.target, a.label) for a in kept] == [
+        (a.source, a.target, a.label) for a in after.arrows
+    ]
     gone = [a for a in found.chart.arrows if found.of_arrow(a).mark == "added"]
     assert len(found.chart.arrows) - len(gone) == len(before.arrows)
 
@@ -136,7 +145,9 @@ def test_where_no_box_changed_the_picture_says_so() -> None:
 
 
 def test_what_no_label_shows_is_a_note() -> None:
-    made = between(ways("{when: vars.n > 1, to: other}", "done"), ways("{when: vars.n > 3, to: other}", "done"))
+    made = between(
+        ways("{when: vars.n > 1, to: other}", "done"), ways("{when: vars.n > 3, to: other}", "done")
+    )
     (marked,) = [m for m in made.merged.arrows.values() if m.mark != "same"]
     assert [(n.name, n.old, n.new) for n in marked.notes] == [("guard", "vars.n > 1", "vars.n > 3")]
     text = made.picture().mermaid()
@@ -156,7 +167,10 @@ def test_a_box_of_rules_has_a_mark_for_each_line() -> None:
 
 
 def test_a_renamed_state_keeps_its_box() -> None:
-    made = between("", "states:\n  go: {do: receive, next: ponder}\n  ponder: {do: infer, next: done}\n  done: {stop: completed}\n")
+    made = between(
+        "",
+        "states:\n  go: {do: receive, next: ponder}\n  ponder: {do: infer, next: done}\n  done: {stop: completed}\n",
+    )
     assert marks(made.merged) == {"ponder": "changed"}
     assert [tuple(note) for note in made.merged.boxes["ponder"].notes] == [("", "think", "ponder")]
     assert {m.mark for m in made.merged.arrows.values()} == {"same"}
@@ -186,13 +200,22 @@ def parsed(picture: ReviewPicture) -> ET.Element:
 def test_hostile_labels_are_drawn_as_they_are(mark: str) -> None:
     labels = [label for label in HOSTILE if len(label) < 100]
     new, old = chart(labels), chart(labels, prefix="was ")
-    sides = {"same": (new, new), "added": (Flowchart(), new), "removed": (new, Flowchart()), "changed": (old, new)}
+    sides = {
+        "same": (new, new),
+        "added": (Flowchart(), new),
+        "removed": (new, Flowchart()),
+        "changed": (old, new),
+    }
     found = merged(*sides[mark])
     svg = parsed(ReviewPicture(found))
-    assert not [e for e in svg.iter() if e.tag.rpartition("}")[2] in ("script", "image", "foreignObject")]
+    assert not [
+        e for e in svg.iter() if e.tag.rpartition("}")[2] in ("script", "image", "foreignObject")
+    ]
     assert not [n for e in svg.iter() for n in e.attrib if n.rpartition("}")[2].startswith("on")]
     assert not [v for e in svg.iter() for n, v in e.attrib.items() if n.endswith("href")]
-    groups = {e.get("id", "").partition("node-")[2]: e for e in svg.iter() if "node-" in e.get("id", "")}
+    groups = {
+        e.get("id", "").partition("node-")[2]: e for e in svg.iter() if "node-" in e.get("id", "")
+    }
     for box in found.chart.boxes:
         drawn = "".join(words(groups[safe_ids([box.id])[box.id]]).split())
         said = "".join(printable(box.label).split())
@@ -210,7 +233,13 @@ def test_the_svg_has_the_colours_of_the_marks() -> None:
     shapes = ("path", "polygon")
     strokes = {
         name: {e.get("stroke") for e in group(name).iter() if e.tag.rpartition("}")[2] in shapes}
-        for name in ("node-check_stop", "node-resume", "node-check_error_rate", "node-monitor", "edge-prune-resume-0")
+        for name in (
+            "node-check_stop",
+            "node-resume",
+            "node-check_error_rate",
+            "node-monitor",
+            "edge-prune-resume-0",
+        )
     }
     assert strokes["node-check_stop"] == {"#16a34a"}
     assert strokes["node-resume"] == {"#dc2626"}
@@ -224,7 +253,9 @@ def test_the_svg_has_the_colours_of_the_marks() -> None:
 @DOT
 def test_the_focus_of_two_edited_copies_fits_one_screen() -> None:
     root = parsed(edited().picture())
-    width, height = (float((root.get(side) or "").removesuffix("pt")) for side in ("width", "height"))
+    width, height = (
+        float((root.get(side) or "").removesuffix("pt")) for side in ("width", "height")
+    )
     assert width <= 1100
     assert height <= 1000
     whole = parsed(edited().picture(full=True))
@@ -289,18 +320,31 @@ def test_mermaid_reads_what_is_written() -> None:
     ids = safe_ids(box.id for box in found.chart.boxes)
     assert [node[0] for node in told["nodes"]] == [ids[box.id] for box in found.chart.boxes]
     classes = {node[0]: node[2].split()[-1] for node in told["nodes"]}
-    assert classes == {ids[b.id]: "note" if b.id == HIDDEN else found.of_box(b).mark for b in found.chart.boxes}
+    assert classes == {
+        ids[b.id]: "note" if b.id == HIDDEN else found.of_box(b).mark for b in found.chart.boxes
+    }
     labels = {node[0]: node[1] for node in told["nodes"]}
-    assert labels["check_error_rate"] == "<s>Error Rate<br>≥ 20%?</s><br><b>Error Rate<br>≥ 15%?</b>"
-    assert [(e[0], e[1]) for e in told["edges"]] == [(ids[a.source], ids[a.target]) for a in found.chart.arrows]
+    assert (
+        labels["check_error_rate"] == "<s>Error Rate<br>≥ 20%?</s><br><b>Error Rate<br>≥ 15%?</b>"
+    )
+    assert [(e[0], e[1]) for e in told["edges"]] == [
+        (ids[a.source], ids[a.target]) for a in found.chart.arrows
+    ]
     colours = {"added": "#16a34a", "removed": "#dc2626", "changed": "#d97706", "same": "#9ca3af"}
-    assert [e[3][0] for e in told["edges"]] == [f"stroke:{colours[found.of_arrow(a).mark]}" for a in found.chart.arrows]
+    assert [e[3][0] for e in told["edges"]] == [
+        f"stroke:{colours[found.of_arrow(a).mark]}" for a in found.chart.arrows
+    ]
 
 
 @pytest.mark.node("mermaid")
 def test_mermaid_takes_hostile_labels() -> None:
     new, old = chart(HOSTILE), chart(HOSTILE, prefix="was ")
-    pictures = [merged(new, new), merged(Flowchart(), new), merged(new, Flowchart()), merged(old, new)]
+    pictures = [
+        merged(new, new),
+        merged(Flowchart(), new),
+        merged(new, Flowchart()),
+        merged(old, new),
+    ]
     for told in read_by_mermaid(*(to_review_mermaid(found) for found in pictures)):
         assert len(told["nodes"]) == len(HOSTILE)
         assert len(told["edges"]) == len(HOSTILE) - 1
