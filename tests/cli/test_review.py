@@ -431,6 +431,30 @@ def test_json_and_a_file(repo: Shell) -> None:
     assert one["new"] == one["mended"] == []
 
 
+def test_what_cannot_be_written_is_not_taken_for_a_difference(repo: Shell) -> None:
+    change(repo, "asker.yaml", "steps: 10", "steps: 5")
+    for args in (
+        ("diff", "main:asker.yaml", "asker.yaml", "-o", "no/such/d.json"),
+        ("review", "main", "-o", "no/such/comment.md"),
+        ("review", "main", "--pictures", "asker.yaml/pictures"),
+    ):
+        done = repo(*args)
+        assert done.code == 2
+        assert "cannot be" in done.err
+
+
+def test_a_name_that_is_no_text(repo: Shell) -> None:
+    (repo.folder / os.fsdecode(b"caf\xe9.yaml")).write_text(KID)
+    (repo.folder / os.fsdecode(b"bad\xe9.yaml")).write_text(KID.replace("run.steps", "run.stps"))
+    for form in ("markdown", "json"):
+        done = repo("review", "main", "--format", form, "-o", "told")
+        assert done.code == 2
+        assert "run.stps" in (repo.folder / "told").read_text("utf-8")
+        piped = program("review", "main", "--format", form, cwd=repo.folder)
+        assert piped.code == 2
+        assert "run.stps" in piped.out
+
+
 @pytest.mark.parametrize("base", ["nowhere", "--output=x", "main:asker.yaml", ""])
 def test_a_base_that_is_no_revision(repo: Shell, base: str) -> None:
     done = repo("review", "--", base)

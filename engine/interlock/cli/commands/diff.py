@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from interlock.cli import options, out
-from interlock.cli.faults import OK, USAGE, report, say_error
+from interlock.cli.faults import OK, USAGE, MisuseError, report, say_error
 from interlock.cli.how import How
 from interlock.core.errors import InterlockError
 
@@ -110,9 +110,17 @@ def _write(made: Diff, form: str, output: str | None, full: bool) -> None:
         _print(_drawn(made, form, full), form)
         return
     path = Path(output)
-    drawn = _drawn(made, form, full)
-    path.write_bytes(drawn if isinstance(drawn, bytes) else drawn.encode())
+    save(path, _drawn(made, form, full))
     out.say(f"{path}: {out.plain(made.verdict)}", "dim")
+
+
+def save(path: Path, content: str | bytes) -> None:
+    """Write a file. `MisuseError` where it cannot be: an exit code of 1 would mean a difference."""
+    data = content if isinstance(content, bytes) else content.encode(errors="replace")
+    try:
+        path.write_bytes(data)
+    except OSError as error:
+        raise MisuseError(f"{path} cannot be written: {error.strerror or error}") from None
 
 
 def _drawn(made: Diff, form: str, full: bool) -> str | bytes:

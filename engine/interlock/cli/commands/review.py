@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from interlock.cli import options, out
-from interlock.cli.faults import OK, USAGE, say_error
+from interlock.cli.faults import OK, USAGE, MisuseError, say_error
 from interlock.cli.how import How
 from interlock.core.errors import InterlockError
 
@@ -73,6 +73,7 @@ def review(base: str, paths: tuple[str, ...], fail_on: str, **given: Any) -> Non
 
 def _reviewed(base: str, paths: Sequence[str], given: Mapping[str, Any]) -> list[Reviewed]:
     from interlock.actions.declare import specs_of
+    from interlock.cli.commands.diff import save
     from interlock.cli.loading import load_tools
     from interlock.review.changed import Scope
     from interlock.review.changed import review as changed
@@ -89,7 +90,7 @@ def _reviewed(base: str, paths: Sequence[str], given: Mapping[str, Any]) -> list
     if given["output"] in (None, "-"):
         out.result(text.rstrip("\n"))
     else:
-        Path(given["output"]).write_text(text, encoding="utf-8")
+        save(Path(given["output"]), text)
     return found
 
 
@@ -107,7 +108,11 @@ def _pictures(found: Sequence[Reviewed], folder: str | None) -> Mapping[tuple[st
 
     names = file_names(found)
     if folder is not None:
-        Path(folder).mkdir(parents=True, exist_ok=True)
+        try:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            said = f"{folder} cannot be made: {error.strerror or error}"
+            raise MisuseError(said) from None
         for one in found:
             for kind, picture in pictures(one).items():
                 picture.save(Path(folder) / names[one.path, kind])
