@@ -402,13 +402,29 @@ SMALL = "interlock: 1\nmachine: m\nstates:\n  a: {do: nothing, next: b}\n  b: {e
 def test_how_to_give_what_is_ones_own(sh: Shell, case: Own) -> None:
     sh.write("own.yaml", case.text)
     tools = ("--tools", "tools.py") if case.tools else ()
-    for verb in ("check", "run", "draw"):
+    for verb in ("check", "run"):
         done = sh(verb, "own.yaml", *tools)
         assert done.code == 1
         assert (
             f"= help: {case.hint}" if case.hint else "unknown tool of this machine"
         ) in done.out + done.err
         assert ("--tools" in done.out + done.err) == ("--tools" in case.hint)
+
+
+def test_what_is_ones_own_is_drawn_without_it(sh: Shell) -> None:
+    guarded = SMALL.replace("nothing", "shout").replace(
+        "next: b", "next: [{when: mine(1), to: b}, b]"
+    )
+    sh.write("own.yaml", f"{guarded}tools: [subtract]\n")
+    done = sh("draw", "own.yaml")
+    assert done.code == 0
+    assert "→ b" in done.out
+    names = "action `shout`, tool `subtract`, guard `mine`"
+    assert done.err == f"not known here, taken as named: {names}; --tools FILE gives them\n"
+    sh.write("own.yaml", SMALL + "tools: [ad]\n")
+    given = sh("draw", "own.yaml", "--tools", "tools.py")  # whoever gives theirs gives all of them
+    assert given.code == 1
+    assert "did you mean `add`?" in given.err
 
 
 def test_the_name_of_a_picture_says_its_format(sh: Shell) -> None:
