@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
@@ -174,20 +174,22 @@ def to_dot(chart: Flowchart, *, prefix: str = "", dress: Dress = PLAIN) -> str:
     prefix = re.sub(r"[^\w-]", "_", prefix, flags=re.ASCII)
     ids = safe_ids(box.id for box in chart.boxes)
     graph.attr(id=f"{prefix}chart", **never_html(_title_style(chart)))
-    for box in _as_reached(chart):
+    reached = _as_reached(chart)
+    for box in reached:
         name = ids[box.id]
         graph.node(name, id=f"{prefix}node-{name}", **never_html(dress.box(box)))
         if box.entry:
             graph.node(f"{name}-entry", **_DOT)
             graph.edge(f"{name}-entry", name, color=_DOT["color"], tooltip="start")
     for panel in _panels(chart):
-        graph.edge(ids[panel.id], _top(chart.boxes[0], ids), style="invis", weight="0")
+        graph.edge(ids[panel.id], _top(_about(panel, chart), ids), style="invis", weight="0")
+    pull = _pulling(chart, reached)
     between: Counter[tuple[str, str]] = Counter()
     for arrow in chart.arrows:
         ends = ids[arrow.source], ids[arrow.target]
         name = f"{prefix}edge-{ends[0]}-{ends[1]}-{between[ends]}"
         between[ends] += 1
-        graph.edge(*ends, id=name, **never_html(dress.arrow(arrow)))
+        graph.edge(*ends, id=name, weight=pull(arrow), **never_html(dress.arrow(arrow)))
     return graph.source
 
 
@@ -211,6 +213,28 @@ def _as_reached(chart: Flowchart) -> list[Box]:
     return list(reached.values())
 
 
+_ENDS: frozenset[Role] = frozenset({"stop", "completed", "end"})
+
+
+def _pulling(chart: Flowchart, reached: Sequence[Box]) -> Callable[[Arrow], str]:
+    """How much an arrow wants to be short and straight: more where the chart goes on.
+
+    Then the way ahead is a line; ends stand beside it, and ways back make the detours. Several
+    arrows between two boxes pull as one would. Every picture of a chart has the same weights,
+    whatever its dress.
+    """
+    place = {box.id: number for number, box in enumerate(reached)}
+    ends = {box.id for box in reached if box.role in _ENDS}
+    between = Counter((arrow.source, arrow.target) for arrow in chart.arrows)
+
+    def pull(arrow: Arrow) -> str:
+        ahead = place[arrow.target] > place[arrow.source]
+        alone = between[arrow.source, arrow.target] == 1
+        return "2" if ahead and alone and not ends & {arrow.source, arrow.target} else "1"
+
+    return pull
+
+
 def _top(box: Box, ids: Mapping[str, str]) -> str:
     """What is drawn first of a box: the dot that leads to it, or itself."""
     return f"{ids[box.id]}-entry" if box.entry else ids[box.id]
@@ -220,6 +244,15 @@ def _panels(chart: Flowchart) -> list[Box]:
     """Where what rules do begins; an arrow may lead back there from a detour."""
     led_to = {arrow.target for arrow in chart.arrows if arrow.kind != "return"}
     return [box for box in chart.boxes if box.role == "rules" and box.id not in led_to]
+
+
+def _about(panel: Box, chart: Flowchart) -> Box:
+    """The box above which a panel stands: the state that its rules are about, or the first one."""
+    moments = dict.fromkeys((rule.at, rule.before) for rule in chart.rules)
+    named = {f"rules-{n}": (*before, *at) for n, (at, before) in enumerate(moments, start=1)}
+    states = {box.id: box for box in chart.boxes}
+    known = (states[name] for name in named.get(panel.id, ()) if name in states)
+    return next(known, chart.boxes[0])
 
 
 def _door() -> tuple[_Digraph, Callable[[str], str]]:
