@@ -64,7 +64,7 @@ def many_states(count: int = 45) -> str:
             f"when: run.steps + {n} >= limits.l{n}, then: s{n}, else: {after}}}"
         )
         body.append(f'  s{n}: {{label: "STOP:\\nReason {n}", stop: steps_limit, next: report}}')
-    limits = ", ".join(f"l{n}: {1000 + n}" for n in range(asked))
+    limits = ", ".join(f"l{n}: {1000 - n}" for n in range(asked))  # each can be reached
     return "\n".join(
         [
             "interlock: 1", "machine: many", f"limits: {{{limits}}}", "states:",

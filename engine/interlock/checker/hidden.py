@@ -25,6 +25,8 @@ from interlock.language.yaml.reading import Path
 from interlock.machine.saying import say_value
 
 _WRITTEN_OUT = ("True", "False")
+PAIRS = 40
+"""With how many other rules one is compared."""
 
 
 def check_hidden(subject: Subject, knowledge: Knowledge) -> None:
@@ -72,9 +74,14 @@ def _hidden(subject: Subject, rule: Rule, rules: Sequence[Rule], path: Path) -> 
     """A stop rule or detour that another stop rule always comes before."""
     if rule.kind == "signal" or not subject.signals_stop:
         return False
+    looked = 0
     for other in rules:
         if other.kind != "stop" or other is rule or not _covers(other, rule):
             continue
+        looked += 1
+        if looked > PAIRS:
+            subject.prover.unsettled[subject.full(path)] = None
+            return False
         wins = rule.kind == "detour" or _rank(subject, other) < _rank(subject, rule)
         both = [Claim(rule.when.root), Claim(other.when.root, False)]
         if not rule.when.reads & other.when.reads and not _related(rule, other):

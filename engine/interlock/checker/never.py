@@ -82,25 +82,24 @@ class _Group:
 
     def _never(self, edge: Edge, guard: Node) -> bool:
         holds, path = Claim(guard), self._path(edge)
+        before = [Claim(node, False) for _, node in self.before]
+        if self._possible(*self.known, *before, holds, edge=edge):
+            return False
         what = self._lost(edge)
         if not self._possible(holds, edge=edge):
             said = f"{what}: `{guard.text}` can never hold"
             self.subject.say("IL326", path, said, hint=_hint(edge))
-            return True
-        if self.known and not self._possible(*self.known, holds, edge=edge):
+        elif not self._possible(*self.known, holds, edge=edge):
             said = f"{what}: {self._because(holds, edge)}"
             self.subject.say("IL326", path, said, hint=_hint(edge))
-            return True
-        before = [Claim(node, False) for _, node in self.before]
-        if before and not self._possible(*self.known, *before, holds, edge=edge):
+        else:
             one = [
                 e for e, n in self.before if not self._possible(Claim(n, False), holds, edge=edge)
             ]
             which = f"the one to `{one[0].target}`" if one else "one of those before it"
             said = f"{what}: whenever its guard holds, that of {which} does, and comes first"
             self.subject.say("IL328", edge.path, said, hint="move it up, or remove it")
-            return True
-        return False
+        return True
 
     def _because(self, claim: Claim, edge: Edge) -> str:
         for known in reversed(self.known):

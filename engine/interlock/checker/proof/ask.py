@@ -12,20 +12,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import islice, product
-from math import ceil, floor, inf, isfinite
+from itertools import product
+from math import ceil, floor, inf, isfinite, prod
+from random import Random
 from types import SimpleNamespace
 from typing import Any, NamedTuple, Protocol
 
 from interlock.checker.proof.formula import Formula, Terms, Truth, join
-from interlock.checker.proof.solve import ZERO, Store, TooMuch, refuted
+from interlock.checker.proof.solve import PER_QUESTION, ZERO, Store, TooMuch, Work, refuted
 from interlock.checker.proof.world import World
 from interlock.language.expression.compile import function
 from interlock.language.expression.runtime import GUARD_ERRORS, Function, no_oracle
 from interlock.language.expression.tree import Fact, Node, facts_of, walk
 
-TRIES = 200
+TRIES = 60
 """How many sets of values are tried to show that a guard can hold."""
+ALL = 20_000_000
+"""The work of one machine, in the units of `solve.Work`: some seconds. What is left then is
+unsettled."""
 _SURE = ("Call len", "count ")
 
 
@@ -62,6 +66,7 @@ class Prover:
         self.unsettled: dict[str, None] = {}
         """The places of guards about which nobody knows, each once and in order."""
         self._answers: dict[tuple[Any, ...], Answer] = {}
+        self._left = ALL
 
     def ask(
         self, claims: Iterable[Claim], *, at: str = "", world: World | None = None,
@@ -79,12 +84,15 @@ class Prover:
 
     def _answer(self, claims: tuple[Claim, ...], world: World, values: bool) -> Answer:
         terms = Terms(world)
-        formulas: list[Formula] = [terms.formula(c.node, holds=c.holds) for c in claims]
-        formulas += _axioms(terms)
+        work = Work(min(PER_QUESTION, self._left))
         try:
-            store = refuted(formulas, terms.known)
-        except TooMuch:
+            formulas: list[Formula] = [terms.formula(c.node, holds=c.holds) for c in claims]
+            formulas += _axioms(terms)
+            store = refuted(formulas, terms.known, work)
+        except (TooMuch, RecursionError):
+            self._left -= PER_QUESTION
             return Answer(self.solver.possible(claims, world) if self.solver else None)
+        self._left -= min(PER_QUESTION, self._left) - work.left
         if store is None:
             return Answer(False)
         sure = _independent(store)
@@ -146,7 +154,7 @@ def _values(claims: Sequence[Claim], store: Store, world: World) -> Mapping[str,
         held = [(_compiled(c.node), c.holds) for c in claims]
     except (RecursionError, AssertionError):
         return None
-    for values in islice(product(*choices), TRIES):
+    for values in _picked(choices):
         shown = dict(zip(facts, values, strict=True))
         given = _nested((fact, shown[path]) for path, fact in facts.items())
         try:
@@ -155,6 +163,17 @@ def _values(claims: Sequence[Claim], store: Store, world: World) -> Mapping[str,
         except GUARD_ERRORS:
             continue
     return None
+
+
+def _picked(choices: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
+    """Sets of values: the first of each, then one of each by chance, the same every time."""
+    if prod(map(len, choices)) <= TRIES:
+        yield from product(*choices)
+        return
+    yield tuple(found[0] for found in choices)
+    chance = Random(len(choices))  # noqa: S311 - nothing secret hangs on it
+    for _ in range(TRIES):
+        yield tuple(chance.choice(found) for found in choices)
 
 
 def _literal(node: Node) -> object:

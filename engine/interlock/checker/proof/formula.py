@@ -94,9 +94,16 @@ class Terms:
     def __init__(self, world: World) -> None:
         self.world = world
         self.known: dict[str, Term] = {}
+        self._made: dict[tuple[int, bool], Formula] = {}
 
     def formula(self, node: Node, *, holds: bool) -> Formula:
-        """When the expression is true (`holds`), or false."""
+        """When the expression is true (`holds`), or false. What is asked twice is made once."""
+        found = self._made.get((id(node), holds))
+        if found is None:
+            found = self._made[id(node), holds] = self._formula(node, holds)
+        return found
+
+    def _formula(self, node: Node, holds: bool) -> Formula:
         match node:
             case Const(value=bool() as value):
                 return TRUE if value == holds else FALSE
@@ -264,7 +271,7 @@ def _scaled(parts: dict[str, int], times: int) -> dict[str, int]:
     return {name: n * times for name, n in parts.items()}
 
 
-_TESTS: dict[str, Callable[[float, float], bool]] = {
+_TESTS: dict[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt,
     "==": operator.eq, "!=": operator.ne,
 }  # fmt: skip

@@ -17,8 +17,8 @@ from math import ceil, floor, inf
 from interlock.checker.proof.formula import Formula, Join, Sum, Term, Truth, Word
 from interlock.checker.proof.world import AT_MOST
 
-BRANCHES = 2_000
-"""How many ways through the `or`s of one question are tried."""
+PER_QUESTION = 300_000
+"""Differences that are looked at for one question: some tenths of a second."""
 ZERO = ""
 """The term that is always 0: ``x - 0 <= c`` is a bound of x."""
 
@@ -28,16 +28,30 @@ NONE: Bound = (inf, 0)
 
 
 class TooMuch(Exception):
-    """The question has more branches than are tried."""
+    """The question takes more work than is left for it."""
+
+
+class Work:
+    """What is left to be done, in differences looked at: the same on every computer."""
+
+    def __init__(self, most: int) -> None:
+        self.left = most
+
+    def done(self, count: int) -> None:
+        """Count work. `TooMuch` when that was all."""
+        self.left -= count
+        if self.left < 0:
+            raise TooMuch
 
 
 class Store:
     """Literals that were taken so far, and what follows for each term."""
 
-    __slots__ = ("differences", "sums", "terms", "truths", "words")
+    __slots__ = ("differences", "sums", "terms", "truths", "words", "work")
 
-    def __init__(self, terms: Mapping[str, Term], above: Store | None = None) -> None:
+    def __init__(self, terms: Mapping[str, Term], work: Work, above: Store | None = None) -> None:
         self.terms = terms
+        self.work = work
         self.differences: dict[tuple[str, str], Bound] = dict(above.differences) if above else {}
         self.sums: dict[str, tuple[tuple[str, int], ...]] = dict(above.sums) if above else {}
         self.truths: dict[str, bool] = dict(above.truths) if above else {}
@@ -139,10 +153,9 @@ class Store:
         """Between which numbers a term lies by its own bounds."""
         high = self.differences.get((name, ZERO), NONE)[0]
         low = -self.differences.get((ZERO, name), NONE)[0]
-        return low, high
+        return float(low), float(high)
 
-    @staticmethod
-    def _relax(edges: Mapping[tuple[str, str], Bound]) -> bool:
+    def _relax(self, edges: Mapping[tuple[str, str], Bound]) -> bool:
         used = [(x, y, c, s) for (x, y), (c, s) in edges.items() if c < inf]
         if any(c == -inf for _, _, c, _ in used):
             return False
@@ -150,6 +163,7 @@ class Store:
         least: dict[str, Bound] = dict.fromkeys(names, (0.0, 0))
         for _ in range(len(names) + 1):
             moved = False
+            self.work.done(len(used) + 1)
             for x, y, c, s in used:  # x <= y + c
                 a, b = least[y]
                 reach = (a + c, b + s)
@@ -160,18 +174,19 @@ class Store:
         return False
 
 
-def refuted(formulas: Iterable[Formula], terms: Mapping[str, Term]) -> Store | None:
+def refuted(formulas: Iterable[Formula], terms: Mapping[str, Term], work: Work) -> Store | None:
     """None when the formulas cannot all hold; else literals that were not refuted.
 
-    Raises `TooMuch` when there are more than `BRANCHES` ways to look at.
+    Raises `TooMuch` when the work is used up before that is known.
     """
-    return _search(tuple(formulas), Store(terms), [BRANCHES])
+    return _search(tuple(formulas), Store(terms, work))
 
 
-def _search(formulas: tuple[Formula, ...], store: Store, left: list[int]) -> Store | None:
+def _search(formulas: tuple[Formula, ...], store: Store) -> Store | None:
     todo, choices = list(formulas), list[Join]()
     while todo:
         formula = todo.pop()
+        store.work.done(1)
         if not isinstance(formula, Join):
             if not store.take(formula):
                 return None
@@ -183,10 +198,8 @@ def _search(formulas: tuple[Formula, ...], store: Store, left: list[int]) -> Sto
         return store
     first, *rest = sorted(choices, key=lambda c: len(c.parts))
     for part in first.parts:
-        left[0] -= 1
-        if left[0] < 0:
-            raise TooMuch
-        found = _search((part, *rest), Store(store.terms, store), left)
+        store.work.done(len(store.differences) + len(rest))
+        found = _search((part, *rest), Store(store.terms, store.work, store))
         if found is not None:
             return found
     return None
