@@ -73,6 +73,10 @@ ROWS = (
     Row("the same from its snapshot", "ms", "opening", "open with snapshot, ms", "≤ 10"),
     Row("loading and building 45 states", "ms", "loading", "load and build, ms", "≤ 20"),
     Row("the same with all checks", "ms", "loading", "with checks, ms", "≤ 50"),
+    Row("`interlock check` of 45 states, proofs and all", "ms", "checking", "check, ms", "≤ 100"),
+    Row("the same of 1,000 states, 5,000 edges", "s", "checking", "hard, s", "≤ 20"),
+    Row("the same of 1,000 decisions, 5,000 edges", "s", "checking", "decisions, s", "≤ 20"),
+    Row("memory of these", "MB", "checking", "memory, MB", "≤ 300"),
     Row("`import interlock`", "ms", "starting", "import, ms"),
     Row("`interlock --help`", "ms", "starting", "--help, ms"),
 )  # fmt: skip

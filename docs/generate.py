@@ -31,6 +31,7 @@ from interlock.core.specs import ActionSpec, ArgSpec, ToolSpec
 from interlock.language.file.schema import text as schema_text
 
 HERE = Path(__file__).resolve().parent
+CASES = HERE.parent / "tests" / "cases" / "check"
 NOTE = "<!-- Written by docs/generate.py. Change the code, then run it. -->"
 ABOUT = {
     "IL0": "The text",
@@ -217,7 +218,19 @@ def errors() -> str:
             out += ["", f"### {heading}", ""]
             out += ["A warning.", ""] if code.severity is Severity.WARNING else []
             out += [f"**Cause.** {code.cause}", "", f"**Cure.** {code.cure}"]
+            out += _example(code.code)
     return "\n".join(out)
+
+
+def _example(code: str) -> Iterator[str]:
+    """A machine in which the checker finds it, and what it says: a case of `tests/cases/check`."""
+    found = sorted(CASES.glob(f"{code}-has-*.yaml"))
+    if not found:
+        return
+    lines = found[0].read_text("utf-8").splitlines()
+    said = [line.removeprefix("#   says: ") for line in lines if line.startswith("#   says: ")]
+    body = [line for line in lines if not line.startswith("#")]
+    yield from ("", "```text", *body, "```", "", *(f"> {text}" for text in said))
 
 
 def _level(severity: Severity) -> str:

@@ -51,30 +51,53 @@ _VALUES: dict[str, tuple[Any, ...]] = {
     "x": (-1, 0, 1, 2, 3), "y": (0, 1, 3), "flag": (True, False), "word": ("a", "b", "c"),
     "n": (0, 2, 3), "off": (None, 1, 3), "steps": (0, 1, 2, 4),
 }  # fmt: skip
-_numbers = st.deferred(
-    lambda: (
-        st.sampled_from(["vars.x", "vars.y", "run.steps", "limits.n", "0", "1", "2", "3"])
-        | st.builds("({} {} {})".format, _numbers, st.sampled_from("+-*"), _numbers)
-        | st.builds("({} if {} else {})".format, _numbers, _truths, _numbers)
-        | st.builds("{}({}, {})".format, st.sampled_from(["min", "max"]), _numbers, _numbers)
-    )
-)
-_truths = st.deferred(
-    lambda: (
-        st.sampled_from(
-            [
-                "vars.flag", 'vars.word == "a"', 'vars.word in ["a", "b"]', 'vars.word != "c"',
-                "run.steps >= limits.off", "limits.off is None", "vars.x in [0, 2]", "not vars.flag",
-                'vars.word.startswith("a")', '"b" in vars.word', "run.steps < limits.n < 3",
-            ]
-        )
-        | st.builds(
-            "{} {} {}".format, _numbers, st.sampled_from([">=", ">", "<", "<=", "==", "!="]), _numbers
-        )
-        | st.builds("({} {} {})".format, _truths, st.sampled_from(["and", "or"]), _truths)
-        | st.builds("not ({})".format, _truths)
-    )
+
+
+def _arithmetic(left: str, op: str, right: str) -> str:
+    return f"({left} {op} {right})"
+
+
+def _choice(then: str, test: str, other: str) -> str:
+    return f"({then} if {test} else {other})"
+
+
+def _extreme(name: str, left: str, right: str) -> str:
+    return f"{name}({left}, {right})"
+
+
+def _negated(text: str) -> str:
+    return f"not ({text})"
+
+
+_LEAVES = st.sampled_from(["vars.x", "vars.y", "run.steps", "limits.n", "0", "1", "2", "3"])
+_TRUTHS = st.sampled_from(
+    [
+        "vars.flag", 'vars.word == "a"', 'vars.word in ["a", "b"]', 'vars.word != "c"',
+        "run.steps >= limits.off", "limits.off is None", "vars.x in [0, 2]", "not vars.flag",
+        'vars.word.startswith("a")', '"b" in vars.word', "run.steps < limits.n < 3",
+    ]
 )  # fmt: skip
+_ORDERS = st.sampled_from([">=", ">", "<", "<=", "==", "!="])
+
+
+def _more_numbers(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    return (
+        st.builds(_arithmetic, inner, st.sampled_from("+-*"), inner)
+        | st.builds(_choice, inner, _TRUTHS, inner)
+        | st.builds(_extreme, st.sampled_from(["min", "max"]), inner, inner)
+    )
+
+
+_numbers: st.SearchStrategy[str] = st.recursive(_LEAVES, _more_numbers, max_leaves=5)
+_compared: st.SearchStrategy[str] = st.builds(_arithmetic, _numbers, _ORDERS, _numbers)
+
+
+def _more_truths(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    joined = st.sampled_from(["and", "or"])
+    return st.builds(_arithmetic, inner, joined, inner) | st.builds(_negated, inner)
+
+
+_truths: st.SearchStrategy[str] = st.recursive(_TRUTHS | _compared, _more_truths, max_leaves=6)
 _claims = st.lists(st.tuples(_truths, st.booleans()), min_size=1, max_size=3)
 
 
@@ -144,18 +167,27 @@ _ATOMS = (
     "run.steps >= limits.steps", "run.steps >= limits.most", "errors.rate > 50 / 100",
     "last.error is not None", "signals.count > 0",
 )  # fmt: skip
-_guards = st.builds(
-    lambda a, op, b: f"{a} {op} {b}" if op else a,
-    st.builds(lambda t, n: t.format(n=n), st.sampled_from(_ATOMS), st.integers(0, 3)),
-    st.sampled_from(["", "", "and", "or"]),
-    st.builds(lambda t, n: t.format(n=n), st.sampled_from(_ATOMS), st.integers(0, 3)),
+
+
+def _filled(text: str, number: int) -> str:
+    return text.format(n=number)
+
+
+def _both(first: str, op: str, second: str) -> str:
+    return f"{first} {op} {second}" if op else first
+
+
+_atom: st.SearchStrategy[str] = st.builds(_filled, st.sampled_from(_ATOMS), st.integers(0, 3))
+_guards: st.SearchStrategy[str] = st.builds(
+    _both, _atom, st.sampled_from(["", "", "and", "or"]), _atom
 )
-_SETS = ({"vars.x": "vars.x + 1"}, {"vars.x": "0"}, {"vars.flag": True})
+Data = dict[str, Any]
+_SETS: tuple[Data, ...] = ({"vars.x": "vars.x + 1"}, {"vars.x": "0"}, {"vars.flag": True})
 
 
 @st.composite
-def _edge(draw: st.DrawFn, targets: list[str], *, guarded: bool) -> dict[str, Any]:
-    edge: dict[str, Any] = {"to": draw(st.sampled_from(targets))}
+def _edge(draw: st.DrawFn, targets: list[str], *, guarded: bool) -> Data:
+    edge: Data = {"to": draw(st.sampled_from(targets))}
     if guarded:
         edge["when"] = draw(_guards)
     if draw(st.integers(0, 4)) == 0:
@@ -164,11 +196,11 @@ def _edge(draw: st.DrawFn, targets: list[str], *, guarded: bool) -> dict[str, An
 
 
 @st.composite
-def deciding(draw: st.DrawFn) -> dict[str, Any]:
+def deciding(draw: st.DrawFn) -> Data:
     """A machine of two actions and of decisions behind each other."""
     count = draw(st.integers(1, 4))
     names = [f"d{n}" for n in range(count)]
-    body: dict[str, Any] = {
+    body: Data = {
         "act": {"do": "act", "next": "d0"},
         "keep": {"do": "keep", "failed": "next", "next": draw(st.sampled_from(names))},
     }
@@ -182,7 +214,7 @@ def deciding(draw: st.DrawFn) -> dict[str, Any]:
             last = [draw(_edge(onward, guarded=False))] if draw(st.integers(0, 3)) else []
             body[name] = {"ask": "Q?", "next": [*edges, *last]}
     body["done"] = {"stop": "completed"}
-    rules: list[dict[str, Any]] = []
+    rules: list[Data] = []
     for _ in range(draw(st.integers(0, 3))):
         kind = draw(st.sampled_from(["stop", "stop", "signal", "to"]))
         what = "side" if kind == "to" else draw(st.sampled_from(["custom", "steps_limit"]))
@@ -254,7 +286,7 @@ def _never_taken(chart: Chart, report: Report) -> set[str]:
 
 @given(deciding())
 @settings(max_examples=100, deadline=None)
-def test_what_is_said_never_to_happen_does_not(data: dict[str, Any]) -> None:
+def test_what_is_said_never_to_happen_does_not(data: Data) -> None:
     loaded = load(json.dumps(data), "drawn.yaml", _REGISTRY)
     assert loaded.spec is not None, "\n".join(f.render() for f in loaded.findings)
     chart = Chart(loaded.spec, lifecycle())

@@ -19,7 +19,7 @@ from interlock.checker.proof.ask import Claim
 from interlock.checker.proof.world import World
 from interlock.checker.subject import Subject
 from interlock.language.expression import Expression
-from interlock.language.expression.tree import Compare, Fact, Node
+from interlock.language.expression.tree import Compare, Fact, Node, facts_of
 from interlock.language.spec import Rule
 from interlock.language.yaml.reading import Path
 from interlock.machine.saying import say_value
@@ -59,7 +59,7 @@ def _alone(subject: Subject, rule: Rule, path: Path) -> bool:
         said = f"`{rule.when.text}` always holds: from the start on this rule does"
         subject.say("IL327", path, said, hint="compare with something that can still be reached")
         return True
-    if _reads_limits(rule.when) and not _ask(subject, [Claim(node)], path, subject.as_written):
+    if _bounded(rule.when) and not _ask(subject, [Claim(node)], path, subject.as_written):
         said = f"`{rule.when.text}` can never hold with {_limits(subject, rule.when)}"
         hint = "set the limit to what its fact can reach, or to null"
         subject.say("IL330", path, said, hint=hint)
@@ -154,7 +154,7 @@ def _edges(subject: Subject, knowledge: Knowledge) -> None:
     for state in subject.spec.states.values():
         known = knowledge.at(state.name)
         for edge in (e for group in groups(state) for e in group):
-            if edge.when is None or not _reads_limits(edge.when):
+            if edge.when is None or not _bounded(edge.when):
                 continue
             asked = edge.role == "then"
             path = ("states", state.name, "when") if asked else (*edge.path, "when")
@@ -172,19 +172,22 @@ def _edge(subject: Subject, guard: Expression, known: Known, path: Path) -> None
     elif known and not _ask(subject, [*known, holds], path, world):
         one = next((c for c in known if not _ask(subject, [c, holds], path, world)), None)
         earlier = f"`{one.node.text}` is looked at before" if one else "others are looked at before"
-        said = f"`{guard.text}` is never reached with {_limits(subject, guard)}: {earlier}"
+        values = _limits(subject, guard, *(one,) if one else ())
+        at = f" with {values}" if values else ""
+        said = f"`{guard.text}` is never reached{at}: {earlier}"
         hint = "set the limits so that this one is reached first"
         subject.say("IL330", path, said, hint=hint)
 
 
-def _reads_limits(guard: Expression) -> bool:
-    """Whether a guard says that a fact has reached a limit."""
-    return any("limits." in b.bound_text for b in guard.bounds)
+def _bounded(guard: Expression) -> bool:
+    """Whether a guard says that a fact has reached a limit, or a counter a number."""
+    return any("limits." in b.bound_text or b.grows for b in guard.bounds)
 
 
-def _limits(subject: Subject, *guards: Expression) -> str:
+def _limits(subject: Subject, *guards: Expression | Claim) -> str:
     """The limits that guards read, with their values as the file has them."""
-    names = sorted({r for g in guards for r in g.reads if r.startswith("limits.")})
+    nodes = [g.node if isinstance(g, Claim) else g.root for g in guards]
+    names = sorted({p for n in nodes for p, fact in facts_of(n).items() if fact.is_limit})
     values = {n: subject.as_written.limits.get(n) for n in names}
     types = {n: subject.spec.limits[n.removeprefix("limits.")].type for n in names}
     shown = [f"`{n}` at {say_value(v, types[n])}" for n, v in values.items() if v is not None]

@@ -97,7 +97,9 @@ class Knowledge:
             r for r in self._spec.rules
             if r.kind == "stop" and not r.before and (not r.at or state.name in r.at)
         ]  # fmt: skip
-        return tuple(Claim(r.when.root, False) for r in rules)[-MOST:]
+        # rules are looked at together: one of them may have raised a signal since
+        claims = (Claim(r.when.root, False) for r in rules)
+        return tuple(c for c in claims if not _touched(c.node, ["signals"]))[-MOST:]
 
     def _on_entry(self, state: StateSpec) -> Known:
         if state.name in self._blank:
