@@ -75,7 +75,9 @@ def examine(
     if loaded.spec is None:
         return Examined(None, loaded.findings, ())
     chart = Chart(loaded.spec, lifecycle())
-    report = examine_chart(chart, loaded.tainted, solver=solver() if prove else None)
+    report = examine_chart(
+        chart, loaded.tainted, solver=solver() if prove else None, broken=not loaded.ok
+    )
     findings = [*loaded.findings, *report.findings]
     findings = sorted(
         set(findings),

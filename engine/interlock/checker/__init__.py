@@ -53,14 +53,15 @@ def check(chart: Chart, tainted: Unread | None = None) -> tuple[Finding, ...]:
 
 def examine(
     chart: Chart, tainted: Unread | None = None, *, solver: Solver | None = None,
-    starts: frozenset[str] = frozenset(),
+    starts: frozenset[str] = frozenset(), broken: bool = False,
 ) -> Report:  # fmt: skip
     """The same, and what could not be settled; `solver` is asked where intervals do not do.
 
-    `starts` are states at which a parent begins the machine instead of at its start.
+    `starts` are states at which a parent begins the machine instead of at its start; `broken` says
+    that reading the file has found errors.
     """
     unread = tainted or Unread()
-    subject = Subject(chart, unread.outside(), starts=starts, solver=solver)
+    subject = Subject(chart, unread.outside(), starts=starts, solver=solver, broken=broken)
     knowledge = Knowledge(subject)
     check_structure(subject)
     check_forks(subject)
@@ -83,7 +84,7 @@ def examine(
         inline = child.base  # one of another file was read without a mistake
         inner = unread.inside(f"machines.{name}") if inline else None
         begun = frozenset(starts_of(chart.spec, name))
-        below = examine(chart.child(name), inner, solver=solver, starts=begun)
+        below = examine(chart.child(name), inner, solver=solver, starts=begun, broken=broken)
         found += below.findings
         unsettled += below.unsettled
     return Report(tuple(found), tuple(unsettled))

@@ -34,9 +34,11 @@ class Subject:
 
     def __init__(
         self, chart: Chart, unread: Unread, *, starts: frozenset[str] = frozenset(),
-        solver: Solver | None = None,
+        solver: Solver | None = None, broken: bool = False,
     ) -> None:  # fmt: skip
         self.chart = chart
+        self.broken = broken
+        """A part of the file could not be read."""
         self.starts = starts
         """Where a parent begins the machine instead of at its start."""
         self._solver = solver

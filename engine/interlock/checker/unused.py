@@ -25,7 +25,12 @@ _ELSEWHERE = frozenset({"registry", "document", "roots", "machines", "define", "
 
 
 def check_unused(subject: Subject) -> None:
-    """What could be left out of the file, or was forgotten in it."""
+    """What could be left out of the file, or was forgotten in it.
+
+    Nothing is said where a part could not be read: what is missing may stand there.
+    """
+    if subject.broken:
+        return
     _variables(subject)
     _reasons(subject)
     _ties(subject)
@@ -73,7 +78,7 @@ def _all_parts(spec: MachineSpec) -> list[tuple[object, str]]:
 def _variables(subject: Subject) -> None:
     """A variable that only itself reads is read by nobody."""
     spec = subject.spec
-    if subject.own_code or spec.registry.own_tools or subject.unread.words:
+    if subject.own_code or spec.registry.own_tools:
         return  # code of an application may read what it likes
     used: set[str] = set()
     for part, target in _all_parts(spec):

@@ -47,7 +47,12 @@ def endless_waits(spec: MachineSpec) -> Iterator[StateSpec]:
 
 
 def check_detours(subject: Subject) -> None:
-    """Detours that hold again after the next action, and continuations without a number."""
+    """Detours that hold again after the next action, and continuations without a number.
+
+    Nothing is said where a part could not be read: what makes an end of it may stand there.
+    """
+    if subject.broken:
+        return
     for rule in subject.spec.rules:
         if rule.kind == "detour" and not rule.when.constant and not rule.when.opaque:
             _detour(subject, rule)

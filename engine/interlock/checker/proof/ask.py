@@ -60,13 +60,13 @@ class Solver(Protocol):
 class Prover:
     """Asks, and keeps count of what could not be settled."""
 
-    def __init__(self, world: World, solver: Solver | None = None) -> None:
+    def __init__(self, world: World, solver: Solver | None = None, *, work: int = ALL) -> None:
         self.world = world
         self.solver = solver
         self.unsettled: dict[str, None] = {}
         """The places of guards about which nobody knows, each once and in order."""
         self._answers: dict[tuple[Any, ...], Answer] = {}
-        self._left = ALL
+        self._left = work
 
     def ask(
         self, claims: Iterable[Claim], *, at: str = "", world: World | None = None,
@@ -146,7 +146,11 @@ def _values(claims: Sequence[Claim], store: Store, world: World) -> Mapping[str,
     texts = [v for c in claims for n in walk(c.node) if isinstance(v := _literal(n), str)]
     choices: list[list[Any]] = []
     for path, fact in facts.items():
-        found = list(dict.fromkeys(_candidates(path, fact, store, world, texts)))
+        fixed = world.value(fact)
+        if fixed is not None:
+            choices.append([fixed])
+            continue
+        found = list(dict.fromkeys(_candidates(path, fact, store, texts)))
         if not found:
             return None
         choices.append(found)
@@ -180,14 +184,8 @@ def _literal(node: Node) -> object:
     return getattr(node, "value", None)
 
 
-def _candidates(
-    path: str, fact: Fact, store: Store, world: World, texts: Sequence[str]
-) -> Iterator[Any]:
+def _candidates(path: str, fact: Fact, store: Store, texts: Sequence[str]) -> Iterator[Any]:
     """Values that a fact might have, the likely ones first."""
-    fixed = world.value(fact)
-    if fixed is not None:
-        yield fixed
-        return
     absent = store.truths.get(f"{path} is None")
     if absent is True or (absent is None and fact.type.nullable and not fact.is_limit):
         yield None

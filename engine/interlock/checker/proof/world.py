@@ -110,7 +110,7 @@ class World:
             case "/" if c > 0:
                 found = _hull([(_over(x, y),) * 2 for x in (a, b) for y in (c, d)])
             case "%" if c > 0:
-                found = (0.0, d)
+                found = (0.0, d - 1 if node.type.kind == "int" else d)
             case _:
                 return ANYTHING
         return found if node.type.kind == "int" else _wider(found)
