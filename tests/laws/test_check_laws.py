@@ -34,6 +34,8 @@ from interlock.language.yaml.document import dotted
 from interlock.machine.build import Chart
 from interlock.machine.decision import Decision
 from interlock.machine.evolve import evolve
+from tests.laws.test_machine_laws import drive
+from tests.strategies import happenings, machines, ticks
 from tests.support import actions
 
 SOLVER = pytest.mark.extra("z3", install=INSTALL)  # noqa: S610 - no Django
@@ -299,3 +301,26 @@ def test_what_is_said_never_to_happen_does_not(data: Data) -> None:
         assert not missed & {*decision.path}
         stuck = [s for s in decision.signals if str(s.reason) == "guard_error"]
         assert {s.source for s in stuck if "no way on" in s.message} <= may_stick
+
+
+def _no_continuation(happening: Any) -> bool:
+    """What no action of ours comes to but `continue_run`."""
+    return not isinstance(happening, Outcome) or happening.continued is None
+
+
+@given(machines(), happenings, st.lists(ticks, max_size=6))
+@settings(max_examples=150, deadline=None)
+def test_nor_with_waits_forks_detours_and_whatever_happens(
+    data: Data, what: list[Any], moves: list[float]
+) -> None:
+    loaded = load(json.dumps(data), "generated.yaml", _REGISTRY)
+    assert loaded.spec is not None
+    chart = Chart(loaded.spec, lifecycle())
+    report = examine(chart, loaded.tainted)
+    # one of the happenings gives another limit
+    kept = Report(tuple(f for f in report.findings if f.code != "IL330"))
+    lost = _never_taken(chart, kept)
+    missed = {f.at.split(".")[1] for f in report.findings if f.code == "IL304"}
+    for _, _, _, decision in drive(chart, [h for h in what if _no_continuation(h)], moves):
+        assert not lost & {*decision.taken}, (decision.taken, report.findings)
+        assert not missed & {*decision.path}

@@ -1,7 +1,7 @@
 """What is wrong with a machine, before it runs.
 
-This version checks structure: what can be reached, what ends, what loops, what is never taken,
-what is declared and not enforced. Bounds and proofs come on top of the same graph.
+Structure (what can be reached, what ends, what loops, what is declared and not enforced), and what
+guards can do: `proof` refutes them, `knowledge` says what is known where they stand.
 
 Source: design "language", sections 2, 4, 9; the classic mistakes of section 9 are all found.
 """

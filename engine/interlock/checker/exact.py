@@ -96,7 +96,7 @@ def _passed_each_time(subject: Subject, state: StateSpec, fact: str) -> bool:
 def _say(subject: Subject, path: Path, text: str, fact: str, op: str) -> None:
     why = "one action can count several"
     if fact in _ONE_BY_ONE:
-        why = "it is past it where it is looked at later, or when a limit is changed"
+        why = "whoever looks later, or lowers a limit, finds it past that"
     elif fact.startswith("run.visits."):
         why = "it can be counted twice before it is looked at"
     elif fact in ("run.elapsed", "run.working", "run.idle"):

@@ -171,7 +171,7 @@ def _edge(subject: Subject, guard: Expression, known: Known, path: Path) -> None
         subject.say("IL330", path, said, hint=hint)
     elif known and not _ask(subject, [*known, holds], path, world):
         one = next((c for c in known if not _ask(subject, [c, holds], path, world)), None)
-        earlier = f"`{one.node.text}` is looked at before" if one else "others are looked at before"
+        earlier = f"`{one.node.text}` comes first" if one else "others come first"
         values = _limits(subject, guard, *(one,) if one else ())
         at = f" with {values}" if values else ""
         said = f"`{guard.text}` is never reached{at}: {earlier}"
