@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import resource
 import statistics
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from typing import Any
 
 from interlock.actions import builtin
 from interlock.adapters.sqlite import SqliteJournal
-from interlock.api import lifecycle, load
+from interlock.api import examine, lifecycle, load
 from interlock.core.outcome import Outcome, Reply, Spent
 from interlock.core.records import Input, Record
 from interlock.language.load import load as load_text
@@ -29,7 +30,7 @@ from interlock.run.journal import Event, MemoryJournal, RunRow, Update
 from interlock.run.loop import advance
 from interlock.run.ports import ModelReply
 from interlock.run.sync import by_hand
-from machines import STEPS, TALK, machine, many_states
+from machines import STEPS, TALK, decisions, hard, machine, many_states
 
 Figures = dict[str, float]
 
@@ -200,6 +201,21 @@ def loading() -> Figures:
     }
 
 
+def checking() -> Figures:
+    """`interlock check`, with z3 where it is installed: usual and hard files, of CPU seconds."""
+    usual, texts = many_states(), (hard(), decisions())
+    examine(usual, prove=True)
+    spent = [cpu(lambda text=text: examine(text, prove=True)) / 1e6 for text in texts]
+    return {
+        "check, ms": statistics.median(
+            cpu(lambda: examine(usual, prove=True)) / 1000 for _ in range(9)
+        ),
+        "hard, s": spent[0],
+        "decisions, s": spent[1],
+        "memory, MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000,
+    }
+
+
 def starting() -> Figures:
     """Whole processes: `import interlock` and `interlock --help`, over a bare one. Milliseconds."""
 
@@ -274,6 +290,7 @@ WORKLOADS: dict[str, Callable[[], Figures]] = {
     "weight": weight,
     "opening": opening,
     "loading": loading,
+    "checking": checking,
     "starting": starting,
     "painting": painting,
 }

@@ -9,7 +9,7 @@ import pytest
 from interlock.actions import with_own
 from interlock.actions.assumed import assuming
 from interlock.actions.declare import specs_of
-from interlock.api import Machine, child_file, faults_in
+from interlock.api import Machine, child_file, examine_text
 from interlock.core.errors import SpecError
 from interlock.review.diff import Diff, diff
 
@@ -30,7 +30,7 @@ rules:
 def machine(body: str, file: str = "m.yaml") -> Machine:
     text = HEAD + body + ("" if "states:" in body else STATES)
     registry = assuming(with_own(specs_of()))
-    made, findings = faults_in(text, file, registry, find=child_file)
+    made, findings, _ = examine_text(text, file, registry, find=child_file)
     if made is None:
         raise SpecError(findings)
     return made
