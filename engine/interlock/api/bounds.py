@@ -1,0 +1,103 @@
+"""Bounds and queries of a machine: asked once, remembered, and held against what a caller wants.
+
+Imported by: api.machine, cli
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from interlock.core.errors import LimitError, SetupError, nearest
+from interlock.core.units import parse_number
+from interlock.language.values import limit_value, var_value
+
+if TYPE_CHECKING:
+    from interlock.api.machine import Machine
+    from interlock.checker.bound import Assume, Bound
+
+RESOURCES = ("actions", "llm_calls", "tool_calls", "tokens", "usd", "waiting")
+"""What a bound has a figure for."""
+SHORT = {"calls": "llm_calls", "steps": "actions", "cost": "usd", "tools": "tool_calls"}
+"""Other words for some of them."""
+REMEMBERED = 64
+"""Bounds that a machine remembers: runs with the same limits share one."""
+
+
+class Bounds:
+    """The bounds of one machine that were asked for lately."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, Bound] = OrderedDict()
+
+    def of(
+        self, machine: Machine, limits: Mapping[str, Any], vars: Mapping[str, Any],
+        assume: Assume | None, *, brief: bool = False,
+    ) -> Bound:  # fmt: skip
+        """The bound with these limits and first values. `brief`: figures and assumptions only."""
+        from interlock.checker.bound import bound  # noqa: PLC0415  networkx: when it is asked for
+
+        key = json.dumps([limits, vars, str(assume), brief], sort_keys=True, default=str)
+        if key not in self._known:
+            self._known[key] = bound(
+                machine.chart,
+                limits=limits,
+                vars=vars,
+                assume=assume,
+                hash=machine.hash,
+                brief=brief,
+            )
+            if len(self._known) > REMEMBERED:
+                self._known.popitem(last=False)
+        self._known.move_to_end(key)
+        return self._known[key]
+
+
+def checked_values(
+    machine: Machine, limits: Mapping[str, Any] | None, vars: Mapping[str, Any] | None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Limits and variables as a run would have them. `LimitError` for one that it would refuse."""
+    spec = machine.spec
+    return (
+        {n: limit_value(spec, n, v) for n, v in (limits or {}).items()},
+        {n: var_value(spec, n, v) for n, v in (vars or {}).items()},
+    )
+
+
+def assumed(settings: Mapping[str, Any] | None) -> Assume | None:
+    """What a caller says about the model over the file: its window and its prices."""
+    said = settings or {}
+    window = said.get("context_window")
+    sent, written = said.get("input_cost_per_token"), said.get("output_cost_per_token")
+    prices = None if sent is None or written is None else (float(sent), float(written))
+    if window is None and prices is None:
+        return None
+    from interlock.checker.bound import Assume  # noqa: PLC0415  networkx: when it is asked for
+
+    longest = None if window is None else parse_number(str(window))
+    return Assume(longest, None, prices)
+
+
+def wanted_bounds(given: Mapping[str, Any]) -> dict[str, float]:
+    """What a run must stay within, by resource. `LimitError` for what is no figure."""
+    out: dict[str, float] = {}
+    for name, value in given.items():
+        resource = SHORT.get(name, name)
+        if resource not in RESOURCES:
+            hint = nearest(name, (*RESOURCES, *SHORT))
+            raise LimitError(f"there is no bound on `{name}`", hint=hint)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
+            raise LimitError(f"a bound on `{name}` is a number: `{value}` is not")
+        out[resource] = value
+    return out
+
+
+def refuse_unbounded(found: Bound, wanted: Mapping[str, float]) -> None:
+    """`SetupError` when a run could go past what it must stay within."""
+    if reasons := found.refused(wanted):
+        raise SetupError(
+            f"`{found.machine}` is not started: {'; '.join(reasons)}",
+            hint="`interlock bound` shows the worst case and what bounds it",
+        )
