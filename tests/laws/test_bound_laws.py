@@ -22,7 +22,7 @@ from tests.strategies import costly_machines
 
 SIZES = {"model call": 5, "batch": 2}
 """How large things are at most of which a machine does not say it."""
-slowly = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+slowly = settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 
 
 def most(figure: Figure) -> float | None:
@@ -55,7 +55,7 @@ def test_no_run_exceeds_its_bound(data: Any, seed: int, told: bool) -> None:
 async def _played(machine: Machine, found: Bound, seed: int) -> None:
     actions = found["actions"].value
     longest = LONGEST if actions is None else int(4 * actions) + LONGEST
-    for choices in adversaries(seed, 25):
+    for choices in adversaries(seed, 12):
         run, spent = await playing(machine, choices, longest)
         assert not exceeded(found, spent), (run.result.path, exceeded(found, spent))
 
@@ -87,7 +87,7 @@ def _infers(data: Any) -> bool:
 
 
 async def _asked(machine: Machine, answers: list[Answer], seed: int) -> None:
-    for choices in adversaries(seed, 10):
+    for choices in adversaries(seed, 4):
         run, _ = await playing(machine, choices)
         went = await happened(run)
         for answer in answers:

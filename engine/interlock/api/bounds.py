@@ -7,48 +7,52 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from interlock.core.errors import LimitError, SetupError, nearest
 from interlock.core.units import parse_number
+from interlock.language.spec import MachineSpec
 from interlock.language.values import limit_value, var_value
+from interlock.machine.build import Chart
 
 if TYPE_CHECKING:
-    from interlock.api.machine import Machine
     from interlock.checker.bound import Assume, Bound
 
 RESOURCES = ("actions", "llm_calls", "tool_calls", "tokens", "usd", "waiting")
 """What a bound has a figure for."""
 SHORT = {"calls": "llm_calls", "steps": "actions", "cost": "usd", "tools": "tool_calls"}
 """Other words for some of them."""
+AT_START = 500_000
+"""Steps of the proof for the certificate of a run: under a second, and mostly some hundredths."""
 REMEMBERED = 64
 """Bounds that a machine remembers: runs with the same limits share one."""
 
 
 class Bounds:
-    """The bounds of one machine that were asked for lately."""
+    """The bounds of one machine that were asked for lately. `hash` gives the machine's."""
 
-    def __init__(self) -> None:
+    def __init__(self, chart: Chart, hash: Callable[[], str]) -> None:
+        self._chart = chart
+        self._hash = hash
         self._known: OrderedDict[str, Bound] = OrderedDict()
 
     def of(
-        self, machine: Machine, limits: Mapping[str, Any], vars: Mapping[str, Any],
-        assume: Assume | None, *, brief: bool = False,
+        self, limits: Mapping[str, Any], vars: Mapping[str, Any], assume: Assume | None, *,
+        brief: bool = False, effort: int = 0,
     ) -> Bound:  # fmt: skip
-        """The bound with these limits and first values. `brief`: figures and assumptions only."""
-        from interlock.checker.bound import bound  # noqa: PLC0415  networkx: when it is asked for
+        """The bound with these limits and first values. `brief`: figures and assumptions only.
 
-        key = json.dumps([limits, vars, str(assume), brief], sort_keys=True, default=str)
+        `effort`: the steps that the proof may take; 0 as many as usual.
+        """
+        from interlock.checker.bound import EFFORT, bound  # noqa: PLC0415  when it is asked for
+
+        key = json.dumps([limits, vars, str(assume), brief, effort], sort_keys=True, default=str)
         if key not in self._known:
             self._known[key] = bound(
-                machine.chart,
-                limits=limits,
-                vars=vars,
-                assume=assume,
-                hash=machine.hash,
-                brief=brief,
-            )
+                self._chart, limits=limits, vars=vars, assume=assume, hash=self._hash(),
+                brief=brief, effort=effort or EFFORT,
+            )  # fmt: skip
             if len(self._known) > REMEMBERED:
                 self._known.popitem(last=False)
         self._known.move_to_end(key)
@@ -56,10 +60,9 @@ class Bounds:
 
 
 def checked_values(
-    machine: Machine, limits: Mapping[str, Any] | None, vars: Mapping[str, Any] | None
+    spec: MachineSpec, limits: Mapping[str, Any] | None, vars: Mapping[str, Any] | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Limits and variables as a run would have them. `LimitError` for one that it would refuse."""
-    spec = machine.spec
     return (
         {n: limit_value(spec, n, v) for n, v in (limits or {}).items()},
         {n: var_value(spec, n, v) for n, v in (vars or {}).items()},

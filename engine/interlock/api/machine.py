@@ -14,6 +14,7 @@ from interlock import __version__, catalog
 from interlock.actions import builtin, own_sources, with_own
 from interlock.actions.declare import specs_of
 from interlock.api.bounds import (
+    AT_START,
     Bounds,
     assumed,
     checked_values,
@@ -78,7 +79,7 @@ class Machine:
         """Warnings that the file loads with."""
         self.folder = folder
         self._hash = ""
-        self._bounds = Bounds()
+        self._bounds = Bounds(chart, lambda: self.hash)
 
     @property
     def name(self) -> str:
@@ -142,13 +143,13 @@ class Machine:
         `limits` and `vars` are those of the run, as for `start`. `assume` is taken for granted of
         the model and its replies, where the file does not say it.
         """
-        return self._bounds.of(self, *checked_values(self, limits, vars), assume)
+        return self._bounds.of(*checked_values(self.spec, limits, vars), assume)
 
     def questions(self, *, limits: Mapping[str, Any] | None = None) -> Questions:
         """The machine, to be asked many things: its graph is made once. See `query`."""
         from interlock.checker.query import Questions  # noqa: PLC0415  when it is asked for
 
-        return Questions(self.chart, checked_values(self, limits, None)[0])
+        return Questions(self.chart, checked_values(self.spec, limits, None)[0])
 
     def query(self, text: str, *, cancels: bool = True) -> Answer:
         """Whether runs can, or never, go a way: ``machine.query("never publish before approve")``.
@@ -211,9 +212,7 @@ class Machine:
             made.ports.first_tasks(child)  # a file that is wrong is said before anything runs
         chosen = {n: limit_value(spec, n, v) for n, v in (limits or {}).items()}
         first = past.get("vars", {}) | {n: var_value(spec, n, v) for n, v in (vars or {}).items()}
-        prove = partial(
-            self._bounds.of, self, chosen, first, assumed(ports.get("settings")), brief=True
-        )
+        prove = partial(self._bounds.of, chosen, first, assumed(ports.get("settings")), brief=True)
         if require_bound:
             refuse_unbounded(prove(), wanted_bounds(require_bound))
         prepare(spec, made.ports, queue)
@@ -235,7 +234,7 @@ class Machine:
             parent="" if parent is None else str(getattr(parent, "id", parent)),
         )  # fmt: skip
         made.spec_text = self.canonical
-        made.certify = lambda: prove().certificate(__version__)
+        made.certify = lambda: prove(effort=AT_START).certificate(__version__)
         return Run(self, made, given=ports)
 
     def _stored(self, run_id: str, journal: Journal | None) -> Run:

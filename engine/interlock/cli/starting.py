@@ -14,7 +14,7 @@ import click
 
 from interlock.cli import out
 from interlock.cli.loading import tasks_of
-from interlock.cli.values import values_of
+from interlock.cli.values import figures_of, values_of
 
 if TYPE_CHECKING:
     from interlock.api import Machine, Run
@@ -84,11 +84,7 @@ def go_on(
 def _required(how: How) -> dict[str, float] | None:
     """The figures that no run may go past."""
     pairs = how.more.get("required")
-    if not pairs:
-        return None
-    from interlock.cli.commands.bound import figures_of
-
-    return figures_of(pairs)
+    return figures_of(pairs) if pairs else None
 
 
 def _announce(machine: Machine, script: Script | None) -> None:

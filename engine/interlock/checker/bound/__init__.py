@@ -12,8 +12,8 @@ assumptions do. Where something cannot be known the bound is `unbounded`, and sa
 
 from __future__ import annotations
 
-from interlock.checker.bound.prove import bound
+from interlock.checker.bound.prove import EFFORT, bound
 from interlock.checker.bound.result import Bound, Figure, Overshoot, Wrap
 from interlock.checker.bound.spending import Assume
 
-__all__ = ["Assume", "Bound", "Figure", "Overshoot", "Wrap", "bound"]
+__all__ = ["EFFORT", "Assume", "Bound", "Figure", "Overshoot", "Wrap", "bound"]

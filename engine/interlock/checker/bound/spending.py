@@ -179,7 +179,8 @@ class Spending:
     def _of(self, state: StateSpec, action: ActionSpec, failed: bool) -> Iterator[Uses]:
         match action.name:
             case "infer":
-                yield from self._of_call(failed)
+                judged = "output" in state.args or bool(state.save)
+                yield from self._of_call(failed, answered=judged or not failed)
             case "prune_context":
                 yield Uses({})
                 given = state.args.get("strategy")
@@ -208,10 +209,15 @@ class Spending:
 
     # model calls ------------------------------------------------------------------------------
 
-    def _of_call(self, failed: bool) -> Iterator[Uses]:
-        """A model call: without an answer, with the shortest, with the longest."""
+    def _of_call(self, failed: bool, *, answered: bool = True) -> Iterator[Uses]:
+        """A model call: without an answer, with the shortest, with the longest.
+
+        One that failed has an answer only where that was judged afterwards.
+        """
         if failed:
             yield Uses({CALLS: (0, self.requests)})
+        if not answered:
+            return
         base: dict[str, Ends] = {CALLS: (1, self.requests), "usage.llm_calls": (1, 1)}
         self._assume("token", "a model call uses at least one token")
         if self.longest != UNIT:

@@ -38,7 +38,7 @@ _SHAPES: tuple[tuple[str, Form], ...] = (
 class QueryFault(RunError):
     """What was asked is no query, or names something that the machine does not have."""
 
-    code = "IL613"
+    code = "IL612"
 
 
 class Atom(NamedTuple):

@@ -31,13 +31,18 @@ Examples:
   interlock bound my.yaml --assume tokens_per_call=8000 --assume calls_per_reply=4
   interlock bound my.yaml --require usd=2 --require calls=30
   interlock bound agent -o agent.cert.json
+  interlock bound --run last
 
 \b
 A figure holds in every run in which the assumptions do; it is proven, not estimated. With
 --require the exit code is 1 where a run could go past one. `docs/bounds.md` tells how it is done.
 """
 )
-@options.machine_argument
+@click.argument("machine", required=False, shell_complete=completion.machines)
+@click.option(
+    "--run", "of_run", metavar="RUN", shell_complete=completion.runs,
+    help="Print the certificate that was stored with a run when it began.",
+)  # fmt: skip
 @click.option(
     "--limit", type=options.PAIR, multiple=True, shell_complete=completion.pairs("limits"),
     help="Another value for a limit: steps=20, time=5m, tokens=off.",
@@ -58,8 +63,9 @@ A figure holds in every run in which the assumptions do; it is proven, not estim
 )  # fmt: skip
 @options.tools_option
 @options.define_option
+@options.journal_option
 @options.format_option()
-def bound(machine: str, output: str | None, **given: Any) -> None:
+def bound(machine: str | None, of_run: str | None, output: str | None, **given: Any) -> None:
     """Show the worst that a run of a machine can cost, before it runs.
 
     Actions, model calls, tool calls, tokens, USD and the time that it waits; how far it can go past
@@ -68,10 +74,15 @@ def bound(machine: str, output: str | None, **given: Any) -> None:
     from interlock import __version__
     from interlock.api.bounds import wanted_bounds
     from interlock.cli.loading import read_machine
-    from interlock.cli.values import values_of
+    from interlock.cli.values import figures_of, values_of
 
     how = How.of(given)
-    loaded = read_machine(machine, how)
+    if (machine is None) == (of_run is None):
+        raise click.UsageError("name a MACHINE, or a recorded run with --run")
+    if of_run is not None:
+        out.result(_stored(of_run, how))
+        return
+    loaded = read_machine(str(machine), how)
     spec = loaded.spec
     found = loaded.bound(
         limits=values_of({n: x.type for n, x in spec.limits.items()}, how.limit),
@@ -92,29 +103,31 @@ def bound(machine: str, output: str | None, **given: Any) -> None:
     raise click.exceptions.Exit(ERROR if refused else 0)
 
 
-def figures_of(pairs: Any) -> dict[str, float]:
-    """What `--require` and `--require-bound` say. `MisuseError` for what is no number."""
-    out_: dict[str, float] = {}
-    for name, text in pairs:
-        out_[name] = _number(name, text)
-    return out_
+def _stored(run: str, how: How) -> str:
+    """The certificate of a run, as it was stored."""
+    from interlock.cli.stored import find_run, open_journal
+    from interlock.core.errors import SetupError
+    from interlock.run.sync import by_hand
 
-
-def _number(name: str, text: str) -> float:
-    try:
-        value = float(text.replace("_", ""))
-    except ValueError:
-        raise MisuseError(f"`{name}={text}` is no number", hint=f"write `{name}=30`") from None
-    return int(value) if value == int(value) else value
+    journal = open_journal(how)
+    row = find_run(journal, run)
+    first = by_hand(journal.events(row.run_id, 0, 1))
+    begun = first[0].record.input.data if first and first[0].record is not None else {}
+    text = by_hand(journal.blob(str(begun.get("certificate", ""))))
+    if text is None:
+        hint = "a child has its parent's, and runs of older versions have none"
+        raise SetupError(f"run `{row.run_id}` was stored without a certificate", hint=hint)
+    return text
 
 
 def _assume(pairs: Any) -> Assume | None:
     from interlock.checker.bound import Assume
+    from interlock.cli.values import read_number
     from interlock.core.errors import nearest
 
     if not pairs:
         return None
-    said = {name: _number(name, text) for name, text in pairs}
+    said = {name: read_number(name, text) for name, text in pairs}
     if wrong := [name for name in said if name not in _KNOBS]:
         raise MisuseError(f"nothing can be assumed of `{wrong[0]}`", hint=nearest(wrong[0], _KNOBS))
     priced = {"input_price", "output_price"} & said.keys()
