@@ -73,6 +73,9 @@ ROWS = (
     Row("the same from its snapshot", "ms", "opening", "open with snapshot, ms", "≤ 10"),
     Row("loading and building 45 states", "ms", "loading", "load and build, ms", "≤ 20"),
     Row("the same with all checks", "ms", "loading", "with checks, ms", "≤ 50"),
+    Row("the bound of the moderator, 45 states", "ms", "proving", "bound, ms"),
+    Row("loading, checking and bounding it", "ms", "proving", "check and bound, ms", "≤ 100"),
+    Row("the bound of 1,000 states, 5,000 edges", "s", "proving", "dense, s"),
     Row("`import interlock`", "ms", "starting", "import, ms"),
     Row("`interlock --help`", "ms", "starting", "--help, ms"),
 )  # fmt: skip

@@ -7,6 +7,7 @@ Source:       design "language", section 3 ("Kind") and section 2 (the epilogue)
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -34,7 +35,7 @@ from interlock.checker.bound.spending import (
     Assume,
 )
 from interlock.checker.bound.wrapping import wraps_of
-from interlock.checker.paths.places import TooLarge
+from interlock.checker.paths.places import Route, TooLarge
 from interlock.checker.paths.values import INF
 from interlock.language.expression import Expression
 from interlock.machine.build import Chart
@@ -170,29 +171,57 @@ Children.figure = staticmethod(figure)
 
 def _witness(proof: Proof, solved: Solved, steps: Sequence[Step]) -> Witness:
     edges: dict[str, Fraction] = {}
-    path: tuple[str, ...] = ()
+    path: list[Route] = []
     loops: list[tuple[tuple[str, ...], int]] = []
+    entries: set[int] = set()
     for column, amount in sorted(solved.used, key=lambda u: (u[0].cycle, -u[1])):
-        walked = [steps[a] for a in column.arcs]
-        for step in walked:
-            if step.route.kind not in ("start", "stop", "outside", "resume"):
-                edges[step.route.origin] = edges.get(step.route.origin, Fraction(0)) + amount
+        walked = [steps[a].route for a in column.arcs]
+        _count(edges, walked, amount)
         if column.cycle:
             loops.append((_round(proof, walked), max(1, int(amount))))
+            entries |= {route.source for route in walked}
         elif not path:
-            path = _states(proof, walked)
-    return Witness(path, tuple(loops), {id: max(1, int(n)) for id, n in edges.items()})
+            path = walked
+    if entries and not entries & {0, *(route.dest for route in path)}:
+        path = _way_to(proof, entries)
+        _count(edges, path, Fraction(1))
+    counts = {id: max(1, int(times)) for id, times in edges.items()}
+    return Witness(_states(proof, path), tuple(loops), counts)
 
 
-def _states(proof: Proof, steps: Sequence[Step]) -> tuple[str, ...]:
-    places = [proof.routes.places[s.route.dest] for s in steps]
+def _count(edges: dict[str, Fraction], walked: Sequence[Route], times: Fraction) -> None:
+    for route in walked:
+        if route.kind not in ("start", "stop", "outside", "resume"):
+            edges[route.origin] = edges.get(route.origin, Fraction(0)) + times
+
+
+def _way_to(proof: Proof, places: set[int]) -> list[Route]:
+    """The shortest way from the beginning to one of these places."""
+    out: dict[int, list[Route]] = {}
+    for route in proof.routes.routes:
+        out.setdefault(route.source, []).append(route)
+    ways: dict[int, list[Route]] = {0: []}
+    queue = deque([0])
+    while queue:
+        here = queue.popleft()
+        if here in places:
+            return ways[here]
+        for route in out.get(here, ()):
+            if route.dest not in ways:
+                ways[route.dest] = [*ways[here], route]
+                queue.append(route.dest)
+    return []
+
+
+def _states(proof: Proof, walked: Sequence[Route]) -> tuple[str, ...]:
+    places = [proof.routes.places[route.dest] for route in walked]
     inside = (p for p in places if p.state and (p.branch is None or p.state != p.branch.fork))
     return tuple(p.state for p in inside)
 
 
-def _round(proof: Proof, steps: Sequence[Step]) -> tuple[str, ...]:
+def _round(proof: Proof, walked: Sequence[Route]) -> tuple[str, ...]:
     """The states of a loop, from the one that stands first in the file."""
-    names = _states(proof, steps)
+    names = _states(proof, walked)
     order = {name: n for n, name in enumerate(proof.chart.spec.states)}
     first = min(range(len(names)), key=lambda n: order.get(names[n], len(order)), default=0)
     return (*names[first:], *names[:first])
