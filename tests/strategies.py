@@ -316,7 +316,7 @@ def costly_machines(draw: st.DrawFn) -> Data:
     body["stopped"] = {"stop": "custom", "next": "wrap"}
     body["ended"] = {"end": "by_reason"}
     rules = [draw(costly_rules(names)) for _ in range(draw(st.integers(0, 3)))]
-    if draw(st.integers(0, 3)):
+    if draw(st.booleans()):
         rules.append({"when": "run.steps >= limits.steps", "stop": "steps_limit"})
     out: Data = {
         "interlock": 1, "machine": "costly",

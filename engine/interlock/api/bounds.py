@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from interlock.core.errors import LimitError, SetupError, nearest
@@ -36,6 +37,7 @@ class Bounds:
         self._chart = chart
         self._hash = hash
         self._known: OrderedDict[str, Bound] = OrderedDict()
+        self._lock = Lock()
 
     def of(
         self, limits: Mapping[str, Any], vars: Mapping[str, Any], assume: Assume | None, *,
@@ -48,15 +50,19 @@ class Bounds:
         from interlock.checker.bound import EFFORT, bound  # noqa: PLC0415  when it is asked for
 
         key = json.dumps([limits, vars, str(assume), brief, effort], sort_keys=True, default=str)
-        if key not in self._known:
-            self._known[key] = bound(
+        with self._lock:
+            found = self._known.get(key)
+        if found is None:
+            found = bound(
                 self._chart, limits=limits, vars=vars, assume=assume, hash=self._hash(),
                 brief=brief, effort=effort or EFFORT,
             )  # fmt: skip
+        with self._lock:
+            self._known[key] = found
+            self._known.move_to_end(key)
             if len(self._known) > REMEMBERED:
                 self._known.popitem(last=False)
-        self._known.move_to_end(key)
-        return self._known[key]
+        return found
 
 
 def checked_values(

@@ -81,8 +81,8 @@ class Routes:
         after: Mapping[str, float] | None = None, wait: float = 0.0,
     ) -> None:  # fmt: skip
         gates = gates or {}
-        if any(at <= self.counting.first.get(counter, 0) for counter, at in gates.items()):
-            return  # it could never be taken
+        if self._never(gates):
+            return
         if len(self.routes) >= self.most:
             raise TooLarge(f"it has more than {self.most:,} ways")
         self.routes.append(
@@ -91,6 +91,11 @@ class Routes:
                 after or {}, wait,
             )
         )  # fmt: skip
+
+    def _never(self, gates: Mapping[str, float]) -> bool:
+        """Whether a counter has reached its gate from the start. A cost may never be known."""
+        first = self.counting.first
+        return any(at <= first.get(n, 0) for n, at in gates.items() if n != "usage.cost")
 
     def _enter(
         self, place: Place, name: str, *, stop: bool = False, attempt: int = 0, skip: str = "",
@@ -145,7 +150,7 @@ class Routes:
         at, after = self._enter(begin, start)
         gates = self._stop_gates(start, at, start if start in self.chart.acting else "")
         # the start is entered before rules are looked at: its entry counts for them
-        if all(at_ > after.get(n, 0) + self.counting.first.get(n, 0) for n, at_ in gates.items()):
+        if not self._never({n: value - after.get(n, 0) for n, value in gates.items()}):
             self._add(begin, at, "start", "start", after=after)
         if not at.stopping:
             stay = Move(f"={start}", "start", Target(start))

@@ -85,7 +85,8 @@ def _atom(word: str, chart: Chart) -> Atom:
     meant: list[Sort] = [s for s in SORTS if word in known[s]]
     if len(meant) > 1:
         ways = " or ".join(f"`{s}:{word}`" for s in meant)
-        raise QueryFault(f"`{word}` is a {' and a '.join(meant)}", hint=f"write {ways}")
+        both = " and ".join(f"{'an' if s[0] in 'aeiou' else 'a'} {s}" for s in meant)
+        raise QueryFault(f"`{word}` is {both}", hint=f"write {ways}")
     if not meant:
         every = [n for s in SORTS for n in known[s]]
         said = f"machine `{chart.name}` has nothing that is called `{word[:80]}`"
