@@ -120,6 +120,25 @@ def decisions(states: int = 1_000, edges: int = 5) -> str:
     )  # fmt: skip
 
 
+def dense(states: int, edges: int) -> str:
+    """A machine in which each state leads to several others, and one rule cuts every loop."""
+    body: list[str] = []
+    for n in range(states):
+        ways = ", ".join(
+            f"{{when: run.visits.s{(n * 7 + k) % states} >= {k + 2}, "
+            f"to: s{(n * 13 + k * 31) % states}}}"
+            for k in range(edges // states - 1)
+        )
+        following = (n + 1) % states
+        body.append(f"  s{n}: {{do: infer, failed: next, next: [{ways}, s{following}]}}")
+    return "\n".join(
+        [
+            "interlock: 1", "machine: dense", "model: {name: scripted}", "limits: {steps: 50}",
+            "rules: [{when: run.steps >= limits.steps, stop: steps_limit}]", "states:", *body, "",
+        ]
+    )  # fmt: skip
+
+
 def machine(text: str, **options: Any) -> Machine:
     """The machine of a text."""
     return load(text, **options)

@@ -80,6 +80,9 @@ ROWS = (
     Row("the same of 1,000 states, 5,000 edges", "s", "checking", "hard, s", "≤ 20"),
     Row("the same of 1,000 decisions, 5,000 edges", "s", "checking", "decisions, s", "≤ 20"),
     Row("memory of these", "MB", "checking", "memory, MB", "≤ 300"),
+    Row("the bound of the moderator, 45 states", "ms", "proving", "bound, ms"),
+    Row("loading, checking and bounding it", "ms", "proving", "check and bound, ms", "≤ 100"),
+    Row("the bound of 1,000 states, 5,000 edges", "s", "proving", "dense, s"),
     Row("`import interlock`", "ms", "starting", "import, ms"),
     Row("`interlock --help`", "ms", "starting", "--help, ms"),
 )  # fmt: skip

@@ -36,6 +36,8 @@ SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
     ("Machines", (
         Entry("machines", "machines", "List the machines that come with interlock."),
         Entry("check", "check", "Find every mistake of a machine file, before anything runs."),
+        Entry("bound", "bound", "Show the worst that a run of a machine can cost, before it runs."),
+        Entry("query", "query", "Ask which ways a run of a machine can take, and which never."),
         Entry("draw", "draw", "Draw a machine as a flowchart."),
         Entry("diff", "diff", "Show what differs between two machines, in words and pictures."),
         Entry("review", "review", "Write one comment on every machine that a change touches."),
