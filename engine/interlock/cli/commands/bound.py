@@ -112,7 +112,9 @@ def _stored(run: str, how: How) -> str:
     journal = open_journal(how)
     row = find_run(journal, run)
     first = by_hand(journal.events(row.run_id, 0, 1))
-    begun = first[0].record.input.data if first and first[0].record is not None else {}
+    begun: Mapping[str, Any] = (
+        first[0].record.input.data if first and first[0].record is not None else {}
+    )
     text = by_hand(journal.blob(str(begun.get("certificate", ""))))
     if text is None:
         hint = "a child has its parent's, and runs of older versions have none"
