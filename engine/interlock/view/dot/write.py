@@ -11,6 +11,7 @@ Source:       design "traps" (pictures); design "look", `plain.png`
 from __future__ import annotations
 
 import re
+import textwrap
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -32,6 +33,12 @@ FONT = "Inter,Helvetica,Arial,sans-serif"
 BOLD = f"{FONT} Bold"
 """The font of what stands out: Graphviz knows a weight by its name only."""
 _INK = "#1e293b"
+
+_LONG = 60
+"""Characters of a line that is drawn as it is; `LISTED` of `view.from_graph` for lists of rules."""
+
+_MANY, _VERY_MANY = 1_500, 8_000
+"""Rows that all arrows of a chart pass together; the shipped machines have at most 302."""
 
 _GRAPH = MappingProxyType(
     {
@@ -173,7 +180,7 @@ def to_dot(chart: Flowchart, *, prefix: str = "", dress: Dress = PLAIN) -> str:
 
     prefix = re.sub(r"[^\w-]", "_", prefix, flags=re.ASCII)
     ids = safe_ids(box.id for box in chart.boxes)
-    graph.attr(id=f"{prefix}chart", **never_html(_title_style(chart)))
+    graph.attr(id=f"{prefix}chart", **_effort(chart), **never_html(_title_style(chart)))
     reached = _as_reached(chart)
     for box in reached:
         name = ids[box.id]
@@ -191,6 +198,25 @@ def to_dot(chart: Flowchart, *, prefix: str = "", dress: Dress = PLAIN) -> str:
         between[ends] += 1
         graph.edge(*ends, id=name, weight=pull(arrow), **never_html(dress.arrow(arrow)))
     return graph.source
+
+
+def _effort(chart: Flowchart) -> dict[str, str]:
+    """How much care a layout gets. What Graphviz does for a long arrow it does at each row passed.
+
+    Beyond some thousands of these its best layout takes minutes: then fewer rounds are made, and
+    where there are very many, arrows are straight lines, which pass behind boxes.
+    """
+    place = {box.id: number for number, box in enumerate(chart.boxes)}
+    row = dict.fromkeys(place, 0)
+    for arrow in sorted(chart.arrows, key=lambda arrow: place[arrow.source]):
+        if place[arrow.target] > place[arrow.source]:
+            row[arrow.target] = max(row[arrow.target], row[arrow.source] + 1)
+    passed = sum(abs(row[arrow.target] - row[arrow.source]) for arrow in chart.arrows)
+    if passed <= _MANY:
+        return {}
+    few_rounds = {"nslimit": "2"}
+    hurried = {"nslimit": "1", "mclimit": "0.2", "splines": "line"}
+    return few_rounds if passed <= _VERY_MANY else hurried
 
 
 def _as_reached(chart: Flowchart) -> list[Box]:
@@ -265,7 +291,8 @@ def _door() -> tuple[_Digraph, Callable[[str], str]]:
 
 def _title_style(chart: Flowchart) -> dict[str, str]:
     title = one_line(chart.title)
-    return {"label": dot_text(f"{title}\n "), "tooltip": dot_tip(title)} if title else {}
+    shown = dot_text(f"{in_lines(title)}\n ", left=True)
+    return {"label": shown, "tooltip": dot_tip(title)} if title else {}
 
 
 def box_style(box: Box) -> dict[str, str]:
@@ -273,7 +300,7 @@ def box_style(box: Box) -> dict[str, str]:
     paint = PAINTS[box.role]
     fill = (box.fill or "").lower()
     style = {
-        "label": dot_text(box.label),
+        "label": dot_text(in_lines(box.label)),
         "tooltip": dot_tip(box.label),
         "fillcolor": fill if COLOUR.fullmatch(fill) else paint.fill,
         "color": paint.border,
@@ -292,9 +319,23 @@ def arrow_style(arrow: Arrow) -> dict[str, str]:
     style = {"style": "dashed"} if arrow.kind in ("rule", "return") else {}
     if one_line(arrow.shown):
         tip = dot_tip(arrow.shown)
-        padded = "\n".join(f" {line.strip()} " for line in arrow.shown.strip().splitlines())
+        lines = in_lines(arrow.shown).strip().splitlines()
+        padded = "\n".join(f" {line.strip()} " for line in lines)
         style |= {"label": dot_text(padded), "tooltip": tip, "labeltooltip": tip}
     return style
+
+
+def in_lines(text: str) -> str:
+    """A text whose long lines are broken, at spaces where there are any: a box that can be read.
+
+    The longer a line, the longer its parts, so that a page of text becomes a block and no column.
+    """
+    lines: list[str] = []
+    for line in printable(text).split("\n"):
+        width = max(_LONG * 3 // 4, round((5 * len(line)) ** 0.5))
+        short = len(line) <= _LONG
+        lines += [line] if short else textwrap.wrap(line, width, break_on_hyphens=False)
+    return "\n".join(lines)
 
 
 def dot_text(text: str, *, left: bool = False) -> str:
