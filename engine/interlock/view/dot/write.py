@@ -196,7 +196,7 @@ def to_dot(chart: Flowchart, *, prefix: str = "", dress: Dress = PLAIN) -> str:
         ends = ids[arrow.source], ids[arrow.target]
         name = f"{prefix}edge-{ends[0]}-{ends[1]}-{between[ends]}"
         between[ends] += 1
-        graph.edge(*ends, id=name, weight=pull(arrow), **never_html(dress.arrow(arrow)))
+        graph.edge(*ends, id=name, **{"weight": pull(arrow), **never_html(dress.arrow(arrow))})
     return graph.source
 
 
