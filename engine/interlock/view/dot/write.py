@@ -3,7 +3,7 @@
 Belongs here: colours, fonts and margins of the plain picture, escapes of DOT. Never: running
 Graphviz (`engine`), reading files. Other pictures of a chart bring a `Dress` of their own.
 
-Imports:      view.flowchart, view.ids
+Imports:      view.dot.layout, view.flowchart, view.ids
 Imported by:  view.picture
 Source:       design "traps" (pictures); design "look", `plain.png`
 """
@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import html
 import re
+import textwrap
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
+from interlock.view.dot.layout import as_reached, effort, panels, pulling, stands_above
 from interlock.view.flowchart import (
     COLOUR,
     Arrow,
@@ -33,6 +35,9 @@ FONT = "Inter,Helvetica,Arial,sans-serif"
 BOLD = f"{FONT} Bold"
 """The font of what stands out: Graphviz knows a weight by its name only."""
 INK = "#1e293b"
+
+_LONG = 60
+"""Characters of a line that is drawn as it is; `LISTED` of `view.from_graph` for lists of rules."""
 
 _GRAPH = MappingProxyType(
     {
@@ -226,8 +231,8 @@ def to_dot(chart: Flowchart, *, prefix: str = "", dress: Dress = PLAIN) -> str:
 
     named = svg_ids(chart, prefix)
     ids = safe_ids(box.id for box in chart.boxes)
-    graph.attr(id=named.chart, **never_html(dress.title(chart)))
-    reached = _as_reached(chart)
+    graph.attr(id=named.chart, **effort(chart), **never_html(dress.title(chart)))
+    reached = as_reached(chart)
     for box in reached:
         name = ids[box.id]
         graph.node(name, id=named.boxes[box.id], **never_html(dress.box(box)))
@@ -235,12 +240,12 @@ def to_dot(chart: Flowchart, *, prefix: str = "", dress: Dress = PLAIN) -> str:
             dot, way = entry_ids(named.boxes[box.id])
             graph.node(f"{name}-entry", id=dot, **_DOT)
             graph.edge(f"{name}-entry", name, id=way, color=_DOT["color"], tooltip="start")
-    for panel in _panels(chart):
-        graph.edge(ids[panel.id], _top(_about(panel, chart), ids), style="invis", weight="0")
-    pull = _pulling(chart, reached)
+    for panel in panels(chart):
+        graph.edge(ids[panel.id], _top(stands_above(panel, chart), ids), style="invis", weight="0")
+    pull = pulling(chart, reached)
     for arrow, name in zip(chart.arrows, named.arrows, strict=True):
         ends = ids[arrow.source], ids[arrow.target]
-        graph.edge(*ends, id=name, weight=pull(arrow), **never_html(dress.arrow(arrow)))
+        graph.edge(*ends, id=name, **{"weight": pull(arrow), **never_html(dress.arrow(arrow))})
     return graph.source
 
 
@@ -275,66 +280,9 @@ def entry_ids(box: str) -> tuple[str, str]:
     return f"{box}-entry", f"{box}-enter"
 
 
-def _as_reached(chart: Flowchart) -> list[Box]:
-    """The boxes in the order in which they are reached, breadth first.
-
-    Graphviz keeps to the order of declaration where it can: so stops gather on one side and ways
-    back on the other, wherever a file has its states.
-    """
-    boxes = {box.id: box for box in chart.boxes}
-    ahead: dict[str, list[str]] = {}
-    for arrow in chart.arrows:
-        ahead.setdefault(arrow.source, []).append(arrow.target)
-    reached: dict[str, Box] = {}
-    for first in (*list(boxes)[:1], *(box.id for box in _panels(chart)), *boxes):
-        waiting = [first]
-        for name in waiting:
-            if name not in reached:
-                reached[name] = boxes[name]
-                waiting += ahead.get(name, ())
-    return list(reached.values())
-
-
-_ENDS: frozenset[Role] = frozenset({"stop", "completed", "end"})
-
-
-def _pulling(chart: Flowchart, reached: Sequence[Box]) -> Callable[[Arrow], str]:
-    """How much an arrow wants to be short and straight: more where the chart goes on.
-
-    Then the way ahead is a line; ends stand beside it, and ways back make the detours. Several
-    arrows between two boxes pull as one would. Every picture of a chart has the same weights,
-    whatever its dress.
-    """
-    place = {box.id: number for number, box in enumerate(reached)}
-    ends = {box.id for box in reached if box.role in _ENDS}
-    between = Counter((arrow.source, arrow.target) for arrow in chart.arrows)
-
-    def pull(arrow: Arrow) -> str:
-        ahead = place[arrow.target] > place[arrow.source]
-        alone = between[arrow.source, arrow.target] == 1
-        return "2" if ahead and alone and not ends & {arrow.source, arrow.target} else "1"
-
-    return pull
-
-
 def _top(box: Box, ids: Mapping[str, str]) -> str:
     """What is drawn first of a box: the dot that leads to it, or itself."""
     return f"{ids[box.id]}-entry" if box.entry else ids[box.id]
-
-
-def _panels(chart: Flowchart) -> list[Box]:
-    """Where what rules do begins; an arrow may lead back there from a detour."""
-    led_to = {arrow.target for arrow in chart.arrows if arrow.kind != "return"}
-    return [box for box in chart.boxes if box.role == "rules" and box.id not in led_to]
-
-
-def _about(panel: Box, chart: Flowchart) -> Box:
-    """The box above which a panel stands: the state that its rules are about, or the first one."""
-    moments = dict.fromkeys((rule.at, rule.before) for rule in chart.rules)
-    named = {f"rules-{n}": (*before, *at) for n, (at, before) in enumerate(moments, start=1)}
-    states = {box.id: box for box in chart.boxes}
-    known = (states[name] for name in named.get(panel.id, ()) if name in states)
-    return next(known, chart.boxes[0])
 
 
 def _door() -> tuple[_Digraph, Callable[[str], str]]:
@@ -348,7 +296,8 @@ def _door() -> tuple[_Digraph, Callable[[str], str]]:
 def title_style(chart: Flowchart) -> dict[str, str]:
     """The title in the plain picture."""
     title = one_line(chart.title)
-    return {"label": dot_text(f"{title}\n "), "tooltip": dot_tip(title)} if title else {}
+    shown = dot_text(f"{in_lines(title)}\n ", left=True)
+    return {"label": shown, "tooltip": dot_tip(title)} if title else {}
 
 
 def box_style(box: Box) -> dict[str, str]:
@@ -356,7 +305,7 @@ def box_style(box: Box) -> dict[str, str]:
     paint = PAINTS[box.role]
     fill = (box.fill or "").lower()
     style = {
-        "label": dot_text(box.label),
+        "label": dot_text(in_lines(box.label)),
         "tooltip": dot_tip(box.label),
         "fillcolor": fill if COLOUR.fullmatch(fill) else paint.fill,
         "color": paint.border,
@@ -375,9 +324,23 @@ def arrow_style(arrow: Arrow) -> dict[str, str]:
     style = {"style": "dashed"} if arrow.kind in ("rule", "return") else {}
     if one_line(arrow.shown):
         tip = dot_tip(arrow.shown)
-        padded = "\n".join(f" {line.strip()} " for line in arrow.shown.strip().splitlines())
+        lines = in_lines(arrow.shown).strip().splitlines()
+        padded = "\n".join(f" {line.strip()} " for line in lines)
         style |= {"label": dot_text(padded), "tooltip": tip, "labeltooltip": tip}
     return style
+
+
+def in_lines(text: str) -> str:
+    """A text whose long lines are broken, at spaces where there are any: a box that can be read.
+
+    The longer a line, the longer its parts, so that a page of text becomes a block and no column.
+    """
+    lines: list[str] = []
+    for line in printable(text).split("\n"):
+        width = max(_LONG * 3 // 4, round((5 * len(line)) ** 0.5))
+        short = len(line) <= _LONG
+        lines += [line] if short else textwrap.wrap(line, width, break_on_hyphens=False)
+    return "\n".join(lines)
 
 
 def dot_text(text: str, *, left: bool = False) -> str:
