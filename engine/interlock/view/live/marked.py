@@ -20,7 +20,8 @@ def marked(chart: Flowchart, plan: Plan) -> Flowchart:
     """The chart with the badge in its box, counts on its arrows, and what was not reached pale."""
     boxes = tuple(_box(box, plan) for box in chart.boxes)
     arrows = tuple(_arrow(arrow, plan.counts.get(at, 0)) for at, arrow in enumerate(chart.arrows))
-    return replace(chart, boxes=boxes, arrows=arrows)
+    title = " · ".join(part for part in (chart.title.strip(), plan.caption) if part)
+    return replace(chart, title=title, boxes=boxes, arrows=arrows)
 
 
 def _box(box: Box, plan: Plan) -> Box:
