@@ -23,7 +23,7 @@ from interlock.view.live.standing import Meter, Standing
 from interlock.view.mermaid.write import to_mermaid
 from interlock.view.picture import Picture
 from interlock.view.report.dress import ReportDress
-from interlock.view.text.draw import MOST, WIDTH, Drawing, draw
+from interlock.view.text.draw import WIDTH, Drawing
 
 Look = Literal["plain", "live", "report"]
 """`plain`: the machine. `live`: where the run is and how it came there. `report`: with values."""
@@ -61,10 +61,10 @@ class RunPicture(Picture):
         return to_mermaid(marked(self.chart, self._plan))
 
     def drawn(self, *, width: int = WIDTH, here: str = "") -> Drawing | None:
-        """The picture in characters, with the badge and the counts in its labels."""
+        """The picture in characters, with where the run is and how often it went which way."""
         chart = marked(self.chart, self._plan)
-        return draw(chart, width=width, here=self._plan.now) if len(chart.boxes) <= MOST else None
+        return Picture(chart).drawn(width=width, here=here or self._plan.now)
 
     def outline(self) -> str:
-        """A line for each box and arrow, with a mark at the present state and the counts."""
+        """An outline in characters, with a mark at the present state and how often what was."""
         return Outline(self.chart).text(self._plan)
