@@ -112,7 +112,13 @@ class TestFaces:
         names = {n for n in dir(Run) if callable(getattr(Run, n)) and not n.startswith("_")}
         assert "arecords" in names
         sync = {n for n in names if not (n.startswith("a") and n[1:] in dir(Run))}
-        assert sync - {n for n in sync if f"a{n}" in names} == {"listen", "next", "draw", "live"}
+        assert sync - {n for n in sync if f"a{n}" in names} == {
+            "listen",
+            "next",
+            "draw",
+            "live",
+            "panel",
+        }
 
     def test_all_of_them_at_once(self) -> None:
         async def main() -> None:

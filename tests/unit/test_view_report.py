@@ -6,7 +6,7 @@ import re
 import runpy
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple, cast, get_args
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -18,7 +18,7 @@ from interlock.view.flowchart import Arrow, Box, Flowchart, RuleLine
 from interlock.view.live.standing import Meter, Standing
 from interlock.view.mermaid.read import read_mermaid
 from interlock.view.report.cells import AMBER_CELL, EMPTY_CELL, GREEN_CELL, RED_CELL, bar
-from interlock.view.report.picture import RunPicture
+from interlock.view.report.picture import Look, RunPicture
 from tests.cases.moderating import REFUSED, moderated, upto
 
 DOT = pytest.mark.system("dot", install="apt-get install graphviz")
@@ -169,14 +169,17 @@ def test_whatever_a_label_says_is_shown() -> None:
     assert words(svg, "-node-rules_1").count(hostile) == 2 + 1  # guard, reason and value
 
 
-@pytest.mark.parametrize(
-    ("look", "says"),
-    [("plain", "(done)\n"), ("live", "▶ done  ✓ completed"), ("report", "▶ done  ✓ completed")],
-)
-def test_each_look_as_text(look: str, says: str) -> None:
+def test_each_look_as_text() -> None:
     run = load("agent").start("x", script=["Hello."], clock=ManualClock(0))
     run.run()
-    assert says in run.draw(look=look).text()  # pyright: ignore[reportArgumentType]
+    plain, live, report = (run.draw(look=look) for look in get_args(Look))
+    assert "✓ completed" not in plain.text()
+    assert live.text() == report.text() != plain.text()
+    assert live.text().startswith("Step-based agent: stopped for completed (natural) · 2 steps\n")
+    assert "done ✓ completed" in live.text()
+    assert "no tool calls ×1" in live.text()
+    assert "▶ done  ✓ completed\n" in live.outline()
+    assert "▶ done  ✓ completed\n" in report.outline()
 
 
 def test_as_mermaid_it_is_the_chart_with_the_moment_written_into_it() -> None:
@@ -196,7 +199,7 @@ def test_as_mermaid_it_is_the_chart_with_the_moment_written_into_it() -> None:
 def test_the_status_region_has_a_look_too() -> None:
     run = load("agent").start("x", script=["Hello."])
     run.step()
-    assert "▶ running: Running  ● NOW" in run.draw(look="report", region="status").text()
+    assert "▶ Running ● NOW" in run.draw(look="report", region="status").text()
 
 
 # the pictures of the page -------------------------------------------------------------------

@@ -11,16 +11,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 from interlock.view.dot.write import PAINTS
-from interlock.view.flowchart import Arrow, Box, Flowchart
+from interlock.view.flowchart import Arrow, Box, Flowchart, one_line
 from interlock.view.live.colours import paint_of, pale
 from interlock.view.live.plan import Plan, say_times
+
+TAKEN = "•"
+"""Stands at an arrow that was taken, where it is not known how often."""
 
 
 def marked(chart: Flowchart, plan: Plan) -> Flowchart:
     """The chart with the badge in its box, counts on its arrows, and what was not reached pale."""
     boxes = tuple(_box(box, plan) for box in chart.boxes)
-    arrows = tuple(_arrow(arrow, plan.counts.get(at, 0)) for at, arrow in enumerate(chart.arrows))
-    return replace(chart, boxes=boxes, arrows=arrows)
+    arrows = tuple(_arrow(arrow, plan.counts.get(at)) for at, arrow in enumerate(chart.arrows))
+    title = ": ".join(part for part in (one_line(chart.title), plan.caption) if part)
+    return replace(chart, title=title, boxes=boxes, arrows=arrows)
 
 
 def _box(box: Box, plan: Plan) -> Box:
@@ -32,5 +36,7 @@ def _box(box: Box, plan: Plan) -> Box:
     return replace(box, fill=pale(box.fill or PAINTS[box.role].fill))
 
 
-def _arrow(arrow: Arrow, times: int) -> Arrow:
-    return replace(arrow, label=f"{arrow.label} {say_times(times)}".strip()) if times else arrow
+def _arrow(arrow: Arrow, times: int | None) -> Arrow:
+    if times is None:
+        return arrow
+    return replace(arrow, label=f"{arrow.label} {say_times(times) or TAKEN}".strip())
