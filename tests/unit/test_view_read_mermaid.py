@@ -286,6 +286,7 @@ REFUSALS = [
     Refusal("end-without-a-group", "flowchart TD\nA\nend", (3, 1), "closes no subgraph"),
     Refusal("front-matter", "---\ntitle: [\n---\nflowchart TD\nA", (2, 9), "no YAML"),
     Refusal("another-kind-of-chart", "flowchart TD\nA[C4Container]", (2, 3), "another kind of chart"),
+    Refusal("code-outside", "flowchart TD\n#35; --> B", (2, 1), "`#` cannot stand outside"),
     Refusal("behind-a-comment", "%% x\nflowchart TD\n%% y\nA -->", (4, 6), "the id of a box"),
     Refusal("behind-windows-lines", "flowchart TD\r\nA\r\nA -->\r\n", (3, 6), "the id of a box"),
     Refusal("style-of-nothing", "flowchart TD\nstyle", (2, 6), "the id of a box is meant"),

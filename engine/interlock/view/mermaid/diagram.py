@@ -124,30 +124,12 @@ class Diagram:
     def describe(self, name: str, at: int, written: str) -> None:
         """What `@{ ... }` says of a box, a link or a group."""
         data = _metadata(written)
+        said = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
         if name in self.groups and data is not None:
-            if isinstance(data, dict) and cast("dict[str, Any]", data).get("view") == "collapsed":
+            if said.get("view") == "collapsed":
                 self.collapsed.add(name)
-            return
-        found = self._vertex(name, at)
-        if found is None or data is None:
-            return
-        if not isinstance(data, dict):
-            return
-        said = cast("dict[str, Any]", data)
-        if shape := said.get("shape"):
-            found.shape = _known_shape(shape)
-        label = said.get("label")
-        if label:
-            found.text = _as_text(label)
-            kind = said.get("labelType")
-            found.kind = kind if kind in ("text", "string") else "markdown"
-        for name_of, value in (("icon", said.get("icon")), ("img", said.get("img"))):
-            if value:
-                found.picture = name_of
-                if label and not isinstance(label, str):
-                    raise Refused(f"the label `{label}` beside `{name_of}` is no text")
-                if not (label or "").strip() and found.text == name:
-                    found.text = ""
+        elif found := self._vertex(name, at):
+            _describe(found, said)
 
     def style(self, name: str, at: int, styles: Sequence[str]) -> None:
         """A `style` statement."""
@@ -210,6 +192,23 @@ class Diagram:
             own = f"subGraph{self._group_count}"
         self._group_count += 1
         self.groups.setdefault(own, Group(own, title, at))
+
+
+def _describe(vertex: Vertex, said: Mapping[str, Any]) -> None:
+    if shape := said.get("shape"):
+        vertex.shape = _known_shape(shape)
+    label = said.get("label")
+    if label:
+        kind = said.get("labelType")
+        vertex.text = _as_text(label)
+        vertex.kind = kind if kind in ("text", "string") else "markdown"
+    for picture in ("icon", "img"):
+        if said.get(picture):
+            vertex.picture = picture
+            if label and not isinstance(label, str):
+                raise Refused(f"the label `{label}` beside `{picture}` is no text")
+            if not (label or "").strip() and vertex.text == vertex.id:
+                vertex.text = ""
 
 
 def _unquoted(text: str) -> str:

@@ -138,7 +138,7 @@ def _in_label(source: Source, at: int, opened: Token, kind: str) -> NoReturn:
 
 
 def _here(source: Source, at: int) -> str:
-    sign = source.text[at : at + 1]
+    sign = source.sign(at)
     if at >= len(source.text.rstrip("\n")):
         return "the end of the text"
-    return "the end of the line" if sign == "\n" else f"`{sign}`"
+    return "the end of the line" if sign in ("\n", "\r") else f"`{sign}`"

@@ -70,9 +70,14 @@ class Traced:
     def written(self, at: int) -> int:
         """Where a place of this text stood in the text as it was written."""
         for here, before in reversed(self._changes):
-            nearest = bisect_right(here, at) - 1
-            inside = before[nearest] + at - here[nearest]
-            at = min(inside, before[nearest + 1]) if nearest + 1 < len(here) else inside
+            part = bisect_right(here, at) - 1
+            inside = at - here[part]
+            if (
+                part + 1 < len(here)
+                and here[part + 1] - here[part] != before[part + 1] - before[part]
+            ):
+                inside = 0  # within what stands there now: where the old text began
+            at = before[part] + inside
         return at
 
 
@@ -111,6 +116,11 @@ class Source:
     def line(self, at: int) -> int:
         """The line, from 1, on which a place of the text was written."""
         return bisect_right(self._line_starts, self._text.written(at))
+
+    def sign(self, at: int) -> str:
+        """The character that was written at a place; nothing behind the last one."""
+        written = self._text.written(at)
+        return self._written[written : written + 1]
 
     def place(self, at: int, width: int = 1) -> Place:
         """The line and column that a place of the text has in what was written."""
