@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlock import Machine, Run, load, tool
+from interlock.adapters.sqlite import SqliteJournal
 from interlock.notebook.panel.desk import Desk
 from tests.unit.test_panel_orders import MESSAGES
 
@@ -323,6 +325,21 @@ def test_a_run_taken_back_in_a_cell_is_shown_when_the_cell_ends(
     page.desk.flush()
     page.wait()
     assert (page.shows["run"], page.shows["state"]) == (run.id, "look")
+
+
+def test_a_journal_in_a_file_is_driven_from_the_panel_and_from_a_cell(
+    asking: Machine, opened: Opened, tmp_path: Path
+) -> None:
+    journal = SqliteJournal(tmp_path / "journal.db")
+    run = asking.start(journal=journal)
+    page = opened(run)
+    page.ask("step")
+    run.step()
+    page.wait()
+    page.ask("answer", event="yes")
+    assert (page.fault, run.state) == ("", "work")
+    again = opened(asking.open(run.id, journal=journal))
+    assert again.shows["records"] == page.shows["records"]
 
 
 def test_an_action_that_breaks_is_told(opened: Opened) -> None:
