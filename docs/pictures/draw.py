@@ -39,10 +39,10 @@ def live(run: Run) -> str:
 
 
 def report(run: Run) -> str:
-    """The report picture."""
-    return RunPicture(
-        run.draw().chart, standing_of(run.session), meters=meters_of(run.session)
-    ).svg()
+    """The report picture, with such ids, too."""
+    chart, session = run.draw().chart, run.session
+    meters = meters_of(session)
+    return RunPicture(chart, standing_of(session), meters=meters, prefix="report-").svg()
 
 
 def main() -> None:

@@ -131,7 +131,8 @@ def test_an_outline_has_a_line_for_each_box_and_arrow(given: tuple[Flowchart, St
     text = Outline(chart).text(plan)
     body = text.rpartition("\n\n")[2] if (chart.title.strip() or plan.caption) else text
     drawn = [arrow for arrow in chart.arrows if arrow.source in {box.id for box in chart.boxes}]
-    assert len(body.rstrip("\n").split("\n")) == max(1, len(chart.boxes) + len(drawn))
+    rules = sum(box.label.strip("\n").count("\n") for box in chart.boxes if box.role == "rules")
+    assert len(body.rstrip("\n").split("\n")) == max(1, len(chart.boxes) + len(drawn) + rules)
     assert body.count("▶ ") >= bool(plan.now)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import sys
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
 
@@ -20,6 +20,7 @@ from tests.unit.test_core_html import Strict
 PYGRAPHVIZ = pytest.mark.extra(  # noqa: S610 - no Django
     "pygraphviz", install='pip install "interlock[diagrams]"'
 )
+IPYTHON = pytest.mark.extra("IPython", install="pip install ipython")  # noqa: S610 - no Django
 PANDAS = pytest.mark.extra("pandas", install="pip install pandas")  # noqa: S610 - no Django
 EVIL = "</td><script>alert(1)</script>"
 WARNS = "interlock: 1\nmachine: m\nstates:\n  a: {do: nothing, next: z}\n  z: {stop: completed}\n"
@@ -200,3 +201,29 @@ class TestFacts:
     def test_as_a_frame(self, run: Run) -> None:
         frame = run.facts.frame()
         assert frame.loc["usage.total_tokens", "value"] == 90_001
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("explanation", "✓  otherwise"),
+        ("records", "2  step   llm_inference  infer"),
+        ("result", "Stopped for `completed`"),
+    ],
+)
+@IPYTHON
+def test_ipython_prints_a_table_in_a_terminal(run: Run, name: str, says: str) -> None:
+    from IPython.core.formatters import DisplayFormatter  # noqa: PLC0415 - an extra
+
+    formatter: Any = DisplayFormatter()
+    bundle, _ = formatter.format(parts(run)[name])
+    assert says in bundle["text/plain"]
+
+
+@IPYTHON
+def test_ipython_prints_findings_as_compilers_do() -> None:
+    from IPython.lib import pretty as printing  # noqa: PLC0415 - an extra
+
+    printed = cast(Any, printing).pretty
+    assert printed(load("agent").check()) == "no findings"
+    assert "-->" in printed(check(WARNS.replace("next: z", "next: nowhere")))

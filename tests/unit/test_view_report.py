@@ -16,6 +16,7 @@ from interlock.run.standing import meters_of, standing_of
 from interlock.testing import ManualClock
 from interlock.view.flowchart import Arrow, Box, Flowchart, RuleLine
 from interlock.view.live.standing import Meter, Standing
+from interlock.view.mermaid.read import read_mermaid
 from interlock.view.report.cells import AMBER_CELL, EMPTY_CELL, GREEN_CELL, RED_CELL, bar
 from interlock.view.report.picture import RunPicture
 from tests.cases.moderating import REFUSED, moderated, upto
@@ -176,6 +177,20 @@ def test_each_look_as_text(look: str, says: str) -> None:
     run = load("agent").start("x", script=["Hello."], clock=ManualClock(0))
     run.run()
     assert says in run.draw(look=look).text()  # pyright: ignore[reportArgumentType]
+
+
+def test_as_mermaid_it_is_the_chart_with_the_moment_written_into_it() -> None:
+    run = load("agent").start("x", script=["Hello."], clock=ManualClock(0))
+    run.run()
+    chart = read_mermaid(run.draw(look="live").mermaid())
+    boxes = {box.id: box for box in chart.boxes}
+    assert boxes["done"].label == "done\n✓ completed"
+    assert boxes["done"].fill == "#c8e6c9"
+    assert boxes["tool_call"].fill == "#fcfdfe"
+    labels = {(arrow.source, arrow.target): arrow.label for arrow in chart.arrows}
+    assert labels["user_message", "llm_inference"] == "×1"
+    assert labels["llm_inference", "done"] == "no tool calls ×1"
+    assert labels["llm_inference", "tool_call"] == "tool calls"
 
 
 def test_the_status_region_has_a_look_too() -> None:

@@ -71,7 +71,7 @@ Rules hold after every step: `box` lists them beside the chart, `chain` draws th
 @options.define_option
 @options.journal_option
 def draw(machine: str | None, output: str | None, everything: bool, **given: Any) -> None:
-    """Draw a machine as a flowchart, or with --run where a run is in it."""
+    """Draw a machine as a flowchart."""
     from interlock.cli.loading import read_machine
 
     form = given.pop("format")
