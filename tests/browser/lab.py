@@ -34,7 +34,7 @@ CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 """What a browser may be called."""
 START = 60.0
 """Seconds that JupyterLab may take until it answers."""
-SLOW = 30_000
+SLOW = 50_000
 """Milliseconds that something in the page may take."""
 
 NEEDS = [
