@@ -76,6 +76,13 @@ ROWS = (
     Row("a repaint of the live picture, 45 states", "ms", "painting", "repaint, ms", "≤ 1"),
     Row("a step and its repaint in a notebook", "ms", "painting", "step and show, ms", "≤ 20"),
     Row("the layout before the first of them", "ms", "painting", "layout, ms"),
+    Row("`interlock check` of 45 states, proofs and all", "ms", "checking", "check, ms", "≤ 100"),
+    Row("the same of 1,000 states, 5,000 edges", "s", "checking", "hard, s", "≤ 20"),
+    Row("the same of 1,000 decisions, 5,000 edges", "s", "checking", "decisions, s", "≤ 20"),
+    Row("memory of these", "MB", "checking", "memory, MB", "≤ 300"),
+    Row("the bound of the moderator, 45 states", "ms", "proving", "bound, ms"),
+    Row("loading, checking and bounding it", "ms", "proving", "check and bound, ms", "≤ 100"),
+    Row("the bound of 1,000 states, 5,000 edges", "s", "proving", "dense, s"),
     Row("`import interlock`", "ms", "starting", "import, ms"),
     Row("`interlock --help`", "ms", "starting", "--help, ms"),
 )  # fmt: skip

@@ -116,6 +116,22 @@ states:
 """
 
 
+def test_show_one_state_with_how_its_guards_came_out(sh: Shell) -> None:
+    sh("run", *ADD, "--run-id", "r")
+    assert sh("show", "r", "--state", "think").out == (
+        "   ╭── [receive]\n"
+        "   ├── [act]\n"
+        "┏━━▼━━━━━━━━━━━┓\n"
+        "┃ ▶ think      ┃\n"
+        "┃   does infer ┃\n"
+        "┗━━┯━━━━━━━━━━━┛\n"
+        "   ├─ ✗ tool calls ─▶ [act]     0 against 0\n"
+        "   ╰─ ✓ ────────────▶ (done)\n"
+    )
+    assert "did you mean `think`?" in sh("show", "r", "--state", "thikn").err
+    assert sh("show", "r", "--state", "think", "--format", "json").code == 2
+
+
 def test_show_names_the_children(sh: Shell) -> None:
     sh.write("p.yaml", PARENT)
     assert sh("run", "p.yaml", "--run-id", "r").code == 0

@@ -125,7 +125,8 @@ def test_an_answer_before_the_wait_is_not_kept_and_does_nothing(sh: Shell) -> No
 
 
 def test_an_answer_says_which(sh: Shell) -> None:
-    done = stepped(sh, "run", "answer", "answer ok 'x", args=ASK)
+    done = stepped(sh, "run", "answer", "answer ok 'x", "answer ok =x", args=ASK)
+    assert "data are given as NAME=VALUE" in " ".join(said(done, "answer ok =x", "asker> "))
     assert "say which: fix, ok, abort" in " ".join(said(done, "answer", "asker> "))
     assert "this cannot be read" in " ".join(said(done, "answer ok 'x", "asker> "))
 

@@ -30,6 +30,7 @@ CALLS = [
 ]
 
 
+@tool
 def add(a: int, b: int) -> int:
     """Add two numbers."""
     print("adding")  # noqa: T201 - what a tool prints is shown
@@ -37,7 +38,7 @@ def add(a: int, b: int) -> int:
 
 
 def adder(script: Any = None, **options: Any) -> Run:
-    machine = load(ADDER, tools=[tool(add)])
+    machine = load(ADDER, tools=[add])
     run = machine.start("What is 2 + 3?", script=script or CALLS, run_id="r", **options)
     run.step()
     return run
@@ -169,7 +170,7 @@ def test_a_fork_leaves_the_run_as_it_is() -> None:
         await screen.press("f")
         assert "run r stays as it is" in screen.text("said")
         assert screen.run.id != "r"
-        assert "1 breakpoints" in screen.text()
+        assert "1 breakpoint" in screen.text()
         await screen.press("r")
         assert "stopped at the breakpoint `act`" in screen.text("said")
         assert run.facts.run.steps == 0
@@ -242,7 +243,7 @@ def test_the_whole_picture_the_help_and_the_light() -> None:
     async def play(screen: Screen) -> None:
         await screen.press("m")
         await screen.sees("Adds: the run is at receive")
-        assert "┃ ▶ receive" in screen.text()
+        assert "┃ ▶ ● receive" in screen.text()
         await screen.press("h", "escape")
         assert len(screen.app.screen_stack) == 1
         await screen.type("draw")
@@ -287,7 +288,7 @@ def test_a_small_terminal_shows_one_pane_at_a_time(case: Size) -> None:
         assert "run.steps >=" not in screen.text()
         assert all(len(row) <= case.size[0] for row in screen.text().split("\n"))
         await screen.press("2")
-        await screen.sees("rules at think")
+        await screen.sees("rules at")
         assert "▶ act" not in screen.text()
         await screen.press("4")
         await screen.sees("receive")
@@ -297,7 +298,9 @@ def test_a_small_terminal_shows_one_pane_at_a_time(case: Size) -> None:
         await screen.sees("→")
         await screen.press("m")
         await screen.sees("▶ act")
-        await screen.press("escape")
+        await screen.press("escape", "1")
+        await screen.type("facts run.steps")
+        await screen.sees("run.steps  2")
         await screen.pilot.resize_terminal(160, 50)
         await screen.press("1")
         await screen.sees("rules at think")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.shell import ADD, ASK, ASKER, Shell, Terminal, program, slowly
+from tests.cli.shell import ADD, ASK, ASKER, ROOT, Shell, Terminal, program, slowly
 
 
 def row_of(folder: Path, run: str = "r") -> dict[str, Any]:
@@ -229,7 +230,7 @@ def test_ctrl_c_at_the_terminal(folder: Path) -> None:
 
 
 def test_ctrl_c_at_the_prompt_leaves_the_run(folder: Path) -> None:
-    with Terminal("step", *ADD, "--run-id", "r", cwd=folder) as t:
+    with Terminal("step", "--plain", *ADD, "--run-id", "r", cwd=folder) as t:
         t.expect("adder> ")
         t.type("\n")
         t.expect("step 2  at think")
@@ -241,7 +242,7 @@ def test_ctrl_c_at_the_prompt_leaves_the_run(folder: Path) -> None:
 
 
 def test_the_prompt_has_history(folder: Path) -> None:
-    with Terminal("step", *ADD, cwd=folder) as t:
+    with Terminal("step", "--plain", *ADD, cwd=folder) as t:
         t.expect("adder> ")
         t.type("facts run.steps\n")
         t.expect("run.steps  0")
@@ -264,3 +265,114 @@ def test_rm_asks(sh: Shell) -> None:
         t.type("y\n")
         assert t.wait() == 0
     assert sh("runs", "--format", "json").json == []
+
+
+# step ---------------------------------------------------------------------------------------
+
+SCREEN = pytest.mark.extra(  # noqa: S610 - no Django
+    "textual", install='pip install "interlock[tui]"'
+)
+
+
+@SCREEN
+def test_step_is_a_full_screen(folder: Path) -> None:
+    with Terminal("step", *ADD, "--run-id", "r", cwd=folder, columns=120) as t:
+        t.expect("running at receive")
+        t.expect("1 State")
+        t.expect("▶ receive")
+        t.type("s")
+        t.expect("running at think")
+        t.type("r")
+        t.expect("completed at done")
+        t.type("q")
+        assert t.wait() == 0
+        assert "\x1b[?1049h" in t.raw
+        assert "\x1b[?1049l" in t.raw
+        assert "Stopped for `completed` (natural) at `done`" in t.shown
+    assert row_of(folder)["reason"] == "completed"
+
+
+@SCREEN
+def test_ctrl_c_on_the_screen_stops_before_the_next_action(folder: Path) -> None:
+    args = ("looper.yaml", "x", "--script", "slow.yaml", "--run-id", "r")
+    with Terminal("step", *args, cwd=folder, columns=120) as t:
+        t.expect("running at receive")
+        t.type("r")
+        t.expect("infer: ok")
+        t.ctrl_c()
+        t.expect("stopping before the next action")
+        time.sleep(1)
+        t.type("q")
+        assert t.wait() == 0
+        assert "go on with:  interlock resume r" in t.shown
+    assert 1 < row_of(folder)["steps"] < 60
+
+
+@SCREEN
+def test_a_run_that_is_left_in_the_middle_of_an_action_goes_on_later(folder: Path) -> None:
+    (folder / "slow.yaml").write_text(slowly("90s", 1))
+    args = ("looper.yaml", "x", "--script", "slow.yaml", "--run-id", "r")
+    with Terminal("step", *args, "--to", "think", cwd=folder, columns=120) as t:
+        t.expect("running at think")
+        t.type("s")
+        t.expect(" do ")
+        t.type("q")
+        assert t.wait() == 0
+        assert "go on with:  interlock resume r" in t.shown
+    (folder / "slow.yaml").write_text("replies: [enough]\n")
+    assert program("resume", "r", "--script", "slow.yaml", cwd=folder).code == 0
+    assert row_of(folder)["reason"] == "completed"
+
+
+@pytest.mark.parametrize("plain", [("--plain", ""), ("", "dumb")], ids=["asked-for", "dumb"])
+def test_step_is_a_prompt_where_a_screen_is_not_wanted(
+    folder: Path, plain: tuple[str, str]
+) -> None:
+    option, terminal = plain
+    args = ("step", *ADD, "--run-id", "r", *([option] if option else []))
+    with Terminal(*args, cwd=folder, TERM=terminal or "xterm-256color") as t:
+        t.expect("adder> ")
+        t.type("do\n")
+        t.expect("step 2  at think, running")
+        t.expect("adder> ")
+        t.type("draw\n")
+        t.expect("┃ ▶ think")
+        t.expect("adder> ")
+        t.type("break act\n")
+        t.expect("`run` stops before the state `act`")
+        t.type("run\n")
+        t.expect("stopped at the breakpoint `act`")
+        t.type("fork\n")
+        t.expect("run r stays as it is; now run ")
+        t.type("quit\n")
+        assert t.wait() == 0
+        assert "\x1b[?1049h" not in t.raw
+
+
+def test_step_without_textual_says_what_brings_the_screen(folder: Path) -> None:
+    hidden = folder / "hidden"
+    hidden.mkdir()
+    (hidden / "sitecustomize.py").write_text("import sys\nsys.modules['textual'] = None\n")
+    path = f"{hidden}:{ROOT / 'engine'}"
+    with Terminal("step", *ADD, cwd=folder, PYTHONPATH=path) as t:
+        t.expect('a full screen needs textual:  pip install "interlock[tui]"')
+        t.expect("adder> ")
+        t.type("quit\n")
+        assert t.wait() == 0
+
+
+# draw ---------------------------------------------------------------------------------------
+
+
+def test_a_picture_is_as_wide_as_the_terminal_and_in_colours(folder: Path) -> None:
+    for columns in (80, 120):
+        with Terminal("draw", "moderator", cwd=folder, columns=columns) as t:
+            assert t.wait() == 0
+            lines = t.shown.replace("\r", "").splitlines()
+        assert max(map(len, lines)) <= columns
+        assert any("■ STOP: Token Limit" in line for line in lines)
+        assert "\x1b[31m" in t.raw
+    with Terminal("draw", "moderator", cwd=folder, columns=40) as t:
+        assert t.wait() == 0
+        assert "[stop_tokens]" in t.shown
+        assert "an outline:" in t.shown

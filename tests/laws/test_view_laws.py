@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from typing import Any, get_args
 from xml.etree import ElementTree as ET
@@ -43,7 +43,30 @@ HOSTILE = [
     ),
     *("", "   ", "\n\n", "\t", "'", "=<x>=", "\\", 'ends with \\"', "🎉", "a\xa0b", "accTitle: x"),
 ]
+WRITTEN = [
+    *(
+        "שלום עולם",
+        "مرحبا بالعالم",
+        "\u200fשלם 12 (x)",
+        "नमस्ते",
+        "你好 世界",
+        "e\u0301",
+        "a\u200bb",
+    ),
+    *(
+        "👩\u200d👩\u200d👧\u200d👦",
+        "🇩🇪",
+        "👍🏽",
+        "❤\ufe0f",
+        "x" * 2000,
+        "some words " * 180,
+        "שלום " * 400,
+    ),
+    *("🎉" * 200, "a\xa0b " * 100, "-" * 100, "long_name_with_underscores_" * 12),
+]
+"""What people write in other languages, or at length."""
 labels = st.one_of(
+    st.sampled_from(WRITTEN),
     st.text(max_size=12),
     st.lists(st.sampled_from([*HOSTILE, "x", " ", "\n", ":", "#"]), max_size=5).map("".join),
 )
@@ -196,10 +219,49 @@ def test_dot_draws_what_the_chart_says(chart: Flowchart) -> None:
     groups = {group.get("id", ""): group for group in svg.iter(f"{space}g")}
     for box in chart.boxes:
         texts = groups[f"node-{names[box.id]}"].iter(f"{space}text")
-        shown = " ".join(text.text or "" for text in texts)
-        assert one_line(shown) == one_line(box.label)
-    edges = [name for name in groups if name.startswith("edge-")]
-    assert len(edges) == len(chart.arrows)
+        assert _signs(text.text for text in texts) == _signs([printable(box.label)])
+    assert len([name for name in groups if name.startswith("edge-")]) == len(chart.arrows)
+    count: Counter[tuple[str, str]] = Counter()
+    for arrow in chart.arrows:
+        ends = names[arrow.source], names[arrow.target]
+        texts = groups[f"edge-{ends[0]}-{ends[1]}-{count[ends]}"].iter(f"{space}text")
+        count[ends] += 1
+        assert _signs(text.text for text in texts) == _signs([printable(arrow.shown)])
+
+
+def _signs(texts: Iterable[str | None]) -> str:
+    """What is written, wherever lines are broken."""
+    return "".join("".join(text or "" for text in texts).split())
+
+
+@pytest.mark.system("dot", install="apt-get install graphviz")
+@pytest.mark.parametrize("label", WRITTEN, ids=range(len(WRITTEN)))
+def test_a_label_of_any_language_and_length_is_drawn_whole(label: str) -> None:
+    shapes = ("rect", "diamond", "pill")
+    boxes = tuple(Box(f"b{n}", label, shape) for n, shape in enumerate(shapes))
+    chart = Flowchart(label, boxes, (Arrow("b0", "b1", label), Arrow("b1", "b2", label)))
+    drawn = render(to_dot(chart), "svg", engine="dot")
+    svg = ET.fromstring(drawn)  # noqa: S314 - our own
+    texts = [text.text or "" for text in svg.iter("{http://www.w3.org/2000/svg}text")]
+    assert _signs(texts).count(_signs([printable(label)])) == 6
+    assert max(len(text) for text in texts) <= 110
+    assert differences(chart, read_mermaid(to_mermaid(chart))) == ()
+
+
+@pytest.mark.system("dot", install="apt-get install graphviz")
+@pytest.mark.parametrize("jump", [15, 499])
+def test_five_hundred_boxes_are_drawn(jump: int) -> None:
+    boxes = tuple(Box(f"s{n}", f"State {n}") for n in range(500))
+    onward = [Arrow(f"s{n}", f"s{n + 1}") for n in range(499)]
+    back = [
+        Arrow(f"s{n}", f"s{(n * 7) % (jump + 1) + n - jump}", "x") for n in range(499, jump, -8)
+    ]
+    chart = Flowchart("big", boxes, (*onward, *back, Arrow("s0", "s499"), Arrow("s499", "s0")))
+    svg = ET.fromstring(render(to_dot(chart), "svg", engine="dot", timeout=100))  # noqa: S314 - our own
+    ids = [group.get("id", "") for group in svg.iter("{http://www.w3.org/2000/svg}g")]
+    assert sum(name.startswith("node-") for name in ids) == 500
+    assert sum(name.startswith("edge-") for name in ids) == len(chart.arrows)
+    assert differences(chart, read_mermaid(to_mermaid(chart))) == ()
 
 
 # --------------------------------------------------------------------------------------- reading

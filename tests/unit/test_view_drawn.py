@@ -166,3 +166,13 @@ def test_a_return_says_where_it_leads() -> None:
 def test_an_unknown_state_is_an_error() -> None:
     with pytest.raises(KeyError):
         neighbourhood(LOOP, "nowhere")
+
+
+def test_a_run_is_drawn_with_where_it_is_and_how_often_it_went_which_way() -> None:
+    run = load("executive").start("x", script=["hello"] * 20)
+    run.run()
+    shown = run.draw(look="live").text(90)
+    assert "stopped for steps_limit (limit) · 50 steps" in shown.replace("\n", " ")
+    assert "─ No ×1 ───▶┃ ▶ ■ Terminating: Max Turns ┃" in shown
+    assert "├ Else ×10 ──" in shown
+    assert "▶ stop_limit: Terminating: Max Turns Reached" in run.draw(look="live").text(20)

@@ -63,7 +63,7 @@ def test_what_graphviz_cannot_draw_is_shown_as_text_with_the_reason() -> None:
     shown = Picture(CHART, engine="pygraphviz", timeout=0.0001)
     bundle = shown._repr_mimebundle_()  # pyright: ignore[reportPrivateUsage]
     assert set(bundle) == {"text/plain"}
-    assert "[a] A" in bundle["text/plain"]
+    assert "│ A  │" in bundle["text/plain"]
     assert "Graphviz" in bundle["text/plain"].splitlines()[-2]
 
 

@@ -56,6 +56,14 @@ def states(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list
     return _items(spec.states if spec is not None else (), incomplete)
 
 
+def states_of_run(
+    ctx: click.Context, _param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """The states of the machine of the run named before."""
+    spec, _ = _spec_of_run(ctx)
+    return _items(spec.states if spec is not None else (), incomplete)
+
+
 def pairs(section: str) -> Completer:
     """Names of a section of the machine, each with ``=``: `limits`, `vars`, `memory`, `define`."""
 

@@ -8,10 +8,11 @@ Imported by: commands.step
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from interlock.cli import out, words
+from interlock.cli import out
+from interlock.cli.around import as_it_is
 from interlock.cli.records import records_lines
 from interlock.cli.standing import standing_head, standing_rows
 from interlock.cli.stepping import COMMANDS, Commands, StoppedInside
@@ -21,9 +22,7 @@ from interlock.core.columns import Line
 from interlock.core.types import accepts
 from interlock.run.sync import loop_thread
 from interlock.tui.board import Board, Watcher
-from interlock.view.flowchart import Flowchart, one_line
-from interlock.view.text.around import Note, neighbourhood
-from interlock.view.text.draw import Drawing
+from interlock.view.flowchart import one_line
 
 if TYPE_CHECKING:
     from interlock.api import Run
@@ -99,11 +98,11 @@ class Stepping:
     def board(self) -> Board:
         """The run as it is now."""
         run, machine = self.run, self.run.machine
-        picture = run.draw()
+        picture = run.draw(look="live")
         records = run.records
         found = run.why() if records else None
         labels = {box.id: one_line(box.label) for box in picture.chart.boxes}
-        head = [*_output(run), *standing_head(run)]
+        head = [*standing_head(run), *_output(run)]
         rows = standing_rows(run, ways=False)
 
         def standing(width: int) -> list[Line]:
@@ -124,7 +123,7 @@ class Stepping:
             step=run.facts.run.steps + 1,
             ended=run.ended,
             standing=standing,
-            around=_around(run, picture.chart),
+            around=as_it_is(run, picture.chart),
             why_title=f"Why: record {records[-1].seq}, {found.title}" if found else "Why",
             why=why,
             changes=tuple(self._commands.changes()),
@@ -143,20 +142,7 @@ def _output(run: Run) -> list[Line]:
     if output is None:
         return []
     text = output if isinstance(output, str) else out.as_json(output)
-    return [Line(part, "cyan") for part in [*out.plain(text).split("\n"), ""]]
-
-
-def _around(run: Run, chart: Flowchart) -> Callable[[int], Drawing] | None:
-    """The state with its neighbours, and what the guards of its ways read now."""
-    state, facts, spec = run.state, run.facts, run.machine.spec
-    if state not in {box.id for box in chart.boxes}:
-        return None
-    own = spec.states.get(state)
-    guards = ((e.id, e.when) for e in own.edges if e.when is not None) if own else ()
-    values = {edge: words.values_now(guard, facts, spec.roots) for edge, guard in guards}
-    notes = {edge: Note(said=f"now {said}") for edge, said in values.items() if said}
-    inside = [f"does {own.action.name}"] if own is not None and own.action is not None else []
-    return lambda width: neighbourhood(chart, state, width=width, notes=notes, inside=inside)
+    return [Line(part, "cyan") for part in ["", *out.plain(text).split("\n")]]
 
 
 class _Step:

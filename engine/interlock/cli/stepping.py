@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from interlock.cli import out, words
 from interlock.cli.faults import kind_of
-from interlock.cli.options import PAIR
 from interlock.cli.records import records_lines
 from interlock.cli.standing import standing
 from interlock.cli.table import Row, table_lines
@@ -170,8 +169,10 @@ class Commands:
             event, *fields = shlex.split(rest)
         except ValueError as error:
             raise RunError(f"this cannot be read: {error}", hint=hint) from None
-        pairs = [PAIR.convert(f, None, None) for f in fields if "=" in f]
-        if len(pairs) < len(fields):
+        pairs = [
+            (name.strip(), text) for name, sign, text in (f.partition("=") for f in fields) if sign
+        ]
+        if len(pairs) < len(fields) or not all(name for name, _ in pairs):
             raise RunError("data are given as NAME=VALUE", hint="answer fix note='use 3'")
         self.run.send(event, answer_data(event, self.run.answers.get(event, {}), pairs, None))
         self._step()
@@ -284,7 +285,7 @@ class Commands:
 
     def do_draw(self, rest: str) -> None:
         """The flowchart in characters, or into a file."""
-        picture = self.run.draw()
+        picture = self.run.draw(look="live")
         if rest:
             self._say(f"{picture.save(rest)} is written")
         else:

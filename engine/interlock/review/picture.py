@@ -13,6 +13,7 @@ from interlock.view.dot.engine import Engine
 from interlock.view.dot.write import to_dot
 from interlock.view.flowchart import one_line
 from interlock.view.picture import Picture
+from interlock.view.text.draw import WIDTH, Drawing
 
 
 class ReviewPicture(Picture):
@@ -36,7 +37,11 @@ class ReviewPicture(Picture):
     def dot(self) -> str:
         return to_dot(self.chart, prefix=self.prefix, dress=ReviewDress(self.merged))
 
-    def text(self) -> str:
+    def drawn(self, *, width: int = WIDTH, here: str = "") -> Drawing | None:
+        """None: characters show the changes as a list."""
+        return None
+
+    def outline(self) -> str:
         """Boxes and arrows that are new, gone or changed, a line each."""
         merged = self.merged
         lines = [one_line(self.chart.title)]

@@ -20,6 +20,7 @@ from textual.content import Content
 from textual.widgets import Footer, Input, Static
 
 from interlock.core.columns import Line
+from interlock.core.units import say_count
 from interlock.tui.board import Board, Controls
 from interlock.tui.panes import Log, Pane, StatePane, facts_of, records_of, why_of
 from interlock.tui.screens import (
@@ -37,6 +38,8 @@ LOOK = 1 / 20
 WIDE, HIGH = 116, 28
 """Columns and rows from which on all panes stand beside one another."""
 PAGES = ("state", "why", "facts", "records", "said")
+TOLD = frozenset({"why", "facts", "records", "help", "break"})
+"""Commands that answer in words: where one pane is shown, it is that of what was said."""
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _SIGNS = {"running": "●", "paused": "‖", "debugging": "◆", "completed": "✓", "error": "✗"}
 _COLOURS = {"paused": "$text-warning", "completed": "$text-success", "error": "$text-error"}
@@ -136,6 +139,8 @@ class StepApp(App[None]):
 
     def _look(self) -> None:
         """Take what has come since the last look."""
+        if not self.query("#head"):  # the screen is being closed
+            return
         log, said = self.query_one(Log), False
         boards: list[Board] = []
         while self.worker.news:
@@ -209,7 +214,8 @@ class StepApp(App[None]):
             spin = _SPINNER[self._frame // 2 % len(_SPINNER)]
             parts.append((f"   {spin} {self.worker.busy} {took:.0f} s", "bold $text-warning"))
         if board.breakpoints:
-            parts.append((f"   {len(board.breakpoints)} breakpoints", "$foreground-muted"))
+            said = say_count(len(board.breakpoints), "breakpoint")
+            parts.append((f"   {said}", "$foreground-muted"))
         self.query_one("#head", Static).update(Content.assemble(*parts))
 
     @on(events.Print)
@@ -234,6 +240,9 @@ class StepApp(App[None]):
         self.query_one(Log).say(Line(f"> {line}", "dim"))
         self.worker.width = self.query_one(Log).size.width - 2
         self.worker.order(line)
+        told = line.partition(" ")[0] in TOLD
+        if told and self.screen_stack[0].has_class("narrow"):
+            self.action_page("said")
 
     def action_pause(self) -> None:
         """Stop before the next action; asked twice, now."""
@@ -325,8 +334,6 @@ class StepApp(App[None]):
         narrow = event.size.width < WIDE or event.size.height < HIGH
         self.screen_stack[0].set_class(narrow, "narrow")
         self.screen_stack[0].set_class(event.size.height < 14, "low")
-        if self.board is not None:
-            self.call_after_refresh(self._show, self.board)
 
     async def on_unmount(self) -> None:
         """The run comes to rest before the screen is gone."""

@@ -35,6 +35,8 @@ class Pane(VerticalScroll):
         self.border_title = title
         self._shown = shown
         self._content = Static(classes="content")
+        self._board: Board | None = None
+        self._laid_out = 0
 
     def compose(self) -> ComposeResult:
         yield self._content
@@ -42,11 +44,17 @@ class Pane(VerticalScroll):
     @property
     def room(self) -> int:
         """Columns for its content."""
-        return max(20, self.content_size.width or 60)
+        return max(20, self.scrollable_content_region.width or 60)
 
     def show(self, board: Board) -> None:
         """Show this board."""
+        self._board, self._laid_out = board, self.room
         self._content.update(self._shown(board, self.room))
+
+    def on_resize(self) -> None:
+        """Lay out anew what is shown, where the columns are others."""
+        if self._board is not None and self._laid_out != self.room:
+            self.show(self._board)
 
 
 class StatePane(Pane):

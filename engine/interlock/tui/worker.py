@@ -21,7 +21,9 @@ from interlock.tui.board import Board, Controls
 from interlock.view.picture import Picture
 
 AGAIN = 0.15
-"""Seconds between two boards while a run goes on by itself."""
+"""Seconds between two boards while a run goes on by itself, at least."""
+SPARED = 10
+"""How much of the time of a run is left to it: a board takes one part of so many."""
 
 
 class Heard(NamedTuple):
@@ -61,7 +63,7 @@ class Worker:
         self._controls = controls
         self._orders: SimpleQueue[str | None] = SimpleQueue()
         self._halt = threading.Event()
-        self._shown = 0.0
+        self._next_board = 0.0
         self._last_red = ""
         controls.watched_by(self)
         self._thread = threading.Thread(target=self._work, name="interlock-step", daemon=True)
@@ -113,9 +115,11 @@ class Worker:
         self.news.append(line)
         if line.colour == "red" and not self._last_red:
             self._last_red = line.text
-        if time.monotonic() - self._shown > AGAIN:
+        began = time.monotonic()
+        if began > self._next_board:
             self.news.append(self._controls.board())
-            self._shown = time.monotonic()
+            took = time.monotonic() - began  # it grows with the run, which must not wait for it
+            self._next_board = time.monotonic() + max(AGAIN, SPARED * took)
 
     def hear(self, text: str) -> None:
         """Show a piece of what a model says."""

@@ -69,7 +69,8 @@ def doctor(**given: Any) -> None:
     Names of API keys are shown, never their values. Nothing is sent anywhere.
     """
     how = How.of(given)
-    checks = [*_python(), _models(), _drawing(), _sandbox(), _keys(), _journal(how), _terminal()]
+    checks = [*_python(), _models(), _drawing(), _sandbox(), _screen(), _keys(), _journal(how)]
+    checks.append(_terminal())
     if how.is_json:
         out.result(out.as_json([c._asdict() for c in checks]))
     else:
@@ -149,6 +150,14 @@ def _sandbox() -> Check:
             f"pydantic-monty {_version('pydantic-monty')} starts, and knows that 6 * 7 is 42",
         )
     return Check("sandbox", "broken", f"starts, and fails: {done.error}")
+
+
+def _screen() -> Check:
+    version = _version("textual")
+    if version is None:
+        said = "no textual: `interlock step` is a prompt"
+        return Check("screen", "missing", said, 'pip install "interlock[tui]"')
+    return Check("screen", "ok", f"textual {version}")
 
 
 def _keys() -> Check:

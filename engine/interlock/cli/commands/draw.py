@@ -72,7 +72,7 @@ Rules hold after every step: `box` lists them beside the chart, `chain` draws th
 @options.journal_option
 def draw(machine: str | None, output: str | None, everything: bool, **given: Any) -> None:
     """Draw a machine as a flowchart."""
-    from interlock.cli.loading import read_machine
+    from interlock.cli.loading import seen_machine
 
     form = given.pop("format")
     how = How.of(given)
@@ -81,7 +81,7 @@ def draw(machine: str | None, output: str | None, everything: bool, **given: Any
     if (machine is None) == (more["run"] is None):
         raise click.UsageError("name a machine, or a run with --run")
     if machine is not None:
-        picture = read_machine(machine, how).draw(**shown)
+        picture = seen_machine(machine, how).draw(**shown)
     else:
         picture = _run(more["run"], how).draw(look=more["look"], **shown)
     if output is None or output == "-":

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from interlock.cli import options, out, words
+from interlock.cli import completion, options, out, words
+from interlock.cli.faults import MisuseError
 from interlock.cli.how import How
 from interlock.cli.records import records_table
 from interlock.cli.table import Row, table
+from interlock.core.errors import nearest
 from interlock.core.units import say_count, say_elapsed
 
 if TYPE_CHECKING:
@@ -26,14 +28,19 @@ _KIND = {"natural": "green", "error": "red", "limit": "yellow", "waiting": "cyan
     epilog="""\b
 Examples:
   interlock show last
+  interlock show last --state think
   interlock show 3kf --format json
 """
 )
 @options.run_argument
+@click.option(
+    "--state", metavar="NAME", shell_complete=completion.states_of_run,
+    help="Draw this state instead: what leads to it, and how its guards came out the last time.",
+)  # fmt: skip
 @options.tools_option
 @options.journal_option
 @options.format_option()
-def show(run: str, **given: Any) -> None:
+def show(run: str, state: str | None, **given: Any) -> None:
     """Show a run: its result, its records, its path.
 
     RUN is an id, the beginning of one, or `last`. Numbers of records are those that `why --step`
@@ -46,6 +53,9 @@ def show(run: str, **given: Any) -> None:
     row = find_run(journal, run)
     machine = machine_of(journal, row, how)
     opened = machine.open(row.run_id, journal=journal)
+    if state is not None:
+        _show_state(opened, state, how)
+        return
     records = opened.records
     if how.is_json:
         listed = [{"seq": r.seq, **r.to_dict()} for r in records]
@@ -60,6 +70,20 @@ def show(run: str, **given: Any) -> None:
         out.result(line)
     path = " → ".join(opened.result.path)
     out.result(out.plain(f"path  {path}"))
+
+
+def _show_state(run: Run, state: str, how: How) -> None:
+    from interlock.cli.around import as_it_was_left
+    from interlock.cli.picture import coloured
+
+    states = run.machine.spec.states
+    if how.is_json:
+        raise click.UsageError("--state draws: leave --format json")
+    if state not in states:
+        raise MisuseError(f"there is no state `{state}`", hint=nearest(state, states))
+    drawn = as_it_was_left(run, state, run.draw(look="live").chart)
+    for line in coloured(drawn(out.width()).lines) if drawn is not None else ():
+        out.result(line)
 
 
 def _children(journal: Journal, row: RunRow) -> list[str]:

@@ -3,7 +3,7 @@
 Belongs here: colours, fonts and margins of the plain picture, escapes of DOT. Never: running
 Graphviz (`engine`), reading files. Other pictures of a chart bring a `Dress` of their own.
 
-Imports:      view.flowchart, view.ids
+Imports:      view.dot.layout, view.flowchart, view.ids
 Imported by:  view.picture
 Source:       design "traps" (pictures); design "look", `plain.png`
 """
@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import html
 import re
+import textwrap
 from collections import Counter
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
+from interlock.view.dot.layout import as_reached, effort, panels, pulling, stands_above
 from interlock.view.flowchart import (
     COLOUR,
     Arrow,
@@ -33,6 +35,9 @@ FONT = "Inter,Helvetica,Arial,sans-serif"
 BOLD = f"{FONT} Bold"
 """The font of what stands out: Graphviz knows a weight by its name only."""
 INK = "#1e293b"
+
+_LONG = 60
+"""Characters of a line that is drawn as it is; `LISTED` of `view.from_graph` for lists of rules."""
 
 _GRAPH = MappingProxyType(
     {
@@ -126,7 +131,7 @@ _SHAPES: Mapping[Shape, Mapping[str, str]] = MappingProxyType(
         "ellipse": _form("ellipse"),
         "double_circle": _form("doublecircle", margin=_TIGHT),
         "lean_right": _form("parallelogram", margin=_TIGHT),
-        "lean_left": _form("parallelogram", margin=_TIGHT),
+        "lean_left": {**_form("polygon", margin=_TIGHT), "sides": "4", "skew": "-.4"},
         "trapezoid": _form("trapezium", margin=_TIGHT),
         "inverted_trapezoid": _form("invtrapezium", margin=_TIGHT),
         "bang": _form("star", margin=_TIGHT),
@@ -152,7 +157,7 @@ _SHAPES: Mapping[Shape, Mapping[str, str]] = MappingProxyType(
         "fork": {"style": "filled", "penwidth": "3"},
         "framed_circle": _form("doublecircle", margin=_TIGHT),
         "hourglass": _form("Mdiamond", margin=_TIGHT),
-        "lined_cylinder": {**_form("cylinder"), "peripheries": "2"},
+        "lined_cylinder": _form("cylinder"),
         "lined_document": _form("note"),
         "lined_rect": _form("component"),
         "lying_cylinder": _form("cylinder"),
@@ -170,7 +175,7 @@ _SHAPES: Mapping[Shape, Mapping[str, str]] = MappingProxyType(
         "window": _form("Msquare"),
     }
 )
-"""What Graphviz has that comes nearest: the name of a shape is in words in documents only."""
+"""What Graphviz has that comes nearest."""
 
 
 Style = Mapping[str, str]
@@ -226,19 +231,21 @@ def to_dot(chart: Flowchart, *, prefix: str = "", dress: Dress = PLAIN) -> str:
 
     named = svg_ids(chart, prefix)
     ids = safe_ids(box.id for box in chart.boxes)
-    graph.attr(id=named.chart, **never_html(dress.title(chart)))
-    for box in _as_reached(chart):
+    graph.attr(id=named.chart, **effort(chart), **never_html(dress.title(chart)))
+    reached = as_reached(chart)
+    for box in reached:
         name = ids[box.id]
         graph.node(name, id=named.boxes[box.id], **never_html(dress.box(box)))
         if box.entry:
             dot, way = entry_ids(named.boxes[box.id])
             graph.node(f"{name}-entry", id=dot, **_DOT)
             graph.edge(f"{name}-entry", name, id=way, color=_DOT["color"], tooltip="start")
-    for panel in _panels(chart):
-        graph.edge(ids[panel.id], _top(chart.boxes[0], ids), style="invis", weight="0")
+    for panel in panels(chart):
+        graph.edge(ids[panel.id], _top(stands_above(panel, chart), ids), style="invis", weight="0")
+    pull = pulling(chart, reached)
     for arrow, name in zip(chart.arrows, named.arrows, strict=True):
         ends = ids[arrow.source], ids[arrow.target]
-        graph.edge(*ends, id=name, **never_html(dress.arrow(arrow)))
+        graph.edge(*ends, id=name, **{"weight": pull(arrow), **never_html(dress.arrow(arrow))})
     return graph.source
 
 
@@ -273,35 +280,9 @@ def entry_ids(box: str) -> tuple[str, str]:
     return f"{box}-entry", f"{box}-enter"
 
 
-def _as_reached(chart: Flowchart) -> list[Box]:
-    """The boxes in the order in which they are reached, breadth first.
-
-    Graphviz keeps to the order of declaration where it can: so stops gather on one side and ways
-    back on the other, wherever a file has its states.
-    """
-    boxes = {box.id: box for box in chart.boxes}
-    ahead: dict[str, list[str]] = {}
-    for arrow in chart.arrows:
-        ahead.setdefault(arrow.source, []).append(arrow.target)
-    reached: dict[str, Box] = {}
-    for first in (*list(boxes)[:1], *(box.id for box in _panels(chart)), *boxes):
-        waiting = [first]
-        for name in waiting:
-            if name not in reached:
-                reached[name] = boxes[name]
-                waiting += ahead.get(name, ())
-    return list(reached.values())
-
-
 def _top(box: Box, ids: Mapping[str, str]) -> str:
     """What is drawn first of a box: the dot that leads to it, or itself."""
     return f"{ids[box.id]}-entry" if box.entry else ids[box.id]
-
-
-def _panels(chart: Flowchart) -> list[Box]:
-    """Where what rules do begins; an arrow may lead back there from a detour."""
-    led_to = {arrow.target for arrow in chart.arrows if arrow.kind != "return"}
-    return [box for box in chart.boxes if box.role == "rules" and box.id not in led_to]
 
 
 def _door() -> tuple[_Digraph, Callable[[str], str]]:
@@ -315,7 +296,8 @@ def _door() -> tuple[_Digraph, Callable[[str], str]]:
 def title_style(chart: Flowchart) -> dict[str, str]:
     """The title in the plain picture."""
     title = one_line(chart.title)
-    return {"label": dot_text(f"{title}\n "), "tooltip": dot_tip(title)} if title else {}
+    shown = dot_text(f"{in_lines(title)}\n ", left=True)
+    return {"label": shown, "tooltip": dot_tip(title)} if title else {}
 
 
 def box_style(box: Box) -> dict[str, str]:
@@ -323,7 +305,7 @@ def box_style(box: Box) -> dict[str, str]:
     paint = PAINTS[box.role]
     fill = (box.fill or "").lower()
     style = {
-        "label": dot_text(box.label),
+        "label": dot_text(in_lines(box.label)),
         "tooltip": dot_tip(box.label),
         "fillcolor": fill if COLOUR.fullmatch(fill) else paint.fill,
         "color": paint.border,
@@ -342,9 +324,23 @@ def arrow_style(arrow: Arrow) -> dict[str, str]:
     style = {"style": "dashed"} if arrow.kind in ("rule", "return") else {}
     if one_line(arrow.shown):
         tip = dot_tip(arrow.shown)
-        padded = "\n".join(f" {line.strip()} " for line in arrow.shown.strip().splitlines())
+        lines = in_lines(arrow.shown).strip().splitlines()
+        padded = "\n".join(f" {line.strip()} " for line in lines)
         style |= {"label": dot_text(padded), "tooltip": tip, "labeltooltip": tip}
     return style
+
+
+def in_lines(text: str) -> str:
+    """A text whose long lines are broken, at spaces where there are any: a box that can be read.
+
+    The longer a line, the longer its parts, so that a page of text becomes a block and no column.
+    """
+    lines: list[str] = []
+    for line in printable(text).split("\n"):
+        width = max(_LONG * 3 // 4, round((5 * len(line)) ** 0.5))
+        short = len(line) <= _LONG
+        lines += [line] if short else textwrap.wrap(line, width, break_on_hyphens=False)
+    return "\n".join(lines)
 
 
 def dot_text(text: str, *, left: bool = False) -> str:

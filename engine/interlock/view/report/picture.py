@@ -10,22 +10,27 @@ Source:       design "look", `live.png`
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Literal
 
 from interlock.view.dot.engine import Engine
 from interlock.view.dot.write import to_dot
-from interlock.view.flowchart import Flowchart
+from interlock.view.flowchart import Flowchart, one_line
 from interlock.view.live.dress import PaintedDress
 from interlock.view.live.marked import marked
 from interlock.view.live.outline import Outline
-from interlock.view.live.plan import Planner
+from interlock.view.live.plan import Planner, say_times
 from interlock.view.live.standing import Meter, Standing
 from interlock.view.mermaid.write import to_mermaid
 from interlock.view.picture import Picture
 from interlock.view.report.dress import ReportDress
+from interlock.view.text.draw import WIDTH, Drawing
 
 Look = Literal["plain", "live", "report"]
 """`plain`: the machine. `live`: where the run is and how it came there. `report`: with values."""
+
+TAKEN = "•"
+"""Stands at an arrow that a run took once."""
 
 
 class RunPicture(Picture):
@@ -59,6 +64,21 @@ class RunPicture(Picture):
         """Mermaid text, with the badge and the counts in its labels."""
         return to_mermaid(marked(self.chart, self._plan))
 
-    def text(self) -> str:
+    def drawn(self, *, width: int = WIDTH, here: str = "") -> Drawing | None:
+        """The picture in characters, with where the run is and how often it went which way."""
+        plan, title = self._plan, one_line(self.chart.title)
+        chart = replace(
+            self.chart,
+            title=": ".join(part for part in (title, plan.caption) if part),
+            arrows=tuple(
+                replace(arrow, label=f"{arrow.label} {say_times(times) or TAKEN}".strip())
+                if (times := plan.counts.get(place)) is not None
+                else arrow
+                for place, arrow in enumerate(self.chart.arrows)
+            ),
+        )
+        return Picture(chart).drawn(width=width, here=here or plan.now)
+
+    def outline(self) -> str:
         """An outline in characters, with a mark at the present state and how often what was."""
         return Outline(self.chart).text(self._plan)

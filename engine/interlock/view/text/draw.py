@@ -30,7 +30,11 @@ WIDTH = 100
 MOST = 150
 """Boxes of a picture at most: nobody follows lines through more, an outline can be searched."""
 
-FORMS = (Form(2, 34), Form(2, 26), Form(1, 34), Form(1, 26), Form(1, 20), Form(0, 26), Form(0, 16))
+FORMS = (
+    *(Form(2, words) for words in (34, 30, 26)),
+    *(Form(1, words) for words in (34, 30, 26, 22, 18, 16)),
+    *(Form(0, words) for words in (34, 26, 16)),
+)
 """What is tried, the most readable first."""
 
 

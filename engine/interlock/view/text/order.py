@@ -14,7 +14,7 @@ Source:       Cooper, Harvey, Kennedy 2001, "A simple, fast dominance algorithm"
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -110,17 +110,22 @@ class _Order:
             self._put_beside(node, after, depth)
 
     def _below(self, name: str, members: frozenset[str], depth: int) -> str | None:
-        """Which of the boxes ahead goes on with the column: the one with the longest way."""
+        """Which of the boxes ahead goes on with the column.
+
+        On the spine the one with the longest way; beside it, where ways soon leave by a lane, the
+        one through which most is reached.
+        """
+        size: Mapping[str, int] = self._weight if depth else self._height
         ahead = [t for t in dict.fromkeys(self._ahead[name]) if t not in self._placed]
         if not ahead:
             return None
-        longest = max(self._height[t] for t in ahead)
+        largest = max(size[t] for t in ahead)
         ready = [
             t for t in ahead
             if t in members and all(b in self._placed for b in self._before[t])
-            and (self._height[t] == longest or not self._fits(name, t, depth))
+            and (size[t] == largest or not self._fits(name, t, depth))
         ]  # fmt: skip
-        return max(ready, key=lambda t: self._height[t], default=None)
+        return max(ready, key=size.__getitem__, default=None)
 
     def _fits(self, name: str, target: str, depth: int) -> bool:
         """Whether a box can stand beside another one, with all that is reached through it only."""

@@ -176,12 +176,25 @@ class _Placing:
             nodes = [node for part in column for node in part]
             wide = max((self._wanted(n.box) for n in nodes if n.box.role != "rules"), default=8)
             widths[-1] = wide
-            beside = [w for n in nodes for w in n.exits if w.beside is not None]
-            said_ = max((size(line) for w in beside for line in said(w.arrow)), default=0)
-            lefts.append(lefts[-1] + wide + said_ + (6 if said_ else 4))
+            between = max((self._between(node, wide) for node in nodes), default=0)
+            lefts.append(lefts[-1] + wide + between)
             widths.append(0)
-            column = [w.beside for w in beside if w.beside is not None]
+            column = [w.beside for n in nodes for w in n.exits if w.beside is not None]
         return lefts, widths
+
+    def _between(self, node: Node, wide: int) -> int:
+        """How far the next column must be from a box so wide, for the words of its arrows."""
+        room = 0
+        leaving = [way for way in node.exits if way.way != "below"]
+        for number, way in enumerate(leaving):
+            if way.beside is None:
+                continue
+            words = max(map(size, said(way.arrow)), default=0)
+            at_border = number == 0 and way.arrow.target not in self._lanes
+            # before and behind the words a line, its arrow, and what is between trunk and border
+            needed = words + 6 if words else 4
+            room = max(room, needed if at_border else needed - (wide - TRUNK - 2))
+        return room
 
     def _wanted(self, box: Box) -> int:
         return max(size(line) for line in self._lines[box.id]) + (

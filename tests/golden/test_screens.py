@@ -1,0 +1,35 @@
+"""The screens of `docs/stepping.md`: each is there, shows what it is for, and asks nobody for anything."""
+
+from __future__ import annotations
+
+import html
+import re
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+SCRIPT: dict[str, Any] = runpy.run_path(str(DOCS / "screens.py"))
+
+
+def shown(svg: str) -> str:
+    """The words of a screen."""
+    return html.unescape(re.sub(r"<[^>]+>", "", svg)).replace("\xa0", " ")
+
+
+@pytest.mark.parametrize("shot", SCRIPT["SHOTS"], ids=lambda shot: shot.name)
+def test_the_committed_screen_shows_what_the_page_says(shot: Any) -> None:
+    svg = (DOCS / "pictures" / f"{shot.name}.svg").read_text("utf-8")
+    assert shot.shows in shown(svg)
+    assert f"pictures/{shot.name}.svg" in (DOCS / "stepping.md").read_text("utf-8")
+    assert "@font-face" not in svg
+    assert "<script" not in svg
+
+
+@pytest.mark.extra("textual", install='pip install "interlock[tui]"')  # noqa: S610 - no Django
+def test_the_script_draws_them() -> None:
+    drawn = dict(SCRIPT["screens"]())
+    for shot in SCRIPT["SHOTS"]:
+        assert shot.shows in shown(drawn[shot.name])
