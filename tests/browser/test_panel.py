@@ -230,3 +230,39 @@ def test_it_fits_dark_pages_and_narrow_ones(shown: Shown) -> None:
         )
     )
     assert columns == [True, 1]
+
+
+STORED = """
+from interlock import load
+from interlock.adapters.sqlite import SqliteJournal
+
+journal = SqliteJournal("runs.db")
+machine = load('''
+interlock: 1
+machine: stored
+states:
+  look: {label: Look, do: nothing, next: agree}
+  agree: {ask: "Agreed?", on: {yes: work}}
+  work: {label: Work, do: nothing, next: done}
+  done: {label: Done, stop: completed}
+''')
+"""
+
+
+def test_a_run_outlives_the_kernel(lab: Lab, page: Tab) -> None:
+    start = f"{STORED}run = machine.start(journal=journal, run_id='mine')\nrun.panel()"
+    again = f"{STORED}machine.open('mine', journal=journal).panel()"
+    opened = Open(lab, page, lab.add("stored.ipynb", notebook(start), trusted=False))
+    opened.wait_for_kernel()
+    shown = Shown(opened)
+    shown.press("Run")
+    shown.at("agree", "paused")
+    opened.restart()
+    shown.press("yes")
+    expect_text(shown.page, shown.root.get_by_role("alert"), "No answer from the kernel yet")
+    opened.clear()
+    opened.run(0, again)
+    shown.at("agree", "paused")
+    shown.press("yes")
+    shown.at("work", "running")
+    assert shown.drawn() == {"work": "● NOW"}

@@ -62,7 +62,7 @@ def alone(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
 @NBMAKE
 def test_the_notebook_runs(alone: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     done = alone(
-        "-m", "pytest", "-q", "--nbmake", "--nbmake-timeout=60", "-c", os.devnull,
+        "-m", "pytest", "-q", "--nbmake", "--nbmake-timeout=90", "-c", os.devnull,
         "-p", "no:cacheprovider", "--rootdir", str(EXAMPLES), str(NOTEBOOK),
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

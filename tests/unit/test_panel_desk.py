@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlock import Machine, Run, load, tool
+from interlock.adapters.sqlite import SqliteJournal
 from interlock.notebook.panel.desk import Desk
+from interlock.run.journal import MemoryJournal
 from tests.unit.test_panel_orders import MESSAGES
 
 ASKING = """
@@ -323,6 +326,57 @@ def test_a_run_taken_back_in_a_cell_is_shown_when_the_cell_ends(
     page.desk.flush()
     page.wait()
     assert (page.shows["run"], page.shows["state"]) == (run.id, "look")
+
+
+def test_a_journal_in_a_file_is_driven_from_the_panel_and_from_a_cell(
+    asking: Machine, opened: Opened, tmp_path: Path
+) -> None:
+    journal = SqliteJournal(tmp_path / "journal.db")
+    run = asking.start(journal=journal)
+    page = opened(run)
+    page.ask("step")
+    run.step()
+    page.wait()
+    page.ask("answer", event="yes")
+    assert (page.fault, run.state) == ("", "work")
+    again = opened(asking.open(run.id, journal=journal))
+    assert again.shows["records"] == page.shows["records"]
+
+
+class Leaving(MemoryJournal):
+    """A journal whose library once ends the thread that it is called on."""
+
+    left = False
+
+    async def append(self, *args: Any, **options: Any) -> int:
+        if not self.left:
+            self.left = True
+            raise SystemExit(3)
+        return await super().append(*args, **options)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_what_ends_its_thread_leaves_the_desk_open(asking: Machine, opened: Opened) -> None:
+    page = opened(asking.start(journal=Leaving()))
+    page.ask("step")
+    assert page.fault == "the action was broken off | Step begins it again"
+    assert page.shows["busy"] == ""
+    page.ask("step")
+    assert (page.fault, page.shows["status"]) == ("", "running")
+
+
+def test_a_page_that_comes_later_does_not_hide_that_the_run_is_driven(opened: Opened) -> None:
+    held = Held()
+    page = opened(held.machine.start())
+    page.desk.take({"do": "run", "id": 1})
+    assert held.begun.acquire(timeout=20)
+    page.desk.take({"do": "show", "id": 2})
+    while page.shows.get("heard") != 2:
+        threading.Event().wait(0.01)
+    assert page.shows["busy"] == "running"
+    held.let_go.release(2)
+    page.wait()
+    assert page.run.ended
 
 
 def test_an_action_that_breaks_is_told(opened: Opened) -> None:

@@ -49,6 +49,7 @@ Publish = Callable[[Json], None]
 
 OFTEN = 0.1
 """Seconds between two looks at a run that is driven."""
+BROKEN_OFF: Json = {"message": "the action was broken off", "hint": "Step begins it again"}
 _log = logging.getLogger(__name__)
 
 
@@ -179,12 +180,14 @@ class Desk:
 
     def _drive(self, order: Driving) -> None:
         """On a thread of its own: an action takes as long as it takes."""
-        fault: Json | None = None
+        fault: Json | None = BROKEN_OFF
         try:
             drive(self.run, order)
+            fault = None
         except Exception as error:  # noqa: BLE001  told to who asked
             fault = fault_of(error)
-        self._jobs.put(partial(self._driven, fault))
+        finally:  # a tool may even ask the thread to exit
+            self._jobs.put(partial(self._driven, fault))
 
     def _driven(self, fault: Json | None) -> None:
         self._asked, self._fault = None, fault
@@ -215,7 +218,7 @@ class Desk:
 
     def _show(self) -> None:
         """Show everything of a run that rests."""
-        if self.run.session.turn.taken:
+        if self._is_driven:
             self._look_soon()
             return
         records, self._shown = self.run.records, self.run.id
