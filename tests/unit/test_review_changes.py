@@ -88,6 +88,7 @@ GUARDS = [
     Case("by-a-limit", deciding("vars.n >= limits.most", more="limits: {most: 50}\n"), deciding("vars.n >= 20", more="limits: {most: 50}\nrules: [{when: run.steps >= limits.most, stop: steps_limit}]\n"), ("guard of state `sure` loosened: `vars.n >= limits.most` → `vars.n >= 20`: stops sooner", "rule `steps_limit` added: when run.steps >= limits.most: stop steps_limit")),
     Case("otherwise", deciding("vars.n >= 20"), deciding("run.steps >= 20"), ("guard of state `sure`: `vars.n >= 20` → `run.steps >= 20`",)),
     Case("both-ways", deciding("vars.n >= 20 and run.steps >= 5"), deciding("vars.n >= 15 and run.steps >= 6"), ("guard of state `sure`: `vars.n >= 20 and run.steps >= 5` → `vars.n >= 15 and run.steps >= 6`",)),
+    Case("never-more-than-is-shown", deciding("min(vars.n, 5) >= 5"), deciding("min(vars.n, 6) > 5"), ("guard of state `sure`: `min(vars.n, 5) >= 5` → `min(vars.n, 6) > 5`",)),
     Case("as-it-was", deciding("vars.n>=20"), deciding("vars.n >= 20"), ()),
 ]  # fmt: skip
 

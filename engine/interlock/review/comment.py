@@ -46,6 +46,8 @@ class _Section:
     reviewed: Reviewed
     links: Mapping[str, str]
     mermaid: str
+    alone: bool = False
+    """The comment is about this machine: its verdict stands on top already."""
     listed: int | None = None
     """How many differences are listed; None for all."""
     brief: bool = False
@@ -54,7 +56,8 @@ class _Section:
         return "\n\n".join(part for part in self._parts() if part)
 
     def _parts(self) -> Iterator[str]:
-        yield f"### {code(self.reviewed.path)}\n\n**{_escaped(_verdict(self.reviewed))}**"
+        yield f"### {code(self.reviewed.path)}"
+        yield "" if self.alone else f"**{_escaped(_verdict(self.reviewed))}**"
         if self.brief:
             return
         yield _problem(self.reviewed)
@@ -87,7 +90,8 @@ def comment(
     alike = [one for one in found if one.same]
     head = f"{MARKER}\n## {_escaped(verdict(found))}\n\n{_compared(scope)}"
     tail = f"_Written in another way, the same machine: {_listing(alike)}._" if alike else ""
-    sections = [_Section(one, links(one), _mermaid(one)) for one in told]
+    alone = len(told) == 1 and not told[0].invalid
+    sections = [_Section(one, links(one), _mermaid(one), alone) for one in told]
     return _fitted(head, sections, tail)
 
 

@@ -65,7 +65,7 @@ class Repository:
 
     def changed(self, base: Revision, head: Revision | None) -> Iterator[Moved]:
         """The files that differ between two revisions, or a revision and the working tree."""
-        options = ("-r", "-z", "-M", "--name-status", "--no-ext-diff")
+        options = ("-r", "-z", "-M", "--name-status")
         command = ("diff-tree", *options, base.commit, head.commit) if head else (
             "diff-index", *options, base.commit
         )  # fmt: skip
