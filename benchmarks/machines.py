@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 from interlock.api import Machine, load
@@ -64,7 +65,7 @@ def many_states(count: int = 45) -> str:
             f"when: run.steps + {n} >= limits.l{n}, then: s{n}, else: {after}}}"
         )
         body.append(f'  s{n}: {{label: "STOP:\\nReason {n}", stop: steps_limit, next: report}}')
-    limits = ", ".join(f"l{n}: {1000 + n}" for n in range(asked))
+    limits = ", ".join(f"l{n}: {1000 - n}" for n in range(asked))  # each can be reached
     return "\n".join(
         [
             "interlock: 1", "machine: many", f"limits: {{{limits}}}", "states:",
@@ -72,6 +73,68 @@ def many_states(count: int = 45) -> str:
             "  work: {label: Work, do: nothing, next: q0}",
             "  report: {label: Report, do: nothing, next: save}",
             "  save: {label: Save, do: nothing, next: end}", "  end: {end: by_reason}", "",
+        ]
+    )  # fmt: skip
+
+
+def hard(states: int = 1_000, edges: int = 5) -> str:
+    """A file made to be hard to check: every state leads to so many others, all by guards."""
+    chance = Random(1)  # noqa: S311 - the same file each time
+    body: list[str] = []
+    for n in range(states - 1):
+        ways = [
+            f"{{when: run.steps + vars.x > {chance.randrange(40)} and run.visits.s{to} < "
+            f"{chance.randrange(9)}, to: s{to}}}"
+            for to in (chance.randrange(states) for _ in range(edges - 1))
+        ]
+        body.append(f"  s{n}: {{do: nothing, next: [{', '.join(ways)}, s{n + 1}]}}")
+    return "\n".join(
+        [
+            "interlock: 1", "machine: hard", "limits: {n: 50}", "vars: {x: 0}",
+            "rules: [{when: run.steps >= limits.n, stop: steps_limit}]", "states:", *body,
+            f"  s{states - 1}: {{stop: completed}}", "",
+        ]
+    )  # fmt: skip
+
+
+def decisions(states: int = 1_000, edges: int = 5) -> str:
+    """The same of decisions behind each other: what holds at one is known at the next."""
+    chance = Random(1)  # noqa: S311 - the same file each time
+    body: list[str] = []
+    for n in range(states):
+        ways: list[str] = []
+        for _ in range(edges - 1):
+            to = chance.randrange(n + 1, min(states + 1, n + 30))
+            guard = f"vars.x + {chance.randrange(9)} * vars.y > {chance.randrange(99)}"
+            ways.append(
+                f"{{when: {guard} or run.steps < {chance.randrange(9)}, "
+                f"to: {f'd{to}' if to < states else 'done'}}}"
+            )
+        after = f"d{n + 1}" if n + 1 < states else "done"
+        body.append(f"  d{n}: {{next: [{', '.join(ways)}, {after}]}}")
+    return "\n".join(
+        [
+            "interlock: 1", "machine: decisions", "vars: {x: 0, y: 0}", "states:",
+            "  work: {do: nothing, next: d0}", *body, "  done: {stop: completed}", "",
+        ]
+    )  # fmt: skip
+
+
+def dense(states: int, edges: int) -> str:
+    """A machine in which each state leads to several others, and one rule cuts every loop."""
+    body: list[str] = []
+    for n in range(states):
+        ways = ", ".join(
+            f"{{when: run.visits.s{(n * 7 + k) % states} >= {k + 2}, "
+            f"to: s{(n * 13 + k * 31) % states}}}"
+            for k in range(edges // states - 1)
+        )
+        following = (n + 1) % states
+        body.append(f"  s{n}: {{do: infer, failed: next, next: [{ways}, s{following}]}}")
+    return "\n".join(
+        [
+            "interlock: 1", "machine: dense", "model: {name: scripted}", "limits: {steps: 50}",
+            "rules: [{when: run.steps >= limits.steps, stop: steps_limit}]", "states:", *body, "",
         ]
     )  # fmt: skip
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import resource
 import statistics
 import subprocess
 import sys
@@ -17,18 +18,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from interlock import catalog
 from interlock.actions import builtin
 from interlock.adapters.sqlite import SqliteJournal
-from interlock.api import lifecycle
+from interlock.api import examine, lifecycle, load
+from interlock.checker.bound import bound
 from interlock.core.outcome import Outcome, Reply, Spent
 from interlock.core.records import Input, Record
 from interlock.language.load import load as load_text
 from interlock.machine.build import Chart
+from interlock.notebook.live import live_bundle
 from interlock.run.journal import Event, MemoryJournal, RunRow, Update
 from interlock.run.loop import advance
 from interlock.run.ports import ModelReply
 from interlock.run.sync import by_hand
-from machines import STEPS, TALK, machine, many_states
+from machines import STEPS, TALK, decisions, dense, hard, machine, many_states
 
 Figures = dict[str, float]
 
@@ -199,6 +203,37 @@ def loading() -> Figures:
     }
 
 
+def checking() -> Figures:
+    """`interlock check`, with z3 where it is installed: usual and hard files, of CPU seconds."""
+    usual, texts = many_states(), (hard(), decisions())
+    examine(usual, prove=True)
+    spent = [cpu(lambda text=text: examine(text, prove=True)) / 1e6 for text in texts]
+    return {
+        "check, ms": statistics.median(
+            cpu(lambda: examine(usual, prove=True)) / 1000 for _ in range(9)
+        ),
+        "hard, s": spent[0],
+        "decisions, s": spent[1],
+        "memory, MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000,
+    }
+
+
+def proving() -> Figures:
+    """The moderator, checked and proven; and a thousand states with dense loops. CPU time."""
+    text = catalog.read_text(catalog.shipped()["moderator"])
+    hard = load_text(dense(1_000, 5_000), "dense.yaml", builtin()).spec
+    assert hard is not None
+    charted, known = Chart(hard, lifecycle()), machine(text)
+    machine(text).bound()
+    return {
+        "bound, ms": statistics.median(cpu(lambda: bound(known.chart)) for _ in range(9)) / 1000,
+        "check and bound, ms": (
+            statistics.median(cpu(lambda: machine(text).bound()) for _ in range(9)) / 1000
+        ),
+        "dense, s": cpu(lambda: bound(charted, brief=True)) / 1e6,
+    }
+
+
 def starting() -> Figures:
     """Whole processes: `import interlock` and `interlock --help`, over a bare one. Milliseconds."""
 
@@ -214,6 +249,34 @@ def starting() -> Figures:
     return {
         "import, ms": wall("-c", "import interlock") - bare,
         "--help, ms": wall("-m", "interlock", "--help") - bare,
+    }
+
+
+def painting(count: int = 200) -> Figures:
+    """The picture of document 003's machine, painted anew after each step. Milliseconds of CPU.
+
+    The layout is Graphviz's, in a process of its own: wall time. "Show" is all that a front end is
+    sent: the image and the text form.
+    """
+    tasks = [f"task {n}" for n in range(count)]
+    run = load("moderator").start(tasks=tasks, script=["Done."] * count)
+    before = time.perf_counter()
+    live = run.live()
+    live.svg()
+    layout = time.perf_counter() - before
+    run.step()
+    standing = live.standing
+    repaint = cpu(lambda: [live.picture.svg(standing) for _ in range(count)], count)
+
+    def step_and_show() -> None:
+        assert run.step() is not None
+        live_bundle(live.picture, live.standing)
+
+    shown = statistics.median(cpu(step_and_show) for _ in range(count))
+    return {
+        "repaint, ms": repaint / 1000,
+        "step and show, ms": shown / 1000,
+        "layout, ms": layout * 1000,
     }
 
 
@@ -245,7 +308,10 @@ WORKLOADS: dict[str, Callable[[], Figures]] = {
     "weight": weight,
     "opening": opening,
     "loading": loading,
+    "checking": checking,
+    "proving": proving,
     "starting": starting,
+    "painting": painting,
 }
 
 

@@ -22,7 +22,7 @@ EXAMPLES = HERE.parent / "examples"
 def pictures() -> dict[str, Machine]:
     """The machines that are drawn, by the name of their picture."""
     return {name: load(name) for name in shipped()} | {
-        folder.name: example(folder) for folder in sorted(EXAMPLES.iterdir()) if folder.is_dir()
+        file.parent.name: example(file.parent) for file in sorted(EXAMPLES.glob("*/machine.yaml"))
     }
 
 

@@ -22,6 +22,7 @@ from page_parts import anchor, link, table
 from python_page import python
 
 from interlock.actions import builtin
+from interlock.api import find_faults
 from interlock.cli.app import app as command_line
 from interlock.core.codes import CODES
 from interlock.core.errors import Severity
@@ -31,6 +32,14 @@ from interlock.core.specs import ActionSpec, ArgSpec, ToolSpec
 from interlock.language.file.schema import text as schema_text
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+from tests.found import whole  # noqa: E402
+from tests.unit.test_codes import EXAMPLES  # noqa: E402
+
+CASES = HERE.parent / "tests" / "cases" / "check"
+LONGEST = 400
+"""Characters of an example. One that shows a bound is longer, and left out."""
 NOTE = "<!-- Written by docs/generate.py. Change the code, then run it. -->"
 ABOUT = {
     "IL0": "The text",
@@ -217,7 +226,23 @@ def errors() -> str:
             out += ["", f"### {heading}", ""]
             out += ["A warning.", ""] if code.severity is Severity.WARNING else []
             out += [f"**Cause.** {code.cause}", "", f"**Cure.** {code.cure}"]
+            out += _example(code.code)
     return "\n".join(out)
+
+
+def _example(code: str) -> Iterator[str]:
+    """A machine in which it is found, and what is said of it: those that the tests play.
+
+    Most are rows of a table; those of the checker have files of their own.
+    """
+    text = next((whole(e.body) for e in EXAMPLES if e.code == code), "")
+    found = sorted(CASES.glob(f"{code}-has-*.yaml"))
+    if found and not text:
+        lines = found[0].read_text("utf-8").splitlines()
+        text = "\n".join(line for line in lines if not line.startswith("#"))
+    if text and len(text) <= LONGEST:
+        said = [f.message for f in find_faults(text)[1] if f.code == code]
+        yield from ("", "```text", text.rstrip(), "```", "", f"> {said[0]}" if said else "")
 
 
 def _level(severity: Severity) -> str:

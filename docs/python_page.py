@@ -19,6 +19,8 @@ import interlock
 from interlock.actions.declare import action_spec, guard_spec, tool_spec
 from interlock.api.wiring import PortOptions
 from interlock.core.errors import InterlockError
+from interlock.notebook.live import Live
+from interlock.notebook.tables import KnownFacts, Records
 from interlock.run.events import Delta, Recorded, Started
 from interlock.run.trace import Call, TraceStep
 
@@ -82,6 +84,11 @@ def _beside() -> Iterator[str]:
     yield from ("`Trace` is a tuple of steps; its `calls` are those of all of them.", "")
     for part in (TraceStep, Call):
         yield from (f"`{part.__name__}`: {_doc(part)}", "", *_fields(part), "")
+    yield from ("### A live picture", "", "From `interlock.notebook.live`.", "", _doc(Live))
+    yield from (*_methods(Live), "", "### Tables of a run", "", "From `interlock.notebook.tables`.")
+    for shown in (Records, KnownFacts):
+        yield from ("", f"`{shown.__name__}`: {_doc(shown)}", *_methods(shown))
+    yield ""
     yield from ("### Ports", "", _doc(PortOptions), "", *_fields(PortOptions))
 
 
@@ -129,8 +136,15 @@ def _text(node: ast.stmt | None) -> str:
     return ""
 
 
+def _members(cls: type) -> dict[str, Any]:
+    """What a class has of its own, and of the parts that `api` puts it together from."""
+    parts = [part for part in cls.__mro__[1:] if part.__module__.startswith("interlock.api.")]
+    inherited = {name: m for part in reversed(parts) for name, m in vars(part).items()}
+    return {**vars(cls), **{n: m for n, m in inherited.items() if n not in vars(cls)}}
+
+
 def _properties(cls: type) -> Iterator[tuple[str, str, str]]:
-    for name, member in vars(cls).items():
+    for name, member in _members(cls).items():
         read = member.fget if isinstance(member, property) else getattr(member, "func", None)
         if read is not None and not name.startswith("_"):
             gives = inspect.get_annotations(read).get("return", "")
@@ -138,7 +152,7 @@ def _properties(cls: type) -> Iterator[tuple[str, str, str]]:
 
 
 def _methods(cls: type) -> Iterator[str]:
-    functions = {n: getattr(cls, n) for n in vars(cls) if not n.startswith("_")}
+    functions = {n: getattr(cls, n) for n in _members(cls) if not n.startswith("_")}
     calls = {n: f for n, f in functions.items() if inspect.isfunction(f) or inspect.ismethod(f)}
     for name, function in calls.items():
         if name.startswith("a") and name[1:] in functions:

@@ -18,6 +18,8 @@ from nbclient import NotebookClient
 from nbformat import NotebookNode
 
 NOTEBOOK = Path(__file__).resolve().with_name("stepping.ipynb")
+WIDGET = "application/vnd.jupyter.widget-view+json"
+"""A widget lives as long as its kernel: what is left of it in a file is an error message."""
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 
 
@@ -40,6 +42,8 @@ def executed(path: Path) -> NotebookNode:
     NotebookClient(notebook, timeout=60, kernel_name="python3", resources=where).execute()
     for number, cell in enumerate(notebook.cells):
         cell.id, cell.metadata = f"cell-{number:02}", {}
+        for output in cell.get("outputs", ()):
+            output.get("data", {}).pop(WIDGET, None)
     notebook.metadata = {
         "interlock": {"sources": sources_hash(notebook)},
         "kernelspec": KERNEL,

@@ -123,7 +123,7 @@ def _(machine):
     begun.step()  # reads the request
     begun.step()  # the model thinks, and asks for a tool
     begun
-    return (begun,)
+    return REPLIES, begun
 
 
 @app.cell(hide_code=True)
@@ -155,25 +155,25 @@ def _(mo):
 
 
 @app.cell
-def _(begun):
+def _(begun, mo):
     waiting = begun.fork()
-    waiting.run().explain()
+    mo.plain_text(waiting.run().explain())
     return (waiting,)
 
 
 @app.cell
-def _(waiting):
+def _(mo, waiting):
     agreed = waiting.fork()
     agreed.send("yes")
-    agreed.run().explain()
+    mo.plain_text(agreed.run().explain())
     return (agreed,)
 
 
 @app.cell
-def _(waiting):
+def _(mo, waiting):
     refused = waiting.fork()
     refused.send("no", {"why": "Chairs are sold out at the wholesaler."})
-    refused.run().explain()
+    mo.plain_text(refused.run().explain())
     return (refused,)
 
 
@@ -224,11 +224,11 @@ def _(agreed, kept):
 
 
 @app.cell
-def _(earlier):
+def _(earlier, mo):
     limited = earlier.fork()
     if not limited.ended:
         limited.set("limits.tokens", 400)  # two model calls fit in, a third does not
-    limited.run().explain()
+    mo.plain_text(limited.run().explain())
     return (limited,)
 
 
@@ -249,6 +249,24 @@ def _(mo):
 @app.cell
 def _(limited):
     limited.replay().same
+    return
+
+
+@app.cell(hide_code=True)
+def _(mo):
+    mo.md("""
+    ## 7. The same with buttons
+
+    `run.panel()` puts the picture, the decision, the facts and the records beside each other, with
+    buttons to step, run to a state, pause, answer, go back and set a limit.
+    """)
+    return
+
+
+@app.cell
+def _(REPLIES, machine, mo):
+    again = machine.start("Do we have chairs? Order four if there are none.", script=REPLIES)
+    mo.ui.anywidget(again.panel())
     return
 
 

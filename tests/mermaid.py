@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from interlock.core.errors import SpecError
-from interlock.view.mermaid.diagram import Diagram
+from interlock.view.mermaid.diagram import Diagram, Link
 from interlock.view.mermaid.labels import says
 from interlock.view.mermaid.parse import parse
 from interlock.view.mermaid.source import Source
@@ -91,16 +91,15 @@ def _answer(diagram: Diagram) -> Answer:
         "",
         tuple((v.id, _plain(says(v.text)), v.shape) for v in diagram.vertices.values()),
         tuple(
-            (
-                link.source,
-                link.target,
-                _plain(says(link.text.text) if link.text else ""),
-                *link.drawn,
-            )
+            (link.source, link.target, _said(link), link.drawn.head, link.drawn.stroke)
             for link in diagram.links
         ),
         frozenset(diagram.groups),
     )
+
+
+def _said(link: Link) -> str:
+    return _plain(says(link.text.text)) if link.text else ""
 
 
 def _plain(text: str) -> str:

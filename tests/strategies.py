@@ -199,3 +199,146 @@ happenings = st.lists(
 
 ticks = st.sampled_from([0.0, 0.5, 7.0, 35.0, -20.0])
 """How a clock may move between two happenings."""
+
+
+# machines that cost something ---------------------------------------------------------------
+
+_BUDGETS = (
+    "run.steps >= limits.steps", "usage.llm_calls >= limits.few", "usage.total_tokens >= limits.tokens",
+    "errors.total >= limits.few", "run.visits.{s} >= {n}", "usage.tool_calls >= limits.few",
+    "usage.cost >= limits.cost", "vars.rounds >= limits.few", "run.steps * 2 > limits.steps + 3",
+    "run.steps >= limits.steps or whim(vars.rounds)", "run.elapsed >= limits.time",
+)  # fmt: skip
+_WHIMS = (
+    "whim(vars.rounds)",
+    "last.ok",
+    "not last.ok",
+    "len(last.tool_calls) > 0",
+    "errors.consecutive >= 2",
+)
+
+
+@st.composite
+def costly_guards(draw: st.DrawFn, states: list[str]) -> str:
+    """A guard that may be a budget."""
+    text = draw(st.sampled_from((*_BUDGETS, *_WHIMS)))
+    return text.format(n=draw(st.integers(1, 3)), s=draw(st.sampled_from(states)))
+
+
+@st.composite
+def costly_states(draw: st.DrawFn, name: str, names: list[str]) -> Data:
+    """A state that works, decides, waits or backs off, with edges that often lead back."""
+    ends = [*names, "done", "stopped"]
+    onward = st.sampled_from(ends)
+    job = draw(
+        st.sampled_from(
+            ["infer", "infer", "tools", "nothing", "back_off", "wait", "child", "again"]
+        )
+    )
+    out: Data = {}
+    match job:
+        case "wait":
+            out["on"] = {"yes": draw(onward), "no": draw(onward)}
+            if draw(st.booleans()):
+                out |= {"within": "30s", "expired": draw(onward)}
+            return out
+        case "infer":
+            out["do"] = "infer"
+            if draw(st.booleans()):
+                out["retry"] = {
+                    "times": draw(st.integers(1, 2)),
+                    "base": draw(st.sampled_from(["0s", "2s"])),
+                    "on": ["TRANSIENT"],
+                }
+        case "tools":
+            out["do"] = draw(st.sampled_from(["call_tools", "call_tool"]))
+        case "child":
+            out |= {"do": "run_machine", "with": {"machine": "child", "task": "x"}}
+        case "again":
+            out |= {"do": "continue_run"}
+        case _:
+            out["do"] = job
+    guarded = [
+        {
+            "when": draw(costly_guards(names)),
+            "to": draw(onward),
+            **({"set": {"vars.rounds": "vars.rounds + 1"}} if draw(st.integers(0, 3)) == 0 else {}),
+        }
+        for _ in range(draw(st.integers(0, 2)))
+    ]
+    out["next"] = [*guarded, draw(onward)] if guarded else draw(onward)
+    if draw(st.integers(0, 2)) == 0:
+        out["failed"] = draw(st.sampled_from(["next", *ends]))
+    if draw(st.integers(0, 3)) == 0:
+        out["set"] = {"vars.rounds": "vars.rounds + 1"}
+    return out
+
+
+@st.composite
+def costly_rules(draw: st.DrawFn, names: list[str]) -> Data:
+    """A rule that stops, makes a detour or only signals."""
+    rule: Data = {"when": draw(costly_guards(names))}
+    kind = draw(st.sampled_from(["stop", "stop", "stop", "signal", "detour"]))
+    if kind == "detour":
+        return rule | {"to": draw(st.sampled_from(["aside", *names]))} | (
+            {"before": [draw(st.sampled_from(names))]} if draw(st.booleans()) else {}
+        )  # fmt: skip
+    rule[kind] = "custom"
+    if kind == "stop" and draw(st.integers(0, 3)) == 0:
+        rule[draw(st.sampled_from(["at", "before"]))] = [draw(st.sampled_from(names))]
+    return rule
+
+
+@st.composite
+def costly_machines(draw: st.DrawFn) -> Data:
+    """A machine with loops through model calls, tools, waits and children, and some budgets."""
+    names = [f"s{n}" for n in range(draw(st.integers(1, 4)))]
+    body = {n: draw(costly_states(n, names)) for n in names}
+    if "do" not in body["s0"]:
+        body["s0"] = {"do": "infer", "next": draw(st.sampled_from(names))}
+    if draw(st.integers(0, 3)) == 0:
+        join = draw(st.sampled_from(names))
+        body["fork"] = {"all": ["left", "right"]}
+        for side in ("left", "right"):
+            stop = draw(st.sampled_from(["stopped", "done", join]))
+            body[side] = {
+                "ask": "Q?",
+                "when": draw(costly_guards(names)),
+                "then": stop,
+                "else": join,
+            }
+        body["s0"]["next"] = "fork"
+    body["aside"] = {"do": draw(st.sampled_from(["infer", "nothing"])), "next": "return"}
+    body["done"] = (
+        {"stop": "completed", "next": "wrap"} if draw(st.booleans()) else {"stop": "completed"}
+    )
+    body["wrap"] = {"do": draw(st.sampled_from(["infer", "report"])), "next": "ended"}
+    body["stopped"] = {"stop": "custom", "next": "wrap"}
+    body["ended"] = {"end": "by_reason"}
+    rules = [draw(costly_rules(names)) for _ in range(draw(st.integers(0, 3)))]
+    if draw(st.booleans()):
+        rules.append({"when": "run.steps >= limits.steps", "stop": "steps_limit"})
+    out: Data = {
+        "interlock": 1, "machine": "costly",
+        "model": {"name": "scripted", "context_window": 5, "max_tokens": 2,
+                  "input_cost_per_token": 0.5, "output_cost_per_token": 2.0},
+        "tools": ["poke"],
+        "limits": {"steps": draw(st.integers(0, 5)), "few": draw(st.integers(1, 3)), "tokens": draw(st.integers(1, 12)),
+                   "cost": 3.5, "time": "40s"},
+        "vars": {"rounds": 0}, "rules": rules, "states": body,
+        "machines": {"child": {
+            "model": {"name": "scripted", "context_window": 5, "max_tokens": 2,
+                      "input_cost_per_token": 0.5, "output_cost_per_token": 2.0},
+            "limits": {"tokens": draw(st.integers(1, 9)), "steps": draw(st.integers(1, 4))},
+            "rules": [{"when": "usage.total_tokens >= limits.tokens", "stop": "token_limit"},
+                      {"when": "run.steps >= limits.steps", "stop": "steps_limit"}],
+            "states": {"talk": {"do": "infer", "failed": "next", "next": "talk"}},
+        }},
+    }  # fmt: skip
+    if draw(st.integers(0, 3)) == 0:  # nobody knows how long a call is
+        del out["model"]["context_window"], out["model"]["max_tokens"]
+    if draw(st.integers(0, 3)) == 0:
+        out["on_stop"] = "stopped"
+    if draw(st.integers(0, 3)) == 0:
+        out["on_error"] = draw(st.sampled_from(names))
+    return out

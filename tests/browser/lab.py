@@ -20,7 +20,7 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
@@ -56,7 +56,7 @@ class Lab:
         self.log = home / "lab.log"
         self.token = secrets.token_hex(16)
         self.env = _environment(home)
-        self.port = _free_port()
+        self.port = free_port()
         self._process = self._start(home)
         self._wait()
 
@@ -154,7 +154,8 @@ def _environment(home: Path) -> dict[str, str]:
     return {**kept, **places, "HOME": str(home), "IPYTHONDIR": str(home / "ipython")}
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of loopback that nobody listens to."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port: int = server.getsockname()[1]
     return port
@@ -235,6 +236,13 @@ class Open:
         self.page.keyboard.press("Control+Enter")
         expect_text(self.page, prompt, rf"^(?!{re.escape(before)}$)\[\d+\]:$")
 
+    def run_all(self) -> None:
+        """Run every cell to its end."""
+        self.page.locator(".lm-MenuBar-item", has_text="Run").click()
+        self.page.locator(".lm-Menu-item[data-command='runmenu:run-all']").click()
+        last = self.page.locator(".jp-CodeCell .jp-InputPrompt").last
+        expect_text(self.page, last, r"^\[\d+\]:$")
+
     def output(self, cell: int) -> Any:
         """What a cell shows."""
         return self.page.locator(".jp-Notebook .jp-Cell").nth(cell).locator(".jp-OutputArea-output")
@@ -244,13 +252,13 @@ def expect_text(page: Page, place: Any, pattern: str) -> None:
     """Wait until a place says something."""
     from playwright.sync_api import expect  # noqa: PLC0415 - an extra
 
-    expect(place).to_have_text(re.compile(pattern), timeout=SLOW)
+    cast(Any, expect(place)).to_have_text(re.compile(pattern), timeout=SLOW)
 
 
 def notebook(*cells: str) -> dict[str, Any]:
     """A notebook of these cells of code, never run."""
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    made = [
+    made: list[dict[str, Any]] = [
         {
             "cell_type": "code", "id": f"cell-{number}", "source": source,
             "execution_count": None, "metadata": {}, "outputs": [],

@@ -166,8 +166,10 @@ def test_a_long_action_is_shown_and_can_be_paused(shown: Shown) -> None:
     shown.at("tidy", "paused")
 
 
-def test_a_step_in_a_cell_is_seen_in_the_panel(shown: Shown) -> None:
-    shown.opened.run(1, "run.step()")
+def test_what_a_cell_does_is_seen_in_the_panel(shown: Shown) -> None:
+    shown.opened.run(1, "run.run()")
+    shown.at("agree", "paused")
+    shown.opened.run(1, "run.back()")
     shown.at("look", "running")
 
 
@@ -202,7 +204,7 @@ def test_a_picture_that_could_act_cannot(shown: Shown) -> None:
         '<foreignObject><img xmlns="http://www.w3.org/1999/xhtml" src="x"'
         ' onerror="window.hit = 4"/></foreignObject><g id="kept"/></svg>'
     )
-    sheet = {"picture": hostile, "boxes": {}, "outline": ""}
+    sheet: dict[str, object] = {"picture": hostile, "boxes": {}, "outline": ""}
     shown.opened.run(1, f"panel.sheet = {sheet!r}")
     shown.root.locator("#kept").wait_for(state="attached")
     markup = shown.root.locator(".il-picture").inner_html()

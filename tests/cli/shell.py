@@ -35,7 +35,7 @@ model: {name: scripted}
 tools: [add]
 limits: {steps: 20, tokens: 1000}
 vars: {approach: "", tries: 3}
-define: {long: run.steps >= 15}
+define: {long: 'run.working >= duration("1h")'}
 rules:
   - {when: run.steps >= limits.steps, stop: steps_limit}
   - {when: usage.total_tokens >= limits.tokens, stop: token_limit, warn_at: 80%}

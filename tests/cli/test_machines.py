@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,11 +11,12 @@ import pytest
 
 from interlock.actions import builtin
 from interlock.catalog import shipped
+from interlock.checker.solver import INSTALL
 from interlock.checker.trust import needs_trust
 from interlock.core.facts import FACTS
 from interlock.language.file.schema import schema
 from interlock.language.load import load
-from tests.cli.shell import ADDER, Shell, program
+from tests.cli.shell import ADD, ADDER, Shell, program
 
 # check --------------------------------------------------------------------------------------
 
@@ -27,6 +29,7 @@ def test_a_file_without_mistakes(sh: Shell) -> None:
     assert done.out.splitlines() == [
         "adder.yaml: adder, 4 states, 3 rules: no mistakes",
         "failed actions stop the run with `error`",
+        "`vars.approach`, `vars.tries`: nothing in the file changes it, a caller may give it",
     ]
 
 
@@ -46,7 +49,8 @@ def test_every_mistake_with_place_caret_and_a_last_line(sh: Shell) -> None:
     assert done.out.splitlines()[-1].endswith(" in bad.yaml")
     told = sh("check", "bad.yaml", "--tools", "tools.py", "--format", "json")
     assert told.code == 1
-    assert list(told.json) == ["machine", "findings", "bound"]
+    assert list(told.json) == ["machine", "findings", "unsettled", "bound"]
+    assert told.json["unsettled"] == []
     assert all(list(f) == FINDING for f in told.json["findings"])
     found = [(f["code"], f["line"]) for f in told.json["findings"]]
     assert ("IL301", 19) in found
@@ -62,13 +66,80 @@ def test_warnings_alone_are_no_failure(sh: Shell) -> None:
         'last.text == "y" and usage.total_tokens >= limits.tokens, ',
     )
     loose = loose.replace("  - {when: long, stop: time_limit}\n", "").replace(
-        "define: {long: run.steps >= 15}\n", ""
+        """define: {long: 'run.working >= duration("1h")'}\n""", ""
     )
     sh.write("loose.yaml", loose.replace(", warn_at: 80%", ""))
     done = sh("check", "loose.yaml", "--tools", "tools.py")
     assert done.code == 0
     assert "warning[IL316]" in done.out
     assert "1 warning in loose.yaml\n" in done.out
+
+
+SQUARES = """\
+interlock: 1
+machine: squares
+vars: {n: 0}
+states:
+  count:
+    do: nothing
+    set: {vars.n: vars.n + 1}
+    next: [{when: vars.n * vars.n == 2, to: irrational}, {when: vars.n < 9, to: count}, done]
+  irrational: {stop: custom}
+  done: {stop: completed}
+"""
+SQUARE = "states.count.next.0.when"
+
+
+def test_what_could_not_be_settled_is_said_with_what_would_help(
+    sh: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sh.write("squares.yaml", SQUARES)
+    monkeypatch.setitem(sys.modules, "z3", None)  # as where it is not installed
+    done = sh("check", "squares.yaml")
+    assert done.code == 0
+    assert done.out.splitlines()[:2] == [
+        "squares.yaml: squares, 3 states, 0 rules: no mistakes",
+        f"1 guard that could not be settled without z3 ({SQUARE}): {INSTALL}",
+    ]
+    told = sh("check", "squares.yaml", "--format", "json")
+    assert told.json["unsettled"] == [SQUARE]
+    sh.write("more.yaml", SQUARES.replace("vars.n < 9", "vars.n < 9 and vars.n > 9"))
+    last = [line for line in sh("check", "more.yaml").out.splitlines() if " in more.yaml" in line]
+    assert last[0].startswith(
+        "1 warning in more.yaml, 1 guard that could not be settled without z3"
+    )
+
+
+@pytest.mark.extra("z3", install=INSTALL)  # noqa: S610 - no Django
+def test_a_solver_settles_it(sh: Shell) -> None:
+    sh.write("squares.yaml", SQUARES)
+    done = sh("check", "squares.yaml")
+    assert "warning[IL326]: the edge of `count` to `irrational` is never taken" in done.out
+    assert "could not be settled" not in done.out
+    assert sh("check", "squares.yaml", "--format", "json").json["unsettled"] == []
+
+
+def test_what_is_no_mistake_and_good_to_know(sh: Shell) -> None:
+    sh.write(
+        "open.yaml",
+        "interlock: 1\nmachine: open\nvars: {who: Ann}\noutput: vars.who\nstates:\n"
+        "  ask: {do: nothing, next: wait}\n  wait: {on: {yes: done}}\n  done: {stop: completed}\n",
+    )
+    assert sh("check", "open.yaml").out.splitlines()[2:] == [
+        "`wait`: waits until somebody answers, without a deadline",
+        "`vars.who`: nothing in the file changes it, a caller may give it",
+    ]
+
+
+def test_a_secret_is_found_and_not_repeated(sh: Shell) -> None:
+    key = "sk-proj-4f9a8b7c6d5e4f3a2b1c0d9e"
+    sh.write("key.yaml", ADDER.replace("title: Adds", f"title: Adds with {key}"))
+    for more in ((), ("--format", "json")):
+        done = sh("check", "key.yaml", "--tools", "tools.py", *more)
+        assert done.code == 0
+        assert "IL337" in done.out
+        assert key not in done.out
+        assert key[8:20] not in done.out
 
 
 def test_several_files_at_once(sh: Shell) -> None:
@@ -197,6 +268,35 @@ def test_draw_pictures(sh: Shell) -> None:
     assert sh("draw", "agent", "-o", "a.png").code == 0
     assert (sh.folder / "a.png").read_bytes().startswith(b"\x89PNG")
     assert program("draw", "agent", "--format", "png", cwd=sh.folder).out.startswith("\udc89PNG")
+
+
+def test_draw_a_run(sh: Shell) -> None:
+    sh("run", *ADD)
+    out = sh("draw", "--run", "last").out
+    assert "stopped for completed (natural)" in out
+    assert "▶ done  ✓ completed\n" in out
+    assert "      ×2 → think\n" not in out
+    dot = sh("draw", "--run", "last", "--format", "dot").out
+    assert "BGCOLOR" in dot
+    assert "limits.steps (20)" in dot
+    live = sh("draw", "--run", "last", "--look", "live", "--format", "dot").out
+    assert "BGCOLOR" not in live
+    assert "✓ completed" in live
+    plain = sh("draw", "--run", "last", "--look", "plain", "--format", "dot").out
+    assert "✓" not in plain
+
+
+@pytest.mark.parametrize("args", [(), ("agent", "--run", "last")], ids=["neither", "both"])
+def test_draw_wants_a_machine_or_a_run(sh: Shell, args: tuple[str, ...]) -> None:
+    done = sh("draw", *args)
+    assert done.code == 2
+    assert "name a machine, or a run with --run" in done.err
+
+
+def test_draw_a_run_that_is_not_there(sh: Shell) -> None:
+    done = sh("draw", "--run", "nobody")
+    assert done.code == 2
+    assert "there is no journal" in done.err
 
 
 def test_a_picture_that_cannot_be_written(sh: Shell) -> None:
@@ -373,13 +473,29 @@ SMALL = "interlock: 1\nmachine: m\nstates:\n  a: {do: nothing, next: b}\n  b: {e
 def test_how_to_give_what_is_ones_own(sh: Shell, case: Own) -> None:
     sh.write("own.yaml", case.text)
     tools = ("--tools", "tools.py") if case.tools else ()
-    for verb in ("check", "run", "draw"):
+    for verb in ("check", "run"):
         done = sh(verb, "own.yaml", *tools)
         assert done.code == 1
         assert (
             f"= help: {case.hint}" if case.hint else "unknown tool of this machine"
         ) in done.out + done.err
         assert ("--tools" in done.out + done.err) == ("--tools" in case.hint)
+
+
+def test_what_is_ones_own_is_drawn_without_it(sh: Shell) -> None:
+    guarded = SMALL.replace("nothing", "shout").replace(
+        "next: b", "next: [{when: mine(1), to: b}, b]"
+    )
+    sh.write("own.yaml", f"{guarded}tools: [subtract]\n")
+    done = sh("draw", "own.yaml")
+    assert done.code == 0
+    assert "→ b" in done.out
+    names = "action `shout`, tool `subtract`, guard `mine`"
+    assert done.err == f"not known here, taken as named: {names}; --tools FILE gives them\n"
+    sh.write("own.yaml", SMALL + "tools: [ad]\n")
+    given = sh("draw", "own.yaml", "--tools", "tools.py")  # whoever gives theirs gives all of them
+    assert given.code == 1
+    assert "did you mean `add`?" in given.err
 
 
 def test_the_name_of_a_picture_says_its_format(sh: Shell) -> None:

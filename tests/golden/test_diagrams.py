@@ -12,6 +12,8 @@ import pytest
 
 from interlock import InterlockError, Machine, load
 from interlock.catalog import shipped
+from interlock.interchange.documents import flowcharts
+from interlock.interchange.verifying import Verdict, verify
 from interlock.machine.graph import graph
 from interlock.view.compare.difference import differences
 from interlock.view.flowchart import Box, Flowchart, one_line
@@ -50,12 +52,10 @@ def test_a_committed_picture_is_the_live_machine(
     assert set(safe_ids(machines[name].spec.states).values()) <= drawn
 
 
-def differs(machine: Machine, document: str) -> list[str]:
-    """How a machine's picture differs from a document's flowchart, in words."""
-    drawn = flowchart(graph(machine.chart), rules="none")
-    return [
-        str(d) for d in differences(read_mermaid((SOURCES / document).read_text("utf-8")), drawn)
-    ]
+def verdict_of(machine: Machine, document: str) -> Verdict:
+    """What `interlock verify` finds between a document's flowchart and a machine."""
+    (found,) = flowcharts((SOURCES / document).read_text("utf-8"), file=document)
+    return verify(found, machine, repair=document == "001_bb8e222742d55083.txt")
 
 
 class Drawn(NamedTuple):
@@ -70,6 +70,7 @@ DOCUMENTS = [
     Drawn("geist", "seed000_executor_loop.mmd"),
     Drawn("geist_tick", "seed000_execution_flow.mmd"),
     Drawn("executive", "seed001_repaired.mmd", ("edge set_debug → save_turn added",)),
+    Drawn("executive", "001_bb8e222742d55083.txt", ("edge set_debug → save_turn added",)),
     Drawn("step_agent", "seed004_execution_flow.mmd"),
     Drawn(
         "step_choice",
@@ -82,14 +83,16 @@ DOCUMENTS = [
         ),
     ),
     Drawn("moderator", "seed003_verbatim.mmd"),
+    Drawn("moderator", "003_43f73522fa938641.txt"),
 ]
 
 
-@pytest.mark.parametrize("drawn", DOCUMENTS, ids=lambda drawn: drawn.machine)
+@pytest.mark.parametrize("drawn", DOCUMENTS, ids=lambda drawn: f"{drawn.machine}-{drawn.document}")
 def test_a_machine_is_its_document_but_for_what_it_declares(drawn: Drawn) -> None:
-    machine = load(drawn.machine)
-    assert differs(machine, drawn.document) == list(drawn.differences)
-    assert [d.difference for d in machine.spec.deviations] == list(drawn.differences)
+    verdict = verdict_of(load(drawn.machine), drawn.document)
+    assert verdict.holds
+    assert [d.text for d in verdict.accepted] == list(drawn.differences)
+    assert all(d.reason for d in verdict.accepted)
 
 
 CHAIN = read_mermaid((SOURCES / "seed002_should_stop.mmd").read_text("utf-8"))
@@ -155,3 +158,24 @@ def test_an_edge_without_a_label_of_its_own_says_when_it_is_taken() -> None:
         ("wait", "go"),
         ("wait", "after 5 min"),
     ]
+
+
+BOXES = """
+interlock: 1
+machine: boxes
+states:
+  start: {shape: rect, next: work}
+  work: {do: nothing, next: ask}
+  ask: {ask: "Which?", on: {a: over, b: stopped, c: done}}
+  over: {end: completed, shape: rect}
+  stopped: {stop: custom, shape: rect}
+  done: {end: completed}
+"""
+
+
+def test_an_end_may_be_drawn_as_a_box() -> None:
+    drawn = {box.id: (box.shape, box.role) for box in load(BOXES).draw().chart.boxes}
+    assert drawn["start"] == ("rect", "start")
+    assert drawn["over"] == ("rect", "action")
+    assert drawn["stopped"] == ("rect", "stop")
+    assert drawn["done"] == ("pill", "end")

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from interlock.core.errors import SpecError
+from interlock.interchange.repair import repaired
 from interlock.view.flowchart import Arrow, Box, Flowchart, Shape, one_line
 from interlock.view.ids import KEYWORDS, safe_ids
 from interlock.view.mermaid.read import read_flowchart
@@ -87,7 +89,6 @@ DATA = st.sampled_from(
             "@{ shape: nope }",
             "@{\n shape: hex\n}",
             "@{}",
-            "@{",
         ),
         *("@{ animate: true }", "@{ view: collapsed }", '@{ icon: "i" }', ":::hot"),
     ]
@@ -157,6 +158,17 @@ def texts(draw: st.DrawFn) -> str:
 @given(text=texts())
 def test_a_text_is_read_or_refused_as_mermaid_does(text: str, oracle: Oracle) -> None:
     assert ours(text).without_cause == oracle.read(text).without_cause
+
+
+@settings(beside_mermaid, max_examples=50)
+@given(text=texts())
+def test_what_is_repaired_is_read_by_mermaid(text: str, oracle: Oracle) -> None:
+    try:
+        mended, repairs = repaired(text)
+    except SpecError:
+        return
+    assert not oracle.read(mended).refused
+    assert bool(repairs) == bool(oracle.read(text).refused)
 
 
 # ------------------------------------------------------------------------------ what we write

@@ -16,6 +16,7 @@ from interlock.testing import scenario
 from tests.found import END, found, whole
 
 PACKAGE = Path(__file__).parents[2] / "engine" / "interlock"
+CASES = Path(__file__).parents[1] / "cases" / "check"
 A = "states:\n  a: {%s}\n" + END
 GUARD = (
     "vars: {n: 0, l: {type: 'list[str]', value: []}, x: {type: any, value: 0}}\nlimits: {off: {type: int, value: null}}\nrules: [{when: run.steps >= limits.off, stop: custom}]\nstates:\n  a: {do: nothing, next: [{when: '%s', to: z}, z]}\n"
@@ -127,7 +128,8 @@ def test_a_scenario_gives_the_code(code: str) -> None:
 def test_every_code_of_a_file_has_an_example() -> None:
     of_files = {code for code in CODES if code < "IL5"}
     elsewhere = {*OF_SCENARIOS, "IL411", "IL412"}  # see test_scenario, test_view_read_mermaid
-    assert of_files == {e.code for e in EXAMPLES} | elsewhere
+    by_cases = {path.name[:5] for path in CASES.glob("*-has-*.yaml")}
+    assert of_files == {e.code for e in EXAMPLES} | elsewhere | by_cases
 
 
 def _strings(path: Path) -> set[str]:

@@ -72,10 +72,22 @@ class Unwanted(NamedTuple):
     id: str
     pattern: str
     example: tuple[str, str]
+    may: frozenset[str] = frozenset()
+    """Files that may say it."""
 
+
+SKELETONS = frozenset(
+    {
+        "docs/documents.md",
+        "engine/interlock/cli/commands/importing.py",
+        "engine/interlock/interchange/writing.py",
+        "tests/cli/test_documents.py",
+    }
+)
+"""`interlock import` writes notes for whoever finishes the file; here they are its words."""
 
 UNWANTED = [
-    Unwanted("notes-to-self", r"\b(?:[T]ODO|[F]IXME|[X]XX)\b", ("# TO", "DO: later")),
+    Unwanted("notes-to-self", r"\b(?:[T]ODO|[F]IXME|[X]XX)\b", ("# TO", "DO: later"), SKELETONS),
     Unwanted("paths-of-a-machine", r"(?<![\w./~])/(?:work|root|home|Users)/\w", ("at /ro", "ot/x")),
     Unwanted("marks-of-a-merge", r"^(?:<{7}|>{7})", ("<<<<", "<<< HEAD")),
 ]
@@ -86,7 +98,9 @@ UNWANTED = [
 def test_no_file_says(case: Unwanted) -> None:
     pattern = re.compile(case.pattern)
     assert pattern.search("".join(case.example))
-    assert [f"{n}:{i}: {line}" for n, i, line in written() if pattern.search(line)] == []
+    found = [(n, i, line) for n, i, line in written() if pattern.search(line)]
+    assert [f"{n}:{i}: {line}" for n, i, line in found if n not in case.may] == []
+    assert case.may <= {n for n, _, _ in found}
 
 
 def test_public_names_are_there_and_hide_no_module() -> None:

@@ -120,8 +120,10 @@ def test_steps_are_shown_with_what_they_changed(asking: Machine, opened: Opened)
         fact["name"]: (fact["was"], fact["value"]) for fact in shows["facts"] if fact["changed"]
     }
     assert changed["run.steps"] == ("0", "1")
-    assert changed["run.visits.agree"] == ("0", "1")
-    assert "run.elapsed" not in changed
+    assert changed["last.action"] == ("''", "'nothing'")
+    assert not {"run.elapsed", "run.visits.agree"} & changed.keys(), "is no news"
+    visits = next(fact for fact in shows["facts"] if fact["name"] == "run.visits.agree")
+    assert visits["value"] == "1"
     assert names(shows["facts"])[0] == "run.steps", (
         "what changed and is read by a guard comes first"
     )
@@ -311,6 +313,18 @@ def test_what_a_cell_does_is_shown(asking: Machine, opened: Opened) -> None:
     assert (page.shows["run"], page.shows["state"]) == (run.id, "agree")
 
 
+def test_a_run_taken_back_in_a_cell_is_shown_when_the_cell_ends(
+    asking: Machine, opened: Opened
+) -> None:
+    run = asking.start()
+    page = opened(run)
+    page.ask("run")
+    run.back()
+    page.desk.flush()
+    page.wait()
+    assert (page.shows["run"], page.shows["state"]) == (run.id, "look")
+
+
 def test_an_action_that_breaks_is_told(opened: Opened) -> None:
     machine = load("interlock: 1\nmachine: m\nmodel: {name: scripted}\nstates:\n"
                    "  a: {do: infer, next: z}\n  z: {stop: completed}\n")  # fmt: skip
@@ -349,11 +363,13 @@ def test_whatever_is_sent_the_run_is_sound_and_the_page_is_told(
     page = Page(asking.start())
     try:
         for number, message in enumerate(messages, 1):
-            if isinstance(message, dict):
-                message["id"] = number
-            page.desk.take(message)
+            known = isinstance(message, dict)
+            sent: Any = message
+            if known:
+                sent["id"] = number
+            page.desk.take(sent)
             page.wait()
-            assert page.shows["heard"] == (number if isinstance(message, dict) else 0)
+            assert page.shows["heard"] == (number if known else 0)
             fault = page.shows["fault"]
             assert fault is None or fault["message"]
         assert page.run.replay().same

@@ -9,7 +9,7 @@ import pytest
 from interlock.actions import with_own
 from interlock.actions.assumed import assuming
 from interlock.actions.declare import specs_of
-from interlock.api import Machine, child_file, faults_in
+from interlock.api import Machine, child_file, examine_text
 from interlock.core.errors import SpecError
 from interlock.review.diff import Diff, diff
 
@@ -30,7 +30,7 @@ rules:
 def machine(body: str, file: str = "m.yaml") -> Machine:
     text = HEAD + body + ("" if "states:" in body else STATES)
     registry = assuming(with_own(specs_of()))
-    made, findings = faults_in(text, file, registry, find=child_file)
+    made, findings, _ = examine_text(text, file, registry, find=child_file)
     if made is None:
         raise SpecError(findings)
     return made
@@ -130,6 +130,7 @@ STATES_SAID = [
     Case("renamed-as-it-says", STATES, "renamed: {think: quite_other}\n" + STATES.replace("think: {do: infer", "quite_other: {do: nothing").replace("think", "quite_other"), ("state `think` renamed to `quite_other`", "action of state `quite_other`: `infer` → `nothing`", "`renamed.think` added: quite_other")),
     Case("action", state(), state().replace("infer", "nothing"), ("action of state `think`: `infer` → `nothing`",)),
     Case("with", state(), state("with: {temperature: 0.5}"), ("`with.temperature` of state `think` added: `0.5`",)),
+    Case("retry-new", state(), state("retry: {times: 2}"), ("retries of state `think` added: `2, after 1s × 2, on TRANSIENT`",)),
     Case("retry", state("retry: {times: 2}"), state("retry: {times: 3}"), ("`retry.times` of state `think`: `2` → `3`",)),
     Case("deadline", state("within: 30s, expired: done"), state("within: 5m, expired: done"), ("longest time of state `think`: `30s` → `5m`",)),
     Case("expired", state("within: 30s, expired: done"), state("within: 30s, expired: think"), ("way `think.expired` leads to `think` instead of `done`",)),

@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from interlock import load
-from interlock.core.errors import SetupError
+from interlock.core.errors import InterlockError, RunError, SetupError
 from interlock.run.standing import standing_of, status_of
 from interlock.view.dot.engine import INSTALL
 from interlock.view.flowchart import Arrow, Box, Flowchart
@@ -255,6 +255,17 @@ def test_a_png_is_painted_too() -> None:
     before, after = picture.png(AT_B), picture.png(DONE)
     assert before.startswith(b"\x89PNG")
     assert before != after
+
+
+@PYGRAPHVIZ
+def test_a_layout_that_failed_is_not_tried_again_at_every_step() -> None:
+    picture = LivePicture(CHART, engine="pygraphviz", timeout=0.01)
+    errors: list[InterlockError] = []
+    for _ in range(2):
+        with pytest.raises(RunError, match="did not lay the chart out") as failed:
+            picture.svg(AT_B)
+        errors.append(failed.value)
+    assert errors[0] is errors[1]
 
 
 def test_without_graphviz_there_is_an_outline_and_what_to_install() -> None:

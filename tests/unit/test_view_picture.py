@@ -71,6 +71,7 @@ def test_without_graphviz_a_notebook_gets_mermaid() -> None:
     shown = Picture(CHART, engine="mermaid")
     bundle = shown._repr_mimebundle_()  # pyright: ignore[reportPrivateUsage]
     assert set(bundle) == {"text/vnd.mermaid", "text/plain"}
+    assert bundle["text/plain"].endswith('For a picture: pip install "interlock[diagrams]"\n')
     assert shown.engine == "mermaid"
     with pytest.raises(SetupError, match="there is no Graphviz"):
         shown.svg()

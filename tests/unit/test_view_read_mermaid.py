@@ -10,7 +10,7 @@ import pytest
 
 from interlock.core.errors import SpecError
 from interlock.view.flowchart import Flowchart, Role, Shape
-from interlock.view.mermaid.read import read_mermaid
+from interlock.view.mermaid.read import read_flowchart, read_mermaid
 
 SOURCES = Path(__file__).parents[1] / "cases" / "sources"
 
@@ -195,6 +195,64 @@ def test_the_title(text: str) -> None:
     assert read_mermaid(text).title == "The chart"
 
 
+class Loss(NamedTuple):
+    """Something that a chart of states has no room for, and the chart that is left."""
+
+    id: str
+    text: str
+    notes: list[str]
+    boxes: list[str]
+    arrows: list[tuple[str, str]]
+
+
+LOSSES = [
+    Loss("nothing", "A --> B", [], ["A", "B"], [("A", "B")]),
+    Loss("no-head", "A --- B", ["a link without a head becomes an arrow (line 2)"], ["A", "B"], [("A", "B")]),
+    Loss("two-heads", "A <-->|x| B", ["a link with points at both ends becomes two arrows (line 2)"], ["A", "B"], [("A", "B"), ("B", "A")]),
+    Loss("cross-and-circle", "A --x B\nB o--o A", ["a link with a cross or a circle becomes an arrow (lines 2, 3)"], ["A", "B"], [("A", "B"), ("B", "A")]),
+    Loss("halves", "A x-- t --o B", ["a link whose halves do not fit becomes an arrow (line 2)"], ["A", "B"], [("A", "B")]),
+    Loss("thick-and-dotted", "A ==> B -.-> C", ["a thick link becomes a plain arrow (line 2)", "a dotted link becomes a plain arrow (line 2)"], ["A", "B", "C"], [("A", "B"), ("B", "C")]),
+    Loss("invisible", "A ~~~ B", ["an invisible link only places boxes, and is left out (line 2)"], ["A", "B"], []),
+    Loss("swallowed", "A -- No--> B", ["the `o` before an arrow is read as a part of the arrow (line 2)"], ["A", "B"], [("A", "B")]),
+    Loss("group", "subgraph g\nA\nend", ["the frame of a group is left out, its boxes stay (line 2)"], ["A"], []),
+    Loss("group-with-arrows", "subgraph g [T]\nA\nend\ng --> B", ["the group `g` has arrows, and becomes a box (line 2)", "the frame of a group is left out, its boxes stay (line 2)"], ["A", "T", "B"], [("g", "B")]),
+    Loss("styled-group", "subgraph g\nA\nend\nstyle g fill:red", ["the frame of a group is left out, its boxes stay (line 2)"], ["A"], []),
+    Loss("collapsed-group", "subgraph g\nA\nend\ng@{ view: collapsed }", ["the frame of a group is left out, its boxes stay (line 2)", "a collapsed group is drawn open"], ["A"], []),
+    Loss("icon", 'A@{ icon: "x", label: "L" }', ["`A` shows a picture, which is left out (line 2)"], ["L"], []),
+    Loss("picture-without-a-label", 'A@{ img: "u" }', ["`A` shows a picture, which is left out (line 2)"], [""], []),
+    Loss("undocumented-shape", "A@{ shape: note }", ["the shape `note` of another kind of chart becomes a box (line 2)"], ["A"], []),
+    Loss("tags", "A[<b>x</b>]", ["tags in a label are left out, but for breaks (line 2)"], ["x"], []),
+    Loss("markdown", 'A["`**x**`"]', ["Markdown in a label stays as it is written (line 2)"], ["**x**"], []),
+    Loss("styles", "A\nstyle A fill:red,stroke:blue", ["of styles only the fill is kept"], ["A"], []),
+    Loss("click", "A\nclick A call f()", ["clicks are left out"], ["A"], []),
+    Loss("link-style", "A --> B\nlinkStyle 0 stroke:red", ["styles of links are left out"], ["A", "B"], [("A", "B")]),
+    Loss("description", "A\naccDescr: x", ["the description is left out"], ["A"], []),
+    Loss("an-id-of-a-link", "A e1@--> B\ne1 --> C", [], ["A", "B", "C", "e1"], [("A", "B"), ("e1", "C")]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LOSSES, ids=lambda case: case.id)
+def test_what_is_not_kept_is_noted(case: Loss) -> None:
+    reading = read_flowchart(f"flowchart TD\n{case.text}\n")
+    assert [str(note) for note in reading.notes] == case.notes
+    assert [box.label for box in reading.chart.boxes] == case.boxes
+    assert [(a.source, a.target) for a in reading.chart.arrows] == case.arrows
+
+
+def test_what_the_head_sets_is_noted_too() -> None:
+    text = "---\ntitle: T\nconfig: {theme: dark}\n---\nflowchart RL\nA" + "\nA --> A" * 501
+    assert [str(note) for note in read_flowchart(text).notes] == [
+        "the direction `RL` is left out: charts go down",
+        "of the front matter only the title is kept",
+        "Mermaid draws more than 500 arrows only where `maxEdges` is raised",
+    ]
+
+
+def test_many_lines_are_counted() -> None:
+    (note,) = read_flowchart("flowchart TD\n" + "A --- B\n" * 9).notes
+    assert str(note).endswith("(lines 2, 3, 4, 5, 6 and 4 more)")
+
+
 class Refusal(NamedTuple):
     id: str
     text: str
@@ -209,7 +267,7 @@ REFUSALS = [
     Refusal("sign-in-a-label", "flowchart TD\n  A[f(x)]", (2, 6), "`(` stands in a label"),
     Refusal("quote-in-a-label", 'flowchart TD\nA[say "x"]', (2, 7), '`"` stands in a label'),
     Refusal("open-quote", 'flowchart TD\nA["x', (2, 3), "never closed"),
-    Refusal("open-label", "flowchart TD\nA[x", (2, 4), "the end of the text"),
+    Refusal("open-label", "flowchart TD\nA[x", (2, 2), "never closed"),
     Refusal("wrong-bracket", "flowchart TD\nA([x]", (2, 5), "`]` stands in a label"),
     Refusal("empty-label", 'flowchart TD\nA[""]', (2, 5), "empty"),
     Refusal("label-without-a-box", "flowchart TD\n[x]", (2, 1), "where the id of a box is meant"),
@@ -273,7 +331,7 @@ def test_what_cannot_be_read_is_refused_at_its_place(case: Refusal) -> None:
         "flowchart TD\nA[/ " + "/ " * 450_000,
         "flowchart TD\n" + "é1" * 400_000 + "[",
         "flowchart TD\n" + "%% x\n" * 190_000 + "[",
-        "flowchart TD\n" + "\n \n" * 300_000 + "%% [",
+        "flowchart TD\n" + "\n \n" * 300_000 + "%% x\n[",
         "flowchart TD\nA[" + "<a" * 450_000,
         "flowchart TD\nstyle" + ":x" * 450_000 + ";",
         "flowchart TD\n" + "A e1@--> B\n" * 30_000,

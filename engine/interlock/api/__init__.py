@@ -7,7 +7,17 @@ Everything else in the package is a part; here the parts become one thing to use
     print(run.run().explain())
 """
 
-from interlock.api.loading import Own, check, child_file, draw, faults_in, find_faults, load
+from interlock.api.loading import (
+    Examined,
+    Own,
+    check,
+    child_file,
+    draw,
+    examine,
+    examine_text,
+    find_faults,
+    load,
+)
 from interlock.api.machine import Machine, lifecycle
 from interlock.api.run import Run, StartOptions, new_run_id
 from interlock.api.values import check_answer
@@ -15,6 +25,7 @@ from interlock.api.wiring import PortOptions, suspends
 from interlock.language.values import limit_value, var_value
 
 __all__ = [
+    "Examined",
     "Machine",
     "Own",
     "PortOptions",
@@ -24,7 +35,8 @@ __all__ = [
     "check_answer",
     "child_file",
     "draw",
-    "faults_in",
+    "examine",
+    "examine_text",
     "find_faults",
     "lifecycle",
     "limit_value",

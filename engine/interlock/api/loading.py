@@ -8,13 +8,15 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from interlock import catalog
 from interlock.actions import with_own
 from interlock.actions.assumed import assuming
 from interlock.actions.declare import specs_of
 from interlock.api.machine import Machine, lifecycle
-from interlock.checker import check as check_chart
+from interlock.checker import examine as examine_chart
+from interlock.checker.solver import solver
 from interlock.core.errors import Finding, Findings, SetupError, SpecError, nearest
 from interlock.core.specs import Registry
 from interlock.language.load import Find, Found
@@ -44,33 +46,62 @@ def find_faults(
 ) -> tuple[Machine | None, tuple[Finding, ...]]:  # fmt: skip
     """A machine and everything that is wrong with it, errors and warnings, sorted by place.
 
-    The machine is None when there is an error. See `load` for the arguments. With `assume`, names
-    of tools, actions and guards that nobody declared are taken for somebody's own: such a machine
-    is for looking at.
+    The machine is None when there is an error. See `load` for the arguments, and `examine`.
+    """
+    found = examine(
+        source, tools=tools, actions=actions, guards=guards, define=define, assume=assume
+    )
+    return found.machine, found.findings
+
+
+class Examined(NamedTuple):
+    """A machine, what is wrong with it, and what nobody could tell."""
+
+    machine: Machine | None
+    findings: tuple[Finding, ...]
+    unsettled: tuple[str, ...]
+    """The places of guards of which it is not known whether they can hold."""
+
+
+def examine(
+    source: str | Path, *, tools: Own = (), actions: Own = (), guards: Own = (),
+    define: Mapping[str, str] | None = None, assume: bool = False, prove: bool = False,
+) -> Examined:  # fmt: skip
+    """The same as `find_faults`, and what could not be settled.
+
+    With `assume`, names of tools, actions and guards that nobody declared are taken for somebody's
+    own: such a machine is for looking at. `prove` asks z3, where the extra of that name is
+    installed, about guards that intervals do not settle. Loading never does: what loads does not
+    depend on an extra.
     """
     text, name, folder = _text_of(source)
     registry = _registry(tools, actions, guards)
     registry = assuming(registry) if assume else registry
-    return faults_in(text, name, registry, define=define, find=child_file, folder=folder)
+    return examine_text(
+        text, name, registry, find=child_file, define=define, folder=folder, prove=prove
+    )
 
 
-def faults_in(
+def examine_text(
     text: str, name: str, registry: Registry, *, find: Find,
-    define: Mapping[str, str] | None = None, folder: Path | None = None,
-) -> tuple[Machine | None, tuple[Finding, ...]]:  # fmt: skip
+    define: Mapping[str, str] | None = None, folder: Path | None = None, prove: bool = False,
+) -> Examined:  # fmt: skip
     """The same of a text that was read elsewhere; `find` finds the files of its children."""
     loaded = load_text(text, name, registry, define=define, find=find)
     if loaded.spec is None:
-        return None, loaded.findings
+        return Examined(None, loaded.findings, ())
     chart = Chart(loaded.spec, lifecycle())
-    findings = [*loaded.findings, *check_chart(chart, loaded.tainted)]
+    report = examine_chart(
+        chart, loaded.tainted, solver=solver() if prove else None, broken=not loaded.ok
+    )
+    findings = [*loaded.findings, *report.findings]
     findings = sorted(
         set(findings),
         key=lambda f: (f.place.file, f.place.line, f.place.column, f.code),
     )
     if any(f.is_error for f in findings):
-        return None, tuple(findings)
-    return Machine(chart, tuple(findings), folder), tuple(findings)
+        return Examined(None, tuple(findings), report.unsettled)
+    return Examined(Machine(chart, tuple(findings), folder), tuple(findings), report.unsettled)
 
 
 def _text_of(source: str | Path) -> tuple[str, str, Path | None]:
@@ -127,13 +158,13 @@ def check(
 ) -> Findings:  # fmt: skip
     """Everything that is wrong with a file, or with a machine's; nothing is run.
 
-    See `load` for the arguments. A machine has been loaded with them: it needs none.
+    See `load` for the arguments. A machine has been loaded with them: it needs none. With the extra
+    `prove`, z3 is asked about the guards of a file that intervals do not settle.
     """
     if isinstance(source, Machine):
         return source.check()
-    return Findings(
-        find_faults(source, tools=tools, actions=actions, guards=guards, define=define)[1]
-    )
+    found = examine(source, tools=tools, actions=actions, guards=guards, define=define, prove=True)
+    return Findings(found.findings)
 
 
 def draw(

@@ -6,13 +6,21 @@ Imported by: api.loading, api
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from interlock import catalog
+from interlock import __version__, catalog
 from interlock.actions import builtin, own_sources, with_own
 from interlock.actions.declare import specs_of
+from interlock.api.bounds import (
+    AT_START,
+    Bounds,
+    assumed,
+    checked_values,
+    refuse_unbounded,
+    wanted_bounds,
+)
 from interlock.api.continuing import carried, changed, refuse_otherwise
 from interlock.api.detached import DetachedRun
 from interlock.api.history import history
@@ -38,6 +46,8 @@ from interlock.view.from_graph import flowchart
 from interlock.view.picture import Picture
 
 if TYPE_CHECKING:
+    from interlock.checker.bound import Assume, Bound
+    from interlock.checker.query import Answer, Questions
     from interlock.review.diff import Diff
 
 
@@ -70,6 +80,7 @@ class Machine:
         """Warnings that the file loads with."""
         self.folder = folder
         self._hash = ""
+        self._bounds = Bounds(chart, lambda: self.hash)
 
     @property
     def name(self) -> str:
@@ -142,6 +153,31 @@ class Machine:
 
         return diff(self, other)
 
+    def bound(
+        self, *, limits: Mapping[str, Any] | None = None, vars: Mapping[str, Any] | None = None,
+        assume: Assume | None = None,
+    ) -> Bound:  # fmt: skip
+        """The worst that a run can cost: actions, model and tool calls, tokens, USD, waiting.
+
+        `limits` and `vars` are those of the run, as for `start`. `assume` is taken for granted of
+        the model and its replies, where the file does not say it.
+        """
+        return self._bounds.of(*checked_values(self.spec, limits, vars), assume)
+
+    def questions(self, *, limits: Mapping[str, Any] | None = None) -> Questions:
+        """The machine, to be asked many things: its graph is made once. See `query`."""
+        from interlock.checker.query import Questions  # noqa: PLC0415  when it is asked for
+
+        return Questions(self.chart, checked_values(self.spec, limits, None)[0])
+
+    def query(self, text: str, *, cancels: bool = True) -> Answer:
+        """Whether runs can, or never, go a way: ``machine.query("never publish before approve")``.
+
+        The answer is for every limit and variable. `cancels`: a stop from outside may come at any
+        moment. Raises `QueryFault` for what is no query of this machine.
+        """
+        return self.questions().ask(text, cancels=cancels)
+
     def start(  # noqa: PLR0913  each is one thing that a caller may say
         self,
         task: str = "",
@@ -156,6 +192,7 @@ class Machine:
         run_id: str | None = None,
         agent: str | None = None,
         session: str | None = None,
+        require_bound: Mapping[str, float] | None = None,
         **ports: Unpack[PortOptions],
     ) -> Run:
         """A run at its very beginning: nothing has been decided yet. Step it, or run it.
@@ -169,6 +206,9 @@ class Machine:
         `model` is a litellm model name or anything that honours the `Model` port, `settings` are
         over the file's `model`, and `script` gives scripted replies instead; for the other
         components see `PortOptions`.
+
+        `require_bound` names figures that no run may go past, ``{"usd": 2, "calls": 30}``: where
+        `bound` cannot prove that, the run is not started.
 
         Raises:
             SetupError: what would fail later: no model, no key, an extra that is not installed,
@@ -189,14 +229,18 @@ class Machine:
         queue = first_tasks(spec, self.folder or Path(), tasks)
         for child in (part for part in spec.family() if part is not spec):
             made.ports.first_tasks(child)  # a file that is wrong is said before anything runs
+        chosen = {n: limit_value(spec, n, v) for n, v in (limits or {}).items()}
+        first = past.get("vars", {}) | {n: var_value(spec, n, v) for n, v in (vars or {}).items()}
+        prove = partial(self._bounds.of, chosen, first, assumed(ports.get("settings")), brief=True)
+        if require_bound:
+            refuse_unbounded(prove(), wanted_bounds(require_bound))
         prepare(spec, made.ports, queue)
         data = start_data(
             task=task, agent=agent or past.get("agent") or spec.agent,
             session=session or past.get("session", ""),
             memory=past.get("memory", {})
             | {n: block_value(spec, n, v) for n, v in (memory or {}).items()},
-            limits={n: limit_value(spec, n, v) for n, v in (limits or {}).items()},
-            vars=past.get("vars", {}) | {n: var_value(spec, n, v) for n, v in (vars or {}).items()},
+            limits=chosen, vars=first,
             messages=history(messages) or past.get("messages"),
             context_window=made.ports.window(spec),
             tasks=[task.to_dict() for task in queue],
@@ -209,6 +253,7 @@ class Machine:
             parent="" if parent is None else str(getattr(parent, "id", parent)),
         )  # fmt: skip
         made.spec_text = self.canonical
+        made.certify = lambda: prove(effort=AT_START).certificate(__version__)
         return Run(self, made, given=ports)
 
     def _stored(self, run_id: str, journal: Journal | None) -> Run:

@@ -56,6 +56,7 @@ class StartOptions(PortOptions, total=False):
     run_id: str | None
     agent: str | None
     session: str | None
+    require_bound: Mapping[str, float] | None
 
 
 class Startable(OfMachine, Protocol):

@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from interlock.api.of_machine import OfMachine
 from interlock.notebook.live import Live, live_bundle
+from interlock.notebook.screen import screen
 from interlock.run.events import Event
 from interlock.run.session import Session
 from interlock.run.standing import meters_of, standing_of, status_of
@@ -69,7 +70,7 @@ class Shown(Generic[M]):
         """
         if self._live is None:
             draw = lambda: self.draw(rules=rules, all=all, region=region)  # noqa: E731
-            self._live = Live(self, draw, region=region)
+            self._live = Live(self, draw, region=region, on=screen())
         return self._live.show()
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:

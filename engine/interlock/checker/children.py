@@ -61,6 +61,15 @@ def _use(spec: MachineSpec, path: Path, given: Mapping[str, Given]) -> _Use | No
     return None if child is None else _Use(path, child, given)
 
 
+def starts_of(spec: MachineSpec, name: str) -> Iterator[str]:
+    """The states at which a machine begins a child of this name instead of at its start."""
+    for state in spec.states.values():
+        for use in _uses(spec, state):
+            start = use.given.get("start")
+            if start is not None and spec.machines.get(name) is use.child:
+                yield str(start.value)
+
+
 def _start(subject: Subject, use: _Use) -> None:
     start = use.given.get("start")
     if start is not None and start.value not in use.child.states:

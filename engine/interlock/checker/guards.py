@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Mapping
+from typing import Any
 
+from interlock.checker.knowledge import Knowledge, Known
+from interlock.checker.proof.ask import Claim
 from interlock.checker.subject import Subject
-from interlock.language.expression import Expression
 from interlock.language.spec import Rule, StateSpec
 from interlock.machine.regions import GuardedTransition
 
-_OPPOSITE = {">=": "<", "<": ">=", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
 _CONSTANT = {"True": "always holds", "False": "never holds"}
 
 
-def check_guards(subject: Subject) -> None:
+def check_guards(subject: Subject, knowledge: Knowledge) -> None:
     """What is never taken, and what need not hold."""
     for state in subject.spec.states.values():
         _shadowed(subject, state)
-        _stuck(subject, state)
+        _stuck(subject, state, knowledge.at(state.name))
     _rules(subject)
 
 
@@ -73,28 +73,26 @@ def _at(subject: Subject, rule: Rule, number: int) -> None:
             subject.say("IL307", ("rules", number, "at", n), said, hint=hint)
 
 
-def _stuck(subject: Subject, state: StateSpec) -> None:
+def _stuck(subject: Subject, state: StateSpec, known: Known) -> None:
     """Guarded edges of which none need hold."""
     edges = list(state.edges_of("next"))
     guards = [e.when for e in edges if e.when is not None]
-    if not edges or len(guards) < len(edges) or exhaustive(guards):
+    if not edges or len(guards) < len(edges):
+        return
+    none = [Claim(g.root, False) for g in guards]
+    answer = subject.prover.ask([*known, *none], values=True)
+    if answer.possible is False:
         return
     said = f"every edge of `{state.name}` has a guard, and none need hold"
     if len(edges) == 1:
         said = f"the only edge of `{state.name}` has a guard, which need not hold"
+    if answer.values:
+        said += f": not with {say_values(answer.values)}"
     hint = "give the last edge no `when`"
     subject.say("IL309", ("states", state.name, "next"), said, hint=hint, key=True)
 
 
-def exhaustive(guards: Iterable[Expression]) -> bool:
-    """Whether two of the guards are opposites, as far as their texts show, or one always holds."""
-    texts = {_same(g.text) for g in guards}
-    return "True" in texts or any(t in texts for text in texts for t in _opposites(text))
-
-
-def _opposites(text: str) -> Iterator[str]:
-    yield f"not {text}"
-    yield f"not ({text})"
-    parts = re.split(r" (>=|<=|==|!=|<|>) ", text)
-    if len(parts) == 3 and not re.search(r"\b(and|or|if|not)\b", text):
-        yield f"{parts[0]} {_OPPOSITE[parts[1]]} {parts[2]}"
+def say_values(values: Mapping[str, Any]) -> str:
+    """Facts with their values, as an example: ``run.steps = 3 and last.ok = False``."""
+    shown = [f"`{name} = {value!r}`" for name, value in list(values.items())[:4]]
+    return " and ".join(shown)

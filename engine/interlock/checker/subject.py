@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import Any
 
 import networkx as nx
 
+from interlock.checker.proof.ask import Prover, Solver
+from interlock.checker.proof.world import World
 from interlock.core.codes import finding
-from interlock.core.errors import Finding
+from interlock.core.errors import Finding, Place
 from interlock.language.expression import Expression
 from interlock.language.file.unread import Unread
 from interlock.language.spec import MachineSpec, StateSpec
@@ -20,6 +23,8 @@ from interlock.machine.regions import GuardedTransition
 _NX: Any = nx
 """Its types are in a package of their own, which is not ours to need."""
 
+_OURS = "interlock."
+
 OUTSIDE = ("user_requested", "stop_requested", "error", "guard_error")
 """Reasons that can be raised at any moment without the file's doing."""
 
@@ -27,8 +32,16 @@ OUTSIDE = ("user_requested", "stop_requested", "error", "guard_error")
 class Subject:
     """A chart, the graphs of its ways, and the findings so far."""
 
-    def __init__(self, chart: Chart, unread: Unread) -> None:
+    def __init__(
+        self, chart: Chart, unread: Unread, *, starts: frozenset[str] = frozenset(),
+        solver: Solver | None = None, broken: bool = False,
+    ) -> None:  # fmt: skip
         self.chart = chart
+        self.broken = broken
+        """A part of the file could not be read."""
+        self.starts = starts
+        """Where a parent begins the machine instead of at its start."""
+        self._solver = solver
         self.spec = chart.spec
         self.unread = unread
         self.findings: list[Finding] = []
@@ -75,26 +88,77 @@ class Subject:
         starts |= {route(reason) for reason in (*OUTSIDE, *_signalled(spec))}
         if spec.on_error is not None:
             starts.add(spec.on_error.target)
-        starts |= self.unread.words
+        starts |= self.unread.words | self.starts
+        self.opened = starts
+        """States that are come to without any edge that leads to them."""
         seen: set[str] = set()
         for start in spec.states.keys() & starts:
             seen |= onward(self.ways, start)
         return seen
 
+    @cached_property
+    def builtin(self) -> frozenset[str]:
+        """The actions of the machine that are ours: an application's own may do anything."""
+        actions = (s.action for s in self.spec.states.values() if s.action is not None)
+        ours = (a for a in actions if a.run is not None and a.run.__module__.startswith(_OURS))
+        return frozenset(a.name for a in ours)
+
+    @cached_property
+    def own_code(self) -> bool:
+        """Whether code of an application runs in it that can see, raise or change what it likes."""
+        names = {s.action.name for s in self.spec.states.values() if s.action is not None}
+        return bool(names - self.builtin)
+
+    @cached_property
+    def signals_stop(self) -> bool:
+        """Whether a stop rule that holds always stops the run: nothing puts signals off."""
+        actions = {s.action.name for s in self.spec.states.values() if s.action is not None}
+        return not self.own_code and "continue_run" not in actions
+
+    # proofs ---------------------------------------------------------------------------------
+
+    @cached_property
+    def prover(self) -> Prover:
+        """Answers what guards can do in this machine, whatever its limits are set to."""
+        acting = [s for s in self.spec.states.values() if s.action and s.name in self.reached]
+        words = {
+            "last.action": frozenset({"", *(s.action.name for s in acting if s.action)}),
+            "last.state": frozenset({"", *(s.name for s in acting)}),
+        }
+        return Prover(World(words), self._solver)
+
+    @cached_property
+    def as_written(self) -> World:
+        """The same world with the limits as the file sets them."""
+        limits = {
+            f"limits.{name}": limit.value
+            for name, limit in self.spec.limits.items()
+            if limit.value is not None
+        }
+        return World(self.prover.world.words, limits)
+
     # findings -------------------------------------------------------------------------------
+
+    def said(self, path: Path) -> bool:
+        """Whether something has been said about exactly this place already."""
+        full = self.full(path)
+        return any(f.at == full for f in self.findings)
+
+    def full(self, path: Path) -> str:
+        """A place in the words of the whole file: what `Finding.at` holds."""
+        return dotted(self.spec.base + path)
 
     def say(
         self, code: str, path: Path, message: str, *, hint: str = "", key: bool = False,
-        of: str = "", at: str = "",
+        of: str = "", at: str = "", place: Place | None = None,
     ) -> None:  # fmt: skip
         """Note a finding at a path of the file, or at a part `of` its text.
 
         Nothing is said about a state, rule or limit that could not be read whole.
         """
         if len(self.findings) < MAX_FINDINGS and dotted(path[:2]) not in self.unread.places:
-            place = self.spec.place(path, key=key, of=of)
-            full = dotted(self.spec.base + path)
-            self.findings.append(finding(code, message, place, hint=hint, at=at or full))
+            place = place or self.spec.place(path, key=key, of=of)
+            self.findings.append(finding(code, message, place, hint=hint, at=at or self.full(path)))
 
     def say_of(self, code: str, state: StateSpec, message: str, *, hint: str = "") -> None:
         """Note a finding about a state, at its name."""
@@ -145,6 +209,14 @@ def loops(graph: Any) -> list[list[str]]:
         if len(names) > 1 or graph.has_edge(names[0], names[0]):
             found.append(names)
     return found
+
+
+def in_order_of_ways(subject: Subject) -> list[list[str]]:
+    """All states in parts that go round, each behind those that lead to it without an action."""
+    states = subject.spec.states
+    graph = subject.own.copy()
+    graph.remove_edges_from([(a, b) for a, b in graph.edges if states[b].rests])
+    return [sorted(part) for part in _NX.strongly_connected_components(graph)][::-1]
 
 
 def guards_of(spec: MachineSpec) -> Iterator[tuple[Path, Expression]]:

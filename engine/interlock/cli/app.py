@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from keyword import iskeyword
 from typing import Any, NamedTuple
 
 import click
@@ -35,10 +36,14 @@ SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
     ("Machines", (
         Entry("machines", "machines", "List the machines that come with interlock."),
         Entry("check", "check", "Find every mistake of a machine file, before anything runs."),
+        Entry("bound", "bound", "Show the worst that a run of a machine can cost, before it runs."),
+        Entry("query", "query", "Ask which ways a run of a machine can take, and which never."),
         Entry("draw", "draw", "Draw a machine as a flowchart."),
         Entry("diff", "diff", "Show what differs between two machines, in words and pictures."),
         Entry("review", "review", "Write one comment on every machine that a change touches."),
         Entry("export", "export", "Write a machine for XState, or as SCXML."),
+        Entry("import", "importing", "Write the skeleton of a machine that draws a flowchart."),
+        Entry("verify", "verify", "Compare a machine with the flowchart of a document."),
         Entry("test", "scenarios", "Run scenarios: scripted runs with what is expected of them."),
     )),
     ("Runs", (
@@ -95,7 +100,8 @@ class App(click.Group):
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
-        return getattr(import_module(f"interlock.cli.commands.{entry.where}"), entry.name)
+        name = f"{entry.name}_" if iskeyword(entry.name) else entry.name
+        return getattr(import_module(f"interlock.cli.commands.{entry.where}"), name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from interlock.cli import out
 from interlock.cli.faults import MisuseError, UntrustedError
 from interlock.core.errors import Finding, SetupError, SpecError
 
@@ -28,8 +29,34 @@ def load_machine(source: str, how: How) -> Machine:
     return machine
 
 
+def seen_machine(source: str, how: How) -> Machine:
+    """The machine that a path or shipped name means, to be looked at and never to be run.
+
+    Without --tools, what nobody here declared is taken as the file names it, and said on stderr.
+    """
+    from interlock.actions.assumed import assumed_in
+    from interlock.api import find_faults
+
+    if how.tools:
+        return read_machine(source, how)
+    locate(source)
+    machine, findings = find_faults(source, define=dict(how.define), assume=True)
+    if machine is None:
+        raise SpecError(with_tools_hint(findings, how))
+    say_assumed(assumed_in(machine.spec))
+    return machine
+
+
+def say_assumed(names: Iterable[str]) -> None:
+    """Say which tools, actions and guards nobody here has declared."""
+    if listed := ", ".join(names):
+        said = f"not known here, taken as named: {out.plain(listed)}; --tools FILE gives them"
+        for line in out.fitted(said, sys.stderr):
+            out.say(line, "dim")
+
+
 def read_machine(source: str, how: How) -> Machine:
-    """The machine that a path or shipped name means, to be looked at."""
+    """The machine that a path or shipped name means, to be looked at or run."""
     from interlock.api import load
 
     own = load_tools(how.tools)

@@ -93,6 +93,17 @@ journal_option = click.option(
     help="The journal's file. Default: .interlock/journal.db in the nearest folder that has one,"
     " else here.",
 )  # fmt: skip
+
+
+def require_option(name: str) -> Decorator[Any]:
+    """Figures that a run must stay within."""
+    return click.option(
+        name, "required", type=PAIR, multiple=True,
+        help="A figure that no run may go past, proven: usd=2, calls=30, tokens=50_000, actions,"
+        " tool_calls, waiting (seconds). May be given again.",
+    )  # fmt: skip
+
+
 memory_option = click.option(
     "--in-memory", is_flag=True, help="Keep no journal: the run is gone when the command ends."
 )

@@ -14,7 +14,7 @@ import click
 
 from interlock.cli import out
 from interlock.cli.loading import tasks_of
-from interlock.cli.values import values_of
+from interlock.cli.values import figures_of, values_of
 
 if TYPE_CHECKING:
     from interlock.api import Machine, Run
@@ -63,8 +63,7 @@ def start(
         task, **_components(how, script, clock), clock=clock, cancel=cancel,
         limits={**limits, **more.get("limits", {})}, vars={**variables, **more.get("vars", {})},
         memory=dict(how.memory), tasks=tasks_of(spec, how), run_id=how.run_id, agent=how.agent,
-        session=how.session,
-        parent=parent,
+        session=how.session, parent=parent, require_bound=_required(how),
     )  # fmt: skip
     opened = journal()
     # as `Machine.start` does it: on an event loop the appends of one tick share a transaction
@@ -80,6 +79,12 @@ def go_on(
     clock = clock_of(how, not_before=not_before)
     given = _components(how, script, clock)
     return machine.open(run_id, journal=journal, clock=clock, cancel=cancel, **given)
+
+
+def _required(how: How) -> dict[str, float] | None:
+    """The figures that no run may go past."""
+    pairs = how.more.get("required")
+    return figures_of(pairs) if pairs else None
 
 
 def _announce(machine: Machine, script: Script | None) -> None:

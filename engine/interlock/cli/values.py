@@ -1,14 +1,16 @@
 """Values from a command line, read by the type that is declared for them.
 
-Imported by: starting, letters, ask, step
+Imported by: starting, letters, ask, step, commands
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from interlock.cli.faults import MisuseError
 from interlock.core.errors import AnswerError, nearest
 from interlock.core.types import Type
 from interlock.language.values import read_value
@@ -40,3 +42,19 @@ def answer_data(
             raise AnswerError(f"`{event}` has no field `{name}`", hint=nearest(name, types))
         given[name] = read_value(types[name], text) if name in types else text
     return given
+
+
+def figures_of(pairs: Pairs) -> dict[str, float]:
+    """Figures that a run must stay within, by name. `MisuseError` for what is no number."""
+    return {name: read_number(name, text) for name, text in pairs}
+
+
+def read_number(name: str, text: str) -> float:
+    """A number, whole where it is one: ``50_000``, ``0.5``."""
+    try:
+        value = float(text.replace("_", ""))
+    except ValueError:
+        raise MisuseError(f"`{name}={text}` is no number", hint=f"write `{name}=30`") from None
+    if not math.isfinite(value):
+        raise MisuseError(f"`{name}={text}` is no figure", hint=f"write `{name}=30`")
+    return int(value) if value == int(value) else value

@@ -86,6 +86,18 @@ _ROWS = (
     Code("IL323", "window unknown", "The file reads `usage.context_*` and the model's window is not known.", "Write `context_window` under `model`.", _W),
     Code("IL324", "file must be trusted", "The file names a command, a host or a path outside its folder.", "Run it with `--trust`, or list it in your configuration.", _W),
     Code("IL325", "cannot be accepted", "`ignore` names a finding that does not exist, or an error that must be mended.", "Accept warnings only, and IL304, IL307 and IL315.", _W),
+    Code("IL326", "guard never holds", "What a guard compares can never be so, or not at this place: it contradicts itself, its fact's type, or what was decided on every way there. Whoever wrote it meant something else.", "Mend the guard, or remove its edge or rule.", _W),
+    Code("IL327", "guard always holds", "A guard holds for every value that its facts can have, so that what stands behind it, or its `else`, is never taken.", "Compare with something that can be otherwise, or leave the guard out.", _W),
+    Code("IL328", "hidden by another", "Whenever an edge or rule holds, one that comes before it does, too: it never decides.", "Move it up, narrow the one before it, or remove it.", _W),
+    Code("IL329", "can be jumped over", "A guard that should end something asks whether a counter *is* a number. A counter can go past it: by a call that counts several, between two looks, or when a limit is changed.", "Write `>=`, or `<` where the loop goes on.", _W),
+    Code("IL330", "limit never reached", "With the limits as the file sets them a guard never holds: its fact cannot come so far, or another limit on the same way is reached first.", "Set the limit so that it can be reached, or to `null` to say that it is off.", _W),
+    Code("IL331", "wait without a deadline", "The file bounds how long a run takes, or has reached its end, and this wait has no `within`: no rule is looked at while a run waits, so that it can wait for ever.", "Add `within` and `expired`.", _W),
+    Code("IL332", "comes back for ever", "What a detour or continuation does neither lowers what its guard reads nor is counted: it holds again after the next action, and after each one.", "Count it in the guard (`run.visits.STATE < 3`), or do something that makes the guard false.", _W),
+    Code("IL333", "tool out of reach", "A tool is offered to the model, and no way leads from the reply to a state that carries calls out; or it is listed, and no state offers it.", "Lead an edge to `call_tools`, or take the tool off the list: `allow: []`.", _W),
+    Code("IL334", "variable that nothing reads", "A variable is declared, and no guard, `set`, template, `with` or `output` reads it.", "Read it, or remove it.", _W),
+    Code("IL335", "reason that nothing raises", "A reason is declared under `reasons`, and nothing in the file raises or reads it.", "Raise it with `stop` or `signal`, or remove it.", _W),
+    Code("IL336", "priority tie", "The file gives two reasons one priority, and both can be raised: which of them a run ends with then depends on which came first.", "Give them different priorities.", _W),
+    Code("IL337", "secret in the file", "A text in the file looks like a key, a token or a password. Files are read, hashed, journaled and passed on.", "Put it into an environment variable and take it out of the file; then have it replaced where it was issued.", _W),
     # IL4xx: actions, tools, models, templates
     Code("IL401", "unknown action", "`do` names an action that is not registered.", "See `interlock actions`; give your own with `--tools`."),
     Code("IL402", "unknown field", "The action has no such field under `with`.", "See `interlock actions NAME`."),
@@ -98,7 +110,7 @@ _ROWS = (
     Code("IL409", "unknown machine", "A child machine is named that cannot be had, or that would run itself.", "Write it under `machines`, or name a shipped machine or a file."),
     Code("IL410", "unknown event", "An event is named that no wait of this machine takes.", "Use one of the events under `on`."),
     Code("IL411", "unreadable file", "A file that the machine names cannot be read.", "Check the path; it is taken from the machine's folder."),
-    Code("IL412", "unreadable flowchart", "The text is no Mermaid flowchart, or has parts that a chart of states cannot hold.", "See the line that is shown; `interlock draw --format mermaid` writes what is read."),
+    Code("IL412", "unreadable flowchart", "The text is no Mermaid flowchart, or Mermaid itself refuses it.", "Mend the line that is shown; `interlock import --repair` mends the mistakes that are made most."),
     # IL6xx: a call
     Code("IL601", "not in this status", "The run is not in a status or state that allows this.", "See `run.status`; a finished run is continued by a new one with `parent`."),
     Code("IL602", "answer not taken", "The wait does not take this event, or not with this data.", "Use one of the events that are shown."),
@@ -111,6 +123,7 @@ _ROWS = (
     Code("IL609", "fenced", "Another process drives this run now.", "Let it; or resume the run here, which fences the other."),
     Code("IL610", "model", "A model call failed.", "The category says what may help: TRANSIENT the same call later, RECOVERABLE a change, CRITICAL neither."),
     Code("IL611", "no task", "What was given is no task of the queue, or the file that holds the tasks cannot be read.", "A task is a text, or a mapping with `text` and, where they are needed, `id`, `kind`, `acceptance` and `by`."),
+    Code("IL612", "no query", "What was asked is no query, or names something that the machine does not have.", "Write `reach A`, `avoid A`, `never A before B`, `never A after B` or `always B after A`."),
 )  # fmt: skip
 
 CODES: Mapping[str, Code] = MappingProxyType({row.code: row for row in _ROWS})

@@ -173,6 +173,10 @@ class Findings(tuple[Finding, ...]):
         """What a notebook shows: a row for each finding."""
         return bundle(_findings_table(self) if self else line("no findings", "good"), str(self))
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What IPython prints in a terminal."""
+        printer.text(str(self))
+
 
 def _findings_table(findings: Iterable[Finding]) -> str:
     return table(

@@ -15,7 +15,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from interlock.core.html import Cell, Cells, bundle, folded, table
 from interlock.core.plain import plain
@@ -243,6 +243,8 @@ class Facts(NamedTuple):
         changed, others = list[Cells](), list[Cells]()
         for name, value in self.items():
             spec = FACTS.get(name)
+            if spec is not None and isinstance(value, dict):  # of counts by name only what counts
+                value = {key: count for key, count in cast(dict[str, int], value).items() if count}
             said = say_value(value, spec.type if spec is not None else None)
             row = (Cell(name, "code"), said, Cell(spec.about if spec is not None else "", "dim"))
             (others if name in at_first and value == at_first[name] else changed).append(row)

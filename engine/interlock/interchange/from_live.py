@@ -164,14 +164,16 @@ class _Reading:
         key = (t.origin, text)
         if key not in self.predicates:
             back = next((g.target for g in t.guards if isinstance(g, Returning)), "")
+            # `on_error` alone is the name of a parameter in python-statemachine
+            to = back or (t.dest if "." not in t.origin else "")
             self.predicates[key] = Predicate(
-                self._name(f"{t.origin} to {back}" if back else t.origin), text, t.origin, back,
+                self._name(f"{t.origin} to {to}" if to else t.origin), text, t.origin, back,
                 before=t.rule.before if t.rule is not None else (),
             )  # fmt: skip
         return self.predicates[key].name
 
     def _name(self, wanted: str) -> str:
-        plain = re.sub(r"\W+", "_", wanted, flags=re.ASCII)
+        plain = re.sub(r"\W+", "_", wanted, flags=re.ASCII).strip("_")
         numbered = (f"{plain}_{number}" for number in itertools.count(2))
         candidates = itertools.chain((plain,), numbered)
         name = next(candidate for candidate in candidates if candidate not in self.names)

@@ -1,10 +1,10 @@
 """A machine as SCXML, the W3C's language of statecharts.
 
 The order of transitions in the document is the order of trial. A guard is a field of the data of
-the event, ``cond="_event.data.think_next_0"``: whoever drives the chart sends with each event
-what its guards say. What a guard says in interlock stands beside it, in attributes of the
-namespace `urn:interlock:1`; so do actions, assignments and stop reasons, which SCXML has no
-elements for.
+the event: whoever drives the chart sends with each event what the guards say. A transition to a
+decision keeps that data for it, since libraries differ in what `_event` is there. What a guard
+says in interlock stands beside it, in attributes of the namespace `urn:interlock:1`; so do
+actions, assignments and stop reasons, which SCXML has no elements for.
 
 Belongs here: the shape of that XML. Never: which transitions are exported (`from_live`).
 
@@ -20,6 +20,7 @@ import json
 import re
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from xml.sax.saxutils import XMLGenerator
 from xml.sax.xmlreader import AttributesImpl
 
@@ -28,8 +29,12 @@ from interlock.interchange.from_live import statechart, status_chart
 from interlock.interchange.statechart import PARENT, Deed, Node, Predicate, Statechart, Way
 
 NAMESPACE = "urn:interlock:1"
+HOLDING = "holding"
+"""The data of the last event, where decisions read it."""
 ENTRY = "before-start"
 """Where a chart waits for the event `start`, when its first decision comes before any action."""
+
+_NONE: Mapping[str, str] = MappingProxyType({})
 
 _IMPOSSIBLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 """Characters that no XML document can hold, in whatever form."""
@@ -53,6 +58,9 @@ def to_scxml(machine: Machine, *, all: bool = False, status: bool = False) -> st
         "interlock:hash": machine.hash,
     }  # fmt: skip
     with page.element("scxml", head):
+        if _decides(chart):
+            with page.element("datamodel"):
+                page.empty("data", {"id": HOLDING})
         if status:
             with page.element("parallel", {"id": "regions"}):
                 with page.element("state", {"id": "region-state", "initial": _begins(chart)}):
@@ -64,6 +72,10 @@ def to_scxml(machine: Machine, *, all: bool = False, status: bool = False) -> st
         else:
             _Region(page, chart).write()
     return page.text()
+
+
+def _decides(chart: Statechart) -> bool:
+    return any(way.guard for node in chart.nodes if not node.rests for way in node.ways)
 
 
 def _begins(chart: Statechart) -> str:
@@ -82,6 +94,9 @@ class _Region:
         self.chart = chart
         self.prefix = prefix
         self.predicates: Mapping[str, Predicate] = {p.name: p for p in chart.predicates}
+        self.deciding = (
+            {n.name for n in chart.nodes if not n.rests} if _decides(chart) else set[str]()
+        )
 
     def write(self) -> None:
         if not self.prefix and _begins(self.chart) == ENTRY:
@@ -114,7 +129,7 @@ class _Region:
         guard = self.predicates.get(way.guard)
         about = {
             "event": way.event,
-            "cond": f"_event.data.{guard.name}" if guard is not None else "",
+            "cond": "" if guard is None else _cond(guard, "_event.data" if way.event else HOLDING),
             "target": f"{self.prefix}{way.target}",
             "interlock:edge": way.edge,
             "interlock:kind": "" if way.kind == "advance" else way.kind,
@@ -125,7 +140,17 @@ class _Region:
             **_done(way.deeds),
         }
         with self.page.element("transition", about):
-            pass
+            if way.event and way.target in self.deciding:
+                self.page.empty("assign", {"location": HOLDING, "expr": "_event.data"})
+
+
+def _cond(guard: Predicate, data: str) -> str:
+    """In ECMAScript, and after a replacement of `&&` in Python.
+
+    It never fails: in a decision a failing condition would be tried again, at the event that says
+    that it failed, and so for ever.
+    """
+    return f"{data} && {data}.{guard.name}"
 
 
 def _done(deeds: tuple[Deed, ...]) -> dict[str, str]:
@@ -156,7 +181,7 @@ class _Page:
         self._write.startDocument()
 
     @contextmanager
-    def element(self, name: str, attributes: Mapping[str, str]) -> Generator[None]:
+    def element(self, name: str, attributes: Mapping[str, str] = _NONE) -> Generator[None]:
         """An element with what is written inside. Attributes that say nothing are left out."""
         if self._level:
             self._write.ignorableWhitespace("\n" + "  " * self._level)
@@ -169,6 +194,11 @@ class _Page:
             self._write.ignorableWhitespace("\n" + "  " * self._level)
         self._write.endElement(name)
         self._inside = True
+
+    def empty(self, name: str, attributes: Mapping[str, str]) -> None:
+        """An element with nothing in it."""
+        with self.element(name, attributes):
+            pass
 
     def text(self) -> str:
         # names are ASCII: what is replaced here stands in the value of an attribute

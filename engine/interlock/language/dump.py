@@ -182,7 +182,7 @@ def _output(output: Expression | Mapping[str, Expression] | None) -> Any:
 def _state(state: StateSpec) -> Data:
     return _some(
         label=state.label.text if state.label else None, about=state.about, role=state.role,
-        shape="pill" if state.pill else "", do=state.action.name if state.action else "",
+        shape=state.shape, do=state.action.name if state.action else "",
         with_={n: _argument(state, n, g) for n, g in state.args.items()},
         save={s.target: _save(s) for s in state.save},
         ask=state.ask.text if state.ask else None,

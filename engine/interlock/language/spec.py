@@ -116,8 +116,8 @@ class StateSpec:
     ask: Label | None = None
     about: str = ""
     role: str = ""
-    pill: bool = False
-    """`shape: pill`."""
+    shape: str = ""
+    """`pill` or `rect`, where the file says how the state is drawn."""
     action: ActionSpec | None = field(default=None)
     result: Type = field(default=ANY, compare=False)
     """Of what type the action's result is."""
@@ -142,6 +142,11 @@ class StateSpec:
     def edges_of(self, role: EdgeRole) -> Iterator[Edge]:
         """The edges of one role, in order."""
         return (e for e in self.edges if e.role == role)
+
+    @property
+    def pill(self) -> bool:
+        """Whether the file says that the state is drawn as a pill."""
+        return self.shape == "pill"
 
     @property
     def rests(self) -> bool:

@@ -4,7 +4,7 @@ A budget is a limit that a guard holds against a fact which only grows, ``usage.
 limits.tokens``: its rest is the limit less the fact. Other limits (an error rate, a number of
 repeats) are thresholds: nothing is left of them, and a child keeps its own.
 
-Imported by: run.children
+Imported by: run.children, checker.bound
 Source: design "language", section 8: "the child gets at most what the parent has left".
 """
 
@@ -35,14 +35,23 @@ def rest(parent: MachineSpec, child: MachineSpec, facts: Facts, among: int = 1) 
     the steps.
     """
     out: dict[str, Any] = {}
-    for name in parent.limits.keys() & child.limits.keys():
-        kinds = {parent.limits[name].type.kind, child.limits[name].type.kind}
-        value, read = facts.limits.get(name), _facts_of(name, parent, child)
-        if value is None or not read or len(kinds) > 1:
+    for name, read in budgets_of(parent, child).items():
+        value = facts.limits.get(name)
+        if value is None:
             continue
         left = min(max(value - (lookup(facts, fact) or 0), 0) for fact in read)
         shared = among if not read & OWN else 1
         out[name] = left // shared if isinstance(left, int) else left / shared
+    return out
+
+
+def budgets_of(parent: MachineSpec, child: MachineSpec) -> dict[str, frozenset[str]]:
+    """The budgets that both machines name, each with the facts that are held against it."""
+    out: dict[str, frozenset[str]] = {}
+    for name in parent.limits.keys() & child.limits.keys():
+        kinds = {parent.limits[name].type.kind, child.limits[name].type.kind}
+        if len(kinds) == 1 and (read := _facts_of(name, parent, child)):
+            out[name] = read
     return out
 
 

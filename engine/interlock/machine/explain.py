@@ -118,6 +118,10 @@ class Explanation(NamedTuple):
         shown = line(self.title, "strong") + (_html_table(self.rows) if self.rows else "") + led
         return bundle(shown, str(self))
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What IPython prints in a terminal."""
+        printer.text(str(self))
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as `interlock why --format json` prints it."""
         d = self.decision

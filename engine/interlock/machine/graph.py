@@ -147,7 +147,8 @@ def _node(chart: Chart, name: str, spec: StateSpec | None, facts: Facts) -> dict
 def _shape(spec: StateSpec, starts: bool) -> str:
     if spec.job == "decide" or spec.ask is not None:
         return "diamond"
-    return "pill" if spec.pill or spec.job == "end" or (starts and spec.job == "pass") else "rect"
+    ends = spec.job == "end" or (starts and spec.job == "pass")
+    return spec.shape or ("pill" if ends else "rect")
 
 
 def _role(spec: StateSpec, starts: bool) -> str:
@@ -156,7 +157,7 @@ def _role(spec: StateSpec, starts: bool) -> str:
     if spec.role:
         return spec.role
     if spec.job == "end":
-        return "end"
+        return "action" if spec.shape == "rect" else "end"
     if spec.pill or (starts and spec.job == "pass"):
         return "start"
     return "decision" if spec.job == "decide" or spec.ask is not None else "action"

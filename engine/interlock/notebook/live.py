@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 from interlock.core.errors import InterlockError
 from interlock.core.html import image
-from interlock.notebook.screen import screen, when_cells_end
+from interlock.notebook.screen import Screen, when_cells_end
 from interlock.run.events import Event, Recorded
 from interlock.run.session import Session
 from interlock.run.standing import standing_of, status_of
@@ -49,7 +49,14 @@ class Live:
     Outside a notebook `print(live)` shows the picture in characters, and `save` writes it.
     """
 
-    def __init__(self, run: Watched, draw: Callable[[], Picture], *, region: str = "state") -> None:
+    def __init__(
+        self,
+        run: Watched,
+        draw: Callable[[], Picture],
+        *,
+        region: str = "state",
+        on: Screen | None = None,
+    ) -> None:
         self._run = run
         self._draw = draw
         self._standing_of = status_of if region == "status" else standing_of
@@ -59,7 +66,7 @@ class Live:
         self._timer: threading.Timer | None = None
         self._stale = False
         self._redraw = False
-        self._screen = screen()
+        self._screen = on
         if self._screen is not None:
             when_cells_end(self)
         self._stop = run.listen(self._hear)

@@ -10,11 +10,23 @@ from __future__ import annotations
 import secrets
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 from weakref import WeakSet
 
 
-class Screen:
+class Screen(Protocol):
+    """An output that changes."""
+
+    def show(self, bundle: Mapping[str, Any]) -> None:
+        """Show it under the cell that is being run, once."""
+        ...
+
+    def update(self, bundle: Mapping[str, Any]) -> None:
+        """Put something else in its place, wherever it is shown."""
+        ...
+
+
+class KernelScreen:
     """One output that can be shown in several cells and is the same in all of them."""
 
     def __init__(self) -> None:
@@ -36,7 +48,7 @@ class Screen:
 def screen() -> Screen | None:
     """A screen where there is one: in a Jupyter kernel, of whatever front end."""
     shell = _shell()
-    return Screen() if shell is not None and getattr(shell, "kernel", None) is not None else None
+    return None if shell is None or getattr(shell, "kernel", None) is None else KernelScreen()
 
 
 _at_end: WeakSet[Any] = WeakSet()

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, SupportsIndex, overload
 
+from interlock.core.columns import Row, lay_out
 from interlock.core.errors import SetupError
 from interlock.core.facts import Facts
 from interlock.core.html import Cell, Cells, bundle, table
 from interlock.core.records import Record
-from interlock.core.units import say_count
 from interlock.machine.build import Chart
 from interlock.run.words import action_of, because, duration_of, outcome_of, path_of
 
@@ -76,9 +76,27 @@ class Records(list[Record]):
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """What a notebook shows: a row for each record, as `interlock show` prints them."""
-        head = ("#", "kind", "at", "did", "came", "took", "then", "because")
-        shown = table(map(self._cells, self), head=head, right={0, 5})
-        return bundle(shown, f"{say_count(len(self), 'record')}: `print` or `frame()` lists them")
+        return bundle(table(map(self._cells, self), head=_HEAD, right=_RIGHT), self._text())
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What IPython prints in a terminal."""
+        printer.text(self._text())
+
+    def _text(self) -> str:
+        rows = (tuple(c if isinstance(c, str) else c.text for c in self._cells(r)) for r in self)
+        clean = (tuple(map(_printable, row)) for row in (_HEAD, *rows))
+        lines = lay_out([Row(row) for row in clean], width=_WIDEST, right=_RIGHT, spare=(5, 3, 1))
+        return "\n".join(line.text for line in lines)
+
+
+_HEAD = ("#", "kind", "at", "did", "came", "took", "then", "because")
+_RIGHT = (0, 5)
+_WIDEST = 120
+"""Columns of a printed table."""
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else " " if c.isspace() else "\ufffd" for c in text)
 
 
 class KnownFacts(Facts):

@@ -306,7 +306,7 @@ def _say(change: Change) -> str:
             return f"{thing} leads to {quoted(new)} instead of {quoted(old)}"
         case "loosened" | "tightened":
             of = f"{phrase(change.what, change.aspect)} of {thing}" if change.aspect else thing
-            return f"{of} {change.kind}: {quoted(old)} → {quoted(new)}"
+            return f"{of} {change.kind}: {_both(old, new)}"
         case _:
             return _changed(change, thing, old, new)
 
@@ -318,12 +318,17 @@ def _short(text: str) -> str:
 
 def _changed(change: Change, thing: str, old: str, new: str) -> str:
     if not change.aspect or (change.what in ("limit", "variable") and change.aspect == "value"):
-        return f"{thing}: {quoted(old)} → {quoted(new)}"
+        return f"{thing}: {_both(old, new)}"
     named = phrase(change.what, change.aspect)
     of = named if change.what == "machine" else f"{named} of {thing}"
-    if max(len(old), len(new)) > LONGEST:
+    return f"{of}: {_both(old, new)}"
+
+
+def _both(old: str, new: str) -> str:
+    """Two texts, as far as they differ where they are long."""
+    if len(old) + len(new) > LONGEST:
         old, new = differing(old, new)
-    return f"{of}: {quoted(old)} → {quoted(new)}"
+    return f"{quoted(old)} → {quoted(new)}"
 
 
 _TOKEN = re.compile(r"\s+|[\w.]+|[^\w\s]+")

@@ -128,16 +128,21 @@ def _parents(
     for path in scope.repository.holding(_HAS_CHILDREN, scope.head):
         if path in known or path in touched:
             continue
+        if any(file in touched for file in _files(scope, looking, path)):
+            yield path
+
+
+def _files(scope: Scope, looking: Looking, path: str) -> Iterator[str]:
+    """The files of a machine and its children, now and before: one that is gone counts, too."""
+    for revision in (scope.head, scope.base):
         try:
-            side = _at(scope, looking, path)
+            side = _at(scope, revision, looking, path)
         except SetupError:
             continue
-        prefix = f"{scope.head.name}:" if scope.head is not None else ""
-        files = {f.place.file for f in side.findings}
-        if side.machine is not None:
-            files |= {spec.file for spec in side.machine.spec.family()}
-        if any(file.removeprefix(prefix) in touched for file in files):
-            yield path
+        machine, prefix = side.machine, f"{revision.name}:" if revision is not None else ""
+        files = [spec.file for spec in machine.spec.family()] if machine is not None else []
+        files += [finding.place.file for finding in side.findings]
+        yield from (file.removeprefix(prefix) for file in files)
 
 
 def _reviewed(scope: Scope, looking: Looking, moved: Moved) -> Reviewed | None:
@@ -173,9 +178,9 @@ def _now(scope: Scope, looking: Looking, path: str | None) -> Side | None:
     return looking.in_tree(scope.repository, path) if text and _is_machine(text) else None
 
 
-def _at(scope: Scope, looking: Looking, path: str) -> Side:
-    if scope.head is not None:
-        return looking.in_revision(scope.head, path)
+def _at(scope: Scope, revision: Revision | None, looking: Looking, path: str) -> Side:
+    if revision is not None:
+        return looking.in_revision(revision, path)
     return looking.in_tree(scope.repository, path)
 
 

@@ -27,7 +27,7 @@ from interlock.review.changed import Reviewed, Scope
 from interlock.review.diff import say, where
 from interlock.review.merged import Merged, focus, merge
 from interlock.review.picture import ReviewPicture
-from interlock.view.flowchart import Flowchart, one_line
+from interlock.view.flowchart import Flowchart, one_line, printable
 
 MARKER = "<!-- interlock review -->"
 """The first line: by it a workflow finds its comment again."""
@@ -279,7 +279,7 @@ def code(text: str) -> str:
 
 def _block(lines: Iterable[str], language: str) -> str:
     """Lines as a block of code, whatever is in them."""
-    text = "\n".join(lines)
+    text = printable("\n".join(lines))
     fence = "`" * max(3, max((len(run) for run in re.findall("`+", text)), default=0) + 1)
     return f"{fence}{language}\n{text}\n{fence}"
 

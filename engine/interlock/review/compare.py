@@ -185,6 +185,9 @@ class _Comparing:
     def _differences(self, one: Part, other: Part) -> Iterator[Change]:
         """What differs between two parts, aspect by aspect."""
         for name in dict.fromkeys((*one.aspects, *other.aspects)):
+            head = name.partition(".")[0]
+            if head != name and (head in one.aspects) != (head in other.aspects):
+                continue  # the whole of it is new or gone, and told as one
             old, new = one.aspects.get(name), other.aspects.get(name)
             if old is not None and new is not None and old.guard and new.guard:
                 self._note_guard(name, (one, other), (old, new))

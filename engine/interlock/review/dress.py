@@ -110,8 +110,11 @@ def _said(note: Note) -> str:
 
 
 def escaped(text: str) -> str:
-    """A text within an HTML-like label; never empty, which Graphviz refuses inside a tag."""
-    return html.escape(printable(text), quote=True) or "&#160;"
+    r"""A text within an HTML-like label; never empty, which Graphviz refuses inside a tag.
+
+    Graphviz reads ``\N`` and the like there, too, entities or not: backslashes are doubled.
+    """
+    return html.escape(printable(text), quote=True).replace("\\", "\\\\") or "&#160;"
 
 
 def _broken(text: str) -> str:

@@ -200,7 +200,7 @@ class Shift:
         one, other = _words(x.right), _words(y.right)
         if not self._same(a, b) or one is None or other is None:
             return None
-        grown: Sign = 1 if one <= other else -1 if other <= one else None
+        grown: Sign = 0 if one == other else 1 if one < other else -1 if other < one else None
         return grown if x.op == "in" else flip(grown)
 
 

@@ -330,6 +330,8 @@ def focus(merged: Merged) -> Merged:
                 shown |= _around(chart, box.id)
             shown.add(box.id)
     hidden = len(chart.boxes) - len(shown)
+    if hidden == 1 and shown:  # to say so would take the same room
+        return merged
     boxes = [box for box in chart.boxes if box.id in shown]
     arrows = [a for a in chart.arrows if {a.source, a.target} <= shown]
     led_to = {arrow.target for arrow in arrows}

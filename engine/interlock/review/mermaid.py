@@ -42,6 +42,8 @@ _LABELS: Mapping[Mark, str] = MappingProxyType(
     {"added": "#14532d", "removed": "#7f1d1d", "changed": "#78350f", "same": "#4b5563"}
 )
 """Of the words on arrows: dark, since Mermaid writes them on grey."""
+_WIDE = '%%{init: {"flowchart": {"wrappingWidth": 480}}}%%'
+"""For boxes of rules, whose lines are long."""
 _NOTE = 60
 """Characters of a note's old and new words."""
 
@@ -67,7 +69,8 @@ def _most_telling(merged: Merged, boxes: list[Box]) -> list[Box]:
 
 def _written(merged: Merged, boxes: list[Box], arrows: list[Arrow], *, cut: int) -> str:
     ids = safe_ids(box.id for box in boxes)
-    lines = ["flowchart TD"]
+    listed = any(merged.of_box(box).lines for box in boxes)
+    lines = [*([_WIDE] if listed else []), "flowchart TD"]
     if title := one_line(merged.chart.title):
         lines.append(f"    accTitle: {escape(title[:200])}")
     lines += [f"    {_node(box, ids[box.id], merged.of_box(box))}" for box in boxes]
@@ -102,6 +105,8 @@ def _box_label(box: Box, marked: Marked) -> str:
     rows = [_said(box.label)]
     if marked.lines:
         rows += [row for line in marked.lines for row in _rule(line)]
+        alike = sum(line.mark == "same" for line in marked.lines)
+        rows += [f"… {alike} more as before"] if alike else []
     elif marked.mark == "changed":
         rows = [_struck(marked.old), f"<b>{rows[0]}</b>"] if marked.old else rows
         rows += [_note(note) for note in marked.notes]
@@ -139,7 +144,7 @@ def _rule(line: Line) -> Iterator[str]:
         case "removed":
             yield f"− {_struck(line.text)}"
         case "same":
-            yield _said(line.text)
+            return
         case _:
             yield f"<b>{INKS[line.mark].sign} {_said(line.text)}</b>"
 

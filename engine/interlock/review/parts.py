@@ -217,6 +217,8 @@ def state_part(state: StateSpec, names: Renaming = SAME) -> Part:
         said.add("within", state.within, text=_seconds(state.within))
     if state.retry is not None:
         retry = state.retry
+        waits = f"{write_duration(retry.base)} × {shown(retry.factor)}"
+        said.add("retry", "given", text=f"{retry.times}, after {waits}, on {', '.join(retry.on)}")
         said.add("retry.times", retry.times, text=f"{retry.times}")
         said.add("retry.base", retry.base, text=write_duration(retry.base))
         said.add("retry.factor", retry.factor)

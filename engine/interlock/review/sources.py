@@ -22,7 +22,7 @@ from typing import NamedTuple
 from interlock import catalog
 from interlock.actions import with_own
 from interlock.actions.assumed import assumed_in, assuming
-from interlock.api import Machine, child_file, faults_in, find_faults
+from interlock.api import Machine, child_file, examine_text, find_faults
 from interlock.core.errors import Finding, SetupError
 from interlock.core.specs import Registry
 from interlock.language.load import Found
@@ -76,7 +76,7 @@ class Looking:
         text = _text(revision, path)
         name = f"{revision.name}:{path}"
         found = _InRevision(revision)
-        machine, findings = faults_in(
+        machine, findings, _ = examine_text(
             text, name, self.registry, find=found.child, define=self.define
         )
         return Side(name, machine, findings)
@@ -96,7 +96,9 @@ class Looking:
                 )
             return child_file(source, of)
 
-        machine, findings = faults_in(text, path, self.registry, find=child, define=self.define)
+        machine, findings, _ = examine_text(
+            text, path, self.registry, find=child, define=self.define
+        )
         return Side(path, machine, findings)
 
     @staticmethod

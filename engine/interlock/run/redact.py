@@ -22,8 +22,9 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
+from interlock.core.credentials import PATTERNS
 from interlock.core.records import to_json
 
 SHORTEST = 8
@@ -32,68 +33,6 @@ SHORTEST = 8
 SECRET_WORDS = ("key", "token", "secret", "password")
 """A name that ends in one of these is secret; so is one in capitals that has it anywhere."""
 
-
-class Pattern(NamedTuple):
-    """One kind of credential that is known by its looks."""
-
-    name: str
-    regex: re.Pattern[str]
-    before: str = ""
-    """What the match begins with and keeps, so that a reader sees where the secret was."""
-    after: str = ""
-
-
-def _word(opening: str, rest: str) -> re.Pattern[str]:
-    """`opening` where a word begins, then `rest`.
-
-    The look-behind follows the opening because `re` searches a literal beginning fast. The
-    letter of a JSON escape before it is no part of the word.
-    """
-    edge = rf"(?:(?<![A-Za-z0-9_-]{opening})|(?<=\\[nrtbf]{opening}))"
-    return re.compile(opening + edge + rest)
-
-
-_KEY_BLOCK = "[A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-
-PATTERNS = (
-    Pattern(
-        "private-key",
-        re.compile(
-            rf"-----BEGIN {_KEY_BLOCK}"
-            r"(?:[A-Za-z0-9+/=:,.\s]|-(?!----)|\\+[nrt])*"
-            rf"(?:-----END {_KEY_BLOCK})?"
-        ),
-    ),
-    Pattern("anthropic-key", _word("sk-ant-", "[A-Za-z0-9_-]{16,}")),
-    Pattern(
-        "openai-key",
-        _word("sk-", "(?:(?=[A-Za-z_-]{0,64}[0-9])[A-Za-z0-9_-]{16,}|[A-Za-z0-9]{20,})"),
-    ),
-    Pattern("aws-key", _word("A[KS]IA", "[0-9A-Z]{16}(?![0-9A-Za-z])")),
-    Pattern("github-token", _word("gh[pousr]_", "[A-Za-z0-9]{20,}")),
-    Pattern("github-token", _word("github_pat_", "[A-Za-z0-9_]{20,}")),
-    Pattern("slack-token", _word("xox[a-z]-", "[A-Za-z0-9-]{10,}")),
-    Pattern("google-key", _word("AIza", "[A-Za-z0-9_-]{30,}")),
-    Pattern("jwt", _word("eyJ", r"[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*")),
-    Pattern(
-        "bearer-token",
-        re.compile(
-            "earer +(?:(?=[A-Za-z._~+/=-]{0,64}[0-9])[A-Za-z0-9._~+/=-]{16,}|[A-Za-z]{20,})"
-        ),
-        "earer ",
-    ),
-    Pattern(
-        "url-password",
-        re.compile(r"""://[^/?#\s:@"'\\«]{0,64}:[^/?#\s"'\\]{1,256}@"""),
-        "://",
-        "@",
-    ),
-)
-"""The one table of credentials. Each row takes time linear in the text, whatever is in it.
-
-No match holds a quote or ends in a backslash: replaced inside JSON text, it stays JSON. In order:
-where a key block ends another credential may begin.
-"""
 
 _HINTS = tuple(
     (sign, re.compile(hint).search)

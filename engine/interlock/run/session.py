@@ -28,7 +28,16 @@ from interlock.run.context import PARENT, TOO_LATE, NoteType, Ports, StopRequest
 from interlock.run.events import Delta, Recorded
 from interlock.run.events import Event as StreamEvent
 from interlock.run.job import Job, job_of
-from interlock.run.journal import Event, Journal, Letter, RunRow, Snapshot, Update, digest
+from interlock.run.journal import (
+    Event,
+    Journal,
+    Letter,
+    MemoryJournal,
+    RunRow,
+    Snapshot,
+    Update,
+    digest,
+)
 from interlock.run.ports import Cancel
 from interlock.run.tally import Tally
 
@@ -89,6 +98,8 @@ class Session:
         self.row = RunRow(run_id, machine=chart.name)
         self.spec_text: Callable[[], str] | None = None
         """The canonical spec, kept in the journal by hash with the first record."""
+        self.certify: Callable[[], str] | None = None
+        """What the run can cost at worst, kept likewise where the journal outlives the process."""
         self.breakpoints: Breakpoints | None = None
         """Where it rests although it could go on; a child has none."""
         self._watch: Watch | None = None
@@ -219,6 +230,9 @@ class Session:
         """Put a new run into the journal."""
         if self.spec_text is not None:
             await self.journal.put_blob(self.spec_text())
+        if self.certify is not None and self.begun is not None and not _is_memory(self.journal):
+            hash = await self.journal.put_blob(self.certify())
+            self.begun = self.begun._replace(data={**self.begun.data, "certificate": hash})
         try:
             await self.journal.create(self.row)
         except RunError:  # begun before, by a process that died before the first record
@@ -404,6 +418,10 @@ class Session:
 
     def _has_hash(self, machine: str, hash: str) -> bool:
         return digest(self.chart.child(machine).text) == hash
+
+
+def _is_memory(journal: Journal) -> bool:
+    return isinstance(journal, MemoryJournal)
 
 
 def _next_snapshot(records: int) -> int:

@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 from interlock.core.errors import InterlockError
 from interlock.core.html import image
-from interlock.view.dot.engine import Engine, find_engine, render
+from interlock.view.dot.engine import INSTALL, Engine, find_engine, render
 from interlock.view.dot.write import to_dot
 from interlock.view.flowchart import Flowchart, one_line
 from interlock.view.mermaid.write import to_mermaid
@@ -136,6 +136,7 @@ class Picture:
         """What a notebook shows: SVG, PNG where it is small, text; Mermaid without Graphviz."""
         bundle: dict[str, Any] = {"text/plain": self.text()}
         if self.engine == "mermaid":
+            bundle["text/plain"] += f"\nFor a picture: {INSTALL}\n"
             return bundle | {"text/vnd.mermaid": self.mermaid()}
         try:
             bundle["image/svg+xml"] = self.svg()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -15,6 +15,7 @@ from interlock.core.units import say_count
 if TYPE_CHECKING:
     from interlock.api import Machine
     from interlock.core.errors import Finding
+    from interlock.language.spec import MachineSpec
 
 
 @click.command(
@@ -26,7 +27,7 @@ Examples:
 
 \b
 The exit code is 1 when a file has an error; warnings alone give 0. Every code has its cause and
-cure in docs/reference/errors.md.
+cure in docs/reference/errors.md; what is proven, and what is not, stands in docs/checks.md.
 """
 )
 @click.argument("machines", nargs=-1, required=True, shell_complete=options.completion.machines)
@@ -41,42 +42,76 @@ def check(machines: tuple[str, ...], **given: Any) -> None:
     how = How.of(given)
     found = [_checked(source, how) for source in machines]
     if how.is_json:
-        told = [_public(machine, findings) for _, machine, findings in found]
+        told = [_public(checked) for checked in found]
         out.result(out.as_json(told[0] if len(told) == 1 else told))
     else:
-        out.result("\n\n".join("\n".join(_said(*f)) for f in found))
-    wrong = any(finding.is_error for _, _, findings in found for finding in findings)
+        out.result("\n\n".join("\n".join(_said(checked)) for checked in found))
+    wrong = any(finding.is_error for checked in found for finding in checked.findings)
     raise click.exceptions.Exit(ERROR if wrong else 0)
 
 
-Checked = tuple[str, "Machine | None", "Sequence[Finding]"]
+class Checked(NamedTuple):
+    """One file: its name, the machine if it loads, and what was found and not found out."""
+
+    file: str
+    machine: Machine | None
+    findings: Sequence[Finding]
+    unsettled: tuple[str, ...]
 
 
 def _checked(source: str, how: How) -> Checked:
-    from interlock.api import find_faults
+    from interlock.api import examine
     from interlock.cli.loading import load_tools, locate, with_tools_hint
     from interlock.cli.stored import shown
 
     name = shown(locate(source))
     own = load_tools(how.tools)
-    machine, findings = find_faults(source, tools=own, define=dict(how.define))
-    return name, machine, with_tools_hint(findings, how)
+    found = examine(source, tools=own, define=dict(how.define), prove=True)
+    return Checked(name, found.machine, with_tools_hint(found.findings, how), found.unsettled)
 
 
-def _public(machine: Machine | None, findings: Sequence[Finding]) -> dict[str, Any]:
+def _public(checked: Checked) -> dict[str, Any]:
     """The public shape. Source: design "language", section 11."""
-    name = machine.name if machine is not None else None
-    return {"machine": name, "findings": [f.to_dict() for f in findings], "bound": None}
+    machine = checked.machine
+    return {
+        "machine": machine.name if machine is not None else None,
+        "findings": [f.to_dict() for f in checked.findings],
+        "unsettled": list(checked.unsettled),
+        "bound": None,
+    }
 
 
-def _said(file: str, machine: Machine | None, findings: Sequence[Finding]) -> list[str]:
+def _said(checked: Checked) -> list[str]:
+    file, machine, findings, _ = checked
     lines = report(findings, file=file)
+    if lines and checked.unsettled:
+        lines[-1] += f", {_unsettled(checked)}"
     if machine is None:
         return lines
-    spec, chart = machine.spec, machine.chart
+    spec = machine.spec
     states, rules = say_count(len(spec.states), "state"), say_count(len(spec.rules), "rule")
     told = f"{file}: {machine.name}, {states}, {rules}"
     head = [out.style(f"{told}: no mistakes", "green")] if not findings else [*lines, told]
+    if checked.unsettled and not findings:
+        head.append(_unsettled(checked))
+    return [*head, _failures(machine), *_left_open(spec)]
+
+
+def _unsettled(checked: Checked) -> str:
+    """How many guards nobody can tell anything about, which, and what may help."""
+    from interlock.checker import solver
+
+    places = checked.unsettled
+    count = say_count(len(places), "guard")
+    which = ", ".join(places[:3]) + (", …" if len(places) > 3 else "")
+    if solver.solver() is None:
+        return f"{count} that could not be settled without z3 ({which}): {solver.INSTALL}"
+    return f"{count} that could not be settled ({which})"
+
+
+def _failures(machine: Machine) -> str:
+    """Where a failed action goes."""
+    spec, chart = machine.spec, machine.chart
     acting = sorted(chart.acting)
     handled = [n for n in acting if n in chart.handled]
     if spec.on_error is not None:
@@ -84,6 +119,21 @@ def _said(file: str, machine: Machine | None, findings: Sequence[Finding]) -> li
     else:
         rest = "stop the run with `error`"
     if handled and len(handled) == len(acting):
-        return [*head, "failures of all actions are handled by the file"]
+        return "failures of all actions are handled by the file"
     where = f"failures at {', '.join(handled)} are handled by the file, others {rest}"
-    return [*head, where if handled else f"failed actions {rest}"]
+    return where if handled else f"failed actions {rest}"
+
+
+def _left_open(spec: MachineSpec) -> list[str]:
+    """What is no mistake, and good to know: what only somebody outside ends or changes."""
+    from interlock.checker.unused import parameters
+    from interlock.checker.waiting import endless_waits
+
+    waits = [f"`{state.name}`" for state in endless_waits(spec)]
+    given = [f"`vars.{name}`" for name in parameters(spec)]
+    out: list[str] = []
+    if waits:
+        out.append(f"{', '.join(waits)}: waits until somebody answers, without a deadline")
+    if given:
+        out.append(f"{', '.join(given)}: nothing in the file changes it, a caller may give it")
+    return out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from interlock.cli import options, out
-from interlock.cli.faults import OK, USAGE, report, say_error
+from interlock.cli.faults import OK, USAGE, MisuseError, report, say_error
 from interlock.cli.how import How
 from interlock.core.errors import InterlockError
 
@@ -74,7 +75,7 @@ def diff(before: str, after: str, output: str | None, full: bool, **given: Any) 
 def _compared(before: str, after: str, how: How) -> Diff | None:
     """The difference; None, and its findings are said, when a side is no machine."""
     from interlock.actions.declare import specs_of
-    from interlock.cli.loading import load_tools
+    from interlock.cli.loading import load_tools, say_assumed
     from interlock.review.diff import diff as difference
     from interlock.review.sources import Looking
 
@@ -82,7 +83,7 @@ def _compared(before: str, after: str, how: How) -> Diff | None:
     sides = [looking.at(source) for source in (before, after)]
     for side in sides:
         _say_faults(side)
-    _say_assumed(sides)
+    say_assumed(dict.fromkeys(name for side in sides for name in side.assumed))
     one, other = (side.machine for side in sides)
     if one is None or other is None:
         return None
@@ -97,14 +98,6 @@ def _say_faults(side: Side) -> None:
             out.say(line)
 
 
-def _say_assumed(sides: list[Side]) -> None:
-    assumed = dict.fromkeys(name for side in sides for name in side.assumed)
-    if assumed:
-        names = out.plain(", ".join(assumed))
-        for line in out.fitted(f"not known here, taken as named: {names}", sys.stderr):
-            out.say(line, "dim")
-
-
 # output -------------------------------------------------------------------------------------
 
 
@@ -117,9 +110,17 @@ def _write(made: Diff, form: str, output: str | None, full: bool) -> None:
         _print(_drawn(made, form, full), form)
         return
     path = Path(output)
-    drawn = _drawn(made, form, full)
-    path.write_bytes(drawn if isinstance(drawn, bytes) else drawn.encode())
+    save(path, _drawn(made, form, full))
     out.say(f"{path}: {out.plain(made.verdict)}", "dim")
+
+
+def save(path: Path, content: str | bytes) -> None:
+    """Write a file. `MisuseError` where it cannot be: an exit code of 1 would mean a difference."""
+    data = content if isinstance(content, bytes) else content.encode(errors="replace")
+    try:
+        path.write_bytes(data)
+    except OSError as error:
+        raise MisuseError(f"{path} cannot be written: {error.strerror or error}") from None
 
 
 def _drawn(made: Diff, form: str, full: bool) -> str | bytes:
@@ -170,20 +171,27 @@ def _change(change: Change, made: Diff) -> Iterator[str]:
     from interlock.review.diff import say, where
 
     sign = out.style(change.sign, _COLOURS[change.sign], bold=True)
-    place = out.plain(where(change, made.files))
+    place = f"({found})" if (found := out.plain(where(change, made.files))) else ""
     if not out.is_terminal(sys.stdout):
-        yield f"  {sign} {say(change)}{f'  ({place})' if place else ''}"
+        yield f"  {sign} {say(change)}  {place}".rstrip()
         return
-    first, *rest = out.fitted(f"    {say(change)}", sys.stdout)
-    yield f"  {sign} {_marked(first.strip())}"
-    yield from (f"    {_marked(line.strip())}" for line in rest)
-    if place:
-        yield out.style(f"    {place}", "dim")
+    columns = max(40, shutil.get_terminal_size().columns)
+    lines = [line.strip() for line in out.fitted(f"    {say(change)}", sys.stdout)]
+    fits = len(lines[-1]) + len(place) + 6 <= columns
+    shown = [*_marked(lines), *([] if fits else [""])]
+    shown[-1] += out.style(f"  {place}" if fits else place, "dim")
+    yield f"  {sign} {shown[0]}"
+    yield from (f"    {line}" for line in shown[1:])
 
 
-def _marked(line: str) -> str:
-    """What stands between backticks, in bold; signs of a file stay as they are."""
-    parts = line.split("`")
-    if len(parts) % 2 == 0:
-        return line
-    return "".join(out.style(p, bold=True) if n % 2 else p for n, p in enumerate(parts))
+def _marked(lines: list[str]) -> Iterator[str]:
+    """What stands between backticks, in bold, across the ends of lines."""
+    paired = sum(line.count("`") for line in lines) % 2 == 0
+    inside = False
+    for line in lines:
+        if not paired:  # the file has some of its own
+            yield line
+            continue
+        parts = line.split("`")
+        yield "".join(out.style(p, bold=(n % 2 == 1) != inside) for n, p in enumerate(parts))
+        inside = (len(parts) % 2 == 0) != inside

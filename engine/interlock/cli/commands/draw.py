@@ -1,4 +1,4 @@
-"""`interlock draw`: a machine as a flowchart."""
+"""`interlock draw`: a machine as a flowchart, or a run in that of its machine."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from interlock.cli import options, out
+from interlock.cli import completion, options, out
 from interlock.cli.faults import MisuseError
 from interlock.cli.how import How
 from interlock.core.errors import RunError
 from interlock.core.units import say_count
 
 if TYPE_CHECKING:
+    from interlock.api import Run
     from interlock.view.picture import Picture
 
 
@@ -26,6 +27,7 @@ Examples:
   interlock draw agent -o agent.svg
   interlock draw my.yaml --format mermaid --rules chain
   interlock draw agent --region status
+  interlock draw --run last -o run.svg
 
 \b
 How to read the text: the arrows of a box leave at its right border and from the line below it, in
@@ -37,7 +39,16 @@ Rules hold after every step: `box` lists them beside the chart, `chain` draws th
 `none` leaves them out. SVG and PNG need `dot`, or: pip install "interlock[diagrams]"
 """
 )
-@options.machine_argument
+@click.argument("machine", required=False, shell_complete=completion.machines)
+@click.option(
+    "--run", metavar="RUN", shell_complete=completion.runs,
+    help="A run in place of a machine: an id, the beginning of one, or `last`.",
+)  # fmt: skip
+@click.option(
+    "--look", type=click.Choice(["report", "live", "plain"]), default="report", show_default=True,
+    help="Of a run: where it is and the way that it took (`live`), and what every decision and"
+    " rule reads now (`report`).",
+)  # fmt: skip
 @click.option(
     "--format", type=click.Choice(["text", "outline", "mermaid", "dot", "svg", "png"]),
     help="Default: what the name of the output says, else text.",
@@ -58,14 +69,21 @@ Rules hold after every step: `box` lists them beside the chart, `chain` draws th
 )  # fmt: skip
 @options.tools_option
 @options.define_option
-def draw(machine: str, output: str | None, everything: bool, **given: Any) -> None:
+@options.journal_option
+def draw(machine: str | None, output: str | None, everything: bool, **given: Any) -> None:
     """Draw a machine as a flowchart."""
-    from interlock.cli.loading import read_machine
+    from interlock.cli.loading import seen_machine
 
     form = given.pop("format")
     how = How.of(given)
-    loaded = read_machine(machine, how)
-    picture = loaded.draw(rules=how.more["rules"], all=everything, region=how.more["region"])
+    more = how.more
+    shown: dict[str, Any] = {"rules": more["rules"], "all": everything, "region": more["region"]}
+    if (machine is None) == (more["run"] is None):
+        raise click.UsageError("name a machine, or a run with --run")
+    if machine is not None:
+        picture = seen_machine(machine, how).draw(**shown)
+    else:
+        picture = _run(more["run"], how).draw(look=more["look"], **shown)
     if output is None or output == "-":
         _show(picture, form or "text")
         return
@@ -77,6 +95,14 @@ def draw(machine: str, output: str | None, everything: bool, **given: Any) -> No
         path.write_bytes(drawn if isinstance(drawn, bytes) else drawn.encode())
     boxes, arrows = len(picture.chart.boxes), say_count(len(picture.chart.arrows), "arrow")
     out.say(f"{path}: {boxes} {'box' if boxes == 1 else 'boxes'}, {arrows}", "dim")
+
+
+def _run(name: str, how: How) -> Run:
+    from interlock.cli.stored import find_run, machine_of, open_journal
+
+    journal = open_journal(how)
+    row = find_run(journal, name)
+    return machine_of(journal, row, how).open(row.run_id, journal=journal)
 
 
 def _save(picture: Picture, path: Path) -> None:

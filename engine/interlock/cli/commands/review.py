@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from interlock.cli import options, out
-from interlock.cli.faults import OK, USAGE, say_error
+from interlock.cli.faults import OK, USAGE, MisuseError, say_error
 from interlock.cli.how import How
 from interlock.core.errors import InterlockError
 
@@ -53,8 +53,12 @@ Exit codes: 0 no machine changed, 1 some did, 2 one cannot be loaded.
 @click.option(
     "--link", metavar="URL", help="Where the pictures will be found; {picture} is a file's name."
 )
+@click.option(
+    "--fail-on", type=click.Choice(["differs", "invalid"]), default="differs", show_default=True,
+    help="`invalid`: exit with 0 unless a machine cannot be loaded.",
+)  # fmt: skip
 @options.tools_option
-def review(base: str, paths: tuple[str, ...], **given: Any) -> None:
+def review(base: str, paths: tuple[str, ...], fail_on: str, **given: Any) -> None:
     """Write one comment on every machine that a change touches."""
     try:
         found = _reviewed(base, paths, given)
@@ -63,11 +67,13 @@ def review(base: str, paths: tuple[str, ...], **given: Any) -> None:
         raise click.exceptions.Exit(USAGE) from None
     if any(one.invalid for one in found):
         raise click.exceptions.Exit(USAGE)
-    raise click.exceptions.Exit(OK if all(one.same for one in found) else DIFFERS)
+    passes = fail_on == "invalid" or all(one.same for one in found)
+    raise click.exceptions.Exit(OK if passes else DIFFERS)
 
 
 def _reviewed(base: str, paths: Sequence[str], given: Mapping[str, Any]) -> list[Reviewed]:
     from interlock.actions.declare import specs_of
+    from interlock.cli.commands.diff import save
     from interlock.cli.loading import load_tools
     from interlock.review.changed import Scope
     from interlock.review.changed import review as changed
@@ -84,7 +90,7 @@ def _reviewed(base: str, paths: Sequence[str], given: Mapping[str, Any]) -> list
     if given["output"] in (None, "-"):
         out.result(text.rstrip("\n"))
     else:
-        Path(given["output"]).write_text(text, encoding="utf-8")
+        save(Path(given["output"]), text)
     return found
 
 
@@ -102,7 +108,11 @@ def _pictures(found: Sequence[Reviewed], folder: str | None) -> Mapping[tuple[st
 
     names = file_names(found)
     if folder is not None:
-        Path(folder).mkdir(parents=True, exist_ok=True)
+        try:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            said = f"{folder} cannot be made: {error.strerror or error}"
+            raise MisuseError(said) from None
         for one in found:
             for kind, picture in pictures(one).items():
                 picture.save(Path(folder) / names[one.path, kind])

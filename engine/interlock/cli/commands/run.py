@@ -53,6 +53,7 @@ A line of --inputs is {"task": "...", "vars": {...}, "limits": {...}}.
     "--total-limit", "totals", multiple=True, metavar="tokens=N,cost=USD,steps=N",
     help="With --inputs: no new run is started once so much is spent in all.",
 )  # fmt: skip
+@options.require_option("--require-bound")
 @click.option(
     "--parent", metavar="RUN", shell_complete=completion.runs,
     help="The run, ended, that TASK is the next message to: conversation, memory and variables "

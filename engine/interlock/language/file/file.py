@@ -144,8 +144,8 @@ class StateShape(Shape):
     """For people."""
     role: Literal["hub"] | None = None
     """`hub`: the middle of the machine, drawn in a colour of its own."""
-    shape: Literal["pill"] | None = None
-    """`pill`: where a picture begins or ends in mid-machine."""
+    shape: Literal["pill", "rect"] | None = None
+    """`pill`: where a picture begins or ends in mid-machine; `rect`: an end drawn as a box."""
     do: Text | None = None
     """Act: the action of this state; see `interlock actions`."""
     with_: dict[str, Data] | None = Field(None, alias="with")

@@ -41,7 +41,7 @@ def read_state(reader: Reader, name: str, shape: file.StateShape) -> StateSpec:
         name, job,
         label=reader.label((*path, "label"), shape.label),
         ask=reader.label((*path, "ask"), shape.ask),
-        about=shape.about or "", role=shape.role or "", pill=shape.shape == "pill",
+        about=shape.about or "", role=shape.role or "", shape=shape.shape or "",
         action=action, result=result,
         args=read_args(reader, (*path, "with"), action, shape.with_, entry),
         save=read_save(reader, (*path, "save"), shape.save, result),

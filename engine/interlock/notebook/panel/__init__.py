@@ -4,6 +4,6 @@
     page ◀─board── widget ◀── desk ◀──┘
 
 `orders` reads what a page sends, `board` says what a page shows, `desk` does one thing at a time
-on threads of its own, and `widget` is the only module that knows anywidget. The page is `panel.js`
-with `panel.css`: plain files, which ask nobody outside for anything.
+on threads of its own, and `widget` is the only module that knows anywidget. The page is the plain
+files of `page`: they ask nobody outside for anything.
 """

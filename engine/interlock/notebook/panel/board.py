@@ -31,9 +31,9 @@ RECORDS = 200
 _TEXT = 400
 """Characters of one value that are shown."""
 _NEVER_NEWS = frozenset(
-    {"run.elapsed", "run.working", "run.idle", "run.paused_from", "progress.stalled_for"}
+    "run.elapsed run.working run.idle run.paused_from run.visits progress.stalled_for".split()
 )
-"""Facts that a clock changes, or that say what another one does: that they changed is no news."""
+"""Facts that a clock changes, or that are seen elsewhere: that they changed is no news."""
 
 
 def board(run: Stepped, records: list[Record]) -> Json:
@@ -121,7 +121,7 @@ class _Fact(NamedTuple):
 
     @property
     def changed(self) -> bool:
-        return self.value != self.was and self.name not in _NEVER_NEWS
+        return self.value != self.was and self.root not in _NEVER_NEWS
 
 
 def _facts(run: Stepped, records: list[Record]) -> Iterator[Json]:

@@ -65,6 +65,8 @@ class Desk:
         self._fault: Json | None = None
         """What went wrong with the newest order, until the next one goes well."""
         self._looking = False
+        self._shown = ""
+        """The id of the run that is on the page."""
         self._seq: int | None = None
         """The record whose decision is shown; None for the newest."""
         self._stop = run.listen(self._hear)
@@ -75,6 +77,11 @@ class Desk:
     def take(self, message: object) -> None:
         """An order of the page. What comes of it is published."""
         self._jobs.put(partial(self._obey, message))
+
+    def flush(self) -> None:
+        """At the end of a cell: show a run that went elsewhere without a record of it."""
+        if self.run.id != self._shown:
+            self.take({"do": "show"})
 
     def close(self) -> None:
         """Take no more orders, and hear no more of the run. What is being done is finished."""
@@ -211,7 +218,7 @@ class Desk:
         if self.run.session.turn.taken:
             self._look_soon()
             return
-        records = self.run.records
+        records, self._shown = self.run.records, self.run.id
         self._tell(
             {
                 **board(self.run, records),

@@ -17,8 +17,13 @@ import traitlets
 from interlock.notebook.panel.board import Json
 from interlock.notebook.panel.desk import Desk
 from interlock.notebook.panel.stepped import Stepped
+from interlock.notebook.screen import when_cells_end
 
-_HERE = Path(__file__).parent
+_PAGE = Path(__file__).parent / "page"
+_SCRIPT = "\n".join(
+    (_PAGE / name).read_text("utf-8") for name in ("elements.js", "picture.js", "panel.js")
+)
+"""One module: there is no build, and nothing that a page would have to ask for."""
 _ALONE = ("paint", "why", "busy", "fault", "heard")
 """What stands in a trait of its own, since it changes by itself."""
 _SHEET = ("picture", "boxes", "outline")
@@ -30,8 +35,8 @@ class Panel(anywidget.AnyWidget):
     `close()` takes it off the page; the run stays as it is.
     """
 
-    _esm = _HERE / "panel.js"
-    _css = _HERE / "panel.css"
+    _esm = _SCRIPT
+    _css = (_PAGE / "panel.css").read_text("utf-8")
 
     board = traitlets.Dict().tag(sync=True)
     sheet = traitlets.Dict().tag(sync=True)
@@ -46,6 +51,7 @@ class Panel(anywidget.AnyWidget):
         super().__init__()
         self.desk = Desk(run, self._show)
         self.observe(self._ordered, names="order")
+        when_cells_end(self.desk)
 
     def _ordered(self, change: Any) -> None:
         if change["new"] is not None:

@@ -68,6 +68,18 @@ def differences(a: Flowchart, b: Flowchart) -> tuple[Difference, ...]:
     return (*gone, *new, *changed, *_edge_differences(graph_a, graph_b, found, (names_a, names_b)))
 
 
+def matched(a: Flowchart, b: Flowchart) -> dict[str, str]:
+    """The id in `a` of each box of `b` that has a like there, and of each box of `a` that has none.
+
+    The keys are the names that `differences` uses.
+    """
+    fills = any(box.fill for box in a.boxes)
+    found = align(_graph(a, fills=fills), _graph(b, fills=fills))
+    ours = {box.id: box.id for box, v in zip(a.boxes, found, strict=True) if v is None}
+    pairs = zip(a.boxes, found, strict=True)
+    return ours | {b.boxes[v].id: box.id for box, v in pairs if v is not None}
+
+
 def _graph(chart: Flowchart, *, fills: bool) -> Graph:
     place = {box.id: at for at, box in enumerate(chart.boxes)}
     return Graph.of(

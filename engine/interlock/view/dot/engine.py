@@ -85,7 +85,7 @@ def _for_pages(svg: bytes) -> bytes:
     versions write the hyphens of an id as codes. Neither text can stand in a label: there
     quotes are written as codes.
     """
-    svg = svg.replace(
-        f'font-family="{BOLD}"'.encode(), f'font-family="{FONT}" font-weight="bold"'.encode()
-    )
+    bold = f'font-family="{FONT}" font-weight="bold"'.encode()
+    for written in (f'font-family="{BOLD}" font-weight="bold"', f'font-family="{BOLD}"'):
+        svg = svg.replace(written.encode(), bold)
     return re.sub(rb' id="[^"]*"', lambda found: found.group().replace(b"&#45;", b"-"), svg)

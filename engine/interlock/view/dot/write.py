@@ -13,7 +13,7 @@ from __future__ import annotations
 import html
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
@@ -126,7 +126,7 @@ _SHAPES: Mapping[Shape, Mapping[str, str]] = MappingProxyType(
         "ellipse": _form("ellipse"),
         "double_circle": _form("doublecircle", margin=_TIGHT),
         "lean_right": _form("parallelogram", margin=_TIGHT),
-        "lean_left": _form("parallelogram", margin=_TIGHT),
+        "lean_left": {**_form("polygon", margin=_TIGHT), "sides": "4", "skew": "-.4"},
         "trapezoid": _form("trapezium", margin=_TIGHT),
         "inverted_trapezoid": _form("invtrapezium", margin=_TIGHT),
         "bang": _form("star", margin=_TIGHT),
@@ -152,7 +152,7 @@ _SHAPES: Mapping[Shape, Mapping[str, str]] = MappingProxyType(
         "fork": {"style": "filled", "penwidth": "3"},
         "framed_circle": _form("doublecircle", margin=_TIGHT),
         "hourglass": _form("Mdiamond", margin=_TIGHT),
-        "lined_cylinder": {**_form("cylinder"), "peripheries": "2"},
+        "lined_cylinder": _form("cylinder"),
         "lined_document": _form("note"),
         "lined_rect": _form("component"),
         "lying_cylinder": _form("cylinder"),
@@ -170,7 +170,7 @@ _SHAPES: Mapping[Shape, Mapping[str, str]] = MappingProxyType(
         "window": _form("Msquare"),
     }
 )
-"""What Graphviz has that comes nearest: the name of a shape is in words in documents only."""
+"""What Graphviz has that comes nearest."""
 
 
 Style = Mapping[str, str]
@@ -227,7 +227,8 @@ def to_dot(chart: Flowchart, *, prefix: str = "", dress: Dress = PLAIN) -> str:
     named = svg_ids(chart, prefix)
     ids = safe_ids(box.id for box in chart.boxes)
     graph.attr(id=named.chart, **never_html(dress.title(chart)))
-    for box in _as_reached(chart):
+    reached = _as_reached(chart)
+    for box in reached:
         name = ids[box.id]
         graph.node(name, id=named.boxes[box.id], **never_html(dress.box(box)))
         if box.entry:
@@ -235,10 +236,11 @@ def to_dot(chart: Flowchart, *, prefix: str = "", dress: Dress = PLAIN) -> str:
             graph.node(f"{name}-entry", id=dot, **_DOT)
             graph.edge(f"{name}-entry", name, id=way, color=_DOT["color"], tooltip="start")
     for panel in _panels(chart):
-        graph.edge(ids[panel.id], _top(chart.boxes[0], ids), style="invis", weight="0")
+        graph.edge(ids[panel.id], _top(_about(panel, chart), ids), style="invis", weight="0")
+    pull = _pulling(chart, reached)
     for arrow, name in zip(chart.arrows, named.arrows, strict=True):
         ends = ids[arrow.source], ids[arrow.target]
-        graph.edge(*ends, id=name, **never_html(dress.arrow(arrow)))
+        graph.edge(*ends, id=name, weight=pull(arrow), **never_html(dress.arrow(arrow)))
     return graph.source
 
 
@@ -293,6 +295,28 @@ def _as_reached(chart: Flowchart) -> list[Box]:
     return list(reached.values())
 
 
+_ENDS: frozenset[Role] = frozenset({"stop", "completed", "end"})
+
+
+def _pulling(chart: Flowchart, reached: Sequence[Box]) -> Callable[[Arrow], str]:
+    """How much an arrow wants to be short and straight: more where the chart goes on.
+
+    Then the way ahead is a line; ends stand beside it, and ways back make the detours. Several
+    arrows between two boxes pull as one would. Every picture of a chart has the same weights,
+    whatever its dress.
+    """
+    place = {box.id: number for number, box in enumerate(reached)}
+    ends = {box.id for box in reached if box.role in _ENDS}
+    between = Counter((arrow.source, arrow.target) for arrow in chart.arrows)
+
+    def pull(arrow: Arrow) -> str:
+        ahead = place[arrow.target] > place[arrow.source]
+        alone = between[arrow.source, arrow.target] == 1
+        return "2" if ahead and alone and not ends & {arrow.source, arrow.target} else "1"
+
+    return pull
+
+
 def _top(box: Box, ids: Mapping[str, str]) -> str:
     """What is drawn first of a box: the dot that leads to it, or itself."""
     return f"{ids[box.id]}-entry" if box.entry else ids[box.id]
@@ -302,6 +326,15 @@ def _panels(chart: Flowchart) -> list[Box]:
     """Where what rules do begins; an arrow may lead back there from a detour."""
     led_to = {arrow.target for arrow in chart.arrows if arrow.kind != "return"}
     return [box for box in chart.boxes if box.role == "rules" and box.id not in led_to]
+
+
+def _about(panel: Box, chart: Flowchart) -> Box:
+    """The box above which a panel stands: the state that its rules are about, or the first one."""
+    moments = dict.fromkeys((rule.at, rule.before) for rule in chart.rules)
+    named = {f"rules-{n}": (*before, *at) for n, (at, before) in enumerate(moments, start=1)}
+    states = {box.id: box for box in chart.boxes}
+    known = (states[name] for name in named.get(panel.id, ()) if name in states)
+    return next(known, chart.boxes[0])
 
 
 def _door() -> tuple[_Digraph, Callable[[str], str]]:
@@ -355,7 +388,7 @@ def dot_text(text: str, *, left: bool = False) -> str:
 
 def html_text(text: str) -> str:
     """The same inside an `Html` label."""
-    return html.escape(printable(text)).replace("\\", "&#92;")
+    return html.escape(printable(text)).replace("\\", "\\\\")
 
 
 def dot_tip(text: str) -> str:

@@ -10,6 +10,7 @@ Source:       design "look", `live.png`
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -25,6 +26,7 @@ PALE_INK = "#9ca3af"
 FADE = 0.45
 """How much of its fill a box keeps that was not reached."""
 
+_HEX = re.compile(r"#[0-9a-fA-F]{6}")
 _BOLD = 24
 """Characters of a line that has room to be bold."""
 _BADGE_INK: Mapping[How, str] = MappingProxyType({"": "#b45309", "natural": "#15803d"})
@@ -60,7 +62,7 @@ def width(times: int) -> float:
 
 def pale(fill: str) -> str:
     """A fill as it looks faded on white. Names of colours, which documents use, become white."""
-    if len(fill) != len("#rrggbb"):
+    if not _HEX.fullmatch(fill):
         return "#ffffff"
     parts = (int(fill[at : at + 2], 16) for at in (1, 3, 5))
     return "#" + "".join(f"{round(255 - FADE * (255 - part)):02x}" for part in parts)

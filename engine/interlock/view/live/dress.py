@@ -48,6 +48,8 @@ COUNT = "x0000"
 CAPTION = "o how the run stands in a few words"
 """The room under the title."""
 LEFT = '<BR ALIGN="LEFT"/>'
+SPACE = "\u00a0"
+"""A space that browsers keep at the beginning of a text: it holds labels off their arrows."""
 
 
 class LiveDress(Dress):
@@ -79,8 +81,9 @@ class LiveDress(Dress):
 
     def arrow_label(self, arrow: Arrow) -> str:
         """What stands on an arrow."""
-        said = "\n".join(f" {line.strip()} " for line in arrow.shown.strip().splitlines())
-        return dot_text(f"{said or ' '}{self.count(arrow)} ", left=True)
+        lines = arrow.shown.strip().splitlines() or [""]
+        said = "\n".join(f"{SPACE}{line.strip()} " for line in lines)
+        return dot_text(f"{said}{self.count(arrow)} ", left=True)
 
     def caption(self) -> str:
         """What stands under the title."""

@@ -20,7 +20,7 @@ class Outline:
 
     def __init__(self, chart: Flowchart) -> None:
         self._title = one_line(chart.title)
-        self._boxes = [(box.id, _said(box)) for box in chart.boxes]
+        self._boxes = [(box.id, *_said(box)) for box in chart.boxes]
         self._leaving: dict[str, list[tuple[int, str]]] = {}
         for place, arrow in enumerate(chart.arrows):
             said = " ".join(part for part in (one_line(arrow.shown), "→") if part)
@@ -34,17 +34,22 @@ class Outline:
         return f"{head}\n\n{body}\n" if head else f"{body}\n"
 
     def _lines(self, plan: Plan) -> Iterator[str]:
-        for name, said in self._boxes:
+        for name, said, more in self._boxes:
             if name == plan.now:
                 yield f"▶ {said}  {plan.badge}"
             else:
                 yield f"{'•' if name in plan.visited else ' '} {said}"
+            yield from more
             for place, to in self._leaving.get(name, ()):
                 times = plan.counts.get(place)
                 count = "" if times is None else say_times(times) or "•"
                 yield f"  {count:>6} {to}"
 
 
-def _said(box: Box) -> str:
-    name, label = one_line(box.id), one_line(box.label)
-    return name if label in ("", name) else f"{name}: {label}"
+def _said(box: Box) -> tuple[str, list[str]]:
+    """What stands for a box, and below it the rules that it lists."""
+    name = one_line(box.id)
+    listed = box.label.strip("\n").split("\n") if box.role == "rules" else [box.label]
+    label, *rules = map(one_line, listed)
+    head = name if label in ("", name) else f"{name}: {label}"
+    return head, [f"         {rule}" for rule in rules]

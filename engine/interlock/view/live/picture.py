@@ -15,6 +15,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import NamedTuple
 
+from interlock.core.errors import InterlockError
 from interlock.view.dot.engine import INSTALL, Engine, find_engine, render
 from interlock.view.dot.write import svg_ids, to_dot
 from interlock.view.flowchart import Flowchart
@@ -65,8 +66,22 @@ class LivePicture:
         """What lays the picture out here; `mermaid` when there is no Graphviz."""
         return self._engine or find_engine()
 
-    @cached_property
+    @property
     def _slots(self) -> Slots:
+        """The layout. Where it failed it fails again at once: it may have taken all its time."""
+        found = self._laid_out
+        if isinstance(found, InterlockError):
+            raise found.with_traceback(None)
+        return found
+
+    @cached_property
+    def _laid_out(self) -> Slots | InterlockError:
+        try:
+            return self._lay_out()
+        except InterlockError as error:
+            return error
+
+    def _lay_out(self) -> Slots:
         source = to_dot(self.chart, prefix=self.prefix, dress=LiveDress(self.chart))
         drawn = render(source, "svg", engine=self.engine, timeout=self._timeout).decode()
         arrows = zip(self.chart.arrows, self.ids.arrows, strict=True)

@@ -41,6 +41,8 @@ class Slots:
         self.shapes: dict[str, tuple[str, ...]] = {}
         """Which elements draw the box or arrow of each id."""
         self._places: dict[str, int] = {}
+        # Graphviz puts a letter in front of the ids of tooltips: they are to begin like all others
+        svg = svg.replace(f'id="a_{ids.prefix}', f'id="{ids.prefix}a-')
         first, *parts = _PARTS.split(svg)
         self._pieces: list[str] = [f'{first}<style id="{ids.prefix}style">', "", "</style>\n"]
         looks = {ids.chart: _CAPTION, **dict.fromkeys(ids.boxes.values(), _BADGE)}

@@ -224,9 +224,17 @@ def _metadata(written: str) -> object:
     errors = [fault for fault in document.findings if fault.is_error and fault.code != "IL007"]
     if errors:
         raise Refused(f"what `@{{` says is no YAML: {errors[0].message}", errors[0].hint)
+    if isinstance(document.data, str) and _falls_back(written):
+        raise Refused("what `@{` says is no YAML: a line begins before the first one")
     if _NULL.fullmatch(written):
         raise Refused("what `@{` says is null", "write `@{ shape: rect }`")
     return document.data
+
+
+def _falls_back(written: str) -> bool:
+    """Whether a text of several lines goes on further left than it began: YAML of its own kind."""
+    indents = [len(line) - len(line.lstrip(" ")) for line in written.split("\n") if line.strip()]
+    return any(indent < indents[0] for indent in indents)
 
 
 def _known_shape(shape: object) -> str:

@@ -119,7 +119,7 @@ def _in_label(source: Source, at: int, opened: Token, kind: str) -> NoReturn:
     if kind == END:
         if quoted:
             source.fail(begin, "the quote is never closed", f'close it with `"{closing}`')
-        source.fail(at, f"{_here(source, at)} stands in a label", f"close it with `{closing}`")
+        source.fail(begin - len(opening), "the label is never closed", f"close it with `{closing}`")
     if written.startswith((closing, '""')):
         source.fail(at, "the label is empty, which Mermaid does not read", 'write `" "`')
     if kind in ("STR", "MD_STR"):

@@ -204,13 +204,20 @@ class _Parser:
             if start := self.take("START_LINK"):
                 text, drawn = self._text_in_link(start)
             else:
-                drawn = strokes(self.want("LINK").text)
+                drawn = self._plain_link()
                 if opened := self.take("PIPE"):
                     text = self._closed(opened, "PIPE")
                     self.take("SPACE")
             targets = self._boxes()
             self.diagram.link((sources, targets), at, drawn, text, name)
             sources = targets
+
+    def _plain_link(self) -> Strokes:
+        link = self.want("LINK")
+        drawn, sign = strokes(link.text), link.text.strip()[0]
+        if sign in "xo" and not drawn.head.startswith("double"):
+            self.diagram.swallowed.append((sign, link.at))
+        return drawn
 
     def _text_in_link(self, start: Token) -> tuple[Text, Strokes]:
         self.opened = start

@@ -116,7 +116,7 @@ class _Chart:
 
     def _is_drawn(self, link: Link) -> bool:
         if link.drawn.stroke == "invisible":
-            self._note("an invisible link only places boxes: it is left out", link.at)
+            self._note("an invisible link only places boxes, and is left out", link.at)
         return link.drawn.stroke != "invisible"
 
     def _arrows(self, link: Link) -> list[Arrow]:
@@ -137,7 +137,7 @@ class _Chart:
         elif not head.endswith("point"):
             self._note("a link with a cross or a circle becomes an arrow", link.at)
         if stroke in ("thick", "dotted"):
-            self._note(f"that a link is {stroke} is not kept", link.at)
+            self._note(f"a {stroke} link becomes a plain arrow", link.at)
         if link.text:
             self._note_text(link.text.text, link.text.kind, link.at)
 
@@ -175,7 +175,7 @@ class _Chart:
         if group is None:
             self._note_text(vertex.text, vertex.kind, vertex.at)
             return says(vertex.text)
-        self._note(f"the group `{group.id}` has arrows and becomes a box", group.at)
+        self._note(f"the group `{group.id}` has arrows, and becomes a box", group.at)
         return says(group.title.text)
 
     def _shape(self, vertex: Vertex) -> Shape:
@@ -205,14 +205,16 @@ class _Chart:
         diagram = self.diagram
         for group in diagram.groups.values():
             self._note_group(group)
+        if diagram.collapsed:
+            self._note("a collapsed group is drawn open")
         if diagram.direction not in ("TB", "TD", "v"):
-            self._note(f"the direction `{diagram.direction}` is not kept: charts go down")
+            self._note(f"the direction `{diagram.direction}` is left out: charts go down")
         for sign, at in diagram.swallowed:
             self._note(f"the `{sign}` before an arrow is read as a part of the arrow", at)
         if diagram.clicked:
             self._note("clicks are left out")
         if diagram.link_styles:
-            self._note("styles of links are not kept")
+            self._note("styles of links are left out")
         if diagram.described:
             self._note("the description is left out")
         if self.source.front.keys() - {"title"}:
@@ -221,7 +223,7 @@ class _Chart:
             self._note(f"Mermaid draws more than {_DRAWN} arrows only where `maxEdges` is raised")
 
     def _note_group(self, group: Group) -> None:
-        self._note("a group is no state: its boxes are kept, its frame is not", group.at)
+        self._note("the frame of a group is left out, its boxes stay", group.at)
 
 
 def _role(shape: Shape, fill: str | None, *, entered: bool, left: bool) -> Role:

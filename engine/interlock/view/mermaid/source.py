@@ -45,7 +45,7 @@ _CODE = re.compile(r"#(\w+);", re.ASCII)
 _AFTER_BRACE = re.compile(rf"\}}([{BLANKS}]+)")
 
 
-class Text:
+class Traced:
     """A text that knows where each of its characters stood before it was changed."""
 
     def __init__(self, text: str) -> None:
@@ -82,7 +82,7 @@ class Source:
     def __init__(self, written: str, file: str) -> None:
         self.file = file
         self._written = written
-        self._text = Text(written)
+        self._text = Traced(written)
         self.front: Mapping[str, Any] = {}
         """The front matter."""
         if len(written) > LARGEST:
@@ -131,7 +131,7 @@ class Source:
         """The same with a place of what was written."""
         raise SpecError([finding("IL412", message, self._place(at), hint=hint)])
 
-    def _front_matter(self, text: Text) -> None:
+    def _front_matter(self, text: Traced) -> None:
         found = _front_matter(text.text)
         if found is None:
             return
@@ -152,11 +152,11 @@ def _offset(text: str, place: Place) -> int:
     return sum(len(line) + 1 for line in lines) + max(place.column - 1, 0)
 
 
-def _lines(text: Text) -> None:
+def _lines(text: Traced) -> None:
     text.change((*found.span(), "\n") for found in list(_RETURN.finditer(text.text)))
 
 
-def _tags(text: Text) -> None:
+def _tags(text: Traced) -> None:
     """Attributes of tags in single quotes, as Mermaid's grammar needs them."""
     edits: list[tuple[int, int, str]] = []
     at = 0
@@ -191,11 +191,11 @@ def _front_matter(text: str) -> tuple[str, int, int] | None:
     return text[begin : fence.start()], begin, fence.end()
 
 
-def _directives(text: Text) -> None:
+def _directives(text: Traced) -> None:
     text.change((*found.span(), "") for found in list(_DIRECTIVE.finditer(text.text)))
 
 
-def _comments(text: Text) -> None:
+def _comments(text: Traced) -> None:
     """Whole lines that are comments, with the blank lines above them."""
     edits: list[tuple[int, int, str]] = []
     done = 0
@@ -219,7 +219,7 @@ def _first_line_start(text: str, done: int, at: int) -> int | None:
     return None if line_end < 0 else line_end + 1
 
 
-def _codes(text: Text) -> None:
+def _codes(text: Traced) -> None:
     """Codes such as `#35;` in marks of Mermaid's own, in which no `;` ends a statement."""
     for word in ("style", "classDef"):
         text.change(_last_semicolons(text.text, word))
@@ -242,11 +242,11 @@ def _last_semicolons(text: str, word: str) -> list[tuple[int, int, str]]:
     return edits
 
 
-def _ending(text: Text) -> None:
+def _ending(text: Traced) -> None:
     text.change([(len(text.text), len(text.text), "\n")])
 
 
-def _braces(text: Text) -> None:
+def _braces(text: Traced) -> None:
     """Nothing but one line end behind a `}` that ends its line."""
     text.change(
         (found.start(1), found.start(1) + found[1].rfind("\n") + 1, "\n")

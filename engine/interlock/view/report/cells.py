@@ -45,7 +45,7 @@ def small(text: str, ink: str) -> str:
     return f'<FONT POINT-SIZE="8" COLOR="{ink}">{html_text(text)}</FONT>' if text.strip() else " "
 
 
-def bar(share: float, *, bright: bool = True) -> str:
+def bar(share: float, *, bright: bool = True, align: str = "CENTER") -> str:
     """Ten cells. The last is full only when the bound is reached."""
     full = min(CELLS, int(max(0.0, share) * CELLS + 1e-9)) if bright else 0
     colour = RED_CELL if share >= RED else AMBER_CELL if share >= AMBER else GREEN_CELL
@@ -54,7 +54,7 @@ def bar(share: float, *, bright: bool = True) -> str:
         f'<TD {size} BGCOLOR="{colour if at < full else EMPTY_CELL}"></TD>' for at in range(CELLS)
     )
     # else it is stretched over the cell that it stands in
-    whole = f'FIXEDSIZE="TRUE" WIDTH="{7 * CELLS + 1}" HEIGHT="6"'
+    whole = f'FIXEDSIZE="TRUE" WIDTH="{7 * CELLS + 1}" HEIGHT="6" ALIGN="{align}"'
     return f'<TABLE {_BARE} {whole} CELLSPACING="1" CELLPADDING="0"><TR>{drawn}</TR></TABLE>'
 
 
@@ -64,7 +64,7 @@ def legend() -> str:
         ("now", NOW.border), ("visited", TAKEN), ("stop", PAINTS["stop"].border),
         ("completed", PAINTS["completed"].border),
     )  # fmt: skip
-    shown = "".join(f'<FONT COLOR="{ink}">■</FONT> {name}    ' for name, ink in marks)
-    times = f'<FONT COLOR="{TAKEN}">×3</FONT> times taken'
+    shown = "".join(f'<FONT COLOR="{ink}">■</FONT>&#160;{name}    ' for name, ink in marks)
+    times = f'<FONT COLOR="{TAKEN}">×3</FONT>&#160;times taken'
     space = '<FONT POINT-SIZE="18"> </FONT>'
     return f'<FONT FACE="{FONT}" POINT-SIZE="10">{shown}{times}</FONT>{space}'

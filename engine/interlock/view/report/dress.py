@@ -16,7 +16,7 @@ from interlock.view.dot.write import Html, Style, html_text, title_style
 from interlock.view.flowchart import Arrow, Box, Flowchart, RuleLine
 from interlock.view.from_graph import LISTED, rule_boxes, wrapped
 from interlock.view.live.colours import PALE_INK, TAKEN, badge_ink
-from interlock.view.live.dress import LEFT, PaintedDress, titled
+from interlock.view.live.dress import LEFT, SPACE, PaintedDress, titled
 from interlock.view.live.plan import Plan, say_times
 from interlock.view.live.standing import Meter
 from interlock.view.report.cells import SMALL_INK, bar, cells, legend, row, small, table
@@ -58,17 +58,17 @@ class ReportDress(PaintedDress):
         """The label with its count; of a rule also the value and its bar."""
         lines = _lines_of(arrow.shown)
         times = self._taken.get(arrow, 0)
-        count = f'<FONT COLOR="{TAKEN}"><B> {say_times(times)}</B></FONT>' if times else ""
-        rows = [row(f" {html_text(line)} ", "LEFT") for line in lines[:-1]]
-        rows.append(row(f" {html_text(lines[-1])}{count} ", "LEFT"))
+        count = f'<FONT COLOR="{TAKEN}"><B>{SPACE}{say_times(times)}</B></FONT>' if times else ""
+        rows = [row(f"{SPACE}{html_text(line)} ", "LEFT") for line in lines[:-1]]
+        rows.append(row(f"{SPACE}{html_text(lines[-1])}{count} ", "LEFT"))
         if (meter := self._meters.get(arrow.id)) is not None and arrow.kind == "rule":
             rows += self._meter(meter, align="LEFT")
         return table(rows)
 
     def _meter(self, meter: Meter, *, align: str = "CENTER", faded: bool = False) -> Iterator[str]:
-        yield row(small(f" {meter.said} ", PALE_INK if faded else SMALL_INK), align)
+        yield row(small(f"{SPACE}{meter.said} ", PALE_INK if faded else SMALL_INK), align)
         if meter.share is not None:
-            yield row(bar(meter.share, bright=not faded), align)
+            yield row(bar(meter.share, bright=not faded, align=align), align)
 
     def _rules(self, box: Box) -> str:
         """A list of rules as a table: what each asks, its value, and its bar."""

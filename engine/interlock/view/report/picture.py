@@ -17,9 +17,11 @@ from interlock.view.dot.engine import Engine
 from interlock.view.dot.write import to_dot
 from interlock.view.flowchart import Flowchart, one_line
 from interlock.view.live.dress import PaintedDress
+from interlock.view.live.marked import marked
 from interlock.view.live.outline import Outline
 from interlock.view.live.plan import Planner, say_times
 from interlock.view.live.standing import Meter, Standing
+from interlock.view.mermaid.write import to_mermaid
 from interlock.view.picture import Picture
 from interlock.view.report.dress import ReportDress
 from interlock.view.text.draw import WIDTH, Drawing
@@ -43,9 +45,10 @@ class RunPicture(Picture):
         standing: Standing,
         *,
         meters: Mapping[str, Meter] | None = None,
+        prefix: str | None = None,
         engine: Engine | None = None,
     ) -> None:
-        super().__init__(chart, engine=engine)
+        super().__init__(chart, prefix=prefix, engine=engine)
         self._plan = Planner(chart).plan(standing)
         self._dress = (
             PaintedDress(chart, self._plan)
@@ -56,6 +59,10 @@ class RunPicture(Picture):
     def dot(self) -> str:
         """Text in the language of Graphviz."""
         return to_dot(self.chart, prefix=self.prefix, dress=self._dress)
+
+    def mermaid(self) -> str:
+        """Mermaid text, with the badge and the counts in its labels."""
+        return to_mermaid(marked(self.chart, self._plan))
 
     def drawn(self, *, width: int = WIDTH, here: str = "") -> Drawing | None:
         """The picture in characters, with where the run is and how often it went which way."""

@@ -1,0 +1,57 @@
+"""Draws the pictures of a run that `docs/notebook.md` shows.
+
+    python docs/pictures/draw.py [FOLDER]        # by default the folder of this file
+
+A test compares them with what this would draw: as graphs, never as bytes.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from interlock import Run, load
+from interlock.run.standing import meters_of, standing_of
+from interlock.testing import ManualClock
+from interlock.view.live.picture import LivePicture
+from interlock.view.report.picture import RunPicture
+
+HERE = Path(__file__).resolve().parent
+CALLS = {"text": "", "tool_calls": [{"name": "send_message", "arguments": {"message": "Moment."}}]}
+
+
+def pictured() -> Run:
+    """A run of the agent that has used a tool twice and is about to ask its model again."""
+    usage = {"prompt_tokens": 41_000, "completion_tokens": 200}
+    script = [{**CALLS, "usage": usage}, {**CALLS, "usage": usage}, "Done."]
+    run = load("agent").start(
+        "Look it up.", script=script, limits={"steps": 8}, clock=ManualClock(1_700_000_000),
+        run_id="pictured",
+    )  # fmt: skip
+    while run.facts.run.steps < 5:
+        run.step()
+    return run
+
+
+def live(run: Run) -> str:
+    """The live picture, with ids that are the same each time."""
+    return LivePicture(run.draw().chart, prefix="live-").svg(standing_of(run.session))
+
+
+def report(run: Run) -> str:
+    """The report picture, with such ids, too."""
+    chart, session = run.draw().chart, run.session
+    meters = meters_of(session)
+    return RunPicture(chart, standing_of(session), meters=meters, prefix="report-").svg()
+
+
+def main() -> None:
+    """Draw both."""
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE
+    run = pictured()
+    (folder / "live.svg").write_text(live(run), encoding="utf-8")
+    (folder / "report.svg").write_text(report(run), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

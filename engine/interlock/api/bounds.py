@@ -1,0 +1,112 @@
+"""Bounds and queries of a machine: asked once, remembered, and held against what a caller wants.
+
+Imported by: api.machine, cli
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from interlock.core.errors import LimitError, SetupError, nearest
+from interlock.core.units import parse_number
+from interlock.language.spec import MachineSpec
+from interlock.language.values import limit_value, var_value
+from interlock.machine.build import Chart
+
+if TYPE_CHECKING:
+    from interlock.checker.bound import Assume, Bound
+
+RESOURCES = ("actions", "llm_calls", "tool_calls", "tokens", "usd", "waiting")
+"""What a bound has a figure for."""
+SHORT = {"calls": "llm_calls", "steps": "actions", "cost": "usd", "tools": "tool_calls"}
+"""Other words for some of them."""
+AT_START = 500_000
+"""Steps of the proof for the certificate of a run: under a second, and mostly some hundredths."""
+REMEMBERED = 64
+"""Bounds that a machine remembers: runs with the same limits share one."""
+
+
+class Bounds:
+    """The bounds of one machine that were asked for lately. `hash` gives the machine's."""
+
+    def __init__(self, chart: Chart, hash: Callable[[], str]) -> None:
+        self._chart = chart
+        self._hash = hash
+        self._known: OrderedDict[str, Bound] = OrderedDict()
+        self._lock = Lock()
+
+    def of(
+        self, limits: Mapping[str, Any], vars: Mapping[str, Any], assume: Assume | None, *,
+        brief: bool = False, effort: int = 0,
+    ) -> Bound:  # fmt: skip
+        """The bound with these limits and first values. `brief`: figures and assumptions only.
+
+        `effort`: the steps that the proof may take; 0 as many as usual.
+        """
+        from interlock.checker.bound import EFFORT, bound  # noqa: PLC0415  when it is asked for
+
+        key = json.dumps([limits, vars, str(assume), brief, effort], sort_keys=True, default=str)
+        with self._lock:
+            found = self._known.get(key)
+        if found is None:
+            found = bound(
+                self._chart, limits=limits, vars=vars, assume=assume, hash=self._hash(),
+                brief=brief, effort=effort or EFFORT,
+            )  # fmt: skip
+        with self._lock:
+            self._known[key] = found
+            self._known.move_to_end(key)
+            if len(self._known) > REMEMBERED:
+                self._known.popitem(last=False)
+        return found
+
+
+def checked_values(
+    spec: MachineSpec, limits: Mapping[str, Any] | None, vars: Mapping[str, Any] | None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Limits and variables as a run would have them. `LimitError` for one that it would refuse."""
+    return (
+        {n: limit_value(spec, n, v) for n, v in (limits or {}).items()},
+        {n: var_value(spec, n, v) for n, v in (vars or {}).items()},
+    )
+
+
+def assumed(settings: Mapping[str, Any] | None) -> Assume | None:
+    """What a caller says about the model over the file: its window and its prices."""
+    said = settings or {}
+    window = said.get("context_window")
+    sent, written = said.get("input_cost_per_token"), said.get("output_cost_per_token")
+    prices = None if sent is None or written is None else (float(sent), float(written))
+    if window is None and prices is None:
+        return None
+    from interlock.checker.bound import Assume  # noqa: PLC0415  networkx: when it is asked for
+
+    longest = None if window is None else parse_number(str(window))
+    return Assume(longest, None, prices)
+
+
+def wanted_bounds(given: Mapping[str, Any]) -> dict[str, float]:
+    """What a run must stay within, by resource. `LimitError` for what is no figure."""
+    out: dict[str, float] = {}
+    for name, value in given.items():
+        resource = SHORT.get(name, name)
+        if resource not in RESOURCES:
+            hint = nearest(name, (*RESOURCES, *SHORT))
+            raise LimitError(f"there is no bound on `{name}`", hint=hint)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
+            raise LimitError(f"a bound on `{name}` is a number: `{value}` is not")
+        out[resource] = value
+    return out
+
+
+def refuse_unbounded(found: Bound, wanted: Mapping[str, float]) -> None:
+    """`SetupError` when a run could go past what it must stay within."""
+    if reasons := found.refused(wanted):
+        raise SetupError(
+            f"`{found.machine}` is not started: {'; '.join(reasons)}",
+            hint="`interlock bound` shows the worst case and what bounds it",
+        )

@@ -1,0 +1,105 @@
+"""What happens after a stop: whether a report is written, whether the run is saved, what it costs.
+
+Imported by:  checker.bound.prove
+Source:       design "language", section 2 (the epilogue)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from interlock.checker.bound.result import Wrap
+from interlock.checker.bound.spending import COST, INF, UNIT, Spending
+from interlock.checker.paths.routes import Routes
+
+
+def wraps_of(routes: Routes, spending: Spending, names: Mapping[str, str]) -> tuple[Wrap, ...]:
+    """For each state that a stop leads to: what follows, and what leads there."""
+    walk = _Walk(routes, spending)
+    found: dict[int, list[str]] = {}
+    for route in routes.routes:
+        source, dest = routes.places[route.source], routes.places[route.dest]
+        opens = (
+            dest.stopping
+            and dest.stops is None
+            and (not source.stopping or source.stops is not None)
+        )
+        if opens and dest.state:
+            ids = found.setdefault(route.dest, [])
+            if route.origin not in ids:
+                ids.append(route.origin)
+    out: list[Wrap] = []
+    for place, ids in found.items():
+        costs = {shown: walk.cost(place, resource) for resource, shown in names.items()}
+        out.append(
+            Wrap(
+                routes.places[place].state, tuple(ids), walk.does(place, "report"),
+                walk.does(place, "save_run"), {n: c for n, c in costs.items() if c != 0},
+            )
+        )  # fmt: skip
+    order = {name: n for n, name in enumerate(routes.spec.states)}
+    return tuple(sorted(out, key=lambda w: order.get(w.to, len(order))))
+
+
+class _Walk:
+    """Ways from a stop to the end. They do not go round: the checker refuses that (IL312)."""
+
+    def __init__(self, routes: Routes, spending: Spending) -> None:
+        self.routes = routes
+        self.spending = spending
+        self.out: dict[int, list[int]] = {}
+        for number, route in enumerate(routes.routes):
+            if routes.places[route.source].stopping:
+                self.out.setdefault(route.source, []).append(number)
+        self._costs: dict[tuple[int, str], float | None] = {}
+        self._done: dict[tuple[int, str], tuple[bool, bool]] = {}
+
+    def does(self, place: int, action: str) -> str:
+        """Whether an action is done on the way: always, sometimes or never."""
+        always, ever = self._does(place, action)
+        return "always" if always else "sometimes" if ever else "never"
+
+    def _does(self, place: int, action: str) -> tuple[bool, bool]:
+        key = (place, action)
+        if key in self._done:
+            return self._done[key]
+        self._done[key] = (True, False)  # a circle adds nothing
+        state = self.routes.spec.states.get(self.routes.places[place].state)
+        here = state is not None and state.action is not None and state.action.name == action
+        # an engine's own end is where a guard that raises leads: it is no way of the file's
+        ways = [self.routes.routes[n] for n in self.out.get(place, ())]
+        ways = [w for w in ways if not w.origin.startswith("raised.end-")]
+        behind = [self._does(w.dest, action) for w in ways]
+        found = (
+            here or (bool(behind) and all(a for a, _ in behind)),
+            here or any(e for _, e in behind),
+        )
+        self._done[key] = found
+        return found
+
+    def cost(self, place: int, resource: str) -> float | None:
+        """The most of a resource on the way; None where that is not known."""
+        key = (place, resource)
+        if key not in self._costs:
+            self._costs[key] = None
+            best: float | None = 0
+            for number in self.out.get(place, ()):
+                route = self.routes.routes[number]
+                behind = self.cost(route.dest, resource)
+                own = 0.0
+                if route.state:
+                    state = self.routes.spec.states[route.state]
+                    uses = self.spending.uses(state, route.outcome)
+                    own = max(u.ends.get(resource, (0, 0))[1] for u in uses)
+                if behind is None or own == INF or own >= UNIT // 1000:
+                    best = None
+                elif best is not None:
+                    best = max(best, float(own) + behind)
+            self._costs[key] = (
+                best
+                if resource == COST or best is None
+                else int(best)
+                if best == int(best)
+                else best
+            )
+        return self._costs[key]

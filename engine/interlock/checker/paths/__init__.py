@@ -1,0 +1,11 @@
+"""Every way that a run may take, without running it: what bounds and queries are asked of.
+
+    values      what an expression may be worth, as far as a file says: ranges, yes-or-no
+    judging     an expression over such values
+    turning     from which value of a counter on a guard is decided
+    routes      the graph: where a run may stand, and what leads on from there
+
+The graph has every path that the engine can take and may have more, never fewer: a guard
+that cannot be settled may hold or not, an action may fail in every way. What is proven of the
+graph is true of every run. Pure.
+"""

@@ -1,0 +1,442 @@
+"""Where a run may stand, and every way on from there: the graph that proofs walk.
+
+A `Place` is a state together with what else decides where a run goes from it: the detours that
+it has to return from, the attempt of a retry, a continuation, whether a stop has been decided,
+the branch of a fork. A `Route` is one move of the engine: an edge, a retry, a rule, a signal.
+`gates` are what a route asks of counters: with ``{"run.steps": 20}`` it is not taken once
+there are 20 steps. `after` are the counters that rise when it has been taken.
+
+The places are those of `machine.evolve` with everything left out that a file does not fix. What
+that does is described at `machine.moving` and `machine.looking`; a change there is a change
+here, and the law in ``tests/laws/test_bound_laws.py`` sees a difference.
+
+Imported by:  checker.bound, checker.query
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+
+from interlock.checker.paths.counting import Counting
+from interlock.checker.paths.own_ways import OwnWays, plain
+from interlock.checker.paths.places import Branch, Move, Place, Route, Target, TooLarge, gated
+from interlock.checker.paths.signalling import deals, raised_to
+from interlock.checker.paths.turning import Now, World
+from interlock.core.specs import ActionSpec
+from interlock.language.spec import Assign, Rule, StateSpec
+from interlock.machine.build import Chart
+from interlock.machine.ways import END_ERROR, ENGINE_ENDS
+
+MOST_ROUTES = 150_000
+"""A machine with more ways than this is not looked at: the answer is `unknown`."""
+_SURE = frozenset({"nothing", "back_off", "continue_run", "checkpoint", "measure"})
+"""Actions of ours that have no way to fail where they are given nothing."""
+Done = tuple[str, str]
+"""A state, and what came of its action or wait."""
+NOTHING: Done = ("", "")
+BEGIN = ""
+"""The state of the place before the start, and of those where a stop is decided."""
+
+
+class Routes:
+    """The graph of one machine with these limits."""
+
+    def __init__(
+        self, chart: Chart, world: World, counting: Counting, start: str = "",
+        most: int = MOST_ROUTES,
+    ) -> None:  # fmt: skip
+        self.chart = chart
+        self.spec = chart.spec
+        self.world = world
+        self.counting = counting
+        self.most = most
+        self.places: list[Place] = []
+        self.routes: list[Route] = []
+        self._numbers: dict[Place, int] = {}
+        self._pending: deque[Place] = deque()
+        self._dealing = any(deals(rule) for rule in self.spec.rules)
+        self._raised = raised_to(chart)
+        self.own = OwnWays(chart, world)
+        begin = Place(BEGIN)
+        self._number(begin)
+        self._pending.clear()
+        self._begin(begin, start or self.spec.start)
+        while self._pending:
+            self._expand(self._pending.popleft())
+
+    # the graph --------------------------------------------------------------------------------
+
+    def _number(self, place: Place) -> int:
+        number = self._numbers.get(place)
+        if number is None:
+            number = self._numbers[place] = len(self.places)
+            self.places.append(place)
+            self._pending.append(place)
+        return number
+
+    def _add(
+        self, source: Place, dest: Place, origin: str, kind: str, *, done: Done = NOTHING,
+        gates: Mapping[str, float] | None = None,
+        after: Mapping[str, float] | None = None, wait: float = 0.0,
+    ) -> None:  # fmt: skip
+        gates = gates or {}
+        if self._never(gates):
+            return
+        if len(self.routes) >= self.most:
+            raise TooLarge(f"it has more than {self.most:,} ways")
+        self.routes.append(
+            Route(
+                self._number(source), self._number(dest), origin, kind, *done, gates,
+                after or {}, wait,
+            )
+        )  # fmt: skip
+
+    def _never(self, gates: Mapping[str, float]) -> bool:
+        """Whether a counter has reached its gate from the start. A cost may never be known."""
+        first = self.counting.first
+        return any(at <= first.get(n, 0) for n, at in gates.items() if n != "usage.cost")
+
+    def _enter(
+        self, place: Place, name: str, *, stop: bool = False, attempt: int = 0, skip: str = "",
+        returns: tuple[tuple[str, Target], ...] | None = None, sets: tuple[Assign, ...] = (),
+    ) -> tuple[Place, dict[str, float]]:  # fmt: skip
+        """The place after a state was entered, and what that counts."""
+        after = dict(self.counting.of_sets(sets))
+        if name in ENGINE_ENDS:
+            return Place(name, stopping=True), after
+        state = self.spec.states[name]
+        _more(after, self.counting.of_entry(state))
+        stopping = place.stopping or stop or bool(state.stop)
+        if state.job == "end" or stopping:
+            return Place(name, stopping=True, ok=None if state.rests else place.ok), after
+        back = place.returns if returns is None else returns
+        acts = state.action is not None
+        return Place(
+            name, () if name in self.chart.main else back, attempt, place.continued,
+            skip="" if acts else skip, ok=None if acts else place.ok,
+        ), after  # fmt: skip
+
+    def _follow(
+        self, source: Place, at: Place, move: Move, *, done: Done = NOTHING,
+        more: Mapping[str, float] | None = None,
+    ) -> None:  # fmt: skip
+        """Take a move of the state's own. `at` is the place as the outcome left it."""
+        target, returns, skip = move.target, at.returns, at.skip
+        if target is None:
+            if not returns:
+                return
+            (_, target), returns = returns[-1], returns[:-1]
+        if target.fork:
+            branch = Branch(target.state, 0)
+            dest, after = (
+                at._replace(state=target.state, branch=branch, attempt=0, returns=returns),
+                dict[str, float](),
+            )
+        else:
+            dest, after = self._enter(
+                at, target.state, stop=target.stop, attempt=target.attempt, skip=skip,
+                returns=returns, sets=target.set,
+            )  # fmt: skip
+        _more(after, more or {})
+        self._add(
+            source, dest, move.origin, move.kind, done=done, gates=move.gates,
+            after=after, wait=move.wait,
+        )  # fmt: skip
+
+    # what leads on ----------------------------------------------------------------------------
+
+    def _begin(self, begin: Place, start: str) -> None:
+        at, after = self._enter(begin, start)
+        gates = self._stop_gates(start, at, start if start in self.chart.acting else "")
+        # the start is entered before rules are looked at: its entry counts for them
+        if not self._never({n: value - after.get(n, 0) for n, value in gates.items()}):
+            self._add(begin, at, "start", "start", after=after)
+        if not at.stopping:
+            stay = Move(f"={start}", "start", Target(start))
+            into = start if start in self.chart.acting else ""
+            self._detours(begin, at, [stay._replace(into=into)], more=after)
+            self._add(begin, self._stops(start, [into]), "start", "start")
+
+    def _expand(self, place: Place) -> None:
+        if place.stops is not None:
+            self._stop(place)
+        elif place.branch is not None:
+            self._walk_branch(place, place.branch)
+        elif (
+            place.state not in self.spec.states
+            or (state := self.spec.states[place.state]).job == "end"
+        ):
+            return
+        elif state.action is not None:
+            self._act(place, state, state.action)
+        elif state.job == "wait":
+            self._wait(place, state)
+        elif place.state in self.chart.joins:
+            self._follow(place, place, Move(f"{state.name}.all", "fork", Target(state.name, True)))
+        else:
+            self._pass(place, state)
+
+    def _stop(self, place: Place) -> None:
+        for id in place.stops or ():
+            rule = self._rule(id)
+            self._stop_at(place, rule.to or self.chart.route(rule.stop), id, "rule")
+        for dest in self._raised:
+            self._stop_at(place, dest, f"raised.{dest}", "raised")
+
+    def _stop_at(self, place: Place, name: str, origin: str, kind: str) -> None:
+        dest, after = self._enter(place, name, stop=True)
+        self._add(place, dest, origin, kind, after=after)
+
+    def _stops(self, state: str, into: Iterable[str] = (), general: bool = True) -> Place:
+        """The place where it is decided for what to stop, after the action of a state."""
+        near = set(into)
+        ids = [
+            r.id for r in self.spec.rules
+            if r.kind == "stop" and (bool(near & set(r.before)) if r.before
+                                     else general and (not r.at or state in r.at))
+            and self.world.settled(r.when) is not False
+        ]  # fmt: skip
+        return Place(BEGIN, stopping=True, stops=tuple(ids))
+
+    def _act(self, place: Place, state: StateSpec, action: ActionSpec) -> None:
+        outcomes = ["ok"] if self._sure(state, action) else ["ok", "failed"]
+        if any(state.edges_of("expired")):
+            outcomes.append("late")
+        if not place.stopping:
+            outside = Place(BEGIN, stopping=True, stops=())
+            self._add(place, outside, "outside", "outside")
+            if action.may_wait or (place.attempt and state.retry and state.retry.base > 0):
+                stay = Move(f"={state.name}", "resume", Target(state.name), into=state.name)
+                at = place._replace(attempt=0)
+                self._detours(place, at, [stay], done=(state.name, "resumed"))
+        for outcome in outcomes:
+            self._after(place, state, action, outcome)
+
+    def _sure(self, state: StateSpec, action: ActionSpec) -> bool:
+        """Whether an action cannot fail: it does nothing that could, and nothing cuts it off."""
+        plain = action.name in _SURE and not (state.args or state.save or state.within)
+        return plain and not self.chart.time_left
+
+    def _after(self, place: Place, state: StateSpec, action: ActionSpec, outcome: str) -> None:
+        """Every way on after an action has come to this."""
+        left = place._replace(attempt=0, skip="", ok=outcome == "ok")
+        if place.stopping:
+            moves = self.own.of(state, "advance", left)
+            self._epilogue(place, left, moves, done=(state.name, outcome))
+            return
+        if action.work:
+            left = left._replace(continued=False)
+        moves = self._ways(place, left, state, outcome)
+        self._decide(place, left, moves, done=(state.name, outcome))
+        if action.name == "continue_run" and outcome == "ok":
+            granted = left._replace(continued=True)
+            times = self.counting.continuations(state)
+            more = {"run.continuations": 1.0}
+            moves = self._ways(place, granted, state, outcome)
+            held = [m._replace(gates=gated(m.gates, {"run.continuations": times})) for m in moves]
+            self._decide(place, granted, held, done=(state.name, outcome), more=more)
+
+    def _ways(self, place: Place, left: Place, state: StateSpec, outcome: str) -> list[Move]:
+        """The state's own ways for an outcome of its action, which left the run at `left`."""
+        own = self.own.of(state, "advance", left)
+        if outcome == "ok":
+            return own
+        if outcome == "late":
+            late = self.own.of(state, "expired", left)
+            return [*self._retries(place, state, ("TRANSIENT",)), *late]
+        retried = self._retries(place, state, ("TRANSIENT", "RECOVERABLE", "CRITICAL"))
+        if retried and state.retry is not None and len(state.retry.on) == 3:
+            return retried
+        diverted = [t for t in self.own.at(state.name) if t.kind in ("failed", "error")]
+        if diverted:
+            return [*retried, *(plain(t) for t in diverted[:1])]
+        on = state.name in self.chart.handled or left.continued or self._dealing
+        return [*retried, *(own if on else ())]
+
+    def _retries(self, place: Place, state: StateSpec, categories: tuple[str, ...]) -> list[Move]:
+        retry = state.retry
+        if retry is None or place.attempt >= retry.times or not set(retry.on) & set(categories):
+            return []
+        again = Target(state.name, attempt=place.attempt + 1)
+        wait = retry.base * retry.factor**place.attempt
+        return [Move(f"{state.name}.retry", "retry", again, wait=wait, into=state.name)]
+
+    def _epilogue(self, place: Place, at: Place, moves: list[Move], *, done: Done) -> None:
+        """Behind a stop rules are off, and a failure goes on as a success does."""
+        for move in moves:
+            self._follow(place, at, move, done=done)
+        guarded = any(e.when is not None for e in self.spec.states[place.state].edges)
+        if guarded or not moves:
+            dest = Place(END_ERROR, stopping=True)
+            self._add(place, dest, "raised.end-error", "raised", done=done)
+
+    def _wait(self, place: Place, state: StateSpec) -> None:
+        if not place.stopping:
+            self._add(place, Place(BEGIN, stopping=True, stops=()), "outside", "outside",
+                      done=(state.name, "left"))  # fmt: skip
+        for trigger in self.chart.events_at(state.name):
+            self._decide_wait(place, state, trigger, f"answer:{trigger}")
+        if state.within is not None:
+            self._decide_wait(place, state, "expired", "expired")
+
+    def _decide_wait(self, place: Place, state: StateSpec, trigger: str, outcome: str) -> None:
+        moves = self.own.of(state, trigger, place)
+        if place.stopping:
+            self._epilogue(place, place, moves, done=(state.name, outcome))
+            return
+        self._decide(place, place, moves, done=(state.name, outcome))
+
+    def _decide(
+        self, source: Place, at: Place, moves: list[Move], *, done: Done,
+        more: Mapping[str, float] | None = None,
+    ) -> None:  # fmt: skip
+        """Rules, then the state's own ways."""
+        stops = self._stops(done[0], [m.into for m in moves])
+        self._add(source, stops, "stop", "stop", done=done, after=more)
+        self._detours(source, at, moves, done=done, more=more)
+        for move in moves:
+            if (gates := self._passing(done[0], at, move)) is not None:
+                self._follow(source, at, move._replace(gates=gates), done=done, more=more)
+
+    def _passing(self, state: str, at: Place, move: Move) -> dict[str, float] | None:
+        gates = self._stop_gates(state, at, move.into)
+        return None if _closed(gates) else gated(move.gates, gates)
+
+    def _pass(self, place: Place, state: StateSpec) -> None:
+        moves = self.own.of(state, "advance", place)
+        near = [m.into for m in moves if m.into in self.chart.before and not place.stopping]
+        if any(e.when is not None for e in state.edges) or state.of is not None or near:
+            stops = self._stops(state.name, near, general=False)
+            if place.stopping:
+                stops = Place(END_ERROR, stopping=True)
+            self._add(place, stops, "raised.guard_error" if not near else "stop", "stop")
+        for move in moves:
+            if not move.into or place.stopping or move.into not in self.chart.before:
+                self._follow(place, place, move)
+                continue
+            self._detours(place, place, [move], general=False)
+            gates = self._stop_gates(state.name, place, move.into, general=False)
+            if not _closed(gates):
+                self._follow(place, place, move._replace(gates=gated(move.gates, gates)))
+
+    def _walk_branch(self, place: Place, branch: Branch) -> None:
+        fork, join = self.spec.states[branch.fork], self.chart.joins[branch.fork]
+        if place.state == branch.fork:
+            first = fork.all[branch.number]
+            after = self.counting.of_visit(first)
+            origin = f"{fork.name}.all.{branch.number}"
+            self._arrive(place, branch, first, join, Move(origin, "fork", None), after=after)
+            return
+        state = self.spec.states[place.state]
+        guards = any(e.when is not None for e in state.edges) or state.of is not None
+        if guards:
+            lost = Place(END_ERROR if place.stopping else BEGIN, stopping=True,
+                         stops=None if place.stopping else ())  # fmt: skip
+            self._add(place, lost, "raised.guard_error", "stop")
+        for move in self.own.of(state, "advance", place):
+            if move.target is not None:
+                to = move.target.state
+                self._arrive(place, branch, to, join, move, after=self.counting.of_visit(to))
+
+    def _arrive(
+        self, place: Place, branch: Branch, to: str, join: str | None, move: Move,
+        *, after: Mapping[str, float],
+    ) -> None:  # fmt: skip
+        """One step of a branch: on in it, or to its end and so to the next branch."""
+        state = self.spec.states.get(to)
+        ended = to == join or state is None or bool(state.stop) or state.job == "end"
+        if not ended:
+            dest = place._replace(state=to, branch=branch)
+            self._add(place, dest, move.origin, move.kind, gates=move.gates, after=after)
+            return
+        best = branch.best if to == join else self._higher(branch.best, to)
+        number = branch.number + 1
+        if number < len(self.spec.states[branch.fork].all):
+            dest = place._replace(state=branch.fork, branch=Branch(branch.fork, number, best))
+            self._add(place, dest, move.origin, move.kind, gates=move.gates)
+            return
+        out = place._replace(branch=None)
+        name = best or join
+        if name is None:
+            return
+        dest, entered = self._enter(out, name, attempt=0, skip=place.skip)
+        self._add(place, dest, move.origin, move.kind, gates=move.gates, after=entered)
+
+    def _higher(self, best: str, to: str) -> str:
+        if not best:
+            return to
+        states = self.spec.states
+
+        def rank(name: str) -> int:
+            stop = states[name].stop
+            return self.spec.reason(stop).priority if stop else 99
+
+        return to if rank(to) < rank(best) else best
+
+    # rules ------------------------------------------------------------------------------------
+
+    def _rule(self, id: str) -> Rule:
+        return next(r for r in self.spec.rules if r.id == id)
+
+    def _covers(self, rule: Rule, state: str, into: str, general: bool) -> bool:
+        if rule.before:
+            return into in rule.before
+        return general and (not rule.at or state in rule.at)
+
+    def _stop_gates(
+        self, state: str, at: Place, into: str, general: bool = True
+    ) -> dict[str, float]:
+        """What counters must be below so that no stop rule holds."""
+        if at.continued or at.stopping:
+            return {}
+        found = dict[str, float]()
+        for rule in self.spec.rules:
+            if rule.kind == "stop" and self._covers(rule, state, into, general):
+                if self.world.settled(rule.when, Now(ok=at.ok)):
+                    return {"": 0}
+                found = gated(found, self.world.turns(rule.when, Now(ok=at.ok)).true)
+        return found
+
+    def _detours(
+        self, source: Place, at: Place, moves: list[Move], *, done: Done = NOTHING,
+        general: bool = True, more: Mapping[str, float] | None = None,
+    ) -> None:  # fmt: skip
+        """Every detour that may be made in place of one of these moves."""
+        made = set[tuple[str, Target | None]]()
+        here = done[0] or source.state or at.state
+        for rule in self.spec.rules:
+            if rule.kind != "detour" or rule.id == at.skip:
+                continue
+            if any(id == rule.id for id, _ in at.returns):
+                continue
+            if self.world.settled(rule.when, Now(at.continued, at.ok)) is False:
+                continue
+            below = self.world.turns(rule.when, Now(at.continued, at.ok)).false
+            for move in moves:
+                if not self._covers(rule, here, move.into, general):
+                    continue
+                gates = gated(below, self._stop_gates(here, at, move.into, general))
+                returns, pending = at.returns, None
+                if self.chart.returnable[rule.id]:
+                    pending = move.target or (at.returns[-1][1] if at.returns else None)
+                    if pending is None:
+                        continue
+                    returns = (*at.returns, (rule.id, pending))
+                if _closed(gates) or (rule.id, pending) in made:
+                    continue
+                made.add((rule.id, pending))
+                dest, after = self._enter(at, rule.to, skip=rule.id, returns=returns)
+                _more(after, more or {})
+                self._add(source, dest, rule.id, "rule", done=done,
+                          gates=gates, after=after)  # fmt: skip
+
+
+def _more(counts: dict[str, float], more: Mapping[str, float]) -> None:
+    for counter, amount in more.items():
+        counts[counter] = counts.get(counter, 0) + amount
+
+
+def _closed(gates: Mapping[str, float]) -> bool:
+    """Whether a stop rule holds always."""
+    return "" in gates

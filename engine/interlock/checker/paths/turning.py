@@ -1,0 +1,149 @@
+"""From which value of a counter on a guard is decided, whatever the other facts are.
+
+``run.steps >= limits.steps`` is true from 20 steps on when the limit is 20; so is
+``run.steps >= 20 or vars.flag``. ``run.visits.plan < limits.rounds`` is false from the limit on.
+Found by judging the guard with the counter from a value upwards: once it is decided there, it
+stays so, for a counter never falls.
+
+Imported by:  checker.paths.routes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from interlock.checker.paths.judging import Known, judge, surely
+from interlock.checker.paths.values import ABSENT, INF, Other, Range, Value, of_plain
+from interlock.language.expression import Expression
+from interlock.language.expression.tree import Const, Fact, walk
+
+MOST = 2**53
+"""A counter that must go beyond this does not bound anything."""
+REAL = frozenset({"usage.cost", "run.elapsed", "run.working"})
+"""Counters that are no whole numbers."""
+
+
+class Turns(NamedTuple):
+    """For each counter, from which value on a guard is surely true, or surely false."""
+
+    true: Mapping[str, float]
+    false: Mapping[str, float]
+
+
+class Now(NamedTuple):
+    """What is known at a place."""
+
+    continued: bool | None = False
+    """Whether a continuation has been asked for."""
+    ok: bool | None = None
+    """Whether the last action succeeded."""
+
+
+USUAL = Now()
+_TOLD = {"signals.continued", "last.ok", "last.error"}
+
+
+class World:
+    """What is known in advance: the limits of the run, what never changes, what only grows."""
+
+    def __init__(
+        self, limits: Mapping[str, Any], counters: frozenset[str], fixed: Mapping[str, Any]
+    ) -> None:
+        self.limits = {f"limits.{name}": of_plain(value) for name, value in limits.items()}
+        self.limits |= {name: of_plain(value) for name, value in fixed.items()}
+        self.values = tuple(v for v in limits.values() if isinstance(v, (int, float)))
+        self.counters = counters
+        self.raised: Mapping[str, tuple[float, ...]] = {}
+        """For each counter the values from which on signals are raised by `signal` rules."""
+        self._turns: dict[tuple[str, Now], Turns] = {}
+
+    def known(self, now: Now = USUAL, *, counter: str = "", low: float = 0) -> Known:
+        """What is known of facts, with one counter from `low` upwards."""
+        raised = sum(low >= at for at in self.raised.get(counter, ())) if counter else 0
+
+        def of(fact: Fact) -> Value | None:
+            path = fact.path
+            if path == counter:
+                return Range(low, INF)
+            if path == "signals.count" and raised:
+                return Range(raised, INF)
+            if path == "signals.continued" and now.continued is not None:
+                return of_plain(now.continued)
+            if path == "last.ok" and now.ok is not None:
+                return of_plain(now.ok)
+            if path == "last.error" and now.ok is not None:
+                return ABSENT if now.ok else Other()
+            return self.limits.get(path)
+
+        return of
+
+    def forget(self) -> None:
+        """What was found before `raised` was known."""
+        self._turns.clear()
+
+    def settled(self, guard: Expression, now: Now = USUAL) -> bool | None:
+        """Whether a guard holds in every run, or in none; None: that depends."""
+        return surely(judge(guard.root, self.known(now)))
+
+    def turns(self, guard: Expression, now: Now = USUAL) -> Turns:
+        """From which value of each counter on the guard is decided."""
+        key = (guard.text, now if guard.reads & _TOLD else USUAL)
+        if key not in self._turns:
+            self._turns[key] = self._found(guard, now)
+        return self._turns[key]
+
+    def _found(self, guard: Expression, now: Now) -> Turns:
+        counters = set(self.counters & guard.reads)
+        if guard.reads & {"signals.count", "signals.top", "signals.reasons"}:
+            counters |= self.raised.keys()
+        true: dict[str, float] = {}
+        false: dict[str, float] = {}
+        for counter in sorted(counters):
+            verdict = self._at(guard, counter, MOST, now)
+            if verdict is not None:
+                found = true if verdict else false
+                found[counter] = self._least(guard, counter, now)
+        return Turns(true, false)
+
+    def _at(self, guard: Expression, counter: str, low: float, now: Now) -> bool | None:
+        return surely(judge(guard.root, self.known(now, counter=counter, low=low)))
+
+    def _least(self, guard: Expression, counter: str, now: Now) -> float:
+        """The least value from which on it is decided."""
+
+        def decided(low: float) -> bool:
+            return self._at(guard, counter, low, now) is not None
+
+        literals = [n.value for n in walk(guard.root) if isinstance(n, Const)]
+        given = [v for v in (*self.values, *literals) if isinstance(v, (int, float))]
+        if counter in REAL:
+            return _least_real(decided, sorted(float(v) for v in given if v >= 0))
+        return _least_whole(decided)
+
+
+def _least_whole(decided: Any) -> int:
+    if decided(0):
+        return 0
+    high = 1
+    while not decided(high):
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if decided(middle) else (middle, high)
+    return high
+
+
+def _least_real(decided: Any, candidates: list[float]) -> float:
+    for value in candidates:
+        if decided(value):
+            return value
+    high = 1.0
+    while not decided(high):
+        high *= 2
+    low = 0.0
+    while high - low > 1e-9 * max(1.0, high):
+        middle = (low + high) / 2
+        low, high = (low, middle) if decided(middle) else (middle, high)
+    return high

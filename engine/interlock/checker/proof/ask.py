@@ -1,0 +1,244 @@
+"""One question: can these guards hold, and those not hold, at the same moment?
+
+First the literals are held against each other, which is always done and takes microseconds. Where
+they are not refuted, values are looked for that show it, and the real guards are tried with them.
+What neither settles goes to a solver, if there is one; and if that does not know either, the
+answer is that nobody knows.
+
+Imported by: checker.never, checker.guards, checker.hidden
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import product
+from math import ceil, floor, inf, isfinite, prod
+from random import Random
+from types import SimpleNamespace
+from typing import Any, NamedTuple, Protocol
+
+from interlock.checker.proof.formula import Formula, Terms, Truth, join
+from interlock.checker.proof.solve import PER_QUESTION, ZERO, Store, TooMuch, Work, refuted
+from interlock.checker.proof.world import World
+from interlock.language.expression.compile import function
+from interlock.language.expression.runtime import GUARD_ERRORS, Function, no_oracle
+from interlock.language.expression.tree import Fact, Node, facts_of, walk
+
+TRIES = 60
+"""How many sets of values are tried to show that a guard can hold."""
+ALL = 20_000_000
+"""The work of one machine, in the units of `solve.Work`: some seconds. What is left then is
+unsettled."""
+_SURE = ("Call len", "count ")
+
+
+class Claim(NamedTuple):
+    """A guard, and whether it is to hold."""
+
+    node: Node
+    holds: bool = True
+
+
+class Answer(NamedTuple):
+    """What came of a question."""
+
+    possible: bool | None
+    """None when nobody knows."""
+    values: Mapping[str, Any] = {}
+    """Facts with which the claims were seen to hold; empty when none were looked for or found."""
+
+
+class Solver(Protocol):
+    """Somebody who can be asked what intervals do not settle."""
+
+    def possible(self, claims: Sequence[Claim], world: World) -> bool | None:
+        """Whether the claims can hold together; None when it is not known in time."""
+        ...
+
+
+class Prover:
+    """Asks, and keeps count of what could not be settled."""
+
+    def __init__(self, world: World, solver: Solver | None = None, *, work: int = ALL) -> None:
+        self.world = world
+        self.solver = solver
+        self.unsettled: dict[str, None] = {}
+        """The places of guards about which nobody knows, each once and in order."""
+        self._answers: dict[tuple[Any, ...], Answer] = {}
+        self._left = work
+
+    def ask(
+        self, claims: Iterable[Claim], *, at: str = "", world: World | None = None,
+        values: bool = False,
+    ) -> Answer:  # fmt: skip
+        """Whether the claims can all hold. `values`: look for facts that show it, too."""
+        asked, where = tuple(dict.fromkeys(claims)), world or self.world
+        known = (asked, id(where), values)
+        answer = self._answers.get(known)
+        if answer is None:
+            answer = self._answers[known] = self._answer(asked, where, values)
+        if answer.possible is None and at:
+            self.unsettled[at] = None
+        return answer
+
+    def _answer(self, claims: tuple[Claim, ...], world: World, values: bool) -> Answer:
+        terms = Terms(world)
+        work = Work(min(PER_QUESTION, self._left))
+        try:
+            formulas: list[Formula] = [terms.formula(c.node, holds=c.holds) for c in claims]
+            formulas += _axioms(terms)
+            store = refuted(formulas, terms.known, work)
+        except (TooMuch, RecursionError):
+            self._left -= PER_QUESTION
+            return Answer(self.solver.possible(claims, world) if self.solver else None)
+        self._left -= min(PER_QUESTION, self._left) - work.left
+        if store is None:
+            return Answer(False)
+        sure = _independent(store)
+        if not sure or values:
+            found = _values(claims, store, world)
+            if found is not None:
+                return Answer(True, found)
+        if sure:
+            return Answer(True)
+        return Answer(self.solver.possible(claims, world) if self.solver else None)
+
+
+def _axioms(terms: Terms) -> list[Formula]:
+    """What always holds between facts that stand in the question."""
+    known, out = terms.known, list[Formula]()
+    if {"last.ok", "last.error is None"} <= known.keys():
+        out.append(join(False, [Truth("last.ok", True), Truth("last.error is None", False)]))
+    return out
+
+
+def _independent(store: Store) -> bool:
+    """Whether the literals of the store say nothing about each other but what was compared."""
+    used = {name for pair in store.differences for name in pair} - {ZERO}
+    used |= {*store.truths, *store.words}
+    if store.sums:
+        return False
+    seen: set[str] = set()
+    for name in used:
+        term = store.terms[name]
+        sure = term.plain or name in store.truths or name.startswith(_SURE)
+        if not sure or (not term.plain and not term.facts):
+            return False
+        mine = term.facts or frozenset({name})
+        if not term.plain and mine & seen:
+            return False
+        seen |= mine
+    return True
+
+
+# values that show it ------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=512)
+def _compiled(node: Node) -> Function:
+    return function(node)
+
+
+def _values(claims: Sequence[Claim], store: Store, world: World) -> Mapping[str, Any] | None:
+    """Facts with which every claim is seen to hold, or None."""
+    facts = {path: f for c in claims for path, f in facts_of(c.node).items()}
+    texts = [v for c in claims for n in walk(c.node) if isinstance(v := _literal(n), str)]
+    choices: list[list[Any]] = []
+    for path, fact in facts.items():
+        fixed = world.value(fact)
+        if fixed is not None:
+            choices.append([fixed])
+            continue
+        found = list(dict.fromkeys(_candidates(path, fact, store, texts)))
+        if not found:
+            return None
+        choices.append(found)
+    try:
+        held = [(_compiled(c.node), c.holds) for c in claims]
+    except (RecursionError, AssertionError):
+        return None
+    for values in _picked(choices):
+        shown = dict(zip(facts, values, strict=True))
+        given = _nested((fact, shown[path]) for path, fact in facts.items())
+        try:
+            if all(bool(fn(given, no_oracle)) == holds for fn, holds in held):
+                return {p: v for p, v in shown.items() if not facts[p].is_limit}
+        except GUARD_ERRORS:
+            continue
+    return None
+
+
+def _picked(choices: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
+    """Sets of values: the first of each, then one of each by chance, the same every time."""
+    if prod(map(len, choices)) <= TRIES:
+        yield from product(*choices)
+        return
+    yield tuple(found[0] for found in choices)
+    chance = Random(len(choices))  # noqa: S311 - nothing secret hangs on it
+    for _ in range(TRIES):
+        yield tuple(chance.choice(found) for found in choices)
+
+
+def _literal(node: Node) -> object:
+    return getattr(node, "value", None)
+
+
+def _candidates(path: str, fact: Fact, store: Store, texts: Sequence[str]) -> Iterator[Any]:
+    """Values that a fact might have, the likely ones first."""
+    absent = store.truths.get(f"{path} is None")
+    if absent is True or (absent is None and fact.type.nullable and not fact.is_limit):
+        yield None
+        if absent is True:
+            return
+    match fact.type.kind:
+        case "bool":
+            told = store.truths.get(path)
+            yield from (True, False) if told is None else (told,)
+        case "str" | "enum":
+            only, never = store.words.get(path, (None, frozenset[str]()))
+            words = only if only is not None else {*fact.type.values} or {*texts, "", "x"}
+            yield from sorted(words - never)
+        case "int" | "float" | "fraction" | "duration":
+            yield from _numbers(*store.range(path), fact)
+        case _:
+            return
+
+
+def _numbers(low: float, high: float, fact: Fact) -> Iterator[float]:
+    if fact.type.nonneg:
+        low = max(low, 0)
+    whole = fact.type.kind == "int"
+    ends = [low, low + 1, high, high - 1, (low + high) / 2, 0, 1, low + 2, low * 2, 10, 1000]
+    for value in ends:
+        if isfinite(value) and low <= value <= high:
+            made = ceil(value) if whole else value
+            yield made if made <= high else floor(high)
+    if low == -inf:
+        yield -1 if high >= -1 else floor(high)
+
+
+def _nested(values: Iterable[tuple[Fact, Any]]) -> Any:
+    """Facts as guards read them: attributes, and items of what is a mapping."""
+    tree: dict[str, Any] = {}
+    keyed: set[tuple[str, ...]] = set()
+    for fact, value in values:
+        here, path = tree, tuple[str, ...]()
+        for step, after in zip(fact.steps, fact.steps[1:], strict=False):
+            path = (*path, step.name)
+            if after.keyed:
+                keyed.add(path)
+            here = here.setdefault(step.name, _Level())
+        here[fact.steps[-1].name] = value
+    return SimpleNamespace(**{n: _object(inner, (n,), keyed) for n, inner in tree.items()})
+
+
+class _Level(dict[str, Any]):
+    """A section of facts while it is put together; a fact may be a dict itself."""
+
+
+def _object(tree: Any, path: tuple[str, ...], keyed: set[tuple[str, ...]]) -> Any:
+    if not isinstance(tree, _Level):
+        return tree
+    made = {n: _object(inner, (*path, n), keyed) for n, inner in tree.items()}
+    return made if path in keyed else SimpleNamespace(**made)

@@ -1,0 +1,285 @@
+"""The answer to a query, with the shortest run that shows it.
+
+A run is a walk of the graph; along it things happen in order: an action is done or an event
+comes, an edge or rule is taken, states are entered, a stop is decided. Of some it is sure that they
+happen on a route, of others only that they may: a batch of tool calls may hold any tool. What
+must never happen is looked for among all that may, what must happen among what is sure.
+
+Imported by:  checker.query
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from interlock.checker.paths.places import Route
+from interlock.checker.paths.routes import Routes
+from interlock.checker.query.asked import Atom, Query
+from interlock.language.spec import HIGHEST
+
+CALLING = frozenset({"call_tools", "call_tool", "work", "update_memory"})
+"""Actions that may call any tool of the machine."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Whether it holds. True where it does, also in a condition."""
+
+    query: str
+    holds: bool | None
+    """None: there is no answer, and `reason` says why."""
+    reason: str
+    witness: tuple[str, ...] = ()
+    """The states of the shortest run that shows it, in order."""
+    edges: tuple[str, ...] = ()
+    """What such a run takes: ids of edges and rules, as records and pictures have them."""
+    assumptions: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.holds is True
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data: what `interlock query --format json` prints."""
+        return {
+            "query": self.query, "holds": self.holds, "reason": self.reason,
+            "witness": list(self.witness), "edges": list(self.edges),
+            "assumptions": list(self.assumptions),
+        }  # fmt: skip
+
+    def __str__(self) -> str:
+        word = {True: "yes", False: "no", None: "unknown"}[self.holds]
+        lines = [f"{word}: {self.reason}"]
+        if self.witness:
+            lines.append("  " + " → ".join(self.witness))
+        return "\n".join(lines)
+
+
+class Happening(NamedTuple):
+    """One thing on a route. `sure`: it happens whenever the route is taken."""
+
+    sort: str
+    name: str
+    sure: bool = True
+
+
+def happenings(routes: Routes, route: Route) -> Iterator[Happening]:
+    """What happens on a route, in order."""
+    spec = routes.spec
+    if route.state:
+        yield from _done(routes, route)
+    if route.kind not in ("start", "stop", "outside", "resume"):
+        yield Happening("edge", route.origin)
+    yield from _reasons_of(routes, route)
+    place = routes.places[route.dest]
+    entered = place.state in spec.states and (
+        place.branch is None or place.state != place.branch.fork
+    )
+    if entered:
+        yield Happening("state", place.state)
+        stop = spec.states[place.state].stop
+        if stop == HIGHEST:
+            for reason in {r.signal for r in spec.rules if r.signal}:
+                yield Happening("reason", reason, sure=False)
+        elif stop:
+            yield Happening("reason", stop)
+
+
+def _done(routes: Routes, route: Route) -> Iterator[Happening]:
+    """The action or wait that ends with a route."""
+    spec = routes.spec
+    state = spec.states[route.state]
+    kind, _, event = route.outcome.partition(":")
+    if kind == "answer":
+        yield Happening("event", event)
+    if state.action is None or route.outcome == "resumed":
+        return
+    yield Happening("action", state.action.name)
+    if state.action.name == "tool":
+        yield Happening("tool", str(state.args["name"].value), sure=route.outcome == "ok")
+    elif state.action.name in CALLING:
+        for tool in (*spec.tools, *spec.registry.own_tools):
+            yield Happening("tool", tool, sure=False)
+
+
+def _reasons_of(routes: Routes, route: Route) -> Iterator[Happening]:
+    spec = routes.spec
+    for rule in spec.rules:
+        if rule.id == route.origin and rule.stop:
+            yield Happening("reason", rule.stop)
+    if route.kind == "raised":
+        dest = routes.places[route.dest].state
+        for reason in spec.reasons:
+            if routes.chart.route(reason) == dest:
+                yield Happening("reason", reason, sure=False)
+    taken = routes.chart.by_origin.get(route.origin)
+    if taken is not None and taken.stop and taken.stop != HIGHEST:
+        yield Happening("reason", taken.stop)
+
+
+# searching ----------------------------------------------------------------------------------
+
+
+class _Seek:
+    """A search through the graph, with what happens on each route worked out once."""
+
+    def __init__(self, routes: Routes, *, cancels: bool) -> None:
+        self.routes = routes
+        self.out: dict[int, list[int]] = {}
+        for number, route in enumerate(routes.routes):
+            if cancels or route.kind != "outside":
+                self.out.setdefault(route.source, []).append(number)
+        self._known: dict[int, tuple[Happening, ...]] = {}
+
+    def on(self, number: int) -> tuple[Happening, ...]:
+        """What happens on a route."""
+        if number not in self._known:
+            self._known[number] = tuple(happenings(self.routes, self.routes.routes[number]))
+        return self._known[number]
+
+    def first(self, atom: Atom, *, without: Atom | None = None, start: int = 0) -> list[int] | None:
+        """The shortest way on which `atom` may happen, with `without` surely not before it."""
+        for path, number in self.walk(without, start):
+            before = True
+            for happening in self.on(number):
+                if without is not None and happening.sure and happening[:2] == without:
+                    before = False
+                if before and happening[:2] == atom:
+                    return path(number)
+        return None
+
+    def end(self, without: Atom, start: int) -> list[int] | None:
+        """The shortest way to an end on which `without` need not happen."""
+        if start not in self.out:
+            return []
+        for path, number in self.walk(without, start):
+            ends = self.routes.routes[number].dest not in self.out
+            if ends and not self._has(number, without):
+                return path(number)
+        return None
+
+    def _has(self, number: int, atom: Atom) -> bool:
+        return any(h.sure and h[:2] == atom for h in self.on(number))
+
+    def walk(
+        self, without: Atom | None, start: int
+    ) -> Iterator[tuple[Callable[[int], list[int]], int]]:
+        """Every route that can be come to, the nearest first, with the way to and over it.
+
+        Not beyond a route on which `without` surely happens.
+        """
+        into: dict[int, int | None] = {start: None}
+        queue = deque([start])
+
+        def path(number: int) -> list[int]:
+            found, came = [number], into[self.routes.routes[number].source]
+            while came is not None:
+                found.append(came)
+                came = into[self.routes.routes[came].source]
+            return found[::-1]
+
+        while queue:
+            place = queue.popleft()
+            for number in self.out.get(place, ()):
+                yield path, number
+                dest = self.routes.routes[number].dest
+                if dest in into or (without is not None and self._has(number, without)):
+                    continue
+                into[dest] = number
+                queue.append(dest)
+
+
+def answer(query: Query, routes: Routes, *, cancels: bool) -> Answer:
+    """The answer to a query."""
+    seek, a, b = _Seek(routes, cancels=cancels), query.a, query.b
+    found: list[int] | None
+    match query.form:
+        case "reach":
+            found = seek.first(a)
+            said = f"{a} can be reached" if found is not None else f"no way leads to {a}"
+            return _answer(query, seek, found, said, holds=found is not None, cancels=cancels)
+        case "never":
+            found = seek.first(a)
+            said = f"no way leads to {a}" if found is None else f"{a} can happen"
+        case "never before":
+            assert b is not None
+            found = seek.first(a, without=b)
+            said = (
+                f"{b} comes before {a} on every way"
+                if found is None
+                else f"{a} can happen with no {b} before it"
+            )
+        case "never after":
+            assert b is not None
+            found = _after(seek, b, a)
+            said = f"no way leads from {b} to {a}" if found is None else f"{a} can happen after {b}"
+        case "always after":
+            assert b is not None
+            found = _end_after(seek, a, b)
+            said = (
+                f"{b} follows {a} on every way to an end"
+                if found is None
+                else f"a run can end with no {b} after {a}"
+            )
+    return _answer(query, seek, found, said, holds=found is None, cancels=cancels)
+
+
+def _after(seek: _Seek, first: Atom, then: Atom) -> list[int] | None:
+    """The shortest way on which `then` may happen after `first`."""
+    best: list[int] | None = None
+    for lead, dest, rest in _occurrences(seek, first):
+        if any(h[:2] == then for h in rest):
+            found: list[int] | None = lead
+        else:
+            behind = seek.first(then, start=dest)
+            found = None if behind is None else [*lead, *behind]
+        if found is not None and (best is None or len(found) < len(best)):
+            best = found
+    return best
+
+
+def _end_after(seek: _Seek, first: Atom, then: Atom) -> list[int] | None:
+    """The shortest way to an end on which `then` need not happen after `first`."""
+    best: list[int] | None = None
+    for lead, dest, rest in _occurrences(seek, first):
+        if any(h.sure and h[:2] == then for h in rest):
+            continue
+        behind = seek.end(then, dest)
+        if behind is not None and (best is None or len(lead) + len(behind) < len(best)):
+            best = [*lead, *behind]
+    return best
+
+
+def _occurrences(seek: _Seek, atom: Atom) -> Iterator[tuple[list[int], int, tuple[Happening, ...]]]:
+    """Every route on which it may happen: the way there, where it leads, what follows on it."""
+    for path, number in seek.walk(None, 0):
+        on = seek.on(number)
+        for n, happening in enumerate(on):
+            if happening[:2] == atom:
+                yield path(number), seek.routes.routes[number].dest, on[n + 1 :]
+                break
+
+
+def _answer(
+    query: Query, seek: _Seek, found: list[int] | None, said: str, *, holds: bool, cancels: bool
+) -> Answer:
+    routes = seek.routes
+    states: list[str] = []
+    edges: list[str] = []
+    for number in found or ():
+        for happening in seek.on(number):
+            if happening.sort == "state":
+                states.append(happening.name)
+            elif happening.sort == "edge":
+                edges.append(happening.name)
+        if routes.routes[number].kind == "outside":
+            said += ", by a stop from outside"
+    assumed = [
+        "a guard that reads anything may hold or not; the ways of child machines are their own"
+    ]
+    assumed.append(
+        "a stop from outside may come at any moment" if cancels else "nobody stops it from outside"
+    )
+    return Answer(query.text, holds, said, tuple(states), tuple(edges), tuple(assumed))

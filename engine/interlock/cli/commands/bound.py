@@ -1,0 +1,211 @@
+"""`interlock bound`: the worst that a run can cost, before it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from interlock.cli import completion, options, out
+from interlock.cli.faults import ERROR, MisuseError
+from interlock.cli.how import How
+from interlock.cli.table import Row, table
+
+if TYPE_CHECKING:
+    from interlock.checker.bound import Assume, Bound, Figure
+
+_WORDS = {
+    "actions": "actions", "llm_calls": "model calls", "tool_calls": "tool calls",
+    "tokens": "tokens", "usd": "USD", "waiting": "waiting",
+}  # fmt: skip
+_KNOBS = ("tokens_per_call", "calls_per_reply", "input_price", "output_price")
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  interlock bound agent
+  interlock bound agent --limit steps=12 --format json
+  interlock bound my.yaml --assume tokens_per_call=8000 --assume calls_per_reply=4
+  interlock bound my.yaml --require usd=2 --require calls=30
+  interlock bound agent -o agent.cert.json
+  interlock bound --run last
+
+\b
+A figure holds in every run in which the assumptions do; it is proven, not estimated. With
+--require the exit code is 1 where a run could go past one. `docs/bounds.md` tells how it is done.
+"""
+)
+@click.argument("machine", required=False, shell_complete=completion.machines)
+@click.option(
+    "--run", "of_run", metavar="RUN", shell_complete=completion.runs,
+    help="Print the certificate that was stored with a run when it began.",
+)  # fmt: skip
+@click.option(
+    "--limit", type=options.PAIR, multiple=True, shell_complete=completion.pairs("limits"),
+    help="Another value for a limit: steps=20, time=5m, tokens=off.",
+)  # fmt: skip
+@click.option(
+    "--var", type=options.PAIR, multiple=True, shell_complete=completion.pairs("vars"),
+    help="The first value of a variable.",
+)  # fmt: skip
+@click.option(
+    "--assume", "assumed", type=options.PAIR, multiple=True,
+    help="What is taken for granted of the model: tokens_per_call, calls_per_reply, and "
+    "input_price and output_price in USD a token.",
+)  # fmt: skip
+@options.require_option("--require")
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE",
+    help="Write a certificate: what was proven, of which machine, assuming what.",
+)  # fmt: skip
+@options.tools_option
+@options.define_option
+@options.journal_option
+@options.format_option()
+def bound(machine: str | None, of_run: str | None, output: str | None, **given: Any) -> None:
+    """Show the worst that a run of a machine can cost, before it runs.
+
+    Actions, model calls, tool calls, tokens, USD and the time that it waits; how far it can go past
+    each limit; what follows each stop.
+    """
+    from interlock import __version__
+    from interlock.api.bounds import wanted_bounds
+    from interlock.cli.loading import read_machine
+    from interlock.cli.values import figures_of, values_of
+
+    how = How.of(given)
+    if (machine is None) == (of_run is None):
+        raise click.UsageError("name a MACHINE, or a recorded run with --run")
+    if of_run is not None:
+        out.result(_stored(of_run, how))
+        return
+    loaded = read_machine(str(machine), how)
+    spec = loaded.spec
+    found = loaded.bound(
+        limits=values_of({n: x.type for n, x in spec.limits.items()}, how.limit),
+        vars=values_of({n: v.type for n, v in spec.vars.items()}, how.var),
+        assume=_assume(how.more["assumed"]),
+    )
+    if output is not None:
+        Path(output).write_text(found.certificate(__version__) + "\n", encoding="utf-8")
+        out.say(f"{output}: a certificate for {loaded.name} {loaded.hash[:12]}", "dim")
+    refused = found.refused(wanted_bounds(figures_of(how.more["required"])))
+    if how.is_json:
+        out.result(out.as_json({**found.to_dict(), "refused": list(refused)}))
+    else:
+        for line in _said(found):
+            out.result(line)
+        for reason in refused:
+            out.say(f"not proven: {reason}", "red")
+    raise click.exceptions.Exit(ERROR if refused else 0)
+
+
+def _stored(run: str, how: How) -> str:
+    """The certificate of a run, as it was stored."""
+    from interlock.cli.stored import find_run, open_journal
+    from interlock.core.errors import SetupError
+    from interlock.run.sync import by_hand
+
+    journal = open_journal(how)
+    row = find_run(journal, run)
+    first = by_hand(journal.events(row.run_id, 0, 1))
+    begun = first[0].record.input.data if first and first[0].record is not None else {}
+    text = by_hand(journal.blob(str(begun.get("certificate", ""))))
+    if text is None:
+        hint = "a child has its parent's, and runs of older versions have none"
+        raise SetupError(f"run `{row.run_id}` was stored without a certificate", hint=hint)
+    return text
+
+
+def _assume(pairs: Any) -> Assume | None:
+    from interlock.checker.bound import Assume
+    from interlock.cli.values import read_number
+    from interlock.core.errors import nearest
+
+    if not pairs:
+        return None
+    said = {name: read_number(name, text) for name, text in pairs}
+    if wrong := [name for name in said if name not in _KNOBS]:
+        raise MisuseError(f"nothing can be assumed of `{wrong[0]}`", hint=nearest(wrong[0], _KNOBS))
+    priced = {"input_price", "output_price"} & said.keys()
+    if len(priced) == 1:
+        raise MisuseError("a price has two parts", hint="give `input_price` and `output_price`")
+    prices = (said["input_price"], said["output_price"]) if priced else None
+    longest, calls = said.get("tokens_per_call"), said.get("calls_per_reply")
+    return Assume(
+        None if longest is None else int(longest), None if calls is None else int(calls), prices
+    )
+
+
+# for people ---------------------------------------------------------------------------------
+
+
+def _said(found: Bound) -> Iterator[str]:
+    if found.unknown:
+        yield f"{found.machine}: unknown: {found.unknown}"
+        return
+    yield out.style(f"{found.machine}, at worst", bold=True)
+    rows = [Row((_WORDS[n], _amount(f), _because(f)), _colour(f)) for n, f in found.figures.items()]
+    yield from table(rows)
+    yield from _part("limits", [
+        Row((o.guard, o.where, o.text)) for o in found.overshoots
+    ], ("guard", "looked at", "a run goes"))  # fmt: skip
+    yield from _part("stops", [
+        Row((w.to, w.reports, w.saves, _costs(w.costs))) for w in found.wraps
+    ], ("leads to", "reports", "saves", "what follows costs at most"))  # fmt: skip
+    yield from _part("children", [
+        Row((name, _child(child))) for name, child in found.children.items()
+    ], ("child", "at worst"))  # fmt: skip
+    yield ""
+    yield "assuming that"
+    for said in found.assumptions:
+        yield f"  {said}"
+    witness = found.figures["actions"].witness
+    if str(witness):
+        yield ""
+        yield out.plain(f"the most actions  {witness}")
+
+
+def _part(title: str, rows: list[Row], head: tuple[str, ...]) -> Iterator[str]:
+    if rows:
+        yield ""
+        del title
+        yield from table(rows, head)
+
+
+def _amount(figure: Figure) -> str:
+    return figure.text.removeprefix("at most ")
+
+
+def _because(figure: Figure) -> str:
+    if figure.value is None:
+        return figure.why
+    return "by " + ", ".join(figure.by) if figure.by else ""
+
+
+def _colour(figure: Figure) -> str:
+    return "" if figure.value is not None else "yellow" if figure.unit else "red"
+
+
+def _costs(costs: Mapping[str, float | None]) -> str:
+    from interlock.checker.bound.result import say_amount
+
+    known = [
+        f"{_WORDS[n]} {'not known' if value is None else say_amount(n, value)}"
+        for n, value in costs.items()
+    ]
+    return ", ".join(known) or "nothing"
+
+
+def _child(child: Mapping[str, Any]) -> str:
+    from interlock.checker.bound.result import say_amount
+
+    parts = [
+        f"{_WORDS[n]} {value if isinstance(value, str) else say_amount(n, value)}"
+        for n, value in child.items()
+        if n in _WORDS and value not in (0, None)
+    ]
+    return ", ".join(parts).replace("at most ", "")

@@ -1,0 +1,76 @@
+"""`interlock query`: which ways a run can take, and which it never takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from interlock.cli import completion, options, out
+from interlock.cli.faults import ERROR, USAGE
+from interlock.cli.how import How
+
+_COLOURS = {True: "green", False: "red", None: "yellow"}
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  interlock query agent "reach done"
+  interlock query my.yaml "never publish before approve"
+  interlock query my.yaml "always report after publish" --format json
+  interlock query my.yaml "avoid tool:delete" "never action:infer after state:answer"
+
+\b
+Forms: reach A, avoid A, never A before B, never A after B, always B after A. A name is a state,
+an event, an action, a tool, a stop reason or the id of an edge or rule; `state:x` says which.
+
+\b
+Exit codes: 0 all of them hold, 1 one does not, 2 what is asked is no query of this machine.
+"""
+)
+@options.machine_argument
+@click.argument("queries", nargs=-1, required=True)
+@click.option(
+    "--limit", type=options.PAIR, multiple=True, shell_complete=completion.pairs("limits"),
+    help="Ask only of runs with this limit. By default the answer is for every limit.",
+)  # fmt: skip
+@click.option(
+    "--no-cancel", is_flag=True, help="Leave out that somebody may stop the run at any moment."
+)
+@options.tools_option
+@options.define_option
+@options.format_option()
+def query(machine: str, queries: tuple[str, ...], **given: Any) -> None:
+    """Ask which ways a run of a machine can take, and which never.
+
+    What never happens by the graph of the machine never happens in a run. That something can
+    happen is shown with the shortest way; guards that the graph does not settle may forbid it.
+    """
+    from interlock.checker.query import QueryFault
+    from interlock.cli.faults import say_error
+    from interlock.cli.loading import read_machine
+    from interlock.cli.values import values_of
+
+    how = How.of(given)
+    loaded = read_machine(machine, how)
+    limits = values_of({n: x.type for n, x in loaded.spec.limits.items()}, how.limit)
+    try:
+        asked = loaded.questions(limits=limits)
+        found = [asked.ask(text, cancels=not how.more["no_cancel"]) for text in queries]
+    except QueryFault as error:
+        say_error(error)
+        raise click.exceptions.Exit(USAGE) from None
+    if how.is_json:
+        told = [answer.to_dict() for answer in found]
+        out.result(out.as_json(told[0] if len(told) == 1 else told))
+    else:
+        for answer in found:
+            word, _, rest = str(answer).partition(":")
+            head = out.style(word, _COLOURS[answer.holds])
+            out.result(
+                f"{answer.query}: {head}:{out.plain(rest)}"
+                if len(found) > 1
+                else f"{head}:{out.plain(rest)}"
+            )
+    raise click.exceptions.Exit(0 if all(found) else ERROR)

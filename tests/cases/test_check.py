@@ -1,0 +1,106 @@
+"""The directory `check`: small machines, each with what the checker must say of it.
+
+A file is named ``CODE-KIND-what-it-is.yaml``; the kind is ``has``, ``nearly`` (it looks like it and
+is right) or ``hidden`` (behind another part of the file). Its first lines say what is expected:
+
+    # expects: IL304 at states.b
+    #   under: b
+    #   says: state `b` is never reached
+
+`under` is what the caret stands under. ``# expects: nothing`` says that nothing is to be found,
+``# needs: z3`` that intervals do not settle it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from interlock import guard
+from interlock.api import examine
+from interlock.checker.solver import INSTALL
+from interlock.core.codes import CODES
+from interlock.core.specs import ActionSpec, Effect
+
+HERE = Path(__file__).parent / "check"
+FILES = sorted(HERE.glob("*.yaml"))
+CHECKER = Path(__file__).parents[2] / "engine" / "interlock" / "checker"
+SOLVER = pytest.mark.extra("z3", install=INSTALL)  # noqa: S610 - no Django
+KINDS = ("has", "nearly", "hidden")
+LATER = re.compile(r"# expects: (IL\d{3}) at (.*)\n#   under: (.*)\n#   says: (.*)\n")
+
+
+@guard
+def is_sound(text: str) -> bool:
+    """A guard of an application: nobody but it knows what it says."""
+    return bool(text)
+
+
+OWN = [ActionSpec("free", None, effect=Effect.PURE), is_sound]
+
+
+class Expected(NamedTuple):
+    """One finding."""
+
+    code: str
+    at: str
+    under: str
+    says: str
+
+
+def expected(path: Path) -> list[Expected]:
+    """What the first lines of a file say that is found in it."""
+    return [Expected(*found) for found in LATER.findall(path.read_text("utf-8"))]
+
+
+def said(path: Path, *, prove: bool = False) -> list[Expected]:
+    """What is found in a file."""
+    found = examine(path.read_text("utf-8"), tools=OWN, prove=prove).findings
+    return [
+        Expected(f.code, f.at, f.place.text[f.place.column - 1 :][: f.place.width], f.message)
+        for f in found
+    ]
+
+
+def needs_z3(path: Path) -> bool:
+    """Whether a file says so."""
+    return "# needs: z3\n" in path.read_text("utf-8")
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if not needs_z3(p)], ids=lambda p: p.stem)
+def test_case(path: Path) -> None:
+    assert said(path) == expected(path)
+
+
+@SOLVER
+@pytest.mark.parametrize("path", [p for p in FILES if needs_z3(p)], ids=lambda p: p.stem)
+def test_case_that_needs_a_solver(path: Path) -> None:
+    assert said(path) == []
+    assert said(path, prove=True) == expected(path)
+
+
+@SOLVER
+@pytest.mark.parametrize("path", [p for p in FILES if not needs_z3(p)], ids=lambda p: p.stem)
+def test_a_solver_says_nothing_else(path: Path) -> None:
+    assert said(path, prove=True) == expected(path)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
+def test_a_file_is_what_its_name_says(path: Path) -> None:
+    code, kind, _ = path.stem.split("-", 2)
+    assert code in CODES
+    assert kind in KINDS
+    codes = {e.code for e in expected(path)}
+    assert (code in codes) == (kind != "nearly")
+    assert ("# expects: nothing\n" in path.read_text("utf-8")) == (not codes)
+
+
+def test_every_finding_has_its_three() -> None:
+    codes = {c for p in CHECKER.rglob("*.py") for c in re.findall(r'"(IL\d{3})"', p.read_text())}
+    found = Counter(tuple(p.stem.split("-", 2)[:2]) for p in FILES)
+    missing = [(code, kind) for code in sorted(codes) for kind in KINDS if not found[code, kind]]
+    assert missing == []

@@ -1,0 +1,214 @@
+"""`interlock import` and `interlock verify`, tried as somebody with a document would."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from interlock import load
+from tests.cli.shell import Shell
+
+SOURCES = Path(__file__).parents[1] / "cases" / "sources"
+AGENT = str(SOURCES / "001_bb8e222742d55083.txt")
+MODERATOR = str(SOURCES / "003_43f73522fa938641.txt")
+
+FLOW = """\
+# The loop
+
+```mermaid
+flowchart TD
+    Start([Start]) --> Work[Do the work]
+    Work --> Enough{Enough?}
+    Enough -- Yes --> Done([Done])
+    Enough -- No --> Work
+```
+
+# Another
+
+```mermaid
+flowchart TD
+    A[f(x)] --> end
+```
+"""
+
+
+@pytest.fixture(autouse=True)
+def flow(sh: Shell) -> Path:
+    """A document with two flowcharts, of which Mermaid refuses the second."""
+    path = sh.folder / "FLOW.md"
+    path.write_text(FLOW)
+    return path
+
+
+# import -------------------------------------------------------------------------------------
+
+
+def test_a_document_becomes_a_machine_that_draws_it_and_can_be_stepped(sh: Shell) -> None:
+    done = sh("import", AGENT, "-o", "agent.yaml", "--repair", "--name", "agent")
+    assert done.code == 0
+    assert "repaired line 17: a label that needs quotes" in done.err
+    assert '+ ConstructPrompt --> CallLLM["Call LLM (Gemini)"]' in done.err
+    assert "agent.yaml: agent, 16 states, 12 TODO" in done.err
+    checked = sh("check", "agent.yaml", "--format", "json")
+    assert (checked.json["machine"], checked.json["findings"]) == ("agent", [])
+    assert sh("verify", AGENT, "agent.yaml", "--repair").code == 0
+    stepped = sh("step", "agent.yaml", "x", "--in-memory", stdin="\nanswer no\nquit\n")
+    assert "steps_limit" in stepped.out + stepped.err
+
+
+def test_the_file_says_where_everything_came_from(sh: Shell) -> None:
+    assert sh("import", "FLOW.md", "-o", "m.yaml", "--chart", "1").code == 0
+    assert (
+        (sh.folder / "m.yaml").read_text()
+        == """\
+# A skeleton, imported from FLOW.md, lines 4 to 8.
+# It draws the document's flowchart, and can be stepped by hand: interlock step FILE
+# Each TODO is something left to say. `do: nothing` wants an action. What stands under
+# `on` is asked of a person, until the state decides by `when`, `of` or guards.
+interlock: 1
+machine: the_loop
+title: The loop
+source: FLOW.md
+
+states:
+  start: {label: Start, shape: pill, next: work}  # line 5
+  work:  # line 5
+    label: Do the work
+    do: nothing  # TODO: what is done here
+    next: enough
+  enough:  # line 6
+    ask: "Enough?"
+    on:  # TODO: who decides
+      yes: {to: done, label: "Yes"}
+      no: {to: work, label: "No"}
+  done: {label: Done, stop: completed}  # line 7
+"""
+    )
+
+
+def test_which_chart_is_asked_for_or_said(sh: Shell) -> None:
+    asked = sh("import", "FLOW.md")
+    assert asked.code == 2
+    assert "FLOW.md has 2 flowcharts: which one is meant?" in asked.err
+    assert '1: lines 4 to 8, under "The loop"; 2: lines 14 to 15, under "Another"' in " ".join(
+        asked.err.split()
+    )
+    assert sh("import", "FLOW.md", "--chart", "the loop").out.startswith("# A skeleton")
+    assert "no flowchart `3`" in sh("import", "FLOW.md", "--chart", "3").err
+
+
+def test_what_mermaid_refuses_is_refused_with_its_cure(sh: Shell) -> None:
+    done = sh("import", "FLOW.md", "--chart", "2", "-o", "m.yaml")
+    assert done.code == 1
+    assert "FLOW.md:15:8" in done.err
+    assert "or let --repair mend 1 line" in " ".join(done.err.split())
+    assert not (sh.folder / "m.yaml").exists()
+    mended = sh("import", "FLOW.md", "--chart", "2", "--repair")
+    assert mended.code == 0
+    assert load(mended.out).spec.states
+
+
+def test_a_file_that_is_there_is_written_over_only_by_force(sh: Shell) -> None:
+    (sh.folder / "m.yaml").write_text("mine")
+    done = sh("import", "FLOW.md", "--chart", "1", "-o", "m.yaml")
+    assert (done.code, (sh.folder / "m.yaml").read_text()) == (2, "mine")
+    assert "say --force" in done.err
+    assert sh("import", "FLOW.md", "--chart", "1", "-o", "m.yaml", "--force").code == 0
+    assert (sh.folder / "m.yaml").read_text() != "mine"
+    assert [p.name for p in sh.folder.glob(".m.yaml*")] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("no.md",), "cannot read no.md"),
+        (("FLOW.md", "--chart", "1", "--name", "My Machine"), "cannot name a machine"),
+        (("FLOW.md", "--chart", "1", "-o", "no/m.yaml"), "there is no folder `no`"),
+        (("empty.md",), "empty.md has no Mermaid flowchart"),
+        (("bare.mmd",), "the flowchart has no box"),
+    ],
+)
+def test_what_cannot_be_imported(sh: Shell, arguments: tuple[str, ...], says: str) -> None:
+    (sh.folder / "empty.md").write_text("# Nothing\n")
+    (sh.folder / "bare.mmd").write_text("flowchart TD\n")
+    done = sh("import", *arguments)
+    assert done.code == 2
+    assert says in " ".join(done.err.split())
+
+
+def test_an_import_for_programs(sh: Shell) -> None:
+    (sh.folder / "x.mmd").write_text("graph LR\nA[(db)] --> B\nA --> B\nC\n")
+    told = sh("import", "x.mmd", "--format", "json").json
+    assert (told["machine"], told["states"], told["file"]) == ("x", 3, None)
+    assert told["deviations"] == ["shape of db: cylinder became rect"]
+    assert told["unreached"] == ["c"]
+    assert [note["text"] for note in told["not_kept"]] == [
+        "the direction `LR` is left out: charts go down"
+    ]
+    assert load(told["text"]).name == "x"
+
+
+# verify -------------------------------------------------------------------------------------
+
+
+def test_a_machine_that_is_its_document(sh: Shell) -> None:
+    done = sh("verify", MODERATOR, "moderator")
+    assert done.code == 0
+    assert "moderator is the flowchart of" in done.out
+
+
+def test_a_machine_that_is_its_document_but_for_what_it_declares(sh: Shell) -> None:
+    done = sh("verify", AGENT, "executive", "--repair")
+    assert done.code == 0
+    assert ":26: edge set_debug → save_turn added: accepted, the document draws no" in done.out
+    assert "but for what it declares: 16 boxes, 18 arrows" in done.out
+
+
+def imported(sh: Shell) -> Path:
+    sh("import", "FLOW.md", "--chart", "1", "-o", "m.yaml")
+    return sh.folder / "m.yaml"
+
+
+def test_a_difference_is_found_with_its_line(sh: Shell) -> None:
+    file = imported(sh)
+    text = file.read_text()
+    file.write_text(text.replace('no: {to: work, label: "No"}', 'no: {to: work, label: "Never"}'))
+    done = sh("verify", "FLOW.md", "m.yaml", "--chart", "1")
+    assert done.code == 1
+    assert 'FLOW.md:8: label of edge enough → work: "No" became "Never"' in done.out
+    assert "1 difference that the_loop does not declare" in done.out
+
+
+def test_a_difference_may_be_declared_and_must_then_be_there(sh: Shell) -> None:
+    file = imported(sh)
+    declared = 'deviations: [{difference: "edge work → done added", reason: a short cut}]\nstates:'
+    text = file.read_text().replace("states:", declared)
+    file.write_text(text)
+    done = sh("verify", "FLOW.md", "m.yaml", "--chart", "1")
+    assert done.code == 1
+    assert "edge work → done added: declared, and not there" in done.out
+    way = "on: {on_it: {to: enough, label: ' '}, out: {to: done, label: ' '}}"
+    file.write_text(text.replace("do: nothing  # TODO: what is done here\n    next: enough", way))
+    told = sh("verify", "FLOW.md", "m.yaml", "--chart", "1", "--format", "json").json
+    assert told["holds"] is True
+    assert told["accepted"] == [
+        {"difference": "edge work → done added", "reason": "a short cut", "line": 5}
+    ]
+    assert (told["undeclared"], told["stale"]) == ([], [])
+    assert told["chart"] == {"number": 1, "heading": "The loop", "first_line": 4, "last_line": 8}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("FLOW.md", "agent"),
+        ("FLOW.md", "agent", "--chart", "2"),
+        ("no.md", "agent"),
+        ("FLOW.md", "no.yaml", "--chart", "1"),
+        ("FLOW.md", "broken.yaml", "--chart", "1"),
+    ],
+)
+def test_what_cannot_be_compared_is_no_difference(sh: Shell, arguments: tuple[str, ...]) -> None:
+    (sh.folder / "broken.yaml").write_text("interlock: 1\nmachine: x\nstates: {}\n")
+    assert sh("verify", *arguments).code == 2

@@ -1,0 +1,163 @@
+"""Real runs under an adversary: what a model, a tool, a guard or a person may do at worst.
+
+A run is the engine's own, with its actions, its journal and its clock. Only what comes from
+outside is chosen here: what a reply is, whether a call fails, what a tool does, what a guard says,
+which answer a wait gets. A list of numbers makes the choices, so that a run can be made again.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from interlock import AgentStop, guard, tool
+from interlock.actions import with_own
+from interlock.actions.declare import specs_of
+from interlock.api import Machine, Run, lifecycle
+from interlock.core.errors import Category, ModelError, ToolError
+from interlock.core.facts import ToolCall
+from interlock.language.load import load
+from interlock.machine.build import Chart
+from interlock.run.ports import ModelReply, ModelRequest, OnText
+from interlock.testing.clock import ManualClock
+
+LONGEST = 60
+"""Records after which a run is left where nothing bounds its actions."""
+
+
+class Choices:
+    """Numbers, one after the other; what is asked for beyond them is decided by `otherwise`."""
+
+    def __init__(self, given: Sequence[int], otherwise: int = 0) -> None:
+        self.given = list(given)
+        self.otherwise = otherwise
+        self.made = 0
+
+    def of(self, options: int) -> int:
+        """One of so many."""
+        number = self.given[self.made] if self.made < len(self.given) else self.otherwise
+        self.made += 1
+        return number % options
+
+
+class Adversary:
+    """A model that says whatever is chosen."""
+
+    suspends = False
+
+    def __init__(self, choices: Choices) -> None:
+        self.choices = choices
+        self.asked = 0
+
+    def prepare(self, settings: Mapping[str, Any]) -> None:
+        """Nothing can fail later."""
+
+    def context_window(self, settings: Mapping[str, Any]) -> int | None:
+        """The file's."""
+        return settings.get("context_window")
+
+    async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
+        """A short reply, a long one, tool calls, or one of the three kinds of failure."""
+        self.asked += 1
+        poke = ToolCall("a", "poke", "{}")
+        match self.choices.of(9):
+            case 0:
+                return ModelReply("hi", (poke,), "tool_calls", 3, 2)
+            case 1:
+                return ModelReply("hi", (), "stop", 1, 0)
+            case 2:
+                return ModelReply("hi", (poke, ToolCall("b", "poke", "{}")), "tool_calls", 1, 0)
+            case 3:
+                return ModelReply("hi", (), "stop", 5, 0)
+            case 4:
+                return ModelReply("hi", (ToolCall("c", "none", "{}"),), "tool_calls", 0, 1)
+            case 5:
+                return ModelReply("hi", (), "stop", 3, 2)
+            case n:
+                kinds = (Category.TRANSIENT, Category.RECOVERABLE, Category.CRITICAL)
+                raise ModelError("no", category=kinds[n - 6])
+
+
+class Spent(NamedTuple):
+    """What a run used."""
+
+    actions: float
+    llm_calls: float
+    tool_calls: float
+    tokens: float
+    usd: float
+    waiting: float
+
+
+CHOICES: list[Choices] = [Choices(())]
+"""Whose turn it is to choose for tools and guards; see `playing`."""
+
+
+@tool
+async def poke() -> str:
+    """Does whatever is chosen."""
+    match CHOICES[0].of(6):
+        case 4:
+            raise ToolError("it broke")
+        case 5:
+            raise AgentStop("enough")
+        case _:
+            return "ok"
+
+
+@guard
+def whim(number: int) -> bool:
+    """Says whatever is chosen."""
+    del number
+    return bool(CHOICES[0].of(2))
+
+
+OWN = (poke, whim)
+REGISTRY = with_own(specs_of(*OWN))
+
+
+def built(text: str) -> Machine:
+    """A machine, not through the checker: bounds must hold for what it warns of, too."""
+    loaded = load(text, "generated.yaml", REGISTRY)
+    assert loaded.ok, "\n\n".join(f.render() for f in loaded.findings)
+    assert loaded.spec is not None
+    return Machine(Chart(loaded.spec, lifecycle()))
+
+
+async def playing(
+    machine: Machine, choices: Choices, longest: int = LONGEST, **given: Any
+) -> tuple[Run, Spent]:
+    """One run to its end, or to its `longest` record."""
+    CHOICES[0] = choices
+    model, clock = Adversary(choices), ManualClock()
+    run = machine.start("task", model=model, clock=clock, **given)
+    for _ in range(longest):
+        if run.ended:
+            break
+        wait = machine.chart.events_at(run.state) if run.state in machine.chart.waiting else ()
+        if wait and run.status == "paused":
+            expires = machine.spec.states[run.state].within is not None
+            which = choices.of(len(wait) + expires)
+            if which < len(wait):
+                clock.advance(choices.of(2) * 29.0 if expires else 0.0)
+                await run.asend(wait[which])
+        await run.astep()
+    facts = run.facts
+    return run, Spent(
+        facts.run.steps, model.asked, facts.usage.tool_calls, facts.usage.total_tokens,
+        facts.usage.cost or 0.0, facts.run.idle,
+    )  # fmt: skip
+
+
+def adversaries(seed: int, random_ones: int) -> Iterator[Choices]:
+    """Stubborn ones, that always choose the same or alternate, and random ones."""
+    for number in range(9):
+        yield Choices((), number)
+    for first in range(9):
+        for then in (0, 6):
+            yield Choices([first, then] * 60, first)
+    chance = random.Random(seed)  # noqa: S311  no secret
+    for _ in range(random_ones):
+        pool = chance.sample(range(9), chance.randint(2, 5))
+        yield Choices([chance.choice(pool) for _ in range(120)], chance.choice(pool))

@@ -1,0 +1,63 @@
+"""The picture of a panel: laid out when it must be, and in characters where it cannot be."""
+
+from __future__ import annotations
+
+from interlock import Run, load
+from interlock.notebook.panel.paper import Paper
+
+SMALL = """
+interlock: 1
+machine: small
+title: Small
+limits: {steps: 5}
+rules:
+  - {when: run.steps >= limits.steps, stop: steps_limit}
+states:
+  look: {label: Look, do: nothing, next: done}
+  done: {label: Done, stop: completed}
+"""
+
+
+def start() -> Run:
+    return load(SMALL).start()
+
+
+def test_the_picture_is_whole_at_first_and_then_painted() -> None:
+    run, paper = start(), Paper()
+    first = paper.sheet(run)
+    assert first["picture"].startswith("<svg")
+    assert {"look", "done"} <= set(first["boxes"].values())
+    run.step()
+    again = paper.sheet(run)
+    assert [*again] == ["paint"]
+    assert again["paint"]["style"]
+
+
+def test_a_limit_that_a_label_names_is_drawn_anew() -> None:
+    run, paper = start(), Paper()
+    before = paper.sheet(run)["picture"]
+    run.set("limits.steps", 3)
+    after = paper.sheet(run)["picture"]
+    assert "(5)" in before
+    assert "(3)" in after
+
+
+def test_without_graphviz_it_is_in_characters_and_says_what_to_install() -> None:
+    run, paper = start(), Paper("mermaid")
+    first = paper.sheet(run)
+    assert first["picture"] == ""
+    assert "look" in first["outline"]
+    assert 'pip install "interlock[diagrams]"' in first["outline"]
+    assert paper.paint(run) == {}
+    run.run()
+    assert paper.sheet(run)["outline"] != first["outline"], "it follows the run all the same"
+
+
+def test_a_layout_that_fails_says_why_and_is_not_tried_at_every_step() -> None:
+    run, paper = start(), Paper(timeout=1e-9)
+    first = paper.sheet(run)
+    assert first["outline"].startswith("Graphviz did not lay the chart out")
+    assert "Look" in first["outline"]
+    run.step()
+    assert paper.sheet(run)["outline"].startswith("Graphviz did not lay the chart out")
+    assert paper.paint(run) == {}

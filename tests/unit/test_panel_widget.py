@@ -1,0 +1,112 @@
+"""The widget of a panel: what stands in its traits, and what it says where it cannot be."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import interlock
+from interlock import Run, load
+from interlock.core.errors import SetupError
+from interlock.notebook.panel import open as opening
+
+ANYWIDGET = pytest.mark.extra("anywidget", install='pip install "interlock[notebook]"')  # noqa: S610 - no Django
+FOLDER = Path(interlock.__file__).parent / "notebook" / "panel"
+SMALL = """
+interlock: 1
+machine: small
+limits: {steps: 5}
+rules:
+  - {when: run.steps >= limits.steps, stop: steps_limit}
+states:
+  look: {do: nothing, next: done}
+  done: {stop: completed}
+"""
+
+
+@pytest.fixture
+def run() -> Run:
+    return load(SMALL).start()
+
+
+@pytest.fixture
+def panel(run: Run) -> Iterator[Any]:
+    made = run.panel()
+    assert made.desk.settle(20)
+    yield made
+    made.close()
+
+
+@ANYWIDGET
+def test_an_order_comes_by_a_trait_and_the_board_goes_by_one(panel: Any, run: Run) -> None:
+    assert panel.board["state"] == "look"
+    panel.order = {"do": "step", "id": 5}
+    panel.desk.settle(20)
+    panel.order = {"do": "step", "id": 6}
+    panel.desk.settle(20)
+    assert (panel.heard, panel.board["state"], panel.fault) == (6, "done", None)
+    assert run.ended
+    assert repr(panel) == f"<Panel of run {run.id}>"
+
+
+@ANYWIDGET
+def test_all_that_goes_to_the_page_is_json(panel: Any) -> None:
+    panel.order = {"do": "run", "id": 1}
+    panel.desk.settle(20)
+    names = ("board", "sheet", "paint", "why", "busy", "fault", "heard")
+    state = {name: getattr(panel, name) for name in names}
+    assert json.loads(json.dumps(state, allow_nan=False)) == state
+
+
+@ANYWIDGET
+def test_a_closed_panel_hears_no_more_of_the_run(run: Run) -> None:
+    panel = run.panel()
+    panel.desk.settle(20)
+    panel.close()
+    run.run()
+    assert not panel.desk.settle(0.3), "nobody is at the desk"
+    assert panel.board["state"] == "look"
+
+
+@ANYWIDGET
+def test_two_panels_show_one_run(panel: Any, run: Run) -> None:
+    other: Any = run.panel()
+    panel.order = {"do": "run", "id": 1}
+    assert panel.desk.settle(20)
+    assert other.desk.settle(20)
+    assert panel.board == other.board
+    other.close()
+
+
+@pytest.mark.parametrize("name", ["elements.js", "picture.js", "panel.js", "panel.css"])
+def test_the_page_is_files_that_ask_nobody_outside(name: str) -> None:
+    text = (FOLDER / "page" / name).read_text("utf-8")
+    asking = ("http:", "https:", "import(", "import ", "fetch(", "url(", "@import", "innerHTML")
+    assert [words for words in asking if words in text] == []
+
+
+def test_without_anywidget_it_says_what_to_install(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(name: str) -> None:
+        assert name == "anywidget"
+
+    monkeypatch.setattr(opening, "find_spec", missing)
+    with pytest.raises(SetupError, match="needs anywidget") as refused:
+        run.panel()
+    assert refused.value.hint == 'pip install "interlock[notebook]"'
+
+
+def test_a_run_without_a_panel_loads_no_widget() -> None:
+    code = f"import sys; from interlock import load; load({SMALL!r}).start().run(); print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    loaded = {*done.stdout.split()}
+    assert not {"anywidget", "traitlets", "ipywidgets", "interlock.notebook.panel.desk"} & loaded

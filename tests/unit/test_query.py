@@ -1,0 +1,103 @@
+"""Queries in Python: what they say, what they take for granted, what limits change."""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+import pytest
+
+from interlock import load
+from interlock.checker.query import QueryFault
+from tests.exploring import built
+
+MACHINE = """interlock: 1
+machine: m
+model: {name: scripted}
+tools: [poke]
+limits: {steps: 9, side: {type: int, value: null}}
+rules:
+  - {when: run.steps >= limits.steps, stop: steps_limit}
+  - {when: run.steps >= limits.side, to: aside}
+states:
+  ask: {do: infer, failed: sorry, next: [{when: len(last.tool_calls) > 0, to: act}, {to: fork}]}
+  act: {do: call_tools, next: ask}
+  fork: {all: [left, right]}
+  left: {ask: "Q?", when: whim(1), then: stopped, else: tell}
+  right: {ask: "Q?", when: whim(2), then: stopped, else: tell}
+  tell: {do: tool, with: {name: poke}, next: wait}
+  wait: {on: {yes: done, no: ask}, within: 1m, expired: late}
+  aside: {do: nothing, next: return}
+  sorry: {stop: error, next: report}
+  report: {do: report, next: over}
+  over: {end: by_reason}
+  stopped: {stop: custom, next: report}
+  late: {stop: user_unresponsive, next: report}
+  done: {stop: completed}
+"""
+
+
+class Case(NamedTuple):
+    """A query, and whether it holds."""
+
+    text: str
+    holds: bool
+    cancels: bool = True
+
+
+CASES = [
+    Case("reach tell", True), Case("avoid tell", False), Case("reach aside", True),
+    Case("never tell before ask", True), Case("never tell before act", False),
+    Case("never tell before left", True), Case("never tell before right", True),
+    Case("always ask before wait", True), Case("never wait after stopped", True),
+    Case("never act after done", True), Case("never ask after wait", False),
+    Case("always state:report after stopped", True), Case("always state:report after late", True),
+    Case("always state:report after ask", False), Case("never tool:poke before tell", False),
+    Case("always tool:poke after tell", False), Case("reach event:no", True),
+    Case("never event:no before wait", True), Case("always over after sorry", True),
+    Case("never action:report before action:infer", False, cancels=True),
+    Case("never stopped before fork.all.0", False), Case("reach rules.0", True),
+    Case("never reason:steps_limit after reason:completed", True), Case("reach ask.failed", True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.text.replace(" ", "-"))
+def test_a_query(case: Case) -> None:
+    found = built(MACHINE).query(case.text, cancels=case.cancels)
+    assert found.holds is case.holds, str(found)
+    assert bool(found) is case.holds
+
+
+def test_an_answer_prints_and_is_plain_data() -> None:
+    found = built(MACHINE).query("never tell before act")
+    assert str(found).splitlines()[0] == "no: `tell` can happen with no `act` before it"
+    assert found.witness[0] == "ask"
+    assert found.witness[-1] == "tell"
+    assert json.loads(json.dumps(found.to_dict()))["holds"] is False
+    assert "a stop from outside may come at any moment" in found.assumptions
+
+
+def test_without_stops_from_outside() -> None:
+    machine = load("moderator")
+    text = "always state:monitor after start"
+    assert machine.query(text).holds is False
+    assert "by a stop from outside" in machine.query(text).reason
+
+
+def test_an_answer_is_for_every_limit_unless_one_is_given() -> None:
+    machine = built(MACHINE)
+    assert machine.query("avoid aside").holds is False
+    assert machine.questions(limits={"side": "off"}).ask("avoid aside").holds is True
+    assert machine.questions(limits={"side": 3}).ask("avoid aside").holds is False
+
+
+def test_a_name_that_two_things_have() -> None:
+    with pytest.raises(QueryFault, match="`report` is a state and an action") as caught:
+        built(MACHINE).query("reach report")
+    assert caught.value.hint == "write `state:report` or `action:report`"
+
+
+def test_a_name_that_nothing_has() -> None:
+    with pytest.raises(QueryFault, match="nothing that is called `tel`") as caught:
+        built(MACHINE).query("reach tel")
+    assert "did you mean `tell`?" in caught.value.hint
