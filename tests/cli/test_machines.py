@@ -274,8 +274,10 @@ def test_draw_a_run(sh: Shell) -> None:
     sh("run", *ADD)
     out = sh("draw", "--run", "last").out
     assert "stopped for completed (natural)" in out
-    assert "▶ done  ✓ completed\n" in out
-    assert "      ×2 → think\n" not in out
+    assert "┃ ▶ ✓ done" in out
+    outline = sh("draw", "--run", "last", "--format", "outline").out
+    assert "▶ done  ✓ completed\n" in outline
+    assert "      ×2 → think\n" not in outline
     dot = sh("draw", "--run", "last", "--format", "dot").out
     assert "BGCOLOR" in dot
     assert "limits.steps (20)" in dot
@@ -489,7 +491,7 @@ def test_what_is_ones_own_is_drawn_without_it(sh: Shell) -> None:
     sh.write("own.yaml", f"{guarded}tools: [subtract]\n")
     done = sh("draw", "own.yaml")
     assert done.code == 0
-    assert "→ b" in done.out
+    assert "│ b" in done.out
     names = "action `shout`, tool `subtract`, guard `mine`"
     assert done.err == f"not known here, taken as named: {names}; --tools FILE gives them\n"
     sh.write("own.yaml", SMALL + "tools: [ad]\n")

@@ -171,7 +171,7 @@ def test_whatever_a_label_says_is_shown() -> None:
 
 @pytest.mark.parametrize(
     ("look", "says"),
-    [("plain", "(done)\n"), ("live", "▶ done  ✓ completed"), ("report", "▶ done  ✓ completed")],
+    [("plain", "│ ✓ done"), ("live", "┃ ▶ ✓ done"), ("report", "┃ ▶ ✓ done")],
 )
 def test_each_look_as_text(look: str, says: str) -> None:
     run = load("agent").start("x", script=["Hello."], clock=ManualClock(0))
@@ -196,7 +196,9 @@ def test_as_mermaid_it_is_the_chart_with_the_moment_written_into_it() -> None:
 def test_the_status_region_has_a_look_too() -> None:
     run = load("agent").start("x", script=["Hello."])
     run.step()
-    assert "▶ running: Running  ● NOW" in run.draw(look="report", region="status").text()
+    shown = run.draw(look="report", region="status")
+    assert "┃ ▶ Running ┠─ fail" in shown.text()
+    assert "▶ running: Running  ● NOW" in shown.outline()
 
 
 # the pictures of the page -------------------------------------------------------------------
