@@ -190,7 +190,7 @@ def test_signs_are_written_otherwise_where_there_is_only_ascii(folder: Path) -> 
     done = program("draw", "agent", cwd=folder, env=ascii_only)
     assert done.code == 0
     assert "- tool calls ---" in done.out
-    assert ">| tool_call +---" in done.out
+    assert ">| tool_call +--" in done.out
     assert done.out.isascii()
     data = program("facts", "--format", "json", cwd=folder, env=ascii_only)
     assert data.out.isascii()

@@ -489,7 +489,7 @@ def test_what_is_ones_own_is_drawn_without_it(sh: Shell) -> None:
     sh.write("own.yaml", f"{guarded}tools: [subtract]\n")
     done = sh("draw", "own.yaml")
     assert done.code == 0
-    assert "→ b" in done.out
+    assert "│ b" in done.out
     names = "action `shout`, tool `subtract`, guard `mine`"
     assert done.err == f"not known here, taken as named: {names}; --tools FILE gives them\n"
     sh.write("own.yaml", SMALL + "tools: [ad]\n")

@@ -266,7 +266,7 @@ def test_a_picture_into_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         assert "chart.txt is written" in screen.text("said")
 
     on_screen(adder(), play)
-    assert "│ ● receive │" in (tmp_path / "chart.txt").read_text()
+    assert "┃ ▶ ● receive ┃" in (tmp_path / "chart.txt").read_text("utf-8")
 
 
 class Size(NamedTuple):
@@ -300,7 +300,8 @@ def test_a_small_terminal_shows_one_pane_at_a_time(case: Size) -> None:
         await screen.sees("▶ act")
         await screen.press("escape", "1")
         await screen.type("facts run.steps")
-        await screen.sees("run.steps  2")
+        await screen.sees("facts run.steps")
+        assert "run.steps  2" in screen.text("said")
         await screen.pilot.resize_terminal(160, 50)
         await screen.press("1")
         await screen.sees("rules at think")

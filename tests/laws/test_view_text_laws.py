@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from interlock import load
@@ -101,6 +101,7 @@ def test_every_box_is_placed_once_and_every_arrow_leaves_once(chart: Flowchart, 
 
 
 @given(st.text(), st.integers(2, 40))
+@example("00 \u0300", 2)
 def test_lines_fit_and_no_word_is_lost(text: str, width: int) -> None:
     lines = wrapped(printable(text), width)
     assert all(size(line) <= width for line in lines)

@@ -238,7 +238,7 @@ class StepApp(App[None]):
             self.notify("the run is being driven: p pauses it", severity="warning")
             return
         self.query_one(Log).say(Line(f"> {line}", "dim"))
-        self.worker.width = self.query_one(Log).size.width - 2
+        self.worker.width = self.query_one(Log).room or max(20, self.size.width - 5)
         self.worker.order(line)
         told = line.partition(" ")[0] in TOLD
         if told and self.screen_stack[0].has_class("narrow"):

@@ -127,6 +127,11 @@ class Log(VerticalScroll):
             self._words = ""
 
     @property
+    def room(self) -> int:
+        """Columns for its lines; 0 while it is not shown."""
+        return self.scrollable_content_region.width
+
+    @property
     def last(self) -> str:
         """The newest line, also an unfinished one."""
         return self._words or (self._lines[-1].text if self._lines else "")

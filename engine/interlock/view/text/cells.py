@@ -31,7 +31,7 @@ def clusters(text: str) -> Iterator[tuple[str, int]]:
             continue
         if found:
             yield found, columns
-        found, columns, joined = (sign, own, False) if own else (_EMPTY, 1, False)
+        found, columns, joined = (sign, own, False) if own else (_EMPTY + sign, 1, False)
     if found:
         yield found, columns
 

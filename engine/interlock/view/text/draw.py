@@ -149,10 +149,9 @@ def _lines(canvas: Canvas, layout: Layout, found: list[Lane]) -> None:
     columns = {lane.target: lane.column for lane in found}
     for trunk in layout.trunks:
         area = trunk.area
-        leads = trunk.leads is not None
-        canvas.down(area.trunk, area.bottom, trunk.last + leads)
+        canvas.down(area.trunk, area.bottom, trunk.last + trunk.leads)
         canvas.put(area.bottom, area.trunk, "┬", area.box.role, area.box.id)
-        if leads:
+        if trunk.leads:
             canvas.put(trunk.last + 1, area.trunk, "▼", "line")
     for entry in layout.entries.values():
         area = entry.area

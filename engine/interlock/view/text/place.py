@@ -71,7 +71,6 @@ class Area:
 class Label(NamedTuple):
     """The words of an arrow: lines from a cell on, downwards."""
 
-    arrow: Arrow
     row: int
     left: int
     lines: list[str]
@@ -93,7 +92,8 @@ class Trunk(NamedTuple):
     area: Area
     last: int
     """The row of the last exit; where it leads to the next box, the row above that."""
-    leads: Arrow | None
+    leads: bool
+    """Whether it leads to the next box."""
 
 
 class Entry(NamedTuple):
@@ -101,8 +101,6 @@ class Entry(NamedTuple):
 
     area: Area
     row: int
-    joins: bool
-    """Whether there is a trunk from above, which it joins."""
 
 
 @dataclass(slots=True)
@@ -203,25 +201,25 @@ class _Placing:
 
     def _column(self, column: Column, depth: int, row: int) -> int:
         """Place a column from a row on; gives the first free row below all of it."""
-        above: tuple[Area, Arrow] | None = None
+        above: Area | None = None
         for node in column:
             name = node.box.id
             enters = name in self._lanes
             area = self._area(node.box, depth, row + enters)
             if enters:
-                self._layout.entries[name] = Entry(area, row, joins=above is not None)
+                self._layout.entries[name] = Entry(area, row)
                 self._layout.take(row, area.trunk + 1)
             if above is not None:
-                self._layout.trunks.append(Trunk(above[0], area.top - 1, above[1]))
+                self._layout.trunks.append(Trunk(above, area.top - 1, leads=True))
             row, last = self._leave(node, area, depth)
             below = node.below
-            above = (area, below.arrow) if below is not None else None
+            above = area if below is not None else None
             if below is not None:
                 rows = self._label(below.arrow, row, area.trunk + 2)
                 bare = not rows and below.arrow.target not in self._lanes
                 row += self._empty(row, area) if bare else rows
             elif last is not None:
-                self._layout.trunks.append(Trunk(area, last, None))
+                self._layout.trunks.append(Trunk(area, last, leads=False))
             row += below is None and node is not column[-1]
         return row
 
@@ -242,7 +240,7 @@ class _Placing:
         """Put the words of an arrow; gives how many rows they take."""
         lines = said(arrow)
         if lines:
-            self._layout.labels.append(Label(arrow, row, left, lines))
+            self._layout.labels.append(Label(row, left, lines))
         for number, line in enumerate(lines):
             self._layout.take(row + number, left + size(line) + (number > 0) * HANGING)
         return len(lines)
