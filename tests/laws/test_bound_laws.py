@@ -78,7 +78,7 @@ def test_no_run_goes_where_a_query_says_that_none_goes(data: Any, seed: int, pic
             a=pick.draw(st.sampled_from(names)), b=pick.draw(st.sampled_from(names))
         )
         for _ in range(6)
-    ]
+    ] + [f"reach {name}" for name in names]
     answers = [questions.ask(text) for text in asked if "action:infer" not in text or _infers(data)]
     asyncio.run(_asked(machine, answers, seed))
 
