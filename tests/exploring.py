@@ -19,6 +19,7 @@ from interlock.core.errors import Category, ModelError, ToolError
 from interlock.core.facts import ToolCall
 from interlock.language.load import load
 from interlock.machine.build import Chart
+from interlock.run.events import Recorded
 from interlock.run.ports import ModelReply, ModelRequest, OnText
 from interlock.testing.clock import ManualClock
 
@@ -126,12 +127,15 @@ def built(text: str) -> Machine:
 
 
 async def playing(
-    machine: Machine, choices: Choices, longest: int = LONGEST, **given: Any
-) -> tuple[Run, Spent]:
-    """One run to its end, or to its `longest` record."""
+    machine: Machine, choices: Choices, longest: int = LONGEST, *,
+    heard: list[Recorded] | None = None, **given: Any,
+) -> tuple[Run, Spent]:  # fmt: skip
+    """One run to its end, or to its `longest` record. `heard` gets its records and decisions."""
     CHOICES[0] = choices
     model, clock = Adversary(choices), ManualClock()
     run = machine.start("task", model=model, clock=clock, **given)
+    if heard is not None:
+        run.session.listener = lambda e: heard.append(e) if isinstance(e, Recorded) else None
     for _ in range(longest):
         if run.ended:
             break

@@ -14,9 +14,10 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from interlock.api import Machine, Run
+from interlock.api import Machine
 from interlock.checker.bound import Assume, Bound, Figure, bound
 from interlock.checker.query import Answer, Questions
+from interlock.run.events import Recorded
 from tests.exploring import LONGEST, Spent, adversaries, built, playing
 from tests.strategies import costly_machines
 
@@ -77,7 +78,7 @@ def test_no_run_goes_where_a_query_says_that_none_goes(data: Any, seed: int, pic
             a=pick.draw(st.sampled_from(names)), b=pick.draw(st.sampled_from(names))
         )
         for _ in range(6)
-    ]
+    ] + [f"reach {name}" for name in names]
     answers = [questions.ask(text) for text in asked if "action:infer" not in text or _infers(data)]
     asyncio.run(_asked(machine, answers, seed))
 
@@ -88,20 +89,21 @@ def _infers(data: Any) -> bool:
 
 async def _asked(machine: Machine, answers: list[Answer], seed: int) -> None:
     for choices in adversaries(seed, 4):
-        run, _ = await playing(machine, choices)
-        went = await happened(run)
+        heard: list[Recorded] = []
+        run, _ = await playing(machine, choices, heard=heard)
+        went = happened(machine, heard)
         for answer in answers:
             assert agrees(answer, went, ended=run.ended), (answer.query, str(answer), went)
 
 
-async def happened(run: Run) -> list[str]:
+def happened(machine: Machine, heard: list[Recorded]) -> list[str]:
     """What happened in a run, in order: actions that were done, states that were entered."""
     out: list[str] = []
-    for step, record in enumerate(await run.arecords()):
-        state = run.machine.spec.states.get(record.state)
+    for record, decision, _ in heard:
+        state = machine.spec.states.get(record.state)
         if record.kind == "step" and state is not None and state.action is not None:
             out.append(f"action:{state.action.name}")
-        out += [f"state:{n}" for n in (await run.awhy(step)).decision.path]
+        out += [f"state:{name}" for name in decision.path]
     return out
 
 

@@ -10,6 +10,8 @@ import pytest
 
 from interlock import SpecError, load
 from interlock.api import Machine
+from interlock.api.bounds import AT_START
+from interlock.catalog import shipped
 from interlock.checker.bound import Assume, Bound, bound
 from interlock.core.errors import LimitError, SetupError
 from tests.exploring import adversaries, built, playing
@@ -222,6 +224,11 @@ def test_bounds_are_remembered() -> None:
     agent = load("agent")
     assert agent.bound(limits={"steps": 12}) is agent.bound(limits={"steps": 12})
     assert agent.bound(limits={"steps": 13}) is not agent.bound(limits={"steps": 12})
+
+
+@pytest.mark.parametrize("name", sorted(shipped()))
+def test_the_proof_for_a_certificate_is_short(name: str) -> None:
+    assert not bound(load(name).chart, effort=AT_START // 2, brief=True).unknown
 
 
 # hard machines ------------------------------------------------------------------------------

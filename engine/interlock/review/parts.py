@@ -230,7 +230,7 @@ def state_part(state: StateSpec, names: Renaming = SAME) -> Part:
     said.sets(state.set)
     for name in ("status", "stop", "message", "end", "label", "ask", "about", "role"):
         said.add(name, getattr(state, name))
-    said.add("shape", "pill" if state.pill else None)
+    said.add("shape", state.shape or None)
     return Part("state", state.name, state.name, base, said, _state_line(state))
 
 

@@ -112,10 +112,9 @@ def _stored(run: str, how: How) -> str:
     journal = open_journal(how)
     row = find_run(journal, run)
     first = by_hand(journal.events(row.run_id, 0, 1))
-    begun: Mapping[str, Any] = (
-        first[0].record.input.data if first and first[0].record is not None else {}
-    )
-    text = by_hand(journal.blob(str(begun.get("certificate", ""))))
+    begun = first[0].record if first else None
+    hash = "" if begun is None else str(begun.input.data.get("certificate", ""))
+    text = by_hand(journal.blob(hash))
     if text is None:
         hint = "a child has its parent's, and runs of older versions have none"
         raise SetupError(f"run `{row.run_id}` was stored without a certificate", hint=hint)
