@@ -39,12 +39,14 @@ SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
         Entry("bound", "bound", "Show the worst that a run of a machine can cost, before it runs."),
         Entry("query", "query", "Ask which ways a run of a machine can take, and which never."),
         Entry("draw", "draw", "Draw a machine as a flowchart."),
+        Entry("test", "scenarios", "Run scenarios: scripted runs with what is expected of them."),
+    )),
+    ("Changes and documents", (
         Entry("diff", "diff", "Show what differs between two machines, in words and pictures."),
         Entry("review", "review", "Write one comment on every machine that a change touches."),
-        Entry("export", "export", "Write a machine for XState, or as SCXML."),
         Entry("import", "importing", "Write the skeleton of a machine that draws a flowchart."),
         Entry("verify", "verify", "Compare a machine with the flowchart of a document."),
-        Entry("test", "scenarios", "Run scenarios: scripted runs with what is expected of them."),
+        Entry("export", "export", "Write a machine for XState, or as SCXML."),
     )),
     ("Runs", (
         Entry("run", "run", "Run a machine, once or over a file of tasks."),
