@@ -47,6 +47,8 @@ _WIDE = 30
 """Characters of a note on one line."""
 _LONG = 90
 """Characters of a note in all."""
+_LINE = 60
+"""Characters of a label on one line."""
 _LISTED = 84
 """The same of a rule in its box."""
 
@@ -119,7 +121,17 @@ def escaped(text: str) -> str:
 
 def _broken(text: str) -> str:
     """A text with its line breaks."""
-    return "<BR/>".join(escaped(line) for line in printable(text).strip("\n").split("\n"))
+    return "<BR/>".join(escaped(line) for line in _rows(text))
+
+
+def _rows(text: str) -> list[str]:
+    """The lines of a text; a very long one is broken, so that its box can be looked at."""
+    found: list[str] = []
+    for line in printable(text).strip("\n").split("\n"):
+        wide = max(_LINE, round((5 * len(line)) ** 0.5))
+        short = len(line) <= _LINE
+        found += [line] if short else textwrap.wrap(line, wide, break_on_hyphens=False)
+    return found
 
 
 def _small(text: str, colour: str) -> str:
@@ -128,8 +140,7 @@ def _small(text: str, colour: str) -> str:
 
 def _struck(text: str) -> str:
     """The old words. Each line by itself: Graphviz draws no strike across a break."""
-    lines = printable(text).strip("\n").split("\n")
-    return "<BR/>".join(f"<S>{escaped(line)}</S>" for line in lines)
+    return "<BR/>".join(f"<S>{escaped(line)}</S>" for line in _rows(text))
 
 
 def _box_label(box: Box, marked: Marked) -> str:
@@ -208,7 +219,7 @@ def _wrapped(text: str) -> list[str]:
 
 def _arrow_label(arrow: Arrow, marked: Marked) -> str:
     shown = arrow.shown.strip()
-    rows = [f"&#160;{escaped(line)}&#160;" for line in shown.splitlines()] if shown else []
+    rows = [f"&#160;{escaped(line)}&#160;" for line in _rows(shown)] if shown else []
     sign = INKS[marked.mark].sign
     match marked.mark:
         case "same":
