@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlock.api import Machine
+from interlock.diff.guards import Shift
 from interlock.language.expression import Expression, Scope, no_oracle, parse
-from interlock.review.guards import Shift
 from tests.unit.test_review_changes import machine
 
 BODY = """\

@@ -16,11 +16,11 @@ from interlock.actions import with_own
 from interlock.actions.assumed import assuming
 from interlock.actions.declare import specs_of
 from interlock.api import load as load_machine
+from interlock.diff.change import GROUPS
+from interlock.diff.compare import compare
 from interlock.language.dump import dump
 from interlock.language.load import load
 from interlock.language.spec import MachineSpec
-from interlock.review.change import GROUPS
-from interlock.review.compare import compare
 from tests.strategies import machines
 from tests.support import actions
 

@@ -12,10 +12,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from interlock.api import Machine, lifecycle
+from interlock.diff.diff import Diff
+from interlock.diff.merged import HIDDEN
+from interlock.diff.mermaid import MOST
 from interlock.machine.build import Chart
-from interlock.review.diff import Diff
-from interlock.review.merged import HIDDEN
-from interlock.review.mermaid import MOST
 from interlock.view.compare.difference import differences
 from interlock.view.flowchart import one_line
 from interlock.view.ids import safe_ids

@@ -14,8 +14,8 @@ from typing import Any, cast
 
 import pytest
 
+from interlock.diff.change import Effect
 from interlock.language.yaml.reading import read
-from interlock.review.change import Effect
 from tests.cli.test_review import KID, commit, git
 from tests.unit.test_docs_examples import blocks
 

@@ -11,7 +11,7 @@ from interlock.actions.assumed import assuming
 from interlock.actions.declare import specs_of
 from interlock.api import Machine, child_file, examine_text
 from interlock.core.errors import SpecError
-from interlock.review.diff import Diff, diff
+from interlock.diff.diff import Diff, diff
 
 HEAD = "interlock: 1\nmachine: m\n"
 STATES = """\

@@ -14,12 +14,12 @@ import pytest
 
 from interlock import load
 from interlock.api import Machine
-from interlock.review.aligning import Pairs
-from interlock.review.diff import Diff, diff
-from interlock.review.dress import ReviewDress
-from interlock.review.merged import HIDDEN, Merged, focus, merge
-from interlock.review.mermaid import MOST, to_review_mermaid
-from interlock.review.picture import ReviewPicture
+from interlock.diff.aligning import Pairs
+from interlock.diff.diff import Diff, diff
+from interlock.diff.dress import ReviewDress
+from interlock.diff.merged import HIDDEN, Merged, focus, merge
+from interlock.diff.mermaid import MOST, to_review_mermaid
+from interlock.diff.picture import ReviewPicture
 from interlock.view.dot.write import to_dot
 from interlock.view.flowchart import Arrow, Box, Flowchart, one_line, printable
 from interlock.view.ids import safe_ids

@@ -48,7 +48,7 @@ from interlock.view.picture import Picture
 if TYPE_CHECKING:
     from interlock.checker.bound import Assume, Bound
     from interlock.checker.query import Answer, Questions
-    from interlock.review.diff import Diff
+    from interlock.diff.diff import Diff
 
 
 @cache
@@ -149,7 +149,7 @@ class Machine:
         writing are the same machine.
         """
         # the room above: whoever never compares does not load it
-        from interlock.review.diff import diff  # noqa: PLC0415
+        from interlock.diff.diff import diff  # noqa: PLC0415
 
         return diff(self, other)
 

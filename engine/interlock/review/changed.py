@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from interlock.core.errors import Finding, SetupError
-from interlock.review.diff import Diff
+from interlock.diff.diff import Diff
 from interlock.review.git import Moved, Repository, Revision
 from interlock.review.sources import SUFFIXES, Looking, Side
 

@@ -7,7 +7,7 @@ takes; where it would not, the largest parts give way first, and say so.
 Texts of the files under review stand in blocks of code, in code spans or in Mermaid labels only:
 none is read as Markdown or HTML.
 
-Imports:      review.changed, review.diff
+Imports:      review.changed, diff.diff
 Imported by:  cli
 """
 
@@ -21,12 +21,12 @@ from urllib.parse import quote
 
 from interlock.core.errors import Finding
 from interlock.core.units import say_count
-from interlock.review.aligning import Pairs
-from interlock.review.change import Change
+from interlock.diff.aligning import Pairs
+from interlock.diff.change import Change
+from interlock.diff.diff import say, where
+from interlock.diff.merged import Merged, focus, merge
+from interlock.diff.picture import ReviewPicture
 from interlock.review.changed import Reviewed, Scope
-from interlock.review.diff import say, where
-from interlock.review.merged import Merged, focus, merge
-from interlock.review.picture import ReviewPicture
 from interlock.view.flowchart import Flowchart, one_line, printable
 
 MARKER = "<!-- interlock review -->"

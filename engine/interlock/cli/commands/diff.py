@@ -16,8 +16,8 @@ from interlock.cli.how import How
 from interlock.core.errors import InterlockError
 
 if TYPE_CHECKING:
-    from interlock.review.change import Change
-    from interlock.review.diff import Diff
+    from interlock.diff.change import Change
+    from interlock.diff.diff import Diff
     from interlock.review.sources import Side
 
 DIFFERS = 1
@@ -76,7 +76,7 @@ def _compared(before: str, after: str, how: How) -> Diff | None:
     """The difference; None, and its findings are said, when a side is no machine."""
     from interlock.actions.declare import specs_of
     from interlock.cli.loading import load_tools, say_assumed
-    from interlock.review.diff import diff as difference
+    from interlock.diff.diff import diff as difference
     from interlock.review.sources import Looking
 
     looking = Looking(specs_of(load_tools(how.tools)), dict(how.define))
@@ -168,7 +168,7 @@ def shown(made: Diff) -> Iterator[str]:
 
 
 def _change(change: Change, made: Diff) -> Iterator[str]:
-    from interlock.review.diff import say, where
+    from interlock.diff.diff import say, where
 
     sign = out.style(change.sign, _COLOURS[change.sign], bold=True)
     place = f"({found})" if (found := out.plain(where(change, made.files))) else ""

@@ -1,14 +1,14 @@
 """The picture of a difference, in whatever format is asked for; it shows itself in a notebook.
 
-Imports:      view.picture, review.dress, review.mermaid
-Imported by:  review.diff
+Imports:      view.picture, diff.dress, diff.mermaid
+Imported by:  diff.diff
 """
 
 from __future__ import annotations
 
-from interlock.review.dress import INKS, ReviewDress
-from interlock.review.merged import Merged
-from interlock.review.mermaid import to_review_mermaid
+from interlock.diff.dress import INKS, ReviewDress
+from interlock.diff.merged import Merged
+from interlock.diff.mermaid import to_review_mermaid
 from interlock.view.dot.engine import Engine
 from interlock.view.dot.write import to_dot
 from interlock.view.flowchart import one_line

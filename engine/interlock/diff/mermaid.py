@@ -7,7 +7,7 @@ box of its own says so.
 Belongs here: classes, lines and bounds. Never: what changed (`merged`), escapes (`view.mermaid`).
 
 Imports:      view.mermaid.write, view.ids
-Imported by:  review.picture
+Imported by:  diff.picture
 Source:       mermaid 12.3, `maxTextSize`
 """
 
@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from interlock.review.change import differing
-from interlock.review.dress import INKS
-from interlock.review.merged import HIDDEN, Line, Mark, Marked, Merged, Note
+from interlock.diff.change import differing
+from interlock.diff.dress import INKS
+from interlock.diff.merged import HIDDEN, Line, Mark, Marked, Merged, Note
 from interlock.view.flowchart import Arrow, Box, one_line
 from interlock.view.ids import safe_ids
 from interlock.view.mermaid.write import BRACKETS, escape

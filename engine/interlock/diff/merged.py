@@ -3,8 +3,8 @@
 Belongs here: which box and arrow of one chart is which of the other, the marks, and what the focus
 view keeps. Never: colours, a file format.
 
-Imports:      view.flowchart, review.change
-Imported by:  review.dress, review.mermaid, review.picture
+Imports:      view.flowchart, diff.change
+Imported by:  diff.dress, diff.mermaid, diff.picture
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
-from interlock.review.aligning import Pairs
-from interlock.review.change import Change, phrase
+from interlock.diff.aligning import Pairs
+from interlock.diff.change import Change, phrase
 from interlock.view.flowchart import Arrow, Box, Flowchart, RuleLine, one_line
 
 Mark = Literal["same", "added", "removed", "changed"]

@@ -6,7 +6,7 @@ machine and sees a difference. Left out is only what has no meaning: the order o
 
 Belongs here: what is compared, in a form that can be, and how people read it. Never: comparing.
 
-Imported by:  review.aligning, review.compare
+Imported by:  diff.aligning, diff.compare
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from typing import Any, NamedTuple, cast
 
 from interlock.core.types import Type
 from interlock.core.units import say_number, write_duration
+from interlock.diff.change import What
+from interlock.diff.guards import plain
 from interlock.language.expression import Expression
 from interlock.language.label import Label
 from interlock.language.spec import (
@@ -33,8 +35,6 @@ from interlock.language.spec import (
 from interlock.language.template.template import Template
 from interlock.language.yaml.document import Path, dotted
 from interlock.machine.saying import say_value
-from interlock.review.change import What
-from interlock.review.guards import plain
 
 _VISITS = re.compile(r"\brun\.visits\.(\w+)")
 

@@ -7,7 +7,7 @@ least. Both ways round the same is found.
 
 Belongs here: pairs. Never: what differs in a pair (`compare`).
 
-Imported by: review.compare
+Imported by: diff.compare
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from interlock.diff.parts import Part, Renaming, edge_part, rule_part, state_part, task_parts
 from interlock.language.spec import MachineSpec, StateSpec
-from interlock.review.parts import Part, Renaming, edge_part, rule_part, state_part, task_parts
 from interlock.view.compare.align import align
 from interlock.view.compare.alike import Graph, Node
 

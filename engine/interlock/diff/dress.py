@@ -6,7 +6,7 @@ cannot tell them apart. Labels are HTML-like, so every text of a file passes `es
 Belongs here: colours and labels. Never: what changed (`merged`).
 
 Imports:      view.dot.write
-Imported by:  review.picture
+Imported by:  diff.picture
 Source:       design "look", `review_focus.png`
 """
 
@@ -18,8 +18,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from interlock.review.change import differing
-from interlock.review.merged import HIDDEN, Line, Mark, Marked, Merged, Note
+from interlock.diff.change import differing
+from interlock.diff.merged import HIDDEN, Line, Mark, Marked, Merged, Note
 from interlock.view.dot.write import BOLD, FONT, Dress, Html, Style, arrow_style, box_style, dot_tip
 from interlock.view.flowchart import Arrow, Box, one_line, printable
 

@@ -3,7 +3,7 @@
 Belongs here: from two specs to `Change` records, and which guard does what to the run. Never: how a
 difference is said (`change`), shown or drawn.
 
-Imported by: review.diff
+Imported by: diff.diff
 Source:      the issue "Pictures", 3
 """
 
@@ -14,9 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from interlock.core.errors import Place
-from interlock.language.expression import Expression
-from interlock.language.spec import MachineSpec
-from interlock.review.aligning import (
+from interlock.diff.aligning import (
     Matched,
     Pairs,
     edges_of,
@@ -25,9 +23,9 @@ from interlock.review.aligning import (
     states_of,
     tasks_of,
 )
-from interlock.review.change import GROUPS, Change, Effect, Kind, Side, Way
-from interlock.review.guards import Shift
-from interlock.review.parts import (
+from interlock.diff.change import GROUPS, Change, Effect, Kind, Side, Way
+from interlock.diff.guards import Shift
+from interlock.diff.parts import (
     Aspect,
     Part,
     Renaming,
@@ -36,6 +34,8 @@ from interlock.review.parts import (
     named_parts,
     state_part,
 )
+from interlock.language.expression import Expression
+from interlock.language.spec import MachineSpec
 
 
 class Comparison(NamedTuple):
