@@ -85,7 +85,7 @@ async def begin(session: Session) -> Record | None:
         await session.take_over()
         if session.position.status != "idle":
             return await _next(session)
-    return await session.apply(session.begun or given)
+    return await session.apply(await session.certified(given))
 
 
 async def step(session: Session) -> Record:

@@ -230,9 +230,6 @@ class Session:
         """Put a new run into the journal."""
         if self.spec_text is not None:
             await self.journal.put_blob(self.spec_text())
-        if self.certify is not None and self.begun is not None and not _is_memory(self.journal):
-            hash = await self.journal.put_blob(self.certify())
-            self.begun = self.begun._replace(data={**self.begun.data, "certificate": hash})
         try:
             await self.journal.create(self.row)
         except RunError:  # begun before, by a process that died before the first record
@@ -242,6 +239,16 @@ class Session:
         self.row = await self.journal.acquire(self.run_id)
         self.epoch, self.head = self.row.epoch, self.row.head
         self.owned = True
+
+    async def certified(self, begun: Input) -> Input:
+        """The `start` with the hash of the run's certificate, which is kept beside it.
+
+        In memory there is nobody to read it later.
+        """
+        if self.certify is None or self.journal.name == MemoryJournal.name:
+            return begun
+        hash = await self.journal.put_blob(self.certify())
+        return begun._replace(data={**begun.data, "certificate": hash})
 
     async def apply(self, input: Input, *, consumed: Sequence[str] = ()) -> Record:
         """One input: decide, write, adopt."""
@@ -418,10 +425,6 @@ class Session:
 
     def _has_hash(self, machine: str, hash: str) -> bool:
         return digest(self.chart.child(machine).text) == hash
-
-
-def _is_memory(journal: Journal) -> bool:
-    return isinstance(journal, MemoryJournal)
 
 
 def _next_snapshot(records: int) -> int:
