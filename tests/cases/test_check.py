@@ -100,7 +100,10 @@ def test_a_file_is_what_its_name_says(path: Path) -> None:
 
 
 def test_every_finding_has_its_three() -> None:
-    codes = {c for p in CHECKER.rglob("*.py") for c in re.findall(r'"(IL\d{3})"', p.read_text())}
+    sources = [
+        p for p in CHECKER.rglob("*.py") if "query" not in p.parts
+    ]  # it has errors of its own
+    codes = {c for p in sources for c in re.findall(r'"(IL\d{3})"', p.read_text())}
     found = Counter(tuple(p.stem.split("-", 2)[:2]) for p in FILES)
     missing = [(code, kind) for code in sorted(codes) for kind in KINDS if not found[code, kind]]
     assert missing == []

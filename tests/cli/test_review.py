@@ -187,13 +187,13 @@ def test_without_git_that_is_said(
 
 
 def test_a_side_that_is_no_machine_is_told_with_its_findings(sh: Shell) -> None:
-    sh.write("broken.yaml", ADDER.replace("run.steps >= 15", "run.stps >= 15"))
+    sh.write("broken.yaml", ADDER.replace("run.working", "run.wrking"))
     for arguments in (("broken.yaml", "adder.yaml"), ("adder.yaml", "broken.yaml")):
         done = sh("diff", *arguments)
         assert done.code == 2
         assert done.out == ""
         assert "broken.yaml cannot be compared" in done.err
-        assert "error[IL103]: unknown fact `run.stps`" in done.err
+        assert "error[IL103]: unknown fact `run.wrking`" in done.err
         assert "1 error in broken.yaml" in done.err
 
 
@@ -261,7 +261,7 @@ def test_a_picture_without_an_engine_is_not_taken_for_a_difference(
 def test_at_a_terminal_it_has_colours_and_fits(sh: Shell) -> None:
     sh.write(
         "other.yaml",
-        ADDER.replace("run.steps >= 15", "run.steps >= 12").replace("steps: 20", "steps: 10"),
+        ADDER.replace('"1h"', '"30m"').replace("steps: 20", "steps: 10"),
     )
     terminal = Terminal("diff", "adder.yaml", "other.yaml", cwd=sh.folder, columns=60)
     assert terminal.wait() == 1
@@ -380,7 +380,7 @@ def test_a_machine_that_does_not_load_is_told_and_gives_2(repo: Shell) -> None:
     mended = reviewed(repo, "broken")
     assert mended.code == 1
     assert "did not load before" in mended.out
-    assert "+ mended error[IL103]: unknown fact `run.stps`" in mended.out
+    assert "+ mended error[IL103]: unknown fact `run.wrking`" in mended.out
 
 
 def test_a_difference_may_pass(repo: Shell) -> None:

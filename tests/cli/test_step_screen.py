@@ -266,7 +266,7 @@ def test_a_picture_into_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         assert "chart.txt is written" in screen.text("said")
 
     on_screen(adder(), play)
-    assert "┃ ▶ ● receive ┃" in (tmp_path / "chart.txt").read_text("utf-8")
+    assert "┃ ▶ ● receive ● NOW ┃" in (tmp_path / "chart.txt").read_text("utf-8")
 
 
 class Size(NamedTuple):

@@ -18,6 +18,7 @@ from interlock.adapters.sqlite import SqliteJournal
 from interlock.api import Machine, Run, lifecycle
 from interlock.core.outcome import Blocked, Outcome
 from interlock.core.plain import plain
+from interlock.core.records import Record
 from interlock.core.specs import ActionSpec, Effect
 from interlock.language.load import load
 from interlock.machine.build import Chart
@@ -90,7 +91,13 @@ def to_the_end(run: Run, clock: ManualClock, face: Callable[[Run], Any]) -> list
         if run.ended:
             break
         help_on(run, clock)
-    return [record.to_json() for record in run.records]
+    return [as_it_was(record) for record in run.records]
+
+
+def as_it_was(record: Record) -> str:
+    """A record without the certificate, which only a journal that lasts keeps."""
+    data = {name: value for name, value in record.input.data.items() if name != "certificate"}
+    return record._replace(input=record.input._replace(data=data)).to_json()
 
 
 def steps(run: Run) -> None:

@@ -282,7 +282,7 @@ def test_a_text_is_read_or_refused_at_a_place_that_it_has(text: str) -> None:
             chart = read_mermaid(given_text)
         except SpecError as refused:
             (found,) = refused.findings
-            lines = given_text.split("\n")
+            lines = re.split(r"\r\n?|\n", given_text)  # as Mermaid breaks them
             place = found.place
             inside = (
                 1 <= place.line <= len(lines)

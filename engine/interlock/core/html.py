@@ -61,7 +61,7 @@ def escaped(text: str) -> str:
 def table(rows: Iterable[Cells], *, head: Sequence[str] = (), right: Collection[int] = ()) -> str:
     """A table. `right` are the columns that are aligned there."""
     all_rows = list(rows)
-    lines = ["<table>"]
+    lines = ['<table cellpadding="4">']  # marimo gives cells no room of its own
     if head:
         cells = (Cell(name, "strong") for name in head)
         lines.append(f"<thead><tr>{''.join(_cells(cells, right, 'th'))}</tr></thead>")

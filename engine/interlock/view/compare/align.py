@@ -7,7 +7,7 @@ differences than there need be.
 
 How: nodes whose kind stands once in each chart are matched, from the finest kind to the coarsest;
 the others by what they share with nodes that are matched. Then a search that allows no difference,
-one, two ... tries to do better.
+one, two ... tries to do better. Where both have as many nodes, their order is tried, too.
 
 Imports:      view.compare.alike, view.compare.search
 Imported by:  view.compare.difference
@@ -46,8 +46,11 @@ def align(a: Graph, b: Graph) -> list[int | None]:
     """For each node of `a` its like in `b`, or None. No node of `b` stands twice."""
     kinds = refined(a, b)
     found = _Matching(a, b, kinds).match()
-    least = least_cost(a, b)
     cost = cost_of(a, b, found)
+    if len(a.nodes) == len(b.nodes):  # one is perhaps the other, drawn again in the same order
+        in_order: list[int | None] = list(range(len(b.nodes)))
+        found, cost = min((found, cost), (in_order, cost_of(a, b, in_order)), key=lambda c: c[1])
+    least = least_cost(a, b)
     search = Search(a, b, kinds[-1])
     for allowed in range(least, min(cost, _CLOSE)):
         if better := search.within(allowed):
