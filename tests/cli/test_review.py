@@ -380,7 +380,7 @@ def test_a_machine_that_does_not_load_is_told_and_gives_2(repo: Shell) -> None:
     mended = reviewed(repo, "broken")
     assert mended.code == 1
     assert "did not load before" in mended.out
-    assert "+ mended error[IL103]: unknown fact `run.wrking`" in mended.out
+    assert "+ mended error[IL103]: unknown fact `run.stps`" in mended.out
 
 
 def test_a_difference_may_pass(repo: Shell) -> None:
