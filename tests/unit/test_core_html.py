@@ -10,6 +10,7 @@ import pytest
 from interlock.core.html import LONGEST, MOST, Cell, bundle, folded, image, line, pairs, table
 
 ALLOWED = {"table", "thead", "tbody", "tr", "th", "td", "p", "br", "img", "details", "summary"}
+MORE = {"img": {"alt", "src", "style"}, "table": {"cellpadding"}}
 STYLES = {"text-align", "vertical-align", "color", "opacity", "font-family", "font-weight"}
 
 
@@ -26,9 +27,7 @@ class Strict(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         assert tag in ALLOWED
-        assert {name for name, _ in attrs} <= (
-            {"style"} if tag != "img" else {"alt", "src", "style"}
-        )
+        assert {name for name, _ in attrs} <= MORE.get(tag, {"style"})
         for name, value in attrs:
             if name == "style" and tag != "img":
                 assert {part.split(":")[0] for part in (value or "").split(";")} <= STYLES
