@@ -264,3 +264,18 @@ def test_too_much_is_unknown_with_a_reason() -> None:
 def test_a_file_with_a_mistake_has_no_bound() -> None:
     with pytest.raises(SpecError):
         load("interlock: 1\nmachine: m\nstates: {a: {do: infer, next: nowhere}}\n").bound()
+
+
+def test_what_no_expression_reads_needs_no_proof_of_its_own() -> None:
+    machine = load(
+        "interlock: 1\nmachine: m\nmodel: {name: scripted}\n"
+        'vars: {topic: "", rounds: 3}\n'
+        'instructions: "About {{ vars.topic }}."\n'
+        "states:\n  ask: {do: infer, failed: next, next: again}\n"
+        "  again: {ask: Done?, when: run.visits.ask >= vars.rounds, then: done, else: ask}\n"
+        "  done: {stop: completed}\n"
+    )
+    first = machine.bound(vars={"topic": "tea"})
+    assert machine.bound(vars={"topic": "bread"}) is first
+    more = machine.bound(vars={"topic": "tea", "rounds": 5})
+    assert (first["actions"].value, more["actions"].value) == (3, 5)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,13 @@ class Bounds:
         self._known: OrderedDict[str, Bound] = OrderedDict()
         self._lock = Lock()
 
+    @cached_property
+    def _read(self) -> frozenset[str]:
+        """The variables that an expression reads: no figure depends on others."""
+        from interlock.checker.unused import variables_read  # noqa: PLC0415  when it is asked for
+
+        return variables_read(self._chart.spec)
+
     def of(
         self, limits: Mapping[str, Any], vars: Mapping[str, Any], assume: Assume | None, *,
         brief: bool = False, effort: int = 0,
@@ -49,6 +57,7 @@ class Bounds:
         """
         from interlock.checker.bound import EFFORT, bound  # noqa: PLC0415  when it is asked for
 
+        vars = {name: value for name, value in vars.items() if name in self._read}
         key = json.dumps([limits, vars, str(assume), brief, effort], sort_keys=True, default=str)
         with self._lock:
             found = self._known.get(key)

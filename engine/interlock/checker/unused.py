@@ -1,6 +1,6 @@
 """What is declared and never used: variables, reasons, tools; and reasons of one priority.
 
-Imported by: checker
+Imported by: checker, api.bounds
 """
 
 from __future__ import annotations
@@ -93,6 +93,14 @@ def _variables(subject: Subject) -> None:
             what = "is written and nothing reads it" if written else "is declared and never used"
             hint = f"read `{path}` in a guard, a template or `output`, or remove it"
             subject.say("IL334", ("vars", name), f"variable `{name}` {what}", hint=hint, key=True)
+
+
+def variables_read(spec: MachineSpec) -> frozenset[str]:
+    """The variables that an expression reads: nothing that decides or counts depends on others."""
+    parts = [part for part, _ in _all_parts(spec) if isinstance(part, Expression)]
+    reads = {fact for part in parts for fact in _reads(spec, part)}
+    named = {fact.split(".")[1] for fact in reads if fact.startswith("vars.")}
+    return frozenset(spec.vars if "vars" in reads else named & spec.vars.keys())
 
 
 def parameters(spec: MachineSpec) -> list[str]:
