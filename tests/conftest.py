@@ -18,6 +18,7 @@ import importlib.util
 import os
 import shutil
 from collections.abc import Callable, Generator
+from contextlib import closing
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -139,3 +140,33 @@ def pytest_make_collect_report(
     if ALL and report.skipped:
         _refuse(report, collector.config.stash[_ALLOWED])
     return report
+
+
+# Libraries whose word counts, each in a process of its own.
+
+
+@pytest.fixture(scope="session")
+def mermaid() -> Generator[Any]:
+    """What Mermaid reads: a `tests.mermaid.Oracle`."""
+    from tests.mermaid import Oracle  # noqa: PLC0415
+
+    with closing(Oracle()) as oracle:
+        yield oracle
+
+
+@pytest.fixture(scope="session")
+def xstate() -> Generator[Any]:
+    """What XState makes of an export: a `tests.exporting.Oracle`."""
+    from tests.exporting import Oracle  # noqa: PLC0415
+
+    with closing(Oracle("xstate.mjs")) as oracle:
+        yield oracle
+
+
+@pytest.fixture(scope="session")
+def scion() -> Generator[Any]:
+    """What SCION makes of an export: a `tests.exporting.Oracle`."""
+    from tests.exporting import Oracle  # noqa: PLC0415
+
+    with closing(Oracle("scion.mjs")) as oracle:
+        yield oracle

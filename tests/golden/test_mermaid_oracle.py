@@ -6,7 +6,6 @@ feature of the syntax, some of which Mermaid refuses (`refused_*`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,14 +20,6 @@ SOURCES = sorted((Path(__file__).parents[1] / "cases" / "sources").glob("*.mmd")
 DIAGRAMS = sorted((Path(__file__).parents[2] / "diagrams").glob("*.mmd"))
 
 pytestmark = pytest.mark.node("mermaid")
-
-
-@pytest.fixture(scope="module")
-def oracle() -> Iterator[Oracle]:
-    """Mermaid, in a process of its own."""
-    process = Oracle()
-    yield process
-    process.close()
 
 
 def written(path: Path) -> str:
@@ -47,9 +38,9 @@ def test_a_feature_has_three_charts_that_are_read_and_one_that_is_refused(featur
 
 
 @pytest.mark.parametrize("path", [*FILES, *SOURCES, *DIAGRAMS], ids=named)
-def test_a_chart_is_read_as_mermaid_reads_it(path: Path, oracle: Oracle) -> None:
+def test_a_chart_is_read_as_mermaid_reads_it(path: Path, mermaid: Oracle) -> None:
     text = written(path)
-    theirs = oracle.read(text)
+    theirs = mermaid.read(text)
     assert ours(text).without_cause == theirs.without_cause
     refused = path.stem.startswith("refused") or path.stem == "seed001_verbatim"
     assert bool(theirs.refused) == refused, theirs.refused

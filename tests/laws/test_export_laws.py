@@ -6,7 +6,7 @@ They are compared as the library lists them, in order, and by driving both with 
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -46,20 +46,6 @@ def forced(live: Live, drive: Sequence[tuple[str, frozenset[int]]]) -> list[Happ
         Happening(event, frozenset(names[n] for n in held if n < len(names)))
         for event, held in [("start", frozenset[int]()), *drive]
     ]
-
-
-@pytest.fixture(scope="module")
-def xstate() -> Generator[Oracle]:
-    oracle = Oracle("xstate.mjs")
-    yield oracle
-    oracle.close()
-
-
-@pytest.fixture(scope="module")
-def scion() -> Generator[Oracle]:
-    oracle = Oracle("scion.mjs")
-    yield oracle
-    oracle.close()
 
 
 @pytest.mark.node("xstate")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import get_args
 
 import pytest
@@ -18,14 +17,6 @@ from interlock.view.mermaid.write import to_mermaid
 from tests.mermaid import Oracle, ours
 
 pytestmark = pytest.mark.node("mermaid")
-
-
-@pytest.fixture(scope="module")
-def oracle() -> Iterator[Oracle]:
-    """Mermaid, in a process of its own."""
-    process = Oracle()
-    yield process
-    process.close()
 
 
 beside_mermaid = settings(
@@ -156,19 +147,19 @@ def texts(draw: st.DrawFn) -> str:
 
 @beside_mermaid
 @given(text=texts())
-def test_a_text_is_read_or_refused_as_mermaid_does(text: str, oracle: Oracle) -> None:
-    assert ours(text).without_cause == oracle.read(text).without_cause
+def test_a_text_is_read_or_refused_as_mermaid_does(text: str, mermaid: Oracle) -> None:
+    assert ours(text).without_cause == mermaid.read(text).without_cause
 
 
 @settings(beside_mermaid, max_examples=50)
 @given(text=texts())
-def test_what_is_repaired_is_read_by_mermaid(text: str, oracle: Oracle) -> None:
+def test_what_is_repaired_is_read_by_mermaid(text: str, mermaid: Oracle) -> None:
     try:
         mended, repairs = repaired(text)
     except SpecError:
         return
-    assert not oracle.read(mended).refused
-    assert bool(repairs) == bool(oracle.read(text).refused)
+    assert not mermaid.read(mended).refused
+    assert bool(repairs) == bool(mermaid.read(text).refused)
 
 
 # ------------------------------------------------------------------------------ what we write
@@ -235,9 +226,9 @@ kinds = st.sampled_from(["advance", "rule"])
 
 @beside_mermaid
 @given(chart=charts())
-def test_mermaid_reads_what_we_write_as_it_was_meant(chart: Flowchart, oracle: Oracle) -> None:
+def test_mermaid_reads_what_we_write_as_it_was_meant(chart: Flowchart, mermaid: Oracle) -> None:
     text = to_mermaid(chart)
-    theirs = oracle.read(text)
+    theirs = mermaid.read(text)
     assert not theirs.refused, text
     ids = safe_ids(box.id for box in chart.boxes)
     assert [(n, label) for n, label, _ in theirs.nodes] == [

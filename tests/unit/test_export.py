@@ -8,7 +8,6 @@ import random
 import re
 import subprocess
 import sys
-from collections.abc import Generator
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -24,20 +23,6 @@ from tests.support import machine
 SCXML = "{http://www.w3.org/2005/07/scxml}"
 OURS = f"{{{NAMESPACE}}}"
 SHIPPED = sorted(shipped())
-
-
-@pytest.fixture(scope="module")
-def xstate() -> Generator[Oracle]:
-    oracle = Oracle("xstate.mjs")
-    yield oracle
-    oracle.close()
-
-
-@pytest.fixture(scope="module")
-def scion() -> Generator[Oracle]:
-    oracle = Oracle("scion.mjs")
-    yield oracle
-    oracle.close()
 
 
 def document(text: str) -> ET.Element:

@@ -7,6 +7,7 @@ Imported by: api.run
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
@@ -24,7 +25,7 @@ from interlock.view.report.picture import Look, RunPicture
 M = TypeVar("M", bound=OfMachine)
 
 
-class Shown(Generic[M]):
+class Shown(ABC, Generic[M]):
     """The faces of `Run` that draw."""
 
     machine: M
@@ -37,9 +38,9 @@ class Shown(Generic[M]):
         """The run's id."""
         return self.session.run_id
 
+    @abstractmethod
     def listen(self, callback: Callable[[Event], None]) -> Callable[[], None]:
         """See `Run.listen`."""
-        raise NotImplementedError
 
     def draw(
         self, *, look: Look = "plain", rules: RuleDrawing = "box", all: bool = False,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from interlock.machine.saying import say_value, type_at
+from interlock.machine.saying import say_value, type_of
 from interlock.view.text.around import Note, neighbourhood
 
 if TYPE_CHECKING:
@@ -75,7 +75,6 @@ def _values_now(guard: Expression, facts: Facts, roots: Mapping[str, Type]) -> s
     for reading in guard.readings(facts):
         if reading.error or reading.right is None:
             continue
-        fact = max((f for f in guard.reads if reading.text.startswith(f)), key=len, default="")
-        type = type_at(roots, fact)
+        type = type_of(reading, guard, roots)
         said.append(f"{say_value(reading.left, type)} against {say_value(reading.right, type)}")
     return ", ".join(said)

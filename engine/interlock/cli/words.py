@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from interlock.core.units import say_count
-from interlock.machine.budgets import Budget, budgets, values_now
+from interlock.machine.budgets import Budget, budgets
 from interlock.run.words import action_of, because, duration_of, outcome_of, path_of
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ __all__ = [
     "outcome_of",
     "path_of",
     "say_cost",
-    "values_now",
 ]
 
 

@@ -12,7 +12,6 @@ Source:       design "look", `review_focus.png`
 
 from __future__ import annotations
 
-import html
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
@@ -20,7 +19,18 @@ from typing import NamedTuple
 
 from interlock.diff.change import differing
 from interlock.diff.merged import HIDDEN, Line, Mark, Marked, Merged, Note
-from interlock.view.dot.write import BOLD, FONT, Dress, Html, Style, arrow_style, box_style, dot_tip
+from interlock.view.dot.write import (
+    BOLD,
+    FONT,
+    Dress,
+    Html,
+    Style,
+    arrow_style,
+    box_style,
+    dot_tip,
+    html_text,
+    in_lines,
+)
 from interlock.view.flowchart import Arrow, Box, one_line, printable
 
 
@@ -112,11 +122,8 @@ def _said(note: Note) -> str:
 
 
 def escaped(text: str) -> str:
-    r"""A text within an HTML-like label; never empty, which Graphviz refuses inside a tag.
-
-    Graphviz reads ``\N`` and the like there, too, entities or not: backslashes are doubled.
-    """
-    return html.escape(printable(text), quote=True).replace("\\", "\\\\") or "&#160;"
+    """A text within an HTML-like label; never empty, which Graphviz refuses inside a tag."""
+    return html_text(text) or "&#160;"
 
 
 def _broken(text: str) -> str:
@@ -126,12 +133,7 @@ def _broken(text: str) -> str:
 
 def _rows(text: str) -> list[str]:
     """The lines of a text; a very long one is broken, so that its box can be looked at."""
-    found: list[str] = []
-    for line in printable(text).strip("\n").split("\n"):
-        wide = max(_LINE, round((5 * len(line)) ** 0.5))
-        short = len(line) <= _LINE
-        found += [line] if short else textwrap.wrap(line, wide, break_on_hyphens=False)
-    return found
+    return in_lines(printable(text).strip("\n"), narrowest=_LINE).split("\n")
 
 
 def _small(text: str, colour: str) -> str:

@@ -8,15 +8,14 @@ Source: design "look", `live.png` (ten cells; green, amber from 80 % on, red whe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 from interlock.core.facts import Facts
 from interlock.language.expression import Expression
-from interlock.machine.saying import say_value, type_at
+from interlock.machine.saying import say_value, type_at, type_of
 
 if TYPE_CHECKING:  # the command line says words before it loads a machine
-    from interlock.core.types import Type
     from interlock.machine.build import Chart
 
 CELLS = 10
@@ -49,7 +48,7 @@ def budgets(chart: Chart, facts: Facts) -> list[Budget]:
     found: dict[tuple[str, str], Budget] = {}
     for guard in _guards(chart):
         bounds = {b.text: b for b in guard.bounds}
-        for reading in guard.readings(facts, _no_guard) if bounds else ():
+        for reading in guard.readings(facts) if bounds else ():
             bound = bounds.get(reading.text)
             if bound is None or reading.share is None or reading.right is None:
                 continue
@@ -63,10 +62,6 @@ def budgets(chart: Chart, facts: Facts) -> list[Budget]:
 def _guards(chart: Chart) -> Iterator[Expression]:
     yield from (rule.when for rule in chart.spec.rules)
     yield from (edge.when for edge in chart.spec.edges() if edge.when is not None)
-
-
-def _no_guard(name: str, _args: tuple[Any, ...]) -> bool:
-    raise LookupError(name)
 
 
 class Value(NamedTuple):
@@ -85,25 +80,12 @@ def value_of(chart: Chart, guard: Expression, facts: Facts) -> Value | None:
     """
     found: Value | None = None
     bounds = {bound.text for bound in guard.bounds}
-    for reading in guard.readings(facts, _no_guard):
+    for reading in guard.readings(facts):
         if reading.margin is None:  # it asks for no more and no less
             continue
-        read = (r for r in sorted(guard.reads, key=len, reverse=True) if reading.text.startswith(r))
-        type = type_at(chart.spec.roots, next(read, ""))
+        type = type_of(reading, guard, chart.spec.roots)
         share = reading.share if reading.text in bounds else None
         if found is None or (share or 0.0) > (found.share or 0.0):
             against = f" / {say_value(reading.right, type)}" if reading.right else ""
             found = Value(f"{say_value(reading.left, type)}{against}", share)
     return found
-
-
-def values_now(guard: Expression, facts: Facts, roots: Mapping[str, Type]) -> str:
-    """What the comparisons of a guard read now: ``0 against 3``. Empty where that says nothing."""
-    said: list[str] = []
-    for reading in guard.readings(facts, _no_guard):
-        if reading.error or reading.right is None:
-            continue
-        fact = max((f for f in guard.reads if reading.text.startswith(f)), key=len, default="")
-        type = type_at(roots, fact)
-        said.append(f"{say_value(reading.left, type)} against {say_value(reading.right, type)}")
-    return ", ".join(said)

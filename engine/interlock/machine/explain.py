@@ -21,7 +21,7 @@ from interlock.language.expression import Expression
 from interlock.machine.build import Chart
 from interlock.machine.decision import Decision, Look
 from interlock.machine.regions import GuardedTransition, Holds, Is
-from interlock.machine.saying import say_left, say_value, type_at
+from interlock.machine.saying import say_left, say_value, type_of
 
 MARKS = {True: "✓", False: "✗", None: "·"}
 """What held, what did not, and what was not looked at."""
@@ -195,10 +195,7 @@ def atoms_of(chart: Chart, guard: Expression, look: Look) -> tuple[Atom, ...]:
     bounds = {b.text: b for b in guard.bounds}
     raised = _holds(guard, look) is None
     for r in guard.readings(look.facts, look.oracle.again()):
-        fact = next(
-            (f for f in sorted(guard.reads, key=len, reverse=True) if r.text.startswith(f)), ""
-        )
-        type = type_at(chart.spec.roots, fact)
+        type = type_of(r, guard, chart.spec.roots)
         margin = say_left(r, bounds.get(r.text), type)
         left = say_value(r.left, type) if r.left is not None or r.right is not None else ""
         right = say_value(r.right, type) if r.right is not None else ""

@@ -14,7 +14,7 @@ from interlock.core.saying import say_value
 from interlock.core.types import Type
 from interlock.language.expression import Bound, Expression, Reading
 
-__all__ = ["fact_value", "say_guard", "say_left", "say_value", "type_at"]
+__all__ = ["fact_value", "say_guard", "say_left", "say_value", "type_at", "type_of"]
 
 
 def say_left(reading: Reading, bound: Bound | None, type: Type | None = None) -> str:
@@ -41,14 +41,19 @@ def type_at(roots: Mapping[str, Type], name: str) -> Type | None:
     return type
 
 
+def type_of(reading: Reading, guard: Expression, roots: Mapping[str, Type]) -> Type | None:
+    """The type of what a comparison of a guard has on its left; of one fact in it, the longest."""
+    read = (f for f in guard.reads if reading.text.startswith(f))
+    return type_at(roots, max(read, key=len, default=""))
+
+
 def say_guard(guard: Expression, facts: Facts, oracle: Any, roots: Mapping[str, Type]) -> str:
     """Why a guard holds: ``run.steps 50 ≥ 50 limits.steps``, one part for each atom that does."""
     parts: list[str] = []
     for reading in guard.readings(facts, oracle):
         if not reading.holds:
             continue
-        fact = next((r for r in sorted(guard.reads) if reading.text.startswith(r)), "")
-        type = type_at(roots, fact)
+        type = type_of(reading, guard, roots)
         if reading.margin is not None or (
             isinstance(reading.left, (int, float)) and reading.right is not None
         ):

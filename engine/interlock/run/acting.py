@@ -17,7 +17,7 @@ from interlock.core.errors import Category
 from interlock.core.outcome import Blocked, Outcome
 from interlock.core.specs import ActionSpec
 from interlock.core.types import accepts
-from interlock.language.expression import GUARD_ERRORS, Expression, GuardFailed
+from interlock.language.expression import GUARD_ERRORS, Expression, GuardFailed, no_oracle
 from interlock.language.spec import MachineSpec, StateSpec
 from interlock.run.context import Context
 from interlock.run.events import Started
@@ -188,13 +188,9 @@ def _deadline(session: Session, state: StateSpec, started: float, waited: float)
 
 def _seconds(expression: Expression, facts: Any) -> float | None:
     try:
-        return expression.fn(facts, _no_guard)
+        return expression.fn(facts, no_oracle)
     except GUARD_ERRORS:
         return None
-
-
-def _no_guard(name: str, args: tuple[Any, ...]) -> bool:
-    raise LookupError(f"{name}{args}")
 
 
 async def _doubt(

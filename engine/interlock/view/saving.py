@@ -28,16 +28,22 @@ def save(path: str | Path, formats: Mapping[str, Callable[[], str | bytes]]) -> 
             hint=f"end it with one of {' '.join(formats)}",
         )
     content = write()
-    try:
-        write_whole(path, content.encode() if isinstance(content, str) else content)
-    except OSError as error:
-        raise RunError(f"`{path}` cannot be written: {error.strerror or error}") from None
+    write_whole(path, content.encode() if isinstance(content, str) else content)
     return path
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Put a finished file in the place of the one that was there: it is never half written."""
-    path = path.resolve()
+    """Put a finished file in the place of the one that was there: it is never half written.
+
+    RunError: it cannot be written.
+    """
+    try:
+        _replace(path.resolve(), content)
+    except OSError as error:
+        raise RunError(f"`{path}` cannot be written: {error.strerror or error}") from None
+
+
+def _replace(path: Path, content: bytes) -> None:
     unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         with unfinished.open("xb") as file:

@@ -75,6 +75,7 @@ def bound(machine: str | None, of_run: str | None, output: str | None, **given: 
     from interlock.api.bounds import wanted_bounds
     from interlock.cli.loading import read_machine
     from interlock.cli.values import figures_of, values_of
+    from interlock.view.saving import write_whole
 
     how = How.of(given)
     if (machine is None) == (of_run is None):
@@ -90,7 +91,7 @@ def bound(machine: str | None, of_run: str | None, output: str | None, **given: 
         assume=_assume(how.more["assumed"]),
     )
     if output is not None:
-        Path(output).write_text(found.certificate(__version__) + "\n", encoding="utf-8")
+        write_whole(Path(output), f"{found.certificate(__version__)}\n".encode())
         out.say(f"{output}: a certificate for {loaded.name} {loaded.hash[:12]}", "dim")
     refused = found.refused(wanted_bounds(figures_of(how.more["required"])))
     if how.is_json:

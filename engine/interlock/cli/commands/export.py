@@ -12,7 +12,6 @@ import click
 from interlock.cli import options, out
 from interlock.cli.faults import MisuseError
 from interlock.cli.how import How
-from interlock.core.errors import RunError
 from interlock.core.units import say_count
 
 Language = Literal["xstate", "scxml"]
@@ -60,27 +59,18 @@ def export(
 ) -> None:
     """Write a machine for XState, or as SCXML."""
     from interlock.cli.loading import read_machine
+    from interlock.view.saving import write_whole
 
     path = None if output is None or output == "-" else Path(output)
     write = _writer(language or _said_by(path))
     text = write(read_machine(machine, How.of(given)), all=everything, status=status)
     if path is not None:
-        _save(text, path)
+        write_whole(path, text.encode())
         out.say(f"{path}: {say_count(len(text.splitlines()), 'line')}", "dim")
     elif sys.stdout.isatty():
         out.result(text.rstrip("\n"))
     else:  # both languages are UTF-8, whatever the streams here are
         sys.stdout.buffer.write(text.encode())
-
-
-def _save(text: str, path: Path) -> None:
-    from interlock.view.saving import write_whole
-
-    try:
-        write_whole(path, text.encode())
-    except OSError as error:
-        said = f"`{path}` cannot be written: {error.strerror or error}"
-        raise RunError(said) from None
 
 
 def _said_by(path: Path | None) -> Language:

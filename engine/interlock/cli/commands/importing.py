@@ -91,7 +91,7 @@ def _say(made: Imported, path: Path | None) -> None:
         some = ", ".join(made.unreached[:5]) + (", ..." if made.unreached[5:] else "")
         out.say(f"no arrow leads there: {some}", "yellow")
     if path is not None:
-        todo = say_count(made.text.count("# TODO"), "TODO").replace("TODOs", "TODO")
+        todo = f"{made.text.count('# TODO'):,} TODO"
         states = say_count(len(made.machine.spec.states), "state")
         out.say(f"{path}: {made.machine.name}, {states}, {todo}", "dim")
 

@@ -330,14 +330,15 @@ def arrow_style(arrow: Arrow) -> dict[str, str]:
     return style
 
 
-def in_lines(text: str) -> str:
+def in_lines(text: str, *, narrowest: int = _LONG * 3 // 4) -> str:
     """A text whose long lines are broken, at spaces where there are any: a box that can be read.
 
-    The longer a line, the longer its parts, so that a page of text becomes a block and no column.
+    The longer a line, the longer its parts, so that a page of text becomes a block and no column;
+    `narrowest` are the characters of a part of a line that is not much too long.
     """
     lines: list[str] = []
     for line in printable(text).split("\n"):
-        width = max(_LONG * 3 // 4, round((5 * len(line)) ** 0.5))
+        width = max(narrowest, round((5 * len(line)) ** 0.5))
         short = len(line) <= _LONG
         lines += [line] if short else textwrap.wrap(line, width, break_on_hyphens=False)
     return "\n".join(lines)
