@@ -142,10 +142,11 @@ def pytest_make_collect_report(
     return report
 
 
-# Libraries whose word counts, each in a process of its own.
+# Libraries whose word counts, each in a process of its own, which ends with the module: other tests
+# count the children of this process.
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def mermaid() -> Generator[Any]:
     """What Mermaid reads: a `tests.mermaid.Oracle`."""
     from tests.mermaid import Oracle  # noqa: PLC0415
@@ -154,7 +155,7 @@ def mermaid() -> Generator[Any]:
         yield oracle
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def xstate() -> Generator[Any]:
     """What XState makes of an export: a `tests.exporting.Oracle`."""
     from tests.exporting import Oracle  # noqa: PLC0415
@@ -163,7 +164,7 @@ def xstate() -> Generator[Any]:
         yield oracle
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def scion() -> Generator[Any]:
     """What SCION makes of an export: a `tests.exporting.Oracle`."""
     from tests.exporting import Oracle  # noqa: PLC0415
