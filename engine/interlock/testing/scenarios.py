@@ -33,6 +33,7 @@ from interlock.language.yaml.document import short
 from interlock.language.yaml.reading import Document
 from interlock.run.ports import Model
 from interlock.testing.clock import ManualClock
+from interlock.testing.covering import played
 from interlock.testing.expecting import Expectation
 from interlock.testing.outside import play
 from interlock.testing.report import ScenarioFailed, ScenarioReport
@@ -188,6 +189,7 @@ def _play(
     except RunError as error:
         return ScenarioReport(made.name, passed=False, problems=(str(error),))
     problems = [*_drive(stage, run), *_left_over(stage, run)]
+    played(run)
     problems += [str(d) for d in stage.expected.differences(run.result)]
     return ScenarioReport(made.name, not problems, tuple(problems), run.result, run)
 
