@@ -255,10 +255,9 @@ def from_json(text: str) -> tuple[Coverage, ...]:
     """What `to_json` wrote. `SetupError` for what is none."""
     try:
         data: Any = json.loads(text)
-        machines = data["machines"]
+        return tuple(Coverage.from_dict(one) for one in data["machines"])
     except (ValueError, RecursionError, KeyError, TypeError) as error:
         raise _no_coverage(error) from None
-    return tuple(Coverage.from_dict(one) for one in machines)
 
 
 def wanted_of(texts: Iterable[str]) -> dict[Kind, float]:

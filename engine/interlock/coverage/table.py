@@ -82,7 +82,13 @@ def missing_rows(covered: Iterable[Covered]) -> Iterator[Row]:
     """Kind, place, what, guard or reason: a line for each item that was not seen."""
     for one in covered:
         item = one.item
-        yield Row((item.kind, item.place, item.id, _said(one)), "dim" if one.unreachable else "")
+        yield Row((item.kind, _place(one), item.id, _said(one)), "dim" if one.unreachable else "")
+
+
+def _place(one: Covered) -> str:
+    """``machine.yaml:12``; of a file elsewhere its name, the head of the table has its path."""
+    place = one.item.place
+    return place.rpartition("/")[2] if place.startswith("/") else place
 
 
 def _said(one: Covered) -> str:
