@@ -87,16 +87,21 @@ class Gathering:
 
     def _coverage(self, items: tuple[Item, ...], seen: list[Seeing]) -> Coverage:
         counts = sum((one.counts for one in seen), Counter[str]())
-        chart = seen[0].chart
+        chart, beside = seen[0].chart, self._beside(seen[0].chart)
+        counts = sum((one.status for one in beside), counts)
         missed = [item for item in items if not counts[item.key]]
         lost = unreachable(chart, missed, [*self._starts(chart.name)])
         keys = {item.key for item in items}
         return Coverage(
             chart.name, tuple(Covered(i, counts[i.key], lost.get(i.key, "")) for i in items),
-            sum(one.runs for one in seen), sum(one.records for one in seen),
+            sum(one.runs for one in (*seen, *beside)), sum(one.records for one in (*seen, *beside)),
             {key: times for key, times in sorted(counts.items()) if key not in keys},
             chart=chart,
         )  # fmt: skip
+
+    def _beside(self, chart: Chart) -> list[Seeing]:
+        """The machines of whose runs this chart is the status, which runs beside their states."""
+        return [one for one in self._seen.values() if one.chart.lifecycle == chart.spec]
 
     def _starts(self, name: str) -> Iterator[str]:
         """Where the parents that are known begin this machine, if not at its start."""

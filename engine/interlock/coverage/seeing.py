@@ -42,21 +42,24 @@ class Seeing:
     def __init__(self, chart: Chart) -> None:
         self.chart = chart
         self.counts: Counter[str] = Counter()
+        self.status: Counter[str] = Counter()
+        """What the runs have shown of the machine of their status, which runs beside each."""
         self.runs = 0
         self.records = 0
         self._rules = [_Watched(rule.id, rule.when) for rule in chart.spec.rules]
         self._signalling = {r.id for r in chart.spec.rules if r.kind == "signal"}
-        self._edges: dict[tuple[str, str], tuple[_Tried, ...]] = {}
+        self._edges: dict[tuple[str, str, str], tuple[_Tried, ...]] = {}
 
     def add(self, run_id: str, records: Iterable[Record]) -> None:
         """Count one run in. `NotDecided` leaves everything as it was."""
-        counts, number = Counter[str](), 0
+        counts, status, number = Counter[str](), Counter({"state:idle": 1}), 0
         for decision, ended in self._decided(run_id, records):
             number += 1
-            self._note(counts, decision)
+            self._note(counts, status, decision)
             if ended and decision.winner:
                 counts[f"reason:{decision.winner}"] += 1
         self.counts += counts
+        self.status += status
         self.runs += 1
         self.records += number
 
@@ -76,7 +79,7 @@ class Seeing:
                 raise NotDecided(f"record {record.seq} at `{record.state}` is decided otherwise")
             yield decision, position.ended
 
-    def _note(self, counts: Counter[str], decision: Decision) -> None:
+    def _note(self, counts: Counter[str], status: Counter[str], decision: Decision) -> None:
         for state in decision.path:
             counts[f"state:{state}"] += 1
         for origin in decision.taken:
@@ -89,10 +92,13 @@ class Seeing:
             for name in _machines_of(outcome.result):
                 counts[f"child:{decision.state}/{name}"] += 1
         for look in decision.looks:
-            if look.kind == "rules":
-                self._note_rules(counts, look)
-            else:
-                self._note_edges(counts, look)
+            match look.kind:
+                case "rules":
+                    self._note_rules(counts, look)
+                case "edges":
+                    self._note_edges(counts, look)
+                case "status":
+                    self._note_edges(status, look)
 
     def _note_rules(self, counts: Counter[str], look: Look) -> None:
         said = cast(_Asked, look.oracle.ask).said
@@ -103,28 +109,32 @@ class Seeing:
     def _note_edges(self, counts: Counter[str], look: Look) -> None:
         """The guards of a state's ways, one after the other, up to the way that was taken."""
         said = cast(_Asked, look.oracle.ask).said
-        place = (look.state, look.trigger)
+        place = (look.kind, look.state, look.trigger)
         tried = self._edges.get(place)
         if tried is None:
-            tried = self._edges[place] = tuple(self._tried(*place))
-        for origin, watched in tried:
-            if watched is not None:
-                for key in watched.keys(look.facts, said):
+            tried = self._edges[place] = tuple(self._tried(look))
+        for way in tried:
+            if way.watched is not None:
+                for key in way.watched.keys(look.facts, said):
                     counts[key] += 1
-                if not look.taken and watched.raises(look.facts, said):
+                if not look.taken and way.watched.raises(look.facts, said):
                     return
-            if origin == look.taken:
+            if way.origin == look.taken:
+                if look.kind == "status":
+                    _note_status(counts, way)
                 return
 
-    def _tried(self, state: str, trigger: str) -> Iterator[_Tried]:
+    def _tried(self, look: Look) -> Iterator[_Tried]:
         """The ways of a state at a trigger, each once: a way back is a transition to each place."""
-        event = self.chart.event(trigger)
+        region = self.chart.status if look.kind == "status" else self.chart.step
+        event = region.triggers.get(look.trigger)
         seen: set[str] = set()
-        for t in event.at(state) if event is not None else ():
+        for t in event.at(look.state) if event is not None else ():
             if t.origin not in seen:
                 seen.add(t.origin)
                 guard = next((g.expression for g in t.guards if isinstance(g, Holds)), None)
-                yield _Tried(t.origin, None if guard is None else _Watched(t.origin, guard))
+                watched = None if guard is None else _Watched(t.origin, guard)
+                yield _Tried(t.origin, t.dest or "", watched)
 
 
 class _Asked:
@@ -193,7 +203,15 @@ class _Tried(NamedTuple):
     """One way of a state, and its guard if it has one of the file's."""
 
     origin: str
+    to: str
     watched: _Watched | None
+
+
+def _note_status(counts: Counter[str], way: _Tried) -> None:
+    counts[f"edge:{way.origin}"] += 1
+    counts[f"state:{way.to}"] += 1
+    if way.to in ("completed", "error"):
+        counts[f"reason:{way.to}"] += 1
 
 
 def _machines_of(result: Any) -> Iterator[str]:
