@@ -105,9 +105,9 @@ def _said(one: Covered) -> str:
             said = f"runs {item.to}"
         case _:
             said = item.text
-    if not one.unreachable:
-        return said
-    return f"{item.text if item.way is not None else said}: {one.unreachable}".removeprefix(": ")
+    if one.unreachable:
+        return f"{item.text}: {one.unreachable}" if item.way is not None else one.unreachable
+    return said
 
 
 def beside_line(told: Told) -> str:

@@ -45,10 +45,10 @@ counts as seen.
 @options.define_option
 @options.format_option()
 def coverage(machine: str, runs: tuple[str, ...], saved: tuple[str, ...], **given: Any) -> None:
-    """Show which parts of a machine recorded runs have gone through, and which never.
+    """Show which parts of a machine its runs have gone through.
 
-    Without RUN, all runs of MACHINE in the journal, with those of its child machines. Every record
-    is decided again; nothing is run.
+    States, edges, rules, guard atoms, stop reasons and children, and which of them never. Without
+    RUN, all runs of MACHINE in the journal. Every record is decided again; nothing is run.
     """
     from interlock.api.coverage import covered
     from interlock.cli.loading import seen_machine
@@ -65,7 +65,7 @@ def coverage(machine: str, runs: tuple[str, ...], saved: tuple[str, ...], **give
     found.say_unread()
     if (file := how.more["drawn"]) is not None:
         came.draw().save(file)
-        out.say(f"{file}: {len(came.covered)} items by how often they were seen", "dim")
+        out.say(f"{file}: {came.machine}, by how often runs were where", "dim")
     covering.save(how, [came, *came.inside])
     short = came.below(wanted)
     if how.is_json:
