@@ -46,6 +46,8 @@ class Cell(NamedTuple):
 
     text: str
     tone: Tone = ""
+    code: bool = False
+    """Whether it is also set in the letters of code."""
 
 
 Cells = Sequence[str | Cell]
@@ -117,6 +119,7 @@ def _cells(cells: Iterable[str | Cell], right: Collection[int], tag: str) -> Ite
         cell = given if isinstance(given, Cell) else Cell(given)
         style = f"text-align:{'right' if at in right else 'left'};vertical-align:top"
         style += f";{_STYLES[cell.tone]}" if cell.tone else ""
+        style += f";{_STYLES['code']}" if cell.code else ""
         yield f'<{tag} style="{style}">{_inner(cell.text)}</{tag}>'
 
 
