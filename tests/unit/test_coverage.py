@@ -241,7 +241,7 @@ def test_other_items_are_refused_and_named(shop: Machine) -> None:
     ).replace("machines: {helper: helper.yaml}\n", "").replace(
         "do: run_machine, with: {machine: helper, task: x}, failed: next", "do: infer"))  # fmt: skip
     with pytest.raises(RunError) as refused:
-        shop.coverage() + other.coverage()
+        _both = shop.coverage() + other.coverage()
     said = str(refused.value)
     assert "new: `state more`, `edge more.next.0`" in said
     assert "gone: `child help/helper`" in said

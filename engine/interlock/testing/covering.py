@@ -9,7 +9,7 @@ with `scenario`; the runs of child machines count with theirs.
 
 Belongs here: what is counted, and when. Never: options, tables.
 
-Imported by: testing.scenarios, testing.plugin, cli
+Imported by: testing.playing, testing.plugin, cli
 """
 
 from __future__ import annotations
