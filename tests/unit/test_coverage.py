@@ -138,6 +138,24 @@ def test_atoms_count_when_they_decide(shop: Machine) -> None:
     }  # fmt: skip
 
 
+def test_a_guard_behind_the_way_that_was_taken_was_not_looked_at() -> None:
+    body = HELPER.replace(
+        "next: done}",
+        "next: [{when: run.steps >= 1, to: done}, {when: run.steps >= 2, to: done}, {to: work}]}",
+    )
+    machine = load(body)
+    found = seen(machine.coverage(machine_run(machine)))
+    assert "atom:work.next.0#0=true" in found
+    assert not {key for key in found if key.startswith("atom:work.next.1#")}
+
+
+def test_a_run_ends_for_one_reason_however_long_its_epilogue() -> None:
+    coverage = of_run(load("moderator"), script=["Done."])
+    assert coverage.times("reason")["completed"] == 1
+    assert sum(coverage.times("reason").values()) == coverage.runs == 1
+    assert coverage.times("state")["report"] == 1
+
+
 def test_what_is_none_of_the_files_stands_beside(shop: Machine) -> None:
     run = shop.start("t", script=["Hi."], clock=ManualClock())
     run.cancel()
@@ -335,6 +353,16 @@ def test_a_named_machine_is_there_without_a_run_and_others_are_not() -> None:
         scenario("agent", "Hello.", replies=["Hi."], expect={"reason": "completed"})
     (one,) = covering.coverages()
     assert (one.machine, one.runs, one.figures["edge"].seen) == ("step_choice", 0, 0)
+
+
+def test_the_status_of_every_run_counts_for_the_lifecycle() -> None:
+    covering = Covering([load("lifecycle")])
+    with collecting(covering):
+        scenario("agent", "Hello.", replies=["Hi."], expect={"reason": "completed"})
+    (one,) = covering.coverages()
+    taken = {id: times for id, times in one.times("edge").items() if times}
+    assert taken == {"idle.on.start": 1, "running.on.complete": 1}
+    assert one.times("state")["completed"] == one.times("reason")["completed"] == one.runs == 1
 
 
 # pictures -----------------------------------------------------------------------------------
