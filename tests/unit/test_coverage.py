@@ -431,11 +431,12 @@ def test_a_hostile_label_stays_a_text() -> None:
 
 def test_it_shows_itself(shop: Machine) -> None:
     coverage = of_run(shop, script=["Hi."])
-    assert repr(coverage).startswith("<Coverage of shop by 1 runs: 3/")
+    assert repr(coverage).startswith("<Coverage of shop by 1 run: 3/")
     bundle = coverage._repr_mimebundle_()  # pyright: ignore[reportPrivateUsage]
     assert "not seen" in bundle["text/html"]
     assert "vars.tries &gt; 3" in bundle["text/html"]
     assert "vars.tries > 3 → sorry" in str(coverage)
+    assert re.search(r"right\.next\.0 +→ joined", str(coverage))
     (left,) = (c.item for c in coverage.missing if c.item.key == "edge:left.then")
     assert re.fullmatch(r".*shop\.yaml:20", left.place), left.place
 

@@ -18,6 +18,7 @@ from operator import add
 from typing import Any
 
 from interlock.core.errors import RunError, SetupError, nearest
+from interlock.core.units import say_count
 from interlock.coverage.figures import PLURAL, Covered, Figure, figure_of
 from interlock.coverage.items import KINDS, Kind, items_of
 from interlock.coverage.picture import HeatPicture
@@ -198,7 +199,8 @@ class Coverage:
 
     def __repr__(self) -> str:
         said = ", ".join(f"{figure} {PLURAL[kind]}" for kind, figure in self.figures.items())
-        return f"<Coverage of {self.machine} by {self.runs:,} runs: {said}>"
+        runs = say_count(self.runs, "run")
+        return f"<Coverage of {self.machine} by {runs}: {said}>"
 
     def __str__(self) -> str:
         return "\n".join(line.text for line in lines_of(self))

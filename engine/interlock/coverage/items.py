@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from interlock.core.errors import Place
+from interlock.core.facts import Facts
 from interlock.core.plain import plain
 from interlock.language.expression import Expression
 from interlock.language.expression.tree import Opaque, walk
@@ -80,8 +81,8 @@ class Guard(NamedTuple):
 
 def items_of(chart: Chart) -> tuple[Item, ...]:
     """Everything there is to see in runs of a chart, in the order of the file."""
-    spec = chart.spec
-    found = [_state(spec, state) for state in spec.states.values()]
+    spec, facts = chart.spec, chart.position("").facts
+    found = [_state(spec, state, facts) for state in spec.states.values()]
     found += _edges(spec)
     found += [_rule(chart, number, rule) for number, rule in enumerate(spec.rules)]
     for guard in guards_of(spec):
@@ -96,10 +97,10 @@ def _at(place: Place) -> dict[str, Any]:
     return {"file": place.file, "line": place.line} if known else {}
 
 
-def _state(spec: MachineSpec, state: StateSpec) -> Item:
+def _state(spec: MachineSpec, state: StateSpec, facts: Facts) -> Item:
     label = state.ask or state.label
     where = _at(spec.place(("states", state.name), key=True))
-    said = "" if label is None else " ".join(label.text.split())
+    said = "" if label is None else " ".join(label.show(facts).split())
     return Item("state", state.name, role=state.job, text=said, **where)
 
 
@@ -126,7 +127,7 @@ def _edge(spec: MachineSpec, state: StateSpec, edge: Edge) -> Item:
 
 
 def edge_text(state: StateSpec, edge: Edge) -> str:
-    """When an edge is taken, in the words of the file."""
+    """When an edge is taken, in the words of the file; empty for the only way on."""
     guard = f" when {edge.when.text}" if edge.when is not None else ""
     match edge.role:
         case "case" if state.of is not None:
@@ -140,7 +141,8 @@ def edge_text(state: StateSpec, edge: Edge) -> str:
         case "all":
             return f"branch {int(edge.id.rpartition('.')[2]) + 1}"
         case _:
-            return edge.when.text if edge.when is not None else "otherwise"
+            alone = edge.role == "next" and len(list(state.edges_of("next"))) == 1
+            return edge.when.text if edge.when is not None else "" if alone else "otherwise"
 
 
 def _rule(chart: Chart, number: int, rule: Rule) -> Item:

@@ -96,7 +96,7 @@ def _said(one: Covered) -> str:
     item = one.item
     match item.kind:
         case "edge" | "rule":
-            said = f"{item.text} → {item.to}" if item.to else item.text
+            said = f"{item.text} → {item.to}".lstrip() if item.to else item.text
         case "atom" | "guard":
             said = f"never {str(item.way).lower()}: {item.text}"
         case "reason":
