@@ -17,12 +17,13 @@ from interlock.api import Machine
 from interlock.diff.aligning import Pairs
 from interlock.diff.diff import Diff, diff
 from interlock.diff.dress import ReviewDress
-from interlock.diff.merged import HIDDEN, Merged, focus, merge
+from interlock.diff.merged import Merged, focus, merge
 from interlock.diff.mermaid import MOST, to_review_mermaid
 from interlock.diff.picture import ReviewPicture
 from interlock.view.dot.write import to_dot
 from interlock.view.flowchart import Arrow, Box, Flowchart, one_line, printable
 from interlock.view.ids import safe_ids
+from interlock.view.nearby import HIDDEN
 from tests.conftest import NODE
 from tests.unit.test_review_changes import between, ways
 

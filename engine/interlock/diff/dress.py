@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from interlock.diff.change import differing
-from interlock.diff.merged import HIDDEN, Line, Mark, Marked, Merged, Note
+from interlock.diff.merged import Line, Mark, Marked, Merged, Note
 from interlock.view.dot.write import (
     BOLD,
     FONT,
@@ -32,6 +32,7 @@ from interlock.view.dot.write import (
     in_lines,
 )
 from interlock.view.flowchart import Arrow, Box, one_line, printable
+from interlock.view.nearby import HIDDEN
 
 
 class Ink(NamedTuple):
