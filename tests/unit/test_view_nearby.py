@@ -62,6 +62,8 @@ def test_a_state_that_is_not_there() -> None:
     assert "did you mean `llm_inference`?" in caught.value.hint
     with pytest.raises(RunError, match="neighbourhood of -1"):
         load("agent").draw(around="done", hops=-1)
+    with pytest.raises(RunError, match="no direction `up`"):
+        load("agent").draw(direction="up")  # pyright: ignore[reportArgumentType]
 
 
 def test_of_a_machine_and_of_its_run() -> None:

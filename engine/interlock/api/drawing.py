@@ -6,8 +6,9 @@ Imported by: api.machine, api.shown, api.loading, api.of_machine
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TypedDict
+from typing import TypedDict, get_args
 
+from interlock.core.errors import refuse_unknown
 from interlock.view.flowchart import Direction, Flowchart, RuleDrawing
 from interlock.view.nearby import around as around_state
 
@@ -24,6 +25,7 @@ class DrawOptions(TypedDict, total=False):
 
 
 def seen(chart: Flowchart, direction: Direction, around: str | None, hops: int) -> Flowchart:
-    """A chart as somebody wants to see it."""
+    """A chart as somebody wants to see it. `RunError`: there is no such direction or state."""
+    refuse_unknown("direction", direction, get_args(Direction))
     shown = chart if around is None else around_state(chart, around, hops=hops)
     return replace(shown, direction=direction)

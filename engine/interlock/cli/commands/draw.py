@@ -107,8 +107,10 @@ def draw(machine: str | None, output: str | None, everything: bool, **given: Any
         raise MisuseError(error.message, hint=error.hint) from None
     if output is None or output == "-":
         _show(picture, form or "text")
+        _say_too_large(picture, form or "text")
         return
     path = Path(output)
+    _say_too_large(picture, form or path.suffix)
     if form is None:
         _save(picture, path)
     else:
@@ -121,6 +123,14 @@ def draw(machine: str | None, output: str | None, everything: bool, **given: Any
 def _is_text(form: str | None, output: str | None) -> bool:
     written = Path(output or "-").suffix.lower()
     return form in ("text", "outline") or (form is None and written in ("", ".txt"))
+
+
+def _say_too_large(picture: Picture, form: str) -> None:
+    """What Mermaid draws only where it is told to."""
+    from interlock.view.mermaid.write import too_large
+
+    if form in ("mermaid", ".mmd", ".mermaid") and (said := too_large(picture.mermaid())):
+        out.say(said, "yellow")
 
 
 def _run(name: str, how: How) -> Run:
