@@ -80,6 +80,29 @@ def edited() -> Diff:
     return diff(load(one), load(other), names=("main", "work"))
 
 
+FOUR = {
+    "tokens: 1_000_000": "tokens: 500_000",
+    "response: 5m": "response: 10m",
+    "apply_fix, next: monitor": "apply_fix, next: checkpoint",
+    "Notify User\\nContinue with Caution": "Warn the User",
+}
+"""Changes of the moderator that lie far apart, and what stands in their places."""
+
+
+@DOT
+def test_changes_that_lie_far_apart_fit_one_screen() -> None:
+    text = changed = (ROOT / "machines" / "moderator.yaml").read_text("utf-8")
+    for old, new in FOUR.items():
+        assert old in changed
+        changed = changed.replace(old, new)
+    for made in (edited(), diff(load(text), load(changed))):
+        size = re.search(r'width="(\d+)pt" height="(\d+)pt"', made.picture().svg())
+        assert size is not None
+        wide, high = (int(points) * 4 / 3 for points in size.groups())
+        assert wide <= 1920
+        assert high <= 1080
+
+
 # marks --------------------------------------------------------------------------------------
 
 
