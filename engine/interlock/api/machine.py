@@ -24,6 +24,7 @@ from interlock.api.bounds import (
 from interlock.api.continuing import carried, changed, refuse_otherwise
 from interlock.api.coverage import AsksCoverage
 from interlock.api.detached import DetachedRun
+from interlock.api.drawing import seen
 from interlock.api.history import history
 from interlock.api.run import Run, StartOptions, new_run_id
 from interlock.api.tasks import first_tasks
@@ -42,7 +43,7 @@ from interlock.run.journal import Journal, MemoryJournal, RunRow, digest
 from interlock.run.result import Result
 from interlock.run.session import Session, start_data
 from interlock.run.sync import wait
-from interlock.view.flowchart import RuleDrawing
+from interlock.view.flowchart import Direction, RuleDrawing
 from interlock.view.from_graph import flowchart
 from interlock.view.picture import Picture
 
@@ -128,20 +129,28 @@ class Machine(AsksCoverage):
 
     def draw(
         self, *, rules: RuleDrawing = "box", all: bool = False, region: str = "state",
+        direction: Direction = "tb", around: str | None = None, hops: int = 1,
         facts: Facts | None = None,
     ) -> Picture:  # fmt: skip
         """The flowchart of the live machine.
 
         `rules`: one dashed `box`, a `chain` of decisions, or `none`. `all` shows what the engine
         adds. `region` is ``state`` or ``status``. Labels show the limits of `facts`.
+
+        `direction`: down (``tb``) or to the right (``lr``); the picture in characters goes down
+        always. `around` shows a state with what is at most `hops` arrows away from it, and how
+        many boxes are hidden: for a machine that is too large to be read whole. `RunError`: there
+        is no such state in the picture.
         """
         refuse_unknown("way to draw rules", rules, get_args(RuleDrawing))
         refuse_unknown("region", region, ("state", "status"))
         if region == "status":
             status = Chart(lifecycle())
             live = region_graph(status, self.chart.status, status.position("").facts)
-            return Picture(flowchart(live, rules="none"))
-        return Picture(flowchart(graph(self.chart, facts=facts, engine=all), rules=rules, all=all))
+            chart = flowchart(live, rules="none")
+        else:
+            chart = flowchart(graph(self.chart, facts=facts, engine=all), rules=rules, all=all)
+        return Picture(seen(chart, direction, around, hops))
 
     def diff(self, other: Machine) -> Diff:
         """What must change to make this machine the other: in words, as data, as a picture.

@@ -10,7 +10,7 @@ from typing import Protocol
 from interlock.core.facts import Facts
 from interlock.language.spec import MachineSpec
 from interlock.machine.build import Chart
-from interlock.view.flowchart import RuleDrawing
+from interlock.view.flowchart import Direction, RuleDrawing
 from interlock.view.picture import Picture
 
 
@@ -40,6 +40,7 @@ class OfMachine(Protocol):
 
     def draw(
         self, *, rules: RuleDrawing = "box", all: bool = False, region: str = "state",
+        direction: Direction = "tb", around: str | None = None, hops: int = 1,
         facts: Facts | None = None,
     ) -> Picture:  # fmt: skip
         """Its picture, with the limits of the facts."""

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from interlock.core.units import say_count
-from interlock.diff.change import GROUPS, Change, Group
+from interlock.diff.change import GROUPS, Change, Group, Way
 from interlock.diff.compare import Comparison, compare
 from interlock.diff.merged import Merged, focus, merge
 from interlock.diff.picture import ReviewPicture
@@ -22,6 +22,13 @@ from interlock.view.picture import Picture
 
 FORMAT = 1
 """The version of the JSON shape: fields are added, never renamed."""
+
+
+_TOLD: tuple[tuple[str, tuple[Way, Way]], ...] = (
+    ("stops", ("sooner", "later")),
+    ("waits", ("longer", "shorter")),
+)
+"""What a verdict says of the effects."""
 
 
 class Comparable(Protocol):
@@ -108,8 +115,10 @@ class Diff:
             return f"{name}: does the same; {_count(len(words))} of words"
         said = f"{name}: {_count(real)}" + (f" and {len(words)} of words" if words else "")
         ways = {e.way for change in self.changes for e in change.effects}
-        stops = [w for w in ("sooner", "later") if w in ways]
-        return f"{said}; stops {' and '.join(stops)}" if stops else said
+        for verb, both in _TOLD:
+            if found := [way for way in both if way in ways]:
+                said += f"; {verb} {' and '.join(found)}"
+        return said
 
     def text(self) -> str:
         """The verdict, then every difference with its place."""
