@@ -11,7 +11,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from interlock.api.of_machine import OfMachine
 from interlock.notebook.live import Live, live_bundle
 from interlock.notebook.screen import screen
 from interlock.run.events import Event
@@ -19,6 +18,7 @@ from interlock.run.session import Session
 from interlock.run.standing import meters_of, standing_of, status_of
 from interlock.view.flowchart import RuleDrawing
 from interlock.view.live.picture import LivePicture
+from interlock.view.of_machine import OfMachine
 from interlock.view.picture import Picture
 from interlock.view.report.picture import Look, RunPicture
 

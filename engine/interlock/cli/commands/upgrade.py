@@ -1,0 +1,149 @@
+"""`interlock upgrade`: what a changed file means for the runs that were begun with the old one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from interlock.cli import options, out
+from interlock.cli.commands.diff import save
+from interlock.cli.faults import ERROR, OK, USAGE, report, say_error
+from interlock.cli.how import How
+from interlock.cli.recorded import Chosen, choice_options, chosen, runs_argument
+from interlock.core.errors import InterlockError
+
+if TYPE_CHECKING:
+    from interlock.api import Machine
+    from interlock.review.sources import Side
+    from interlock.studies.upgrade_result import Upgraded
+
+OWN = "-"
+"""In place of OLD: each run's own machine, as the journal has it."""
+_COLOURS = {"unchanged": "dim", "safe": "green", "map": "yellow", "unsafe": "red"}
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  interlock upgrade old.yaml new.yaml
+  interlock upgrade main:agent.yaml agent.yaml --status paused
+  interlock upgrade - agent.yaml last
+  interlock upgrade - agent.yaml --write-map map.yaml
+
+\b
+OLD and NEW are files, names of shipped machines, or REV:PATH in a git repository. With `-` for OLD
+each run is judged by the machine that it was started with, as the journal has it. Runs of other
+machines are reported and passed over. Nothing is run and nothing in the journal is changed.
+
+\b
+unchanged          the same machine, or one that differs only in words
+safe               every record is decided as it was: the run may go on
+needs a state map  the same, once the file has the lines under `renamed:`
+unsafe             a record is decided otherwise, or what the run holds does not fit
+
+\b
+Exit codes: 0 every run may go on, 1 some may not, 2 a machine or a run cannot be read.
+"""
+)
+@click.argument("old", shell_complete=options.completion.machines)
+@click.argument("new", shell_complete=options.completion.machines)
+@runs_argument
+@click.option(
+    "--write-map", type=click.Path(dir_okay=False, allow_dash=True), metavar="FILE",
+    help="Write the `renamed:` block that NEW needs to this file; `-` prints it alone.",
+)  # fmt: skip
+@choice_options
+@options.tools_option
+@options.define_option
+@options.format_option()
+def upgrade(old: str, new: str, runs: tuple[str, ...], write_map: str | None, **given: Any) -> None:
+    """Say which recorded runs may go on with a changed file."""
+    how = How.of(given)
+    try:
+        sides = _sides(old, new, how)
+        found = None if sides is None else _judged(*sides, runs, how)
+    except InterlockError as error:
+        say_error(error)
+        raise click.exceptions.Exit(USAGE) from None
+    if found is None:
+        raise click.exceptions.Exit(USAGE)
+    if how.is_json:
+        out.result(out.as_json(found.to_dict()))
+    elif write_map == "-":
+        out.say(found.summary)
+    else:
+        for line in _shown(found):
+            out.result(line)
+    if write_map is not None:
+        _write_map(found, write_map)
+    raise click.exceptions.Exit(OK if found.all_go_on else ERROR)
+
+
+def _sides(old: str, new: str, how: How) -> tuple[Machine | None, Machine] | None:
+    """Both machines; None, and its findings are said, when one is no machine."""
+    from interlock.actions.declare import specs_of
+    from interlock.cli.loading import load_tools, say_assumed
+    from interlock.review.sources import Looking
+
+    looking = Looking(specs_of(load_tools(how.tools)), dict(how.define))
+    sides = [looking.at(source) for source in (old, new) if source != OWN or source is new]
+    for side in sides:
+        _say_faults(side)
+    say_assumed(dict.fromkeys(name for side in sides for name in side.assumed))
+    machines = [side.machine for side in sides if side.machine is not None]
+    if len(machines) < len(sides):
+        return None
+    return (machines[0] if len(machines) > 1 else None), machines[-1]
+
+
+def _say_faults(side: Side) -> None:
+    if side.machine is None:
+        out.say(f"{out.plain(side.name)} is no machine:")
+        for line in report([f for f in side.findings if f.is_error], err=True, file=side.name):
+            out.say(line)
+
+
+def _judged(old: Machine | None, new: Machine, runs: tuple[str, ...], how: How) -> Upgraded:
+    """The verdicts. What was passed over is said on stderr."""
+    found: Chosen = chosen(runs, how, (new if old is None else old).name)
+    result = new.upgrade(old, found, now=time.time())
+    found.unread += result.passed_over
+    found.say_unread()
+    return result
+
+
+# words ----------------------------------------------------------------------------------------
+
+
+def _shown(found: Upgraded) -> Iterator[str]:
+    """The summary, the table, and what is said of the runs."""
+    from interlock.cli.table import Row, table
+    from interlock.studies.upgrade_result import HEAD, heading
+
+    yield out.style(out.plain(found.summary), "green" if found.all_go_on else "", bold=True)
+    colours = [_COLOURS[verdict.kind] for verdict in found.ranked]
+    rows = [Row(cells, colour) for cells, colour in zip(found.cells(), colours, strict=True)]
+    if rows:
+        yield ""
+        yield from table(rows, HEAD, right=(3,))
+    for alike, details in found.groups():
+        yield ""
+        yield out.style(out.plain(heading(alike)), _COLOURS[alike[0].kind], bold=True)
+        yield from table([Row((f"  {name}", text)) for name, text in details])
+    for name in found.torn:
+        yield f"`{name}` is one state for some runs and another for others: a file can say one"
+
+
+def _write_map(found: Upgraded, file: str) -> None:
+    block = found.map_block()
+    if not block:
+        out.say("no run needs a state map: nothing is written", "dim")
+    elif file == "-":
+        out.result(block.rstrip("\n"))
+    else:
+        save(Path(file), block)
+        out.say(f"{file}: the `renamed:` block for the new file", "dim")

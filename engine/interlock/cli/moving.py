@@ -1,0 +1,95 @@
+"""A recorded run under a changed file: judged, refused, or written as a fork that goes on.
+
+Imported by: the commands `resume` and `fork`
+"""
+
+from __future__ import annotations
+
+import shlex
+import time
+from typing import TYPE_CHECKING
+
+from interlock.cli import out
+from interlock.core.errors import MachineChangedError, SetupError
+
+if TYPE_CHECKING:
+    from interlock.api import Machine
+    from interlock.core.position import Position
+    from interlock.run.journal import Journal, RunRow
+    from interlock.studies.upgrade_verdict import Verdict
+
+
+def judged_run(journal: Journal, row: RunRow, machine: Machine, at: int | None = None) -> Verdict:
+    """What the machine means for a run, or for its records below `at`."""
+    from interlock.api.continuing import judged
+    from interlock.cli.commands.again import count_of, records_of
+    from interlock.run.sync import by_hand
+
+    count_of(row, records_of(journal, row), at)
+    found = by_hand(judged(journal, row, machine.chart, at=at, now=time.time()))
+    if found is None:
+        raise SetupError(f"run `{row.run_id}` cannot be read as one run")
+    return found
+
+
+def refused(row: RunRow, verdict: Verdict, file: str) -> MachineChangedError:
+    """Why the run does not go on with the file, and what may be done."""
+    from interlock.cli.loading import locate
+    from interlock.cli.stored import shown
+
+    name = shown(locate(file))
+    return MachineChangedError(
+        f"{name} is not the machine that run `{row.run_id}` was started with;"
+        f" {out.plain(str(verdict))}",
+        hint=_cure(row, verdict, name),
+        verdict=verdict,
+    )
+
+
+def _cure(row: RunRow, verdict: Verdict, file: str) -> str:
+    if verdict.goes_on:
+        return "leave --machine out to go on with the old one, or say --use-new-file"
+    if verdict.kind == "map":
+        return f"put `renamed: {verdict.flow}` into {file}"
+    cause = verdict.cause
+    if cause is not None and cause.record:
+        line = f"interlock fork {row.run_id} --at {cause.record} --machine {shlex.quote(file)}"
+        return f"`{line}` begins before it"
+    return cause.cure if cause is not None else ""
+
+
+def move_run(
+    journal: Journal, row: RunRow, machine: Machine, verdict: Verdict, at: int | None = None, *,
+    run_id: str | None = None,
+) -> RunRow:  # fmt: skip
+    """A new run of this machine with the records below `at`, as the verdict allows it."""
+    from interlock.cli.commands.again import count_of, records_of
+    from interlock.run.moving import fork_under
+    from interlock.run.replay import replay
+    from interlock.run.sync import by_hand
+
+    records = records_of(journal, row)
+    seq = count_of(row, records, at)
+    position = replay(machine.chart, records[:seq], row.run_id, names=verdict.names).position
+    made = row_of_fork(row, position, run_id)._replace(machine=machine.name)
+    hash = by_hand(journal.put_blob(machine.canonical()))
+    made = made._replace(machine_hash=hash)
+    origin = verdict.origin(row.machine_hash)
+    by_hand(
+        fork_under(
+            journal, row.run_id, seq, made, machine.chart, names=verdict.names, origin=origin
+        )
+    )
+    return made
+
+
+def row_of_fork(row: RunRow, position: Position, run_id: str | None) -> RunRow:
+    """The row of a new run that begins as this one has come to a position."""
+    from interlock.api import new_run_id
+
+    now = time.time()
+    return row._replace(
+        run_id=run_id or new_run_id(), epoch=0, status=position.status, state=position.state,
+        reason="" if not position.ended else row.reason, steps=position.facts.run.steps,
+        wake_at=position.wake_at, created=now, updated=now,
+    )  # fmt: skip
