@@ -80,6 +80,9 @@ def move_run(
             journal, row.run_id, seq, made, machine.chart, names=verdict.names, origin=origin
         )
     )
+    if at is None:  # what was sent to the run is for whoever goes on with it
+        for letter in by_hand(journal.letters(row.run_id)):
+            by_hand(journal.send(made.run_id, letter))
     return made
 
 

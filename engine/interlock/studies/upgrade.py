@@ -29,11 +29,14 @@ from interlock.run.recorded import RecordedRun
 from interlock.run.renaming import Names
 from interlock.run.replay import Replay, replay
 from interlock.studies.upgrade_ahead import Reach, ahead
-from interlock.studies.upgrade_align import with_places
+from interlock.studies.upgrade_align import placed
 from interlock.studies.upgrade_cause import NEVER, cause_of
 from interlock.studies.upgrade_names import Naming, naming, used
 from interlock.studies.upgrade_standing import Standing, misfit, notes, stops
 from interlock.studies.upgrade_verdict import Ahead, Cause, Verdict
+
+ENDED = ("completed", "error")
+OVER = "the run is over: it is read with the machine that it was started with"
 
 
 class Upgrade:
@@ -54,18 +57,20 @@ class Upgrade:
 
     @cached_property
     def comparison(self) -> Comparison:
-        """What differs between the two files."""
+        """What differs between the two files, as if the new one named every state that it can."""
         if self.old is None:
             return Comparison((), Pairs({}, {}, {}))
-        return compare(self.old.spec, self.new.spec)
+        old, new = self.old.spec, self.new.spec
+        found = compare(old, new)
+        if more := placed(old, new, found.pairs.states):
+            return compare(old, replace(new, renamed={**new.renamed, **more}))
+        return found
 
     @cached_property
     def naming(self) -> Naming:
         """Which state and edge is which."""
-        if self.old is None:
-            return naming(None, self.new.spec, self.comparison.pairs)
-        pairs = with_places(self.old.spec, self.new.spec, self.comparison.pairs)
-        return naming(self.old.spec, self.new.spec, pairs)
+        old = None if self.old is None else self.old.spec
+        return naming(old, self.new.spec, self.comparison.pairs)
 
     @cached_property
     def only_words(self) -> bool:
@@ -134,6 +139,8 @@ class _Judging:
         return self._unsafe(cause_of(self.upgrade.new, self.run.records, found, names))
 
     def _unsafe(self, cause: Cause) -> Verdict:
+        if self.base.status in ENDED:
+            cause = replace(cause, cure=OVER)
         return replace(self.base, kind="unsafe", why=str(cause), cause=cause)
 
     def _fitting(self, position: Position, names: Names, lines: Mapping[str, str]) -> Verdict:

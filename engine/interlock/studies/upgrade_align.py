@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 
-from interlock.diff.aligning import Pairs
 from interlock.diff.parts import Renaming, state_part
 from interlock.language.spec import MachineSpec
 
@@ -22,18 +21,12 @@ _FOR_PEOPLE = frozenset({"label", "ask", "about", "role", "shape"})
 Sign = frozenset[Hashable]
 
 
-def with_places(old: MachineSpec, new: MachineSpec, pairs: Pairs) -> Pairs:
-    """The pairs, and those states that stand where one stood and say the same."""
-    states, edges = dict(pairs.states), dict(pairs.edges)
-    while found := dict(_placed(old, new, states)):
-        states |= found
-    known = {edge.id: edge for edge in new.edges()}
-    for edge in old.edges():
-        there = states.get(edge.source, "")
-        id = f"{there}{edge.id[len(edge.source) :]}"
-        if edge.source not in pairs.states and id in known:
-            edges[edge.id] = id
-    return Pairs(states, edges, pairs.rules)
+def placed(old: MachineSpec, new: MachineSpec, known: Mapping[str, str]) -> dict[str, str]:
+    """States beside the `known` pairs that stand where one stood and say the same."""
+    found: dict[str, str] = {}
+    while more := dict(_placed(old, new, {**known, **found})):
+        found |= more
+    return found
 
 
 def _placed(

@@ -89,8 +89,10 @@ def _other_ways(recorded: Record, now: Explanation) -> Iterator[str]:
     """The first edge or rule that is taken now and was not, and the one in its place."""
     taken = now.decision.taken
     both = enumerate(zip((*recorded.taken, ""), (*taken, ""), strict=False))
-    at = next((n for n, (one, other) in both if one != other), len(taken))
-    yield from (id for ids in (taken, recorded.taken) for id in ids[at : at + 1])
+    at = next((n for n, (one, other) in both if one != other), None)
+    if at is not None:
+        yield from taken[at : at + 1] or taken[at - 1 : at]  # the last one leads elsewhere now
+        yield from recorded.taken[at : at + 1]
 
 
 def _other_signals(recorded: Record, now: Explanation) -> Iterator[str]:

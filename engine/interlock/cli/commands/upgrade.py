@@ -30,7 +30,7 @@ _COLOURS = {"unchanged": "dim", "safe": "green", "map": "yellow", "unsafe": "red
     epilog="""\b
 Examples:
   interlock upgrade old.yaml new.yaml
-  interlock upgrade main:agent.yaml agent.yaml --status paused
+  interlock upgrade main:agent.yaml agent.yaml --unfinished
   interlock upgrade - agent.yaml last
   interlock upgrade - agent.yaml --write-map map.yaml
 
@@ -56,6 +56,7 @@ Exit codes: 0 every run may go on, 1 some may not, 2 a machine or a run cannot b
     "--write-map", type=click.Path(dir_okay=False, allow_dash=True), metavar="FILE",
     help="Write the `renamed:` block that NEW needs to this file; `-` prints it alone.",
 )  # fmt: skip
+@click.option("--unfinished", is_flag=True, help="Only runs that have not ended.")
 @choice_options
 @options.tools_option
 @options.define_option
@@ -110,7 +111,8 @@ def _say_faults(side: Side) -> None:
 def _judged(old: Machine | None, new: Machine, runs: tuple[str, ...], how: How) -> Upgraded:
     """The verdicts. What was passed over is said on stderr."""
     found: Chosen = chosen(runs, how, (new if old is None else old).name)
-    result = new.upgrade(old, found, now=time.time())
+    asked = (run for run in found if not (how.more["unfinished"] and run.row.ended))
+    result = new.upgrade(old, asked, now=time.time())
     found.unread += result.passed_over
     found.say_unread()
     return result
