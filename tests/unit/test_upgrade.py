@@ -356,7 +356,7 @@ def test_many_runs_of_several_machines() -> None:
 def test_a_result_shows_itself() -> None:
     old, run = recorded()
     result = machine(RENAMED).upgrade(old, [run, run._replace(row=run.row._replace(run_id="<b>"))])
-    text, shown = str(result), result._repr_mimebundle_()["text/html"]
+    text, shown = str(result), result._repr_mimebundle_()["text/html"]  # pyright: ignore[reportPrivateUsage]
     assert text.startswith("m: 2 runs, 2 need a state map")
     assert "needs a state map: r, <b>" in text
     assert "work: labour" in text
@@ -364,7 +364,8 @@ def test_a_result_shows_itself() -> None:
     assert "&lt;b&gt;" in shown
     assert repr(result) == "<Upgraded m: 2 runs, 2 need a state map>"
     assert result.to_dict()["counts"] == {"unchanged": 0, "safe": 0, "map": 2, "unsafe": 0}
-    assert "work: labour" in result.verdicts[0]._repr_mimebundle_()["text/plain"]
+    shown = result.verdicts[0]._repr_mimebundle_()  # pyright: ignore[reportPrivateUsage]
+    assert "work: labour" in shown["text/plain"]
     assert result.map_block() == block(result.renamed)
 
 
