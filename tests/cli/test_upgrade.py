@@ -151,7 +151,7 @@ def test_an_export_is_judged_as_a_journal(desk: Shell) -> None:
             "cannot be written",
         ),
     ],
-    ids=lambda one: one[-1] if isinstance(one, tuple) else None,
+    ids=("no-file", "no-machine", "no-run", "no-new-file", "no-folder"),
 )
 def test_what_cannot_be_read(desk: Shell, args: tuple[str, ...], says: str) -> None:
     desk.write("bad.yaml", "interlock: 1\nmachine: desk\nstates: {a: {do: receive, next: b}}\n")
