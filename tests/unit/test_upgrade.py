@@ -10,7 +10,7 @@ from interlock.api import Machine, Run
 from interlock.core.errors import MachineChangedError, SetupError
 from interlock.core.outcome import Blocked
 from interlock.core.records import Record
-from interlock.run.journal import MemoryJournal
+from interlock.run.journal import Letter, MemoryJournal
 from interlock.run.moving import ORIGIN
 from interlock.run.recorded import RecordedRun, Unread, read_run
 from interlock.run.sync import by_hand
@@ -418,11 +418,55 @@ def test_a_child_that_waits(edit: tuple[str, str], kind: str) -> None:
     verdict = Upgrade(made.chart, machine(PARENT.replace(*edit)).chart).judge(read(journal))
     assert verdict.kind == kind, verdict.text()
     if kind == "safe":
-        assert verdict.notes == (
-            "its child `r/go/0` is begun anew: what it has done is done again",
-        )
+        assert verdict.notes == ()
     else:
         assert "its child `r/go/0` waits at `q`" in verdict.why
+
+
+FAMILY = """\
+machines:
+  asks:
+    machines: {deep: {states: {d: {ask: Deep?, on: {yes: z}}, z: {stop: completed}}}}
+    states: {b: {do: nothing, next: q}, q: {do: run_machine, with: {machine: deep}, next: z}, z: {stop: completed}}
+states:
+  begin: {do: nothing, next: go}
+  go: {do: run_machine, with: {machine: asks}, next: done}
+  done: {stop: completed}
+"""
+
+
+@pytest.mark.parametrize("asked", ["the-parent", "the-child"])
+def test_a_child_that_waits_comes_along(asked: str) -> None:
+    """Under its parent's new name, with all that it has done, and its own child with it."""
+    journal = MemoryJournal()
+    old = machine(FAMILY)
+    old.start("t", clock=ManualClock(), journal=journal, run_id="r").run()
+    new = machine(FAMILY.replace("go", "went") + "renamed: {go: went}\n")
+    run = new.open("r", journal=journal, clock=ManualClock(ManualClock().now() + 500))
+    if asked == "the-parent":
+        run.send("yes")
+    else:
+        letter = Letter("x", ManualClock().now(), {"kind": "answer", "event": "yes", "data": {}})
+        by_hand(journal.send("r/go/1/q/1", letter))
+    assert run.run().reason == "completed"
+    ids = {
+        row.run_id.removeprefix(run.id): row.status for row in by_hand(journal.rows(prefix=run.id))
+    }
+    assert ids == {"": "completed", "/went/1": "completed", "/went/1/q/1": "completed"}
+    child = read(journal, f"{run.id}/went/1")
+    assert [r.kind for r in child.records] == ["start", "step", "blocked", "resume", "step"]
+    assert child.row.parent == run.id
+    assert child.records[0].input.at == ManualClock().now()  # it was not begun anew
+    assert run.replay().same
+    assert by_hand(journal.row("r/go/1")).status == "paused"  # pyright: ignore[reportOptionalMemberAccess]
+
+
+def test_a_fork_of_earlier_records_has_no_child() -> None:
+    journal = MemoryJournal()
+    machine(FAMILY).start("t", clock=ManualClock(), journal=journal, run_id="r").run()
+    new = machine(FAMILY.replace("go", "went") + "renamed: {go: went}\n")
+    run = new.open("r", journal=journal, clock=ManualClock()).fork(at=1)
+    assert [row.run_id for row in by_hand(journal.rows(prefix=run.id))] == [run.id]
 
 
 def test_blocked_is_no_child() -> None:

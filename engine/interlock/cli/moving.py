@@ -1,4 +1,4 @@
-"""A recorded run under a changed file: judged, refused, or written as a fork that goes on.
+"""Forks, and recorded runs under a changed file: judged, refused, or written as one that goes on.
 
 Imported by: the commands `resume` and `fork`
 """
@@ -7,22 +7,39 @@ from __future__ import annotations
 
 import shlex
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from interlock.cli import out
-from interlock.core.errors import MachineChangedError, SetupError
+from interlock.core.errors import MachineChangedError, RunError, SetupError
 
 if TYPE_CHECKING:
     from interlock.api import Machine
     from interlock.core.position import Position
+    from interlock.core.records import Record
     from interlock.run.journal import Journal, RunRow
     from interlock.studies.upgrade_verdict import Verdict
+
+
+def count_of(row: RunRow, records: Sequence[Record], at: int | None) -> int:
+    """How many records a fork at `at` has. `RunError` where there is no such record."""
+    seq = len(records) if at is None else at
+    if not 1 <= seq <= len(records):
+        hint = f"its records are numbered 0 to {len(records) - 1}" if records else "it has none"
+        raise RunError(f"run `{row.run_id}` has no record {seq} to fork at", hint=hint)
+    return seq
+
+
+def records_of(journal: Journal, row: RunRow) -> list[Record]:
+    """What has been recorded of a run."""
+    from interlock.run.sync import by_hand
+
+    return [e.record for e in by_hand(journal.events(row.run_id)) if e.record is not None]
 
 
 def judged_run(journal: Journal, row: RunRow, machine: Machine, at: int | None = None) -> Verdict:
     """What the machine means for a run, or for its records below `at`."""
     from interlock.api.continuing import judged
-    from interlock.cli.commands.again import count_of, records_of
     from interlock.run.sync import by_hand
 
     count_of(row, records_of(journal, row), at)
@@ -63,7 +80,6 @@ def move_run(
     run_id: str | None = None,
 ) -> RunRow:  # fmt: skip
     """A new run of this machine with the records below `at`, as the verdict allows it."""
-    from interlock.cli.commands.again import count_of, records_of
     from interlock.run.moving import fork_under
     from interlock.run.replay import replay
     from interlock.run.sync import by_hand

@@ -169,8 +169,6 @@ def notes(given: Standing, begun: Mapping[str, Any]) -> Iterator[str]:
                 for name in held
                 if name in had and held[name] != had[name]
             )
-    if position.asked is not None and not position.ended:
-        yield f"its child `{position.asked.run}` is begun anew: what it has done is done again"
     if opaque := sorted({name for rule in spec.rules for name in rule.when.opaque}):
         asked = ", ".join(f"`{name}`" for name in opaque)
         yield f"what {asked} says is taken from the records; whether it would say the same is open"

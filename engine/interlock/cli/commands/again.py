@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,7 +14,6 @@ from interlock.core.units import say_count
 
 if TYPE_CHECKING:
     from interlock.api import Machine
-    from interlock.core.records import Record
     from interlock.run.journal import Journal, RunRow
 
 file_option = click.option(
@@ -76,7 +74,7 @@ def fork_run(
     *, run_id: str | None = None,
 ) -> RunRow:  # fmt: skip
     """A new run with the records below `at`, decided again by its machine and found the same."""
-    from interlock.cli.moving import row_of_fork
+    from interlock.cli.moving import count_of, records_of, row_of_fork
     from interlock.run.replay import replay
     from interlock.run.sync import by_hand
 
@@ -91,22 +89,6 @@ def fork_run(
     made = row_of_fork(row, found.position, run_id)
     by_hand(journal.fork(row.run_id, seq, made))
     return made
-
-
-def count_of(row: RunRow, records: Sequence[Record], at: int | None) -> int:
-    """How many records a fork at `at` has. `RunError` where there is no such record."""
-    seq = len(records) if at is None else at
-    if not 1 <= seq <= len(records):
-        hint = f"its records are numbered 0 to {len(records) - 1}" if records else "it has none"
-        raise RunError(f"run `{row.run_id}` has no record {seq} to fork at", hint=hint)
-    return seq
-
-
-def records_of(journal: Journal, row: RunRow) -> list[Record]:
-    """What has been recorded of a run."""
-    from interlock.run.sync import by_hand
-
-    return [e.record for e in by_hand(journal.events(row.run_id)) if e.record is not None]
 
 
 @click.command(
@@ -129,6 +111,7 @@ code is then 1.
 def replay(run: str, file: str | None, **given: Any) -> None:
     """Decide the records of a run again, and compare."""
     from interlock.cli.loading import load_machine
+    from interlock.cli.moving import records_of
     from interlock.cli.stored import find_run, machine_of, open_journal
     from interlock.run.replay import replay as decide_again
 
