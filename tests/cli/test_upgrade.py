@@ -92,6 +92,7 @@ def test_going_on_takes_answers_along_and_keeps_where_it_comes_from(desk: Shell)
     assert first["data"]["upgraded"]["verdict"] == "safe"
     assert not any('"draft"' in line for line in lines[2:])
     assert desk("replay", done.json["run"]).code == 0
+    assert "waits, from record 3, with a changed file: safe" in desk("show", done.json["run"]).out
 
 
 def test_a_changed_file_is_refused_with_its_verdict(desk: Shell) -> None:
@@ -143,7 +144,7 @@ def test_an_export_is_judged_as_a_journal(desk: Shell) -> None:
     ("args", "says"),
     [
         (("upgrade", "nothing.yaml", "new.yaml"), "nothing.yaml"),
-        (("upgrade", "desk.yaml", "bad.yaml"), "bad.yaml is no machine"),
+        (("upgrade", "desk.yaml", "bad.yaml"), "bad.yaml cannot be compared"),
         (("upgrade", "desk.yaml", "new.yaml", "nobody"), "there is no run `nobody`"),
         (("upgrade", "-", "-"), "-"),
         (

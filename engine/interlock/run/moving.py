@@ -46,13 +46,14 @@ async def fork_under(
     kept = events[: events_below(events, record_seq)]
     ids = _Ids(run_id, row.run_id, names)
     made, position = _as_decided(kept, chart, ids, origin)
-    await _write(journal, row._replace(parent=run_id, fork_seq=record_seq), made)
     whole = not any(event.record is not None for event in events[len(kept) :])
     if whole and chart.spec.machines and not position.ended:
         at_hand = kept[-1].record.next if kept and kept[-1].record is not None else ""
         first = f"{run_id}{CHILD_MARK}{at_hand}{CHILD_MARK}{position.facts.run.steps}"
         hashes = {digest(canonical(spec)) for spec in chart.spec.family()}
         await _children(journal, first, ids, hashes)
+    # last: a run that is there has its children
+    await _write(journal, row._replace(parent=run_id, fork_seq=record_seq), made)
 
 
 async def _write(journal: Journal, row: RunRow, events: Sequence[Event]) -> None:
@@ -84,10 +85,11 @@ class _Ids(NamedTuple):
             data = {**event.data, "key": self.of(key)} if isinstance(key, str) else event.data
             return event._replace(data=data)
         given = event.record.input
-        asks = given.data.get("asks")
+        asks: Any = given.data.get("asks")
         if not isinstance(asks, Mapping) or "run" not in asks:
             return event
-        asked = {**cast("Mapping[str, Any]", asks), "run": self.of(str(asks["run"]))}
+        asked = dict(cast("Mapping[str, Any]", asks))
+        asked["run"] = self.of(str(asked["run"]))
         given = given._replace(data={**given.data, "asks": asked})
         return event._replace(record=event.record._replace(input=given))
 

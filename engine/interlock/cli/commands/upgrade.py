@@ -11,14 +11,13 @@ import click
 
 from interlock.cli import options, out
 from interlock.cli.commands.diff import save
-from interlock.cli.faults import ERROR, OK, USAGE, report, say_error
+from interlock.cli.faults import ERROR, OK, USAGE, say_error
 from interlock.cli.how import How
 from interlock.cli.recorded import Chosen, choice_options, chosen, runs_argument
 from interlock.core.errors import InterlockError
 
 if TYPE_CHECKING:
     from interlock.api import Machine
-    from interlock.review.sources import Side
     from interlock.studies.upgrade_result import Upgraded
 
 OWN = "-"
@@ -85,27 +84,14 @@ def upgrade(old: str, new: str, runs: tuple[str, ...], write_map: str | None, **
 
 
 def _sides(old: str, new: str, how: How) -> tuple[Machine | None, Machine] | None:
-    """Both machines; None, and its findings are said, when one is no machine."""
-    from interlock.actions.declare import specs_of
-    from interlock.cli.loading import load_tools, say_assumed
-    from interlock.review.sources import Looking
+    """The old machine where one is named, and the new one; None when one is no machine."""
+    from interlock.cli.sides import machines_at
 
-    looking = Looking(specs_of(load_tools(how.tools)), dict(how.define))
-    sides = [looking.at(source) for source in (old, new) if source != OWN or source is new]
-    for side in sides:
-        _say_faults(side)
-    say_assumed(dict.fromkeys(name for side in sides for name in side.assumed))
-    machines = [side.machine for side in sides if side.machine is not None]
-    if len(machines) < len(sides):
+    found = machines_at((new,) if old == OWN else (old, new), how)
+    if found is None:
         return None
-    return (machines[0] if len(machines) > 1 else None), machines[-1]
-
-
-def _say_faults(side: Side) -> None:
-    if side.machine is None:
-        out.say(f"{out.plain(side.name)} is no machine:")
-        for line in report([f for f in side.findings if f.is_error], err=True, file=side.name):
-            out.say(line)
+    *before, (_, after) = found
+    return (before[0][1] if before else None), after
 
 
 def _judged(old: Machine | None, new: Machine, runs: tuple[str, ...], how: How) -> Upgraded:
