@@ -83,6 +83,8 @@ ROWS = (
     Row("the bound of the moderator, 45 states", "ms", "proving", "bound, ms"),
     Row("loading, checking and bounding it", "ms", "proving", "check and bound, ms", "≤ 100"),
     Row("the bound of 1,000 states, 5,000 edges", "s", "proving", "dense, s"),
+    Row("the verdicts for 1,000 runs of 100 steps, another limit", "s", "upgrading", "looser, s"),
+    Row("the same where a state has another name", "s", "upgrading", "renamed, s"),
     Row("`import interlock`", "ms", "starting", "import, ms"),
     Row("`interlock --help`", "ms", "starting", "--help, ms"),
 )  # fmt: skip

@@ -13,6 +13,7 @@ from interlock.core.records import Record
 from interlock.run.journal import Letter, MemoryJournal
 from interlock.run.moving import ORIGIN
 from interlock.run.recorded import RecordedRun, Unread, read_run
+from interlock.run.renaming import Names, as_now
 from interlock.run.sync import by_hand
 from interlock.studies.upgrade import Upgrade
 from interlock.studies.upgrade_names import block
@@ -154,6 +155,21 @@ def test_a_state_that_is_gone_is_said() -> None:
     )
     assert verdict.kind == "unsafe"
     assert "record 1 at plan: state `work` is gone: it went to `work`" in verdict.why
+
+
+def test_a_record_with_the_names_of_now() -> None:
+    """Its states and edges, what raised its signals, and where a child began."""
+    _, run = recorded(until="work")
+    begun = run.records[0]._replace(input=run.records[0].input._replace(data={"start": "work"}))
+    names = Names({"work": "labour"}, {"more.then": "more.next.0"})
+    assert as_now(begun, *names).input.data == {"start": "labour"}
+    now = as_now(run.records[1], *names)
+    assert (now.next, now.taken) == ("labour", ("plan.next.0", "more.next.0"))
+    assert (names.edge("work.retry"), names.edge("raised.work")) == (
+        "labour.retry",
+        "raised.labour",
+    )
+    assert as_now(run.records[1], {}) is run.records[1]
 
 
 def test_names_of_two_renames_ago() -> None:

@@ -77,6 +77,12 @@ class Upgrade:
         """Whether no difference is one that a run can meet."""
         return self.old is not None and all(c.only_words for c in self.comparison.changes)
 
+    @cached_property
+    def only_names(self) -> bool:
+        """Whether a run does the same under both, but for the names of states."""
+        changes = self.comparison.changes
+        return self.old is not None and all(c.only_words or c.kind == "renamed" for c in changes)
+
     def judge(self, run: RecordedRun, *, begun: bool = False, now: float | None = None) -> Verdict:
         """The verdict for one run.
 
@@ -146,7 +152,7 @@ class _Judging:
     def _fitting(self, position: Position, names: Names, lines: Mapping[str, str]) -> Verdict:
         """Every record is decided as it was: the verdict by what the run holds."""
         upgrade = self.upgrade
-        before = self._before()
+        before = position if upgrade.only_names else self._before()
         given = Standing(upgrade.new, position, upgrade.old, before, self.begun, self.now)
         if (cause := misfit(given)) is not None:
             return self._unsafe(cause)
