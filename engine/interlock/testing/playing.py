@@ -64,8 +64,10 @@ def play_scenario(
         )  # fmt: skip
     except RunError as error:
         return ScenarioReport(made.name, passed=False, problems=(str(error),))
-    problems = [*_drive(stage, run), *_left_over(stage, run)]
-    problems += [str(d) for d in stage.expected.differences(run.result)]
+    problems = [*_drive(stage, run)]
+    if asked is None or not asked.missed:
+        problems += _left_over(stage, run)
+        problems += [str(d) for d in stage.expected.differences(run.result)]
     requests = tuple(asked.requests) if asked is not None else ()
     return ScenarioReport(made.name, not problems, tuple(problems), run.result, run, requests)
 

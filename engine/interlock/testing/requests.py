@@ -126,11 +126,14 @@ class Matching(Noting):
     def __init__(self, model: Model, recorded: Sequence[Request]) -> None:
         super().__init__(model)
         self._recorded = recorded
+        self.missed = False
+        """It was asked what was not recorded: what came of the run after that says nothing."""
 
     async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
         """The reply that was recorded for this request. `ScriptError` when none was."""
         asked = request_of(request)
         if request.number < len(self._recorded) and asked != self._recorded[request.number]:
+            self.missed = True
             raise miss(asked, request.number, self._recorded)
         return await super().complete(request, on_text)
 

@@ -31,7 +31,7 @@ def event_of(record: Record, before: Position, previous: float) -> dict[str, Any
     if what is None:
         return None
     waited = record.input.at - previous
-    late = {"delay": write_duration(round(waited, 2))} if waited >= SOON else {}
+    late = {"delay": write_duration(round(waited))} if waited >= SOON else {}
     return {"after": before.facts.run.steps, **what, **late}
 
 
