@@ -135,9 +135,11 @@ def test_an_export_is_judged_as_a_journal(desk: Shell) -> None:
     )
     done = desk("upgrade", "desk.yaml", "new.yaml", "two.jsonl")
     assert done.out.startswith("desk: 2 runs, 1 needs a state map, 1 unsafe")
-    hostile = json.dumps({"run": {"run_id": "h", "machine": "desk"}})
-    Path("bad.jsonl").write_text(f'{Path("two.jsonl").read_text()}{{"seq": 9}}\n{hostile}\n')
-    assert desk("upgrade", "desk.yaml", "new.yaml", "bad.jsonl").code in (1, 2)
+    Path("bad.jsonl").write_text(Path("two.jsonl").read_text() + '{"seq": 9}\n')
+    told = desk("upgrade", "desk.yaml", "new.yaml", "bad.jsonl", "--format", "json")
+    assert [run["run"] for run in told.json["runs"]] == ["waits"]
+    assert [one["run"] for one in told.json["passed_over"]] == ["ended"]
+    assert "run `ended` is passed over" in told.err
 
 
 @pytest.mark.parametrize(
@@ -147,14 +149,16 @@ def test_an_export_is_judged_as_a_journal(desk: Shell) -> None:
         (("upgrade", "desk.yaml", "bad.yaml"), "bad.yaml cannot be compared"),
         (("upgrade", "desk.yaml", "new.yaml", "nobody"), "there is no run `nobody`"),
         (("upgrade", "-", "-"), "-"),
+        (("upgrade", "desk.yaml", "own.yaml"), "`typeset` is an action of your own"),
         (
             ("upgrade", "desk.yaml", "new.yaml", "--write-map", "no/such/folder"),
             "cannot be written",
         ),
     ],
-    ids=("no-file", "no-machine", "no-run", "no-new-file", "no-folder"),
+    ids=("no-file", "no-machine", "no-run", "no-new-file", "an-action", "no-folder"),
 )
 def test_what_cannot_be_read(desk: Shell, args: tuple[str, ...], says: str) -> None:
+    desk.write("own.yaml", DESK.replace("do: nothing", "do: typeset"))
     desk.write("bad.yaml", "interlock: 1\nmachine: desk\nstates: {a: {do: receive, next: b}}\n")
     done = desk(*args)
     assert done.code == 2

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +14,13 @@ from interlock.cli import options, out
 from interlock.cli.commands.diff import save
 from interlock.cli.faults import ERROR, OK, USAGE, say_error
 from interlock.cli.how import How
+from interlock.cli.progress import counted
 from interlock.cli.recorded import Chosen, choice_options, chosen, runs_argument
-from interlock.core.errors import InterlockError
+from interlock.core.errors import InterlockError, SetupError
 
 if TYPE_CHECKING:
     from interlock.api import Machine
+    from interlock.run.recorded import RecordedRun
     from interlock.studies.upgrade_result import Upgraded
 
 OWN = "-"
@@ -96,12 +99,34 @@ def _sides(old: str, new: str, how: How) -> tuple[Machine | None, Machine] | Non
 
 def _judged(old: Machine | None, new: Machine, runs: tuple[str, ...], how: How) -> Upgraded:
     """The verdicts. What was passed over is said on stderr."""
+    for machine in (new, old):
+        if machine is not None:
+            _refuse_unknown_actions(machine)
     found: Chosen = chosen(runs, how, (new if old is None else old).name)
-    asked = (run for run in found if not (how.more["unfinished"] and run.row.ended))
-    result = new.upgrade(old, asked, now=time.time())
+    with counted("deciding again", len(found)) as tick:
+        asked = _each(found, tick, only_unfinished=how.more["unfinished"])
+        result = new.upgrade(old, asked, now=time.time())
     found.unread += result.passed_over
     found.say_unread()
-    return result
+    return replace(result, passed_over=tuple(found.unread))
+
+
+def _refuse_unknown_actions(machine: Machine) -> None:
+    """`SetupError` where an action is not known: how it counts is not known either."""
+    for spec in machine.spec.family():
+        for state in spec.states.values():
+            if state.action is not None and state.action.run is None:
+                said = f"`{state.action.name}` is an action of your own: how it counts is not known"
+                raise SetupError(said, hint="give the Python file that declares it: --tools FILE")
+
+
+def _each(
+    found: Iterable[RecordedRun], tick: Callable[[], object], *, only_unfinished: bool
+) -> Iterator[RecordedRun]:
+    for run in found:
+        tick()
+        if not (only_unfinished and run.row.ended):
+            yield run
 
 
 # words ----------------------------------------------------------------------------------------
