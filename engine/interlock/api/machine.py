@@ -22,6 +22,7 @@ from interlock.api.bounds import (
     wanted_bounds,
 )
 from interlock.api.continuing import carried, changed, take_up
+from interlock.api.coverage import AsksCoverage
 from interlock.api.detached import DetachedRun
 from interlock.api.history import history
 from interlock.api.run import Run, StartOptions, new_run_id
@@ -62,7 +63,7 @@ def lifecycle() -> MachineSpec:
     return loaded.spec
 
 
-class Machine(Upgrading):
+class Machine(AsksCoverage, Upgrading):
     """A compiled machine: start it, run it, check it, draw it.
 
         machine = load("agent")

@@ -70,7 +70,7 @@ class Chart:
         self.handled = handled_states(spec)
         self.step = _region(self.region, "state", spec, ways(spec, self.handled))
         self.status = self.step
-        self._lifecycle = lifecycle
+        self.lifecycle = lifecycle
         self._children: dict[str, Chart] = {}
         if lifecycle is not None:
             self.status = _region(self.region, "status", lifecycle, ways(lifecycle, frozenset()))
@@ -131,7 +131,7 @@ class Chart:
 
     def beside(self, spec: MachineSpec) -> Chart:
         """The chart of another machine, whose runs have the same statuses."""
-        return Chart(spec, self._lifecycle)
+        return Chart(spec, self.lifecycle)
 
     # rules ----------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 from interlock.core.errors import InterlockError
 from interlock.core.records import Record
-from interlock.run.journal import Event, Journal, RunRow
+from interlock.run.journal import CHILD_MARK, Event, Journal, RunRow
 
 
 class RecordedRun(NamedTuple):
@@ -70,6 +70,12 @@ def _pending(events: Sequence[Event]) -> list[Event]:
         elif not event.record.aside:
             break
     return found[::-1]
+
+
+async def read_children(journal: Journal, run_id: str) -> list[Recorded]:
+    """The runs of a run's child machines, theirs too, the oldest first."""
+    rows = await journal.rows(prefix=run_id + CHILD_MARK)
+    return [await read_run(journal, row) for row in reversed(rows)]
 
 
 def read_export(text: str, source: str) -> list[Recorded]:
