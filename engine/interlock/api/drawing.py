@@ -1,6 +1,6 @@
 """What may be said of a picture: how rules are drawn, which part is shown, which way it goes.
 
-Imported by: api.machine, api.shown, api.loading, api.of_machine
+Imported by: api.machine, api.shown, api.loading
 """
 
 from __future__ import annotations

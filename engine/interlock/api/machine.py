@@ -21,13 +21,14 @@ from interlock.api.bounds import (
     refuse_unbounded,
     wanted_bounds,
 )
-from interlock.api.continuing import carried, changed, refuse_otherwise
+from interlock.api.continuing import carried, changed, take_up
 from interlock.api.coverage import AsksCoverage
 from interlock.api.detached import DetachedRun
 from interlock.api.drawing import seen
 from interlock.api.history import history
 from interlock.api.run import Run, StartOptions, new_run_id
 from interlock.api.tasks import first_tasks
+from interlock.api.upgrading import Upgrading
 from interlock.api.wiring import PortOptions, make_ports, prepare, suspends
 from interlock.core.errors import Finding, Findings, SetupError, SpecError, refuse_unknown
 from interlock.core.facts import Facts
@@ -63,7 +64,7 @@ def lifecycle() -> MachineSpec:
     return loaded.spec
 
 
-class Machine(AsksCoverage):
+class Machine(AsksCoverage, Upgrading):
     """A compiled machine: start it, run it, check it, draw it.
 
         machine = load("agent")
@@ -314,18 +315,14 @@ class Machine(AsksCoverage):
 
     async def _open(self, session: Session, accepted: bool) -> bool:
         """Fold the run's log; whether it is another machine's."""
-        row, renamed = await session.journal.row(session.run_id), self.spec.renamed
+        row = await session.journal.row(session.run_id)
         other = row is not None and row.machine_hash != self.hash
         if row is not None and other:
             text = await session.journal.blob(row.machine_hash)
             other = text is None or self._canonical_of(text) != self.canonical()
         if row is not None and other:
-            if not (accepted or renamed):
-                raise changed(row, self.name, self.hash)
-            await refuse_otherwise(session)
+            await take_up(session, row, accepted=accepted)
         await session.open(snapshot=not other)
-        for error in session.tally.errors:
-            error["state"] = renamed.get(error["state"], error["state"])
         return other
 
     def _canonical_of(self, text: str) -> str:
@@ -343,7 +340,7 @@ class Machine(AsksCoverage):
         """
         if kept.begun is not None:
             if kept.row.machine_hash != self.hash:
-                raise changed(kept.row, self.name, self.hash)
+                raise changed(kept.row, self.chart, None)
             run = self.start(run_id=kept.run_id, journal=journal, tasks=(), **ports)
             run.session.begun, run.session.row = kept.begun, kept.row
             return run

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar, Unpack, get_args
 
 from interlock.api.drawing import DrawOptions
-from interlock.api.of_machine import OfMachine
 from interlock.core.errors import refuse_unknown
 from interlock.notebook.live import Live, live_bundle
 from interlock.notebook.screen import screen
@@ -20,6 +19,7 @@ from interlock.run.events import Event
 from interlock.run.session import Session
 from interlock.run.standing import meters_of, standing_of, status_of
 from interlock.view.live.picture import LivePicture
+from interlock.view.of_machine import OfMachine
 from interlock.view.picture import Picture
 from interlock.view.report.picture import Look, RunPicture
 

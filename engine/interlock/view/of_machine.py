@@ -1,6 +1,6 @@
-"""What a run knows of its machine: enough to be drawn and decided by.
+"""What others know of a machine: enough to decide by it, to compare it and to draw it.
 
-Imported by: api.run
+Imported by: diff, api
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from interlock.view.picture import Picture
 
 
 class OfMachine(Protocol):
-    """What a run uses of its machine. `Machine` is one."""
+    """What runs and comparisons use of a machine. `Machine` is one."""
 
     chart: Chart
 
