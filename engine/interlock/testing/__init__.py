@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from interlock.run.journal import MemoryJournal
     from interlock.testing.clock import ManualClock
     from interlock.testing.crash import CrashAt, Crashed
+    from interlock.testing.generating.generate import generate
+    from interlock.testing.generating.result import Generated
     from interlock.testing.loopback import LoopbackServer
     from interlock.testing.own import own_from
     from interlock.testing.report import ScenarioFailed, ScenarioReport
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 _WHERE = {
     "CrashAt": "interlock.testing.crash",
     "Crashed": "interlock.testing.crash",
+    "Generated": "interlock.testing.generating.result",
     "LoopbackServer": "interlock.testing.loopback",
     "ManualClock": "interlock.testing.clock",
     "MemoryJournal": "interlock.run.journal",
@@ -39,6 +42,7 @@ _WHERE = {
     "ScenarioReport": "interlock.testing.report",
     "Scripted": "interlock.adapters.scripted",
     "find_scenarios": "interlock.testing.scenarios",
+    "generate": "interlock.testing.generating.generate",
     "load_scenario": "interlock.testing.scenarios",
     "own_from": "interlock.testing.own",
     "run_scenario": "interlock.testing.scenarios",
@@ -48,6 +52,7 @@ _WHERE = {
 __all__ = [
     "CrashAt",
     "Crashed",
+    "Generated",
     "LoopbackServer",
     "ManualClock",
     "MemoryJournal",
@@ -56,6 +61,7 @@ __all__ = [
     "ScenarioReport",
     "Scripted",
     "find_scenarios",
+    "generate",
     "load_scenario",
     "own_from",
     "run_scenario",

@@ -10,6 +10,7 @@ code is not run. One that is not known takes any arguments.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
 
@@ -29,9 +30,7 @@ class ScriptedTool:
 
     def spec(self, known: ToolSpec | None) -> ToolSpec:
         """The tool as a machine may name it."""
-        if known is None:
-            known = ToolSpec(self.name, "", {"type": "object"}, _any_arguments, self._give)
-        return replace(known, call=self._give, blocking=False, wants_context=False)
+        return stand_in(self.name, known, self._give)
 
     async def _give(self, **arguments: Any) -> Any:
         """The next result. `ScriptError` when there is none left."""
@@ -42,10 +41,18 @@ class ScriptedTool:
                 f"tool `{self.name}` has {len(self.results)} scripted results,"
                 f" and call {self.asked} was made, with {given[:200]}"
             )
-        return _given(self.results[self.asked - 1])
+        return given_result(self.results[self.asked - 1])
 
 
-def _given(result: Any) -> Any:
+def stand_in(name: str, known: ToolSpec | None, give: Callable[..., Any]) -> ToolSpec:
+    """A tool whose results come from elsewhere; one that is not known takes any arguments."""
+    if known is None:
+        known = ToolSpec(name, "", {"type": "object"}, _any_arguments, give)
+    return replace(known, call=give, blocking=False, wants_context=False)
+
+
+def given_result(result: Any) -> Any:
+    """A result as a scenario writes it, to what a tool gives. `AgentStop` where it says so."""
     if not isinstance(result, dict):
         return result
     told = cast(dict[str, Any], result)
