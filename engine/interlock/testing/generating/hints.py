@@ -124,8 +124,10 @@ def _compared(
 
 
 def _measured(node: Node) -> Iterator[str]:
-    """The facts on one side, without limits: those that a run moves."""
-    yield from (path for path, fact in facts_of(node).items() if not fact.is_limit)
+    """The one fact on a side that a run moves. Of several it is not known which a value is for."""
+    found = [path for path, fact in facts_of(node).items() if not fact.is_limit]
+    if len(found) == 1:
+        yield found[0]
 
 
 def _values(node: Node, facts: Facts) -> Iterator[Any]:

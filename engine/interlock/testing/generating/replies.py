@@ -64,7 +64,6 @@ class Replies:
         for category in Category:
             yield {"error": {"category": str(category), "message": "it failed"}}
         first: list[Mapping[str, Any]] = [{"text": texts[0]}]
-        first += [{"text": t} for t in texts[1:2]]
         first += [{"tool_calls": [call]} for call in calls[:1]]
         for base in first:
             yield from ({**base, **more} for more in self._more())

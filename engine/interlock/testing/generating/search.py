@@ -36,9 +36,11 @@ _PATIENCE = 2
 """Records that the search itself has for a whole run, before one is made of what was shown."""
 _ARRIVALS = 40
 """Nodes that show the same target and are kept."""
+_NEARER = 5
+"""How many records it is worth to be one arrow nearer to what is missing."""
 _FAR = 50
 """How far a state is from what is missing, when no arrow leads there."""
-_NEAREST = 0.5
+_NEAREST = 0.4
 """The share of the work that is done by length alone."""
 Told = Callable[["Progress"], None]
 
@@ -90,13 +92,15 @@ class Search:
         self._alike = Alike(spec, self._hints)
         self._best: dict[Hashable, tuple[int, int]] = {}
         self._on: dict[Hashable, tuple[int, int]] = {}
-        self._open: list[tuple[tuple[float, ...], int, Node]] = []
+        self._open: list[tuple[tuple[float, ...], int, Node, Hashable]] = []
         self._number = count()
         self._near: Mapping[str, int] | None = None
+        self._aimed = self.wanted
 
     async def run(self) -> None:
         """Until everything is found by its shortest way, or the work is done."""
         single = starts(self.moves.chart.spec, self._hints)
+        await self._plain_runs()
         await self._begin(single)
         await self._follow(int(self.work * _NEAREST))
         await self._finish_all()
@@ -115,6 +119,17 @@ class Search:
     def _missing(self) -> frozenset[Target]:
         return self.wanted - self.ways.keys()
 
+    async def _plain_runs(self) -> None:
+        """The run to which nothing odd happens, and the one that is cancelled at once."""
+        node = await self.moves.begin(Start())
+        if node is not None:
+            self._take(node)
+            await self._plainly(node)
+            async for behind in self.moves.behind(node):
+                if behind.cancels:
+                    self._take(behind)
+                    await self._plainly(behind)
+
     async def _begin(self, given: Iterable[Start]) -> None:
         for start in given:
             node = await self.moves.begin(start)
@@ -124,14 +139,18 @@ class Search:
     async def _follow(self, work: int) -> None:
         level = 0
         while self._open and self.moves.tried < work:
-            _, _, node = heapq.heappop(self._open)
-            if self._best[self._alike.key(node)] < node.cost:
+            _, _, node, key = heapq.heappop(self._open)
+            if self._best[key] < node.cost:
                 continue
             if node.length > level:
                 level = node.length
                 await self._finish_all(before=level - _PATIENCE)
             if self._settled(node):
                 return
+            if self._near is not None and self._missing != self._aimed:
+                heapq.heappush(self._open, (self._order(node), next(self._number), node, key))
+                self._aim()
+                continue
             async for behind in self.moves.behind(node):
                 self._take(behind)
             self.told(Progress(self.moves.tried, self.work, len(self.ways), len(self.wanted)))
@@ -161,21 +180,20 @@ class Search:
             return
         self._best[key] = node.cost
         if not node.position.ended:
-            heapq.heappush(self._open, (self._order(node), next(self._number), node))
+            heapq.heappush(self._open, (self._order(node), next(self._number), node, key))
 
     def _order(self, node: Node) -> tuple[float, ...]:
         if self._near is None:
             return node.cost
         away = self._near.get(node.position.state, _FAR)
-        return (away + node.length, *node.cost)
+        return (_NEARER * away + node.length, *node.cost)
 
     def _whole(self, end: Node) -> None:
         """A run that rests: the best so far for what it shows?"""
         exact = self._near is None
-        for target in Way(end).shown & self.wanted:
-            known = self.ways.get(target)
-            if known is None or end.cost < known.cost:
-                self.ways[target] = Way(end, exact)
+        open_ = {t for t in self.wanted if t not in self.ways or end.cost < self.ways[t].cost}
+        for target in Way(end).shown & open_ if open_ else ():
+            self.ways[target] = Way(end, exact)
 
     # whole runs -----------------------------------------------------------------------------
 
@@ -184,7 +202,7 @@ class Search:
 
         At the end each way of showing a target is gone on with that could still be the shortest.
         """
-        for target, arrivals in self.arrivals.items():
+        for target, arrivals in list(self.arrivals.items()):
             for key, node in sorted(arrivals.items(), key=lambda item: item[1].cost):
                 known = self.ways.get(target)
                 if known is not None and (
@@ -212,6 +230,7 @@ class Search:
             behind = await self.moves.first(at)
             if behind is None:
                 return None
+            self._take(behind)
             at = behind
         return None
 
@@ -228,6 +247,7 @@ class Search:
             if below is not None and at.length + 1 >= below:
                 return
             async for behind in self.moves.behind(at):
+                self._take(behind)
                 key = self._alike.key(behind)
                 if key not in seen or behind.cost < seen[key] or behind.wait_over:
                     seen[key] = behind.cost
@@ -237,9 +257,9 @@ class Search:
 
     def _aim(self) -> None:
         """From here on, nodes come first that are near to what is missing."""
-        self._near = distances(self.moves.chart, self._missing)
-        nodes = [node for _, _, node in self._open]
-        self._open = [(self._order(node), next(self._number), node) for node in nodes]
+        self._aimed = self._missing
+        self._near = distances(self.moves.chart, self._aimed)
+        self._open = [(self._order(node), n, node, key) for _, n, node, key in self._open]
         heapq.heapify(self._open)
 
 

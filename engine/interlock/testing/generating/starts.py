@@ -21,6 +21,7 @@ TASK = "Do it."
 _FEW = 2
 """The highest number to which a limit on counts is lowered."""
 _QUEUES = frozenset({"work", "enqueue"})
+_MINUTE = 60.0
 PAIRS = 80
 """Starts that differ in two things, at most."""
 
@@ -53,9 +54,13 @@ def starts(spec: MachineSpec, hints: Hints) -> list[Start]:
     read = frozenset(name for e in expressions(spec) for name in e.reads)
     single = [*_tasks(spec), *_limits(spec, read), *_vars(spec, read, hints)]
     found = [Start(), *single]
-    low = {n: 1 for n, x in spec.limits.items() if f"limits.{n}" in read and _is_count(x.type)}
-    if len(low) > 1:
-        found.append(Start(limits=low))
+    for kind, value in (("int", 1), ("fraction", "1%"), ("fraction", "100%")):
+        alike = {
+            name: value
+            for name, limit in spec.limits.items()
+            if f"limits.{name}" in read and limit.type.kind == kind
+        }
+        found += [Start(limits=alike)] if len(alike) > 1 else []
     return found
 
 
@@ -69,10 +74,6 @@ def pairs(single: list[Start]) -> list[Start]:
 
 def _clash(a: Start, b: Start) -> bool:
     return bool(a.limits.keys() & b.limits.keys() or a.vars.keys() & b.vars.keys())
-
-
-def _is_count(type: Type) -> bool:
-    return type.kind == "int"
 
 
 def _tasks(spec: MachineSpec) -> Iterator[Start]:
@@ -104,7 +105,7 @@ def _other_limits(type: Type, value: Any) -> Iterator[Any]:
         case "float":
             yield from (n for n in (0.0, 1.0) if value != n)
         case "duration":
-            if value is None:
+            if value is None or value > _MINUTE:
                 yield "1m"
         case _:
             return
