@@ -3,7 +3,7 @@
 One event comes before each action or wait that is due, in the order of the list:
 
 - `cancel`, `pause` and `enqueue` as soon as so many steps are finished,
-- `send` when so many steps are finished and the run waits,
+- `send` when so many steps are finished and the run waits, or a child machine of it does,
 - `resume` likewise, when the run is paused. A paused run takes no steps: if its number lies further
   on, it comes when nothing else can.
 
@@ -50,7 +50,8 @@ def play(
 
 
 def _is_due(run: Run, event: OutsideEvent, *, rests: bool) -> bool:
-    waits = run.state in run.machine.chart.waiting and run.status == "paused"
+    asked = run.state in run.machine.chart.waiting or run.session.position.asked is not None
+    waits = asked and run.status == "paused"
     reached = run.facts.run.steps >= event.after
     match event.kind:
         case "send":

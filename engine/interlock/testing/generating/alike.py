@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Iterator, Mapping
-from typing import Any
+from itertools import combinations
+from typing import Any, NamedTuple
 
 from interlock.core.facts import Facts
 from interlock.core.fold import lookup
@@ -32,6 +33,37 @@ EXACT = 24
 _BY_GUARDS = TIMES | TOKENS | {COST, RATIO, "run.started_at", "errors.rate", "run.id"}
 
 
+class Key(NamedTuple):
+    """What decides the way on from a node."""
+
+    state: str
+    truth: tuple[Hashable, ...]
+    """Of each part of each guard."""
+    values: tuple[Hashable, ...]
+    """Of the facts that guards read."""
+    rest: tuple[Hashable, ...]
+
+
+class Novelty:
+    """How new a node is: 0 where one thing was never seen in its state, 1 where two together.
+
+    Source: Lipovetzky and Geffner, "Width and serialization of classical planning problems", 2012.
+    """
+
+    def __init__(self) -> None:
+        self._seen: set[Hashable] = set()
+
+    def of(self, key: Key) -> int:
+        """Say it, and take it for seen."""
+        single = {(key.state, n, value) for n, value in enumerate((*key.truth, *key.values))}
+        new = single - self._seen
+        held = [n for n, value in enumerate(key.truth) if value]
+        both = {(key.state, pair) for pair in combinations(held, 2)}
+        newer = both - self._seen
+        self._seen |= new | newer
+        return 0 if new else 1 if newer else 2
+
+
 class Alike:
     """The keys of the nodes of one machine: equal where one of two need not be followed."""
 
@@ -45,21 +77,20 @@ class Alike:
             for s in spec.states.values()
         )
 
-    def key(self, node: Node) -> Hashable:
+    def key(self, node: Node) -> Key:
         """What decides the way on from a node."""
         position = node.position
         facts = position.facts
-        return (
-            position.state, position.status, position.stopping, position.returns, position.skip,
-            position.attempt, position.blocked_on, position.wake_at is None, position.soft,
-            position.waited is None,
+        rest = (
+            position.status, position.stopping, position.returns, position.skip, position.attempt,
+            position.blocked_on, position.wake_at is None, position.waited is None, position.soft,
             tuple(str(s.reason) for s in position.signals),
             tuple(str(s.reason) for s in position.suppressed),
             tuple((t.kind, t.attempts, t.cycle) for t in position.queue), _kept(position.kept),
-            tuple(_limits(facts)), tuple(self._truth(facts)), tuple(self._values(facts)),
-            (facts.last.text, _calls(facts)) if self._parses else (), node.expired,
-            min(len(position.messages), 3),
+            tuple(_limits(facts)), (facts.last.text, _calls(facts)) if self._parses else (),
+            node.expired, min(len(position.messages), 3), tuple(_children(node)),
         )  # fmt: skip
+        return Key(position.state, tuple(self._truth(facts)), tuple(self._values(facts)), rest)
 
     def _truth(self, facts: Facts) -> Iterator[Hashable]:
         for guard in self._guards:
@@ -98,6 +129,13 @@ def _limits(facts: Facts) -> Iterator[Hashable]:
 def _kept(kept: Mapping[str, Any]) -> str:
     """What actions keep, without the sessions of a sandbox, which are bytes."""
     return json.dumps(kept, sort_keys=True, default=_nothing)
+
+
+def _children(node: Node | None) -> Iterator[Hashable]:
+    """What was said to the children that have begun: where they are stands in no position."""
+    while node is not None and node.held:
+        yield node.chosen, None if node.event is None else (node.event.word, str(node.event.data))
+        node = node.parent
 
 
 def _nothing(value: object) -> str:

@@ -79,7 +79,10 @@ def generate(
     writer = _Writer(subject, path, folder, own)
     played = {target: writer.play(target, way) for target, way in search.ways.items()}
     found = {t: p for t, p in played.items() if isinstance(p, _Played)}
-    scenarios = tuple(writer.write(p, new) for p, new in _fewest(found.values(), wanted))
+    scenarios = tuple(
+        writer.write(p, new, shortest=search.is_shortest(p.way))
+        for p, new in _fewest(found.values(), wanted)
+    )
     shown = {target for one in scenarios for target in one.shows}
     left = [*proven.values()]
     left += [
@@ -231,7 +234,7 @@ class _Writer:
 
     def _play(self, way: Way) -> tuple[Mapping[str, Any], ScenarioReport] | str:
         keys = keys_of(way.end.way(), self._machine)
-        unknown = {name: [] for name in self._subject.unknown}
+        unknown: dict[str, list[Any]] = {name: [] for name in self._subject.unknown}
         if unknown:
             keys["tools"] = {**unknown, **keys.get("tools", {})}
         path = [state for node in way.end.way() for state in node.path]
@@ -248,7 +251,7 @@ class _Writer:
         except InterlockError as error:
             return str(error).split("\n")[0]
 
-    def write(self, played: _Played, new: Sequence[Target]) -> Written:
+    def write(self, played: _Played, new: Sequence[Target], *, shortest: bool) -> Written:
         """The file for a way, for what it is the first to show."""
         spec, result = self._subject.machine.spec, played.report.result
         assert result is not None
@@ -261,8 +264,7 @@ class _Writer:
             if self._passes(text):
                 break
         return Written(
-            file_name(targets[0]), stamped(text), tuple(targets), played.way.end.records,
-            played.way.shortest,
+            file_name(targets[0]), stamped(text), tuple(targets), played.way.end.records, shortest
         )  # fmt: skip
 
     def _passes(self, text: str) -> bool:
@@ -288,7 +290,7 @@ def _fewest(
 ) -> Iterator[tuple[_Played, list[Target]]]:
     """Few of them that show all together: always the one that shows most of what is left."""
     left = list(played)
-    open_ = {target for one in left for target in one.shown & wanted}
+    open_: set[Target] = {target for one in left for target in one.shown & wanted}
     while open_:
         best = max(left, key=lambda one: (len(one.shown & open_), -one.way.end.length))
         new = best.shown & open_

@@ -170,6 +170,14 @@ class Moves:
             if (stopped := await self._next(node, event=cancel, odd=3)) is not None:
                 yield stopped
 
+    async def alike(self, node: Node, number: int) -> Node | None:
+        """The one behind it in which the world gives the answer of this number to everything."""
+        position = node.position
+        acts = position.status != "paused" and not position.ended
+        if number and acts and self._may_act(position.state):
+            return await self._next(node, ((), number), odd=number)
+        return await self.first(node)
+
     async def first(self, node: Node) -> Node | None:
         """The plainest of them."""
         found = self.behind(node)

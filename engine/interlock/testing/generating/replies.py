@@ -96,8 +96,7 @@ class Replies:
             return list(schema["enum"])
         if "const" in schema:
             return [schema["const"]]
-        kind: Any = schema.get("type")
-        match kind[0] if isinstance(kind, list) else kind:
+        match _kind(schema):
             case "object" if depth:
                 properties: Mapping[str, Any] = schema.get("properties") or {}
                 parts = {n: self._of_schema(s, depth - 1) for n, s in properties.items()}
@@ -248,12 +247,20 @@ def _call(tool: Mapping[str, Any]) -> dict[str, Any]:
     return {"name": str(tool["name"]), **({"arguments": arguments} if arguments else {})}
 
 
+def _kind(schema: Mapping[str, Any]) -> str:
+    """The type of a schema, of several the first."""
+    kind: Any = schema.get("type")
+    return str(cast("list[Any]", kind)[0] if isinstance(kind, list) and kind else kind)
+
+
 def _sample(schema: Mapping[str, Any], whole: Mapping[str, Any], depth: int = 4) -> Any:
     """The plainest value that a schema allows."""
     if not depth:
         return None
-    if (reference := schema.get("$ref")) is not None:
-        found = (whole.get("$defs") or {}).get(str(reference).rpartition("/")[2]) or {}
+    reference: Any = schema.get("$ref")
+    if reference is not None:
+        named: Mapping[str, Any] = whole.get("$defs") or {}
+        found: Mapping[str, Any] = named.get(str(reference).rpartition("/")[2]) or {}
         return _sample(found, whole, depth - 1)
     for key in ("enum", "examples"):
         if schema.get(key):
@@ -262,8 +269,7 @@ def _sample(schema: Mapping[str, Any], whole: Mapping[str, Any], depth: int = 4)
         return schema["const"]
     if schema.get("anyOf"):
         return _sample(schema["anyOf"][0], whole, depth - 1)
-    kind: Any = schema.get("type")
-    match kind[0] if isinstance(kind, list) else kind:
+    match _kind(schema):
         case "integer" | "number":
             return schema.get("minimum", 1)
         case "boolean":

@@ -2,8 +2,9 @@
 
 Nodes are followed by the length of their way, so that the first that shows a target is the nearest.
 A target needs a whole run: from each node that shows it the shortest way on to where the run rests
-is looked for, and the shortest whole is kept. When half of the work is spent, nodes come first
-whose state is near to what is still missing.
+is looked for, and the shortest whole is kept. When a part of the work is spent, nodes come first
+in which something holds that never held there before, and of those the ones whose state is near to
+what is still missing.
 
 Belongs here: order and bounds. Never: what may happen at a node (`moves`), files.
 
@@ -13,14 +14,14 @@ Imported by:  testing.generating.generate
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, NamedTuple
 
 from interlock.machine.build import Chart
 from interlock.machine.graph import graph
-from interlock.testing.generating.alike import Alike
+from interlock.testing.generating.alike import Alike, Key, Novelty
 from interlock.testing.generating.hints import hints_of
 from interlock.testing.generating.moves import Moves, Node
 from interlock.testing.generating.starts import Start, pairs, starts
@@ -32,6 +33,12 @@ _FINISHING = 300
 """Work that is spent on the shortest way on from one node, at most."""
 _PLAINLY = 40
 """Records of the plain way on from one node, at most."""
+_STUBBORN = 16
+"""Answers that a stubborn run may stick to."""
+_LONG = 80
+"""Records of a stubborn run, at most."""
+_SHORTENING = 0.25
+"""The share of the work that is spent on shorter runs, once all is found or given up."""
 _PATIENCE = 2
 """Records that the search itself has for a whole run, before one is made of what was shown."""
 _ARRIVALS = 40
@@ -40,7 +47,7 @@ _NEARER = 5
 """How many records it is worth to be one arrow nearer to what is missing."""
 _FAR = 50
 """How far a state is from what is missing, when no arrow leads there."""
-_NEAREST = 0.4
+_NEAREST = 0.3
 """The share of the work that is done by length alone."""
 Told = Callable[["Progress"], None]
 
@@ -58,8 +65,6 @@ class Way(NamedTuple):
     """A whole run that shows something."""
 
     end: Node
-    shortest: bool = True
-    """No shorter one shows it, as far as nodes are told apart."""
 
     @property
     def cost(self) -> tuple[int, int]:
@@ -81,21 +86,22 @@ class Search:
     work: int = WORK
     told: Told = lambda _: None
     ways: dict[Target, Way] = field(default_factory=dict[Target, Way])
-    arrivals: dict[Target, dict[Hashable, Node]] = field(
-        default_factory=dict[Target, dict[Hashable, Node]]
-    )
+    arrivals: dict[Target, dict[Key, Node]] = field(default_factory=dict[Target, dict[Key, Node]])
     """The nodes that showed a target, whether their runs were gone on with or not."""
 
     def __post_init__(self) -> None:
         spec = self.moves.chart.spec
         self._hints = hints_of(spec, self.moves.chart.position("").facts)
         self._alike = Alike(spec, self._hints)
-        self._best: dict[Hashable, tuple[int, int]] = {}
-        self._on: dict[Hashable, tuple[int, int]] = {}
-        self._open: list[tuple[tuple[float, ...], int, Node, Hashable]] = []
+        self._novelty = Novelty()
+        self._new: dict[Key, int] = {}
+        self._best: dict[Key, tuple[int, int]] = {}
+        self._on: dict[Key, tuple[int, int]] = {}
+        self._open: list[tuple[tuple[float, ...], int, Node, Key]] = []
         self._number = count()
         self._near: Mapping[str, int] | None = None
         self._aimed = self.wanted
+        self._exact = True
 
     async def run(self) -> None:
         """Until everything is found by its shortest way, or the work is done."""
@@ -105,15 +111,23 @@ class Search:
         await self._follow(int(self.work * _NEAREST))
         await self._finish_all()
         if self._missing:
+            self._exact = False
+            await self._stubborn_runs()
             await self._begin(pairs(single[1:]))
             self._aim()
             await self._follow(self.work)
             await self._finish_all()
+        await self._shorten()
 
     @property
     def ended(self) -> bool:
         """Whether nothing was left to follow."""
         return not self._open
+
+    def is_shortest(self, way: Way) -> bool:
+        """Whether no shorter run shows what this one is for, as far as runs are told apart."""
+        level = self._open[0][2].length if self._open else way.end.length
+        return self._exact and way.end.length <= level + 1
 
     @property
     def _missing(self) -> frozenset[Target]:
@@ -129,6 +143,18 @@ class Search:
                 if behind.cancels:
                     self._take(behind)
                     await self._plainly(behind)
+
+    async def _stubborn_runs(self) -> None:
+        """Long runs to which the same happens all the time: the same failure, say."""
+        for number in range(1, _STUBBORN):
+            node = await self.moves.begin(Start())
+            for _ in range(_LONG):
+                if node is None or node.position.ended:
+                    break
+                self._take(node)
+                node = await self.moves.alike(node, number)
+            if node is not None:
+                self._take(node)
 
     async def _begin(self, given: Iterable[Start]) -> None:
         for start in given:
@@ -148,7 +174,7 @@ class Search:
             if self._settled(node):
                 return
             if self._near is not None and self._missing != self._aimed:
-                heapq.heappush(self._open, (self._order(node), next(self._number), node, key))
+                heapq.heappush(self._open, (self._order(node, key), next(self._number), node, key))
                 self._aim()
                 continue
             async for behind in self.moves.behind(node):
@@ -178,41 +204,49 @@ class Search:
         best = self._best.get(key)
         if best is not None and best <= node.cost:
             return
+        if best is None:
+            self._new[key] = self._novelty.of(key)
         self._best[key] = node.cost
         if not node.position.ended:
-            heapq.heappush(self._open, (self._order(node), next(self._number), node, key))
+            heapq.heappush(self._open, (self._order(node, key), next(self._number), node, key))
 
-    def _order(self, node: Node) -> tuple[float, ...]:
+    def _order(self, node: Node, key: Key) -> tuple[float, ...]:
         if self._near is None:
             return node.cost
         away = self._near.get(node.position.state, _FAR)
-        return (_NEARER * away + node.length, *node.cost)
+        return (self._new[key], _NEARER * away + node.length, *node.cost)
 
     def _whole(self, end: Node) -> None:
         """A run that rests: the best so far for what it shows?"""
-        exact = self._near is None
         open_ = {t for t in self.wanted if t not in self.ways or end.cost < self.ways[t].cost}
         for target in Way(end).shown & open_ if open_ else ():
-            self.ways[target] = Way(end, exact)
+            self.ways[target] = Way(end)
 
     # whole runs -----------------------------------------------------------------------------
 
     async def _finish_all(self, before: int | None = None) -> None:
-        """A whole run for each target that was shown; with `before`, for those shown so early.
-
-        At the end each way of showing a target is gone on with that could still be the shortest.
-        """
+        """A whole run for each target that has none; with `before`, if it was shown so early."""
         for target, arrivals in list(self.arrivals.items()):
-            for key, node in sorted(arrivals.items(), key=lambda item: item[1].cost):
-                known = self.ways.get(target)
-                if known is not None and (
-                    before is not None or known.end.length <= node.length + 1
-                ):
+            for key, node in _nearest(arrivals):
+                if target in self.ways:
                     break
                 if before is None or node.length < before:
                     await self._finish(key, node)
 
-    async def _finish(self, key: Hashable, node: Node) -> None:
+    async def _shorten(self) -> None:
+        """Each way of showing a target is gone on with that could still be the shortest."""
+        until = self.moves.tried + int(self.work * _SHORTENING)
+        for target, arrivals in list(self.arrivals.items()):
+            for key, node in _nearest(arrivals):
+                known = self.ways.get(target)
+                if known is not None and known.end.length <= node.length + 1:
+                    break
+                if self.moves.tried >= until:
+                    self._exact = False
+                    return
+                await self._finish(key, node)
+
+    async def _finish(self, key: Key, node: Node) -> None:
         """The shortest way on from a node to where its run rests, once for all nodes alike."""
         if (known := self._on.get(key)) is not None and known <= node.cost:
             return
@@ -237,7 +271,7 @@ class Search:
     async def _shortest(self, node: Node, below: int | None) -> None:
         """On by what is shortest, as long as it is shorter than what is known."""
         waiting: list[tuple[tuple[int, int], int, Node]] = [(node.cost, 0, node)]
-        seen: dict[Hashable, tuple[int, int]] = {}
+        seen: dict[Key, tuple[int, int]] = {}
         number, until = count(1), min(self.moves.tried + _FINISHING, self.work + self.work // 4)
         while waiting and self.moves.tried < until:
             _, _, at = heapq.heappop(waiting)
@@ -259,8 +293,12 @@ class Search:
         """From here on, nodes come first that are near to what is missing."""
         self._aimed = self._missing
         self._near = distances(self.moves.chart, self._aimed)
-        self._open = [(self._order(node), n, node, key) for _, n, node, key in self._open]
+        self._open = [(self._order(node, key), n, node, key) for _, n, node, key in self._open]
         heapq.heapify(self._open)
+
+
+def _nearest(arrivals: Mapping[Key, Node]) -> list[tuple[Key, Node]]:
+    return sorted(arrivals.items(), key=lambda item: item[1].cost)
 
 
 def distances(chart: Chart, missing: Iterable[Target]) -> dict[str, int]:

@@ -82,6 +82,7 @@ def _tasks(spec: MachineSpec) -> Iterator[Start]:
     if not named & _QUEUES:
         return
     yield Start(task="", tasks=())
+    yield Start(task="", tasks=("first",))
     yield Start(tasks=("first", "second"))
     for tool in (spec.tools or tuple(spec.registry.own_tools))[:1]:
         if tool in spec.registry.tools:
@@ -99,7 +100,8 @@ def _limits(spec: MachineSpec, read: frozenset[str]) -> Iterator[Start]:
 def _other_limits(type: Type, value: Any) -> Iterator[Any]:
     match type.kind:
         case "int":
-            yield from (n for n in range(1, _FEW + 1) if value is None or n < value)
+            lowest = 0 if value == 1 else 1
+            yield from (n for n in range(lowest, _FEW + 1) if value is None or n < value)
         case "fraction":
             yield from (f"{n}%" for n in (1, 100) if value != n / 100)
         case "float":
@@ -125,7 +127,7 @@ def _other_values(type: Type, value: Any, path: str, hints: Hints) -> Iterator[A
         case "bool":
             yield not value
         case "str" | "enum":
-            words = (*hints.words.get(path, ()), *(["other"] if value == "" else []))
+            words = (*hints.words.get(path, ()), "other")
             yield from (word for word in words if word != value)
         case "int" | "float":
             near = [n + d for n in hints.numbers.get(path, ()) for d in (0, 1, -1)]

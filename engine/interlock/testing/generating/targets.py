@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
+from interlock.actions import builtin
 from interlock.api import Run
-from interlock.language.spec import HIGHEST, MachineSpec
+from interlock.language.spec import HIGHEST, MachineSpec, StateSpec
 from interlock.machine.build import Chart
 
 CANCELLED = "user_requested"
@@ -38,15 +39,16 @@ def targets_of(chart: Chart) -> tuple[Target, ...]:
     origins = dict.fromkeys((*(t.origin for t in moves), *rules))
     edges = [Target("edge", o) for o in origins if o not in rules]
     numbered = sorted(rules, key=lambda rule: int(rule.partition(".")[2]))
-    reasons = dict.fromkeys(_reasons(chart.spec))
+    reasons = dict.fromkeys(_reasons(chart))
     return (
         *edges, *(Target("rule", rule) for rule in numbered),
         *(Target("reason", reason) for reason in reasons),
     )  # fmt: skip
 
 
-def _reasons(spec: MachineSpec) -> Iterator[str]:
+def _reasons(chart: Chart) -> Iterator[str]:
     """The reasons that the file names, a cancel, and what an action that fails may come to."""
+    spec = chart.spec
     named = [
         *(state.stop for state in spec.states.values()),
         *(edge.stop for edge in spec.edges()),
@@ -54,9 +56,40 @@ def _reasons(spec: MachineSpec) -> Iterator[str]:
     ]
     yield from (reason for reason in named if reason and reason != HIGHEST)
     yield from (s.end for s in spec.states.values() if s.end in ("completed", _FAILED))
-    yield CANCELLED
-    if any(state.action is not None for state in spec.states.values()):
+    if any(state.rests and state.job != "end" for state in spec.states.values()):
+        yield CANCELLED  # else there is no moment at which it could come
+    acting = (spec.states[name] for name in _before_a_stop(spec) - chart.handled)
+    if spec.on_error is None and any(_may_fail(state) for state in acting):
         yield _FAILED
+
+
+_FAILING = frozenset(
+    {"receive", "call_tool", "call_tools", "tool", "work", "run_machine", "run_machines"}
+)
+"""Actions that fail by what the world says, beside those that use a model or a sandbox."""
+
+
+def _may_fail(state: StateSpec) -> bool:
+    """Whether what the world says can make the action of a state fail."""
+    action = state.action
+    return action is not None and (
+        bool(action.uses & {"model", "sandbox"})
+        or action.name in _FAILING
+        or (builtin().actions.get(action.name) != action)
+    )
+
+
+def _before_a_stop(spec: MachineSpec) -> frozenset[str]:
+    """The states that a run may be in before anything stops it: later a failure is a warning."""
+    found, pending = {spec.start}, [spec.start]
+    while pending:
+        state = spec.states[pending.pop()]
+        ways = [edge.target for edge in state.edges if not edge.stop and not state.stop]
+        for name in ways:
+            if name in spec.states and name not in found:
+                found.add(name)
+                pending.append(name)
+    return frozenset(found)
 
 
 def shown(taken: Iterable[str], reason: str, rules: frozenset[str]) -> frozenset[Target]:
