@@ -162,9 +162,8 @@ def small_machines(draw: st.DrawFn) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def moves_of(folder: str, data: dict[str, Any]) -> Moves:
+def moves_of(folder: str | Path) -> Moves:
     path = Path(folder) / "m.yaml"
-    assume(accepted(path, data))
     clock = ManualClock()
     return Moves(load(path), World(clock), clock, run_own=False)
 
@@ -198,7 +197,8 @@ def different(found: dict[Target, int], search: Search) -> Iterator[str]:
 @settings(deadline=None, max_examples=25)
 def test_no_shorter_run_shows_it(data: dict[str, Any], which: int) -> None:
     with TemporaryDirectory() as folder:
-        moves = moves_of(folder, data)
+        assume(accepted(Path(folder) / "m.yaml", data))
+        moves = moves_of(folder)
         search = Search(moves, frozenset(targets_of(moves.chart)), work=8_000)
         wait(search.run(), suspends=True)
         start = [Start(), Start(limits={"few": 1}), Start(task=""), Start(vars={"flag": True})][
@@ -216,7 +216,8 @@ def test_the_brute_force_finds_something(tmp_path: Path) -> None:
     }
     data: dict[str, Any] = {"interlock": 1, "machine": "small", "model": {"name": "scripted"}}
     data |= {"rules": [], "states": states}
-    moves = moves_of(str(tmp_path), data)
+    assert accepted(tmp_path / "m.yaml", data)
+    moves = moves_of(tmp_path)
     found = wait(every_run(moves, Start(), DEPTH), suspends=True)
     assert found[Target("reason", "completed")] == 3
     assert found[Target("edge", "s0.next.1")] == 3

@@ -82,12 +82,21 @@ def _said(found: Generated, *, dry: bool) -> Iterator[str]:
         yield from out.fitted(f"{sign} {one.target}: {out.plain(one.said)}", sys.stdout)
     for said in found.unread:
         out.say(f"passed over: {out.plain(said)}", "yellow")
+    yield _counted(found, dry=dry)
+
+
+def _counted(found: Generated, *, dry: bool) -> str:
+    """How many things there are to show, and who shows them."""
     new, there = sum(len(one.shows) for one in found.scenarios), found.there
+    name, all_ = out.plain(found.machine), say_number(len(found.targets))
+    if there == len(found.targets):
+        return f"{name}: all {all_} edges, rules and stop reasons are shown already"
     files = say_count(len(found.scenarios), "scenario")
     verb = "would show" if dry else "show"
-    yield (
-        f"{out.plain(found.machine)}: of {say_number(len(found.targets))} edges, rules and stop"
-        f" reasons {there} were shown, {files} {verb} {new} more, {len(found.unreached)} are left"
+    left = f", {len(found.unreached)} are left" if found.unreached else ""
+    return (
+        f"{name}: of {all_} edges, rules and stop reasons {there} were shown,"
+        f" {files} {verb} {new} more{left}"
     )
 
 

@@ -33,7 +33,7 @@ from interlock.testing.generating.unreached import impossible, why
 from interlock.testing.generating.wording import expected, facts_that_matter, keys_of, written
 from interlock.testing.generating.world import World
 from interlock.testing.report import ScenarioReport
-from interlock.testing.scenario_file import Scenario, read_scenario, scenario_of
+from interlock.testing.scenario_file import read_scenario, scenario_of
 from interlock.testing.scenarios import (
     find_scenarios,
     load_scenario,
@@ -212,9 +212,11 @@ class _Writer:
     def __init__(self, subject: _Subject, machine: Path, folder: Path, own: Registry) -> None:
         self._subject = subject
         self._own = own
-        self._folder = folder
         shipped = {path: name for name, path in catalog.shipped().items()}
-        self._machine = shipped.get(machine) or _from(folder, machine)
+        self._named = shipped.get(machine) or _from(folder, machine)
+        """The machine as the file names it."""
+        self._path = shipped.get(machine) or str(machine.resolve())
+        """The same for playing it: the folder need not be there yet."""
         self._made: dict[int, tuple[Mapping[str, Any], ScenarioReport] | str] = {}
 
     def play(self, target: Target, way: Way) -> _Played | str:
@@ -233,7 +235,7 @@ class _Writer:
         return _Played(way, keys, report, shown, target)
 
     def _play(self, way: Way) -> tuple[Mapping[str, Any], ScenarioReport] | str:
-        keys = keys_of(way.end.way(), self._machine)
+        keys = keys_of(way.end.way(), self._path)
         unknown: dict[str, list[Any]] = {name: [] for name in self._subject.unknown}
         if unknown:
             keys["tools"] = {**unknown, **keys.get("tools", {})}
@@ -246,7 +248,7 @@ class _Writer:
     def _run(self, keys: Mapping[str, Any]) -> ScenarioReport | str:
         document = Document(_plain(keys), "", "")
         try:
-            made = scenario_of(document, name="generated", folder=self._folder)
+            made = scenario_of(document, name="generated", folder=None)
             return run_scenario(made, tools=self._own)
         except InterlockError as error:
             return str(error).split("\n")[0]
@@ -257,18 +259,18 @@ class _Writer:
         assert result is not None
         targets = sorted(new, key=lambda t: _first(t, played.target))
         facts = facts_that_matter(spec, targets, result)
-        text = ""
-        for some in (facts, {}):
-            keys = {**played.keys, "expect": expected(result, some)}
-            text = written(keys, head(self._subject.machine.chart, targets))
-            if self._passes(text):
-                break
+        keys, comment = played.keys, head(self._subject.machine.chart, targets)
+        some = facts
+        if facts and not self._passes(written({**keys, "expect": expected(result, facts)}, ())):
+            some = {}
+        keys = {**keys, "machine": self._named, "expect": expected(result, some)}
+        text = written(keys, comment)
         return Written(
             file_name(targets[0]), stamped(text), tuple(targets), played.way.end.records, shortest
         )  # fmt: skip
 
     def _passes(self, text: str) -> bool:
-        made: Scenario = read_scenario(text, file="", name="generated", folder=self._folder)
+        made = read_scenario(text, file="", name="generated", folder=None)
         return run_scenario(made, tools=self._own).passed
 
 

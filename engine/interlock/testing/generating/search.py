@@ -130,6 +130,10 @@ class Search:
         return self._exact and way.end.length <= level + 1
 
     @property
+    def _spent(self) -> bool:
+        return self.moves.tried >= self.work
+
+    @property
     def _missing(self) -> frozenset[Target]:
         return self.wanted - self.ways.keys()
 
@@ -149,7 +153,7 @@ class Search:
         for number in range(1, _STUBBORN):
             node = await self.moves.begin(Start())
             for _ in range(_LONG):
-                if node is None or node.position.ended:
+                if node is None or node.position.ended or self._spent:
                     break
                 self._take(node)
                 node = await self.moves.alike(node, number)
@@ -158,6 +162,8 @@ class Search:
 
     async def _begin(self, given: Iterable[Start]) -> None:
         for start in given:
+            if self._spent:
+                return
             node = await self.moves.begin(start)
             if node is not None:
                 self._take(node)
@@ -228,7 +234,7 @@ class Search:
         """A whole run for each target that has none; with `before`, if it was shown so early."""
         for target, arrivals in list(self.arrivals.items()):
             for key, node in _nearest(arrivals):
-                if target in self.ways:
+                if target in self.ways or self.moves.tried >= self.work + self.work // 4:
                     break
                 if before is None or node.length < before:
                     await self._finish(key, node)

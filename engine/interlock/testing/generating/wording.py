@@ -27,7 +27,10 @@ from interlock.testing.generating.targets import Target
 WIDEST = 100
 FACTS = 4
 """Facts that are expected, at most."""
-_PLAIN = re.compile(r"[A-Za-z_][\w./-]*(?: [\w./-]+)*[.!?]?|\d+(?:\.\d+)?(?:%|ms|s|m|h|d)")
+_PLAIN = re.compile(
+    r"[A-Za-z_][\w./-]*(?: [\w./-]+)*[.!?]?"
+    r"|\d+(?:\.\d+)?(?:%|ms|s|m|h|d)|(?:\.\.?/)+[\w./-]+"
+)
 _NOT_TEXT = re.compile(r"true|false|null|none|~", re.IGNORECASE)
 
 
@@ -40,7 +43,7 @@ def keys_of(way: Sequence[Node], machine: str) -> dict[str, Any]:
         if answer.kind == "result":
             tools.setdefault(answer.tool, []).append(answer.value)
     given: dict[str, Any] = {
-        "machine": machine, "task": start.task or None, "limits": _timed(start.limits),
+        "machine": machine, "task": start.task or None, "limits": dict(start.limits),
         "vars": dict(start.vars),
         "replies": [_reply(a.value) for a in said if a.kind == "reply"],
         "tools": tools, "events": list(_events(way)),
@@ -49,10 +52,6 @@ def keys_of(way: Sequence[Node], machine: str) -> dict[str, Any]:
     if start.tasks is not None:
         found["tasks"] = list(start.tasks)
     return found
-
-
-def _timed(limits: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(limits)
 
 
 def _reply(said: Any) -> Any:
