@@ -128,6 +128,21 @@ states:
   shout: {stop: custom}
   done: {stop: completed}
 """),
+    Reach("two-waits-the-first-of-which-expires", """
+states:
+  first: {on: {yes: done}, within: 1h, expired: second}
+  second: {on: {yes: late, no: done}}
+  late: {stop: custom}
+  done: {stop: completed}
+"""),
+    Reach("time-that-passes-in-a-tool", """
+tools: [look]
+states:
+  think: {do: infer, next: [{when: len(last.tool_calls) > 0, to: use}, done]}
+  use: {do: call_tools, next: [{when: 'run.elapsed > duration("2m")', to: slow}, think]}
+  slow: {stop: time_limit}
+  done: {stop: completed}
+"""),
     Reach("a-child-that-asks", """
 machines:
   child:

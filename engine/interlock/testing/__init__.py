@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from interlock.testing.generating.result import Generated
     from interlock.testing.loopback import LoopbackServer
     from interlock.testing.own import own_from
+    from interlock.testing.recording.recording import Recording, recording
     from interlock.testing.report import ScenarioFailed, ScenarioReport
     from interlock.testing.scenario_file import Scenario
     from interlock.testing.scenarios import (
@@ -37,6 +38,7 @@ _WHERE = {
     "LoopbackServer": "interlock.testing.loopback",
     "ManualClock": "interlock.testing.clock",
     "MemoryJournal": "interlock.run.journal",
+    "Recording": "interlock.testing.recording.recording",
     "Scenario": "interlock.testing.scenario_file",
     "ScenarioFailed": "interlock.testing.report",
     "ScenarioReport": "interlock.testing.report",
@@ -45,6 +47,7 @@ _WHERE = {
     "generate": "interlock.testing.generating.generate",
     "load_scenario": "interlock.testing.scenarios",
     "own_from": "interlock.testing.own",
+    "recording": "interlock.testing.recording.recording",
     "run_scenario": "interlock.testing.scenarios",
     "scenario": "interlock.testing.scenarios",
 }
@@ -56,6 +59,7 @@ __all__ = [
     "LoopbackServer",
     "ManualClock",
     "MemoryJournal",
+    "Recording",
     "Scenario",
     "ScenarioFailed",
     "ScenarioReport",
@@ -64,6 +68,7 @@ __all__ = [
     "generate",
     "load_scenario",
     "own_from",
+    "recording",
     "run_scenario",
     "scenario",
 ]

@@ -56,6 +56,8 @@ class Happening(NamedTuple):
     data: Mapping[str, Any]
     after: int
     """Steps that were finished."""
+    at: str = ""
+    """The state for whose wait it is, where steps alone do not say that."""
 
 
 @dataclass(slots=True, eq=False)
@@ -200,13 +202,14 @@ class Moves:
     async def _answered(self, node: Node) -> AsyncIterator[Node]:
         """What somebody may answer where the run waits, or a child of it."""
         position = node.position
-        if node.expired:  # a file could not say that this is for the second of two waits
-            return
+        at = position.state if node.expired else ""
+        if node.parent is not None and at == node.parent.position.state:
+            return  # no file can say that this is for the second of two waits in one state
         asked = position.asked
         for word in self.chart.events_at(position.state) if asked is None else asked.events:
             fields = self.chart.answer_fields(position.state, word) if asked is None else {}
             for odd, data in enumerate(_answers_of(fields)):
-                answer = _event(node, "send", word, data)
+                answer = _event(node, "send", word, data)._replace(at=at)
                 if (found := await self._next(node, event=answer, odd=odd)) is not None:
                     yield found
 

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from interlock.core.errors import Category
 from interlock.core.types import Type
+from interlock.core.units import write_duration
 from interlock.language.spec import MachineSpec, StateSpec
 from interlock.run.ports import ModelRequest
 from interlock.testing.generating.hints import Hints
@@ -37,7 +38,10 @@ class Replies:
             if state.action is not None and state.action.name == "work"
         }
         """The states that do a task of the queue: a reply to them may be a report."""
-        self.results: tuple[Any, ...] = (*_RESULTS, *hints.all_words(), *REPORTS)
+        self.results: tuple[Any, ...] = (
+            *_RESULTS, *hints.all_words(), *REPORTS,
+            *({"delay": write_duration(delay), "result": "ok"} for delay in hints.delays),
+        )  # fmt: skip
         """What a tool may give."""
         self._known: dict[tuple[Any, ...], tuple[Said, ...]] = {}
 

@@ -70,7 +70,8 @@ def _events(way: Sequence[Node]) -> Iterator[dict[str, Any]]:
     for node in way:
         if (event := node.event) is not None:
             data = {"data": dict(event.data)} if event.data else {}
-            yield {"after": event.after, event.kind: event.word, **data}
+            at = {"at": event.at} if event.at else {}
+            yield {"after": event.after, **at, event.kind: event.word, **data}
 
 
 def _duration(seconds: float) -> Any:

@@ -18,7 +18,7 @@ from interlock.adapters.scripted import ScriptedReply, deliver, parse_replies
 from interlock.core.specs import ToolSpec
 from interlock.run.ports import Clock, ModelReply, ModelRequest, OnText
 from interlock.testing.generating.replies import Replies
-from interlock.testing.scripted_tools import given_result, stand_in
+from interlock.testing.scripted_tools import given_result, late, stand_in
 
 
 class Answer(NamedTuple):
@@ -71,7 +71,10 @@ class World:
             options = self.replies.results
             result = options[self.choose(len(options))]
             self.said.append(Answer("result", result, name))
-            return given_result(result)
+            given, delay = late(result)
+            if delay:
+                await self.clock.sleep(delay)
+            return given_result(given)
 
         return stand_in(name, known, give)
 
