@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, cast
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -52,12 +52,17 @@ def tidied(data: dict[str, Any]) -> dict[str, Any]:
         if name in states and (name not in found or name == "s0"):
             found.add(name)
             pending += [word for word in words(states[name]) if word not in found]
-    rules = [
-        {k: [n for n in v if n in found] if isinstance(v, list) else v for k, v in rule.items()}
-        for rule in data["rules"]
-    ]
-    rules = [rule for rule in rules if [] not in rule.values()]
+    rules = [rule for given in data["rules"] if (rule := covering(given, found))]
     return {**data, "rules": rules, "states": {n: s for n, s in states.items() if n in found}}
+
+
+def covering(rule: dict[str, Any], states: set[str]) -> dict[str, Any]:
+    """A rule for no other states than these; nothing when none is left of those it is for."""
+    kept = dict(rule)
+    for key in ("at", "before"):
+        if key in rule:
+            kept[key] = [name for name in rule[key] if name in states]
+    return {} if [] in kept.values() else kept
 
 
 def words(value: Any) -> Iterator[str]:
@@ -65,11 +70,11 @@ def words(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
-        for key, part in value.items():
+        for key, part in cast("dict[str, Any]", value).items():
             if key not in ("at", "before", "with"):
                 yield from words(part)
     elif isinstance(value, list):
-        for part in value:
+        for part in cast("list[Any]", value):
             yield from words(part)
 
 

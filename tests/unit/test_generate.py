@@ -341,7 +341,7 @@ def test_the_same_twice(tmp_path: Path) -> None:
 def test_what_came_of_it_as_a_value(tmp_path: Path) -> None:
     made = generate("agent", tmp_path)
     assert repr(made).startswith("<Generated agent: 22 of 22 edges, rules and stop reasons")
-    shown = made._repr_mimebundle_()
+    shown = made._repr_mimebundle_()  # pyright: ignore[reportPrivateUsage]
     assert "stops-for-steps_limit" in shown["text/html"]
     assert made.to_dict()["unreached"] == []
     assert all(one.shortest for one in made.scenarios)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from interlock.core.errors import Category
@@ -23,7 +23,6 @@ from interlock.language.expression.tree import (
     Compare,
     Const,
     Each,
-    Fact,
     Node,
     facts_of,
     walk,
@@ -66,6 +65,8 @@ class Hints:
     """Seconds that a reply may take."""
     finishes: tuple[str, ...] = ()
     """Finish reasons."""
+    near: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """By state the texts that are asked for on the way to the next action."""
 
     def all_words(self) -> tuple[str, ...]:
         """Every text that something is compared with."""
@@ -84,14 +85,34 @@ def hints_of(spec: MachineSpec, facts: Facts) -> Hints:
                 _compared(node, own, words, numbers)
         _cases(part, words)
         _waits(part, own, within)
+    near = {n: w for part in spec.family() for n, w in _near(part, facts)}
     window = facts.usage.context_window or int(spec.model.get("context_window") or 0)
     return Hints(
         {name: _few(found) for name, found in words.items()},
         {name: _few(sorted(set(found))) for name, found in numbers.items()},
         _sizes(numbers, window), _few(_of(numbers, {COST})),
         _few(sorted({t for t in (*_of(numbers, TIMES), *within) if 0 < t < math.inf})),
-        _few(words.get(FINISH, ())),
+        _few(words.get(FINISH, ())), near,
     )  # fmt: skip
+
+
+def _near(spec: MachineSpec, facts: Facts) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The texts that each acting state's own way on asks for, to the next state that rests."""
+    for state in spec.states.values():
+        if state.action is None:
+            continue
+        words: dict[str, list[str]] = {}
+        seen, pending = {state.name}, [state]
+        while pending:
+            at = pending.pop()
+            for edge in at.edges:
+                for node in walk(edge.when.root) if edge.when is not None else ():
+                    _compared(node, facts, words, {})
+                then = spec.states.get(edge.target)
+                if then is not None and not then.rests and then.name not in seen:
+                    seen.add(then.name)
+                    pending.append(then)
+        yield state.name, _few(word for found in words.values() for word in found)
 
 
 def _few(found: Iterable[Any]) -> tuple[Any, ...]:
@@ -185,6 +206,3 @@ def _sizes(numbers: Mapping[str, list[float]], window: int) -> tuple[int, ...]:
     found = {math.ceil(n) for n in _of(numbers, TOKENS)}
     found |= {math.ceil(n * window) for n in _of(numbers, {RATIO}) if window}
     return tuple(sorted(found))[:MOST]
-
-
-__all__ = ["COST", "FINISH", "RATIO", "TIMES", "TOKENS", "Fact", "Hints", "expressions", "hints_of"]

@@ -47,17 +47,17 @@ class Replies:
 
     def to(self, request: ModelRequest) -> tuple[Said, ...]:
         """The replies to a request."""
-        working = _state_of(request.key) in self._working
+        state = _state_of(request.key)
         names = tuple(str(tool["function"]["name"]) for tool in request.tools)
-        key = (names, json.dumps(request.output, sort_keys=True), working)
+        key = (names, json.dumps(request.output, sort_keys=True), state)
         if key not in self._known:
-            made = self._made(request, working=working)
+            made = self._made(request, state)
             found = {json.dumps(reply, sort_keys=True): reply for reply in made}
             self._known[key] = tuple(found.values())
         return self._known[key]
 
-    def _made(self, request: ModelRequest, *, working: bool) -> Iterator[Said]:
-        texts = self._texts(request.output, working=working)
+    def _made(self, request: ModelRequest, state: str) -> Iterator[Said]:
+        texts = self._texts(request.output, state)
         yield from texts
         calls = [_call(tool["function"]) for tool in request.tools]
         yield from ({"tool_calls": [call]} for call in calls)
@@ -86,13 +86,16 @@ class Replies:
 
     # texts ----------------------------------------------------------------------------------
 
-    def _texts(self, schema: Mapping[str, Any] | None, *, working: bool) -> list[str]:
+    def _texts(self, schema: Mapping[str, Any] | None, state: str) -> list[str]:
         if schema is not None:
             return [*(_as_json(v) for v in self._of_schema(schema)), PLAIN]
+        working = state in self._working
         found = [PLAIN] if working or not self._parsed else [*self._parsed, PLAIN]
         if working:
             found += [_as_json(report) for report in REPORTS]
-        return list(dict.fromkeys((*found, *self._hints.all_words())))
+        return list(
+            dict.fromkeys((*found, *self._hints.near.get(state, ()), *self._hints.all_words()))
+        )
 
     def _of_schema(self, schema: Mapping[str, Any], depth: int = 3) -> list[Any]:
         """Data that a schema allows: the first is plain, each other differs in one place."""
@@ -253,8 +256,10 @@ def _call(tool: Mapping[str, Any]) -> dict[str, Any]:
 
 def _kind(schema: Mapping[str, Any]) -> str:
     """The type of a schema, of several the first."""
-    kind: Any = schema.get("type")
-    return str(cast("list[Any]", kind)[0] if isinstance(kind, list) and kind else kind)
+    kind: object = schema.get("type")
+    return str(
+        cast("list[object]", kind)[0] if isinstance(kind, list) and kind else cast(Any, kind)
+    )
 
 
 def _sample(schema: Mapping[str, Any], whole: Mapping[str, Any], depth: int = 4) -> Any:

@@ -22,7 +22,7 @@ _FEW = 2
 """The highest number to which a limit on counts is lowered."""
 _QUEUES = frozenset({"work", "enqueue"})
 _MINUTE = 60.0
-PAIRS = 80
+PAIRS = 300
 """Starts that differ in two things, at most."""
 
 

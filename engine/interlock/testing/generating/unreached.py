@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
+from interlock.checker.paths.places import Route
+from interlock.checker.paths.routes import Routes
 from interlock.checker.query import Questions
+from interlock.checker.query.answers import happenings
 from interlock.core.units import say_number
 from interlock.language.spec import MachineSpec
 from interlock.machine.build import Chart
@@ -18,17 +21,35 @@ from interlock.testing.generating.targets import CANCELLED, Target
 
 
 def impossible(chart: Chart, targets: Iterable[Target]) -> dict[Target, Unreached]:
-    """The targets of which the checker proves that no run shows them; it asks for no run."""
-    questions = Questions(chart)
+    """The targets of which the checker's graph has no way that shows them, whatever guards say."""
+    routes = Questions(chart).routes
+    if routes is None:  # the machine is too large for that
+        return {}
+    may = _may_happen(routes)
     signals = {rule.id for rule in chart.spec.rules if rule.kind == "signal"}  # they are no arrows
     found: dict[Target, Unreached] = {}
     for target in targets:
         if target == Target("reason", CANCELLED) or target.name in signals:
             continue
-        kind = "reason" if target.kind == "reason" else "edge"
-        answer = questions.ask(f"reach {kind}:{target.name}", cancels=False)
-        if answer.holds is False:
-            found[target] = Unreached(target, "proven", f"proven: {answer.reason}")
+        if ("reason" if target.kind == "reason" else "edge", target.name) not in may:
+            found[target] = Unreached(target, "proven", f"proven: no way leads to {target}")
+    return found
+
+
+def _may_happen(routes: Routes) -> set[tuple[str, str]]:
+    """Everything that may happen in a run that nobody stops from outside."""
+    out: dict[int, list[Route]] = {}
+    for route in routes.routes:
+        if route.kind != "outside":
+            out.setdefault(route.source, []).append(route)
+    found: set[tuple[str, str]] = set()
+    seen, pending = {0}, [0]
+    while pending:
+        for route in out.get(pending.pop(), ()):
+            found.update((h.sort, h.name) for h in happenings(routes, route))
+            if route.dest not in seen:
+                seen.add(route.dest)
+                pending.append(route.dest)
     return found
 
 
