@@ -18,7 +18,7 @@ from interlock.language.spec import MachineSpec
 from interlock.testing.generating.hints import Hints, expressions
 
 TASK = "Do it."
-_FEW = 2
+_FEW = 3
 """The highest number to which a limit on counts is lowered."""
 _QUEUES = frozenset({"work", "enqueue"})
 _MINUTE = 60.0
@@ -37,7 +37,7 @@ class Start(NamedTuple):
     @property
     def oddness(self) -> int:
         """In how many things it differs from what most runs begin with."""
-        other = (self.task != TASK) + (self.tasks is not None)
+        other = self.task != TASK or self.tasks is not None
         return len(self.limits) + len(self.vars) + other
 
     def with_(self, other: Start) -> Start:
