@@ -27,7 +27,7 @@ from interlock.testing.generating.targets import Target, shown_by, targets_of
 from interlock.testing.generating.world import World
 from tests.strategies import costly_machines
 
-WORK = 600
+WORK = 400
 
 
 @tool
@@ -95,7 +95,7 @@ def accepted(path: Path, data: dict[str, Any]) -> bool:
 
 
 @given(costly_machines())
-@settings(deadline=None)
+@settings(deadline=None, max_examples=30)
 def test_every_scenario_passes_and_shows_what_it_is_for(data: dict[str, Any]) -> None:
     with TemporaryDirectory() as folder:
         machine = Path(folder) / "m.yaml"
@@ -199,7 +199,7 @@ def different(found: dict[Target, int], search: Search) -> Iterator[str]:
 
 
 @given(small_machines(), st.integers(0, 3))
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=15)
 def test_no_shorter_run_shows_it(data: dict[str, Any], which: int) -> None:
     with TemporaryDirectory() as folder:
         assume(accepted(Path(folder) / "m.yaml", data))

@@ -182,6 +182,12 @@ def test_everything_is_reached(case: Reach, tmp_path: Path) -> None:
     assert again.there == len(made.targets) - len(made.unreached)
 
 
+@pytest.mark.parametrize("name", ["geist_phase", "geist_tick", "step_agent", "stop_signals"])
+def test_everything_of_a_shipped_machine_is_reached(name: str, tmp_path: Path) -> None:
+    made = generate(name, tmp_path)
+    assert made.unreached == ()
+
+
 @tool
 def price(item: str) -> float:
     """What an item costs.

@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, NamedTuple
 
+from anyio.lowlevel import checkpoint
+
 from interlock.machine.build import Chart
 from interlock.machine.graph import graph
 from interlock.testing.generating.alike import Alike, Key, Novelty
@@ -179,6 +181,7 @@ class Search:
                 await self._finish_all(before=level - _PATIENCE)
             if self._settled(node):
                 return
+            await checkpoint()  # a Ctrl-C is heard
             if self._near is not None and self._missing != self._aimed:
                 heapq.heappush(self._open, (self._order(node, key), next(self._number), node, key))
                 self._aim()

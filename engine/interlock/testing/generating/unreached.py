@@ -63,7 +63,7 @@ def why(
         return Unreached(target, "opaque", said)
     if not_run:
         states = ", ".join(f"`{state}`" for state in sorted(not_run))
-        said = f"your own action at {states} has effects and was not run; `--run-actions` runs it"
+        said = f"it may lie behind {states}, whose action has effects: only `--run-actions` runs it"
         return Unreached(target, "own action", said)
     if ended:
         said = f"not found: all that differs was followed, with {say_number(tried)} moves"
