@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from interlock.adapters.scripted import Scripted
     from interlock.run.journal import MemoryJournal
     from interlock.testing.clock import ManualClock
+    from interlock.testing.covering import Covering, collecting
     from interlock.testing.crash import CrashAt, Crashed
     from interlock.testing.generating.generate import generate
     from interlock.testing.generating.result import Generated
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     )
 
 _WHERE = {
+    "Covering": "interlock.testing.covering",
     "CrashAt": "interlock.testing.crash",
     "Crashed": "interlock.testing.crash",
     "Generated": "interlock.testing.generating.result",
@@ -43,6 +45,7 @@ _WHERE = {
     "ScenarioFailed": "interlock.testing.report",
     "ScenarioReport": "interlock.testing.report",
     "Scripted": "interlock.adapters.scripted",
+    "collecting": "interlock.testing.covering",
     "find_scenarios": "interlock.testing.scenarios",
     "generate": "interlock.testing.generating.generate",
     "load_scenario": "interlock.testing.scenarios",
@@ -53,6 +56,7 @@ _WHERE = {
 }
 
 __all__ = [
+    "Covering",
     "CrashAt",
     "Crashed",
     "Generated",
@@ -64,6 +68,7 @@ __all__ = [
     "ScenarioFailed",
     "ScenarioReport",
     "Scripted",
+    "collecting",
     "find_scenarios",
     "generate",
     "load_scenario",

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from interlock.cli import options, out
+from interlock.cli import covering, options, out
 from interlock.cli.faults import ERROR, MisuseError, count
 from interlock.cli.how import How
 from interlock.core.errors import InterlockError, SpecError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from interlock.core.specs import Registry
+    from interlock.coverage.coverage import Coverage
 
 
 @click.command(
@@ -24,14 +27,15 @@ Examples:
   interlock test
   interlock test tests/scenarios --tools tools.py
   interlock test hello.scenario.yaml --format json
+  interlock test tests/scenarios --coverage --fail-under 100
   interlock test machine.yaml --generate scenarios --tools tools.py
   interlock test agent --generate --dry-run
   interlock test agent --generate --for think.next.1 --for steps_limit
 
 \b
 A scenario is NAME.scenario.yaml: a machine, a task, scripted replies, and what is expected. The
-exit code is 1 when one fails, and with --generate when something stays without a scenario that is
-not proven to be impossible.
+exit code is 1 when one fails, or less is covered than --fail-under wants, and with --generate when
+something stays without a scenario that is not proven to be impossible.
 """
 )
 @click.argument("paths", nargs=-1, metavar="[PATHS | MACHINE]...")
@@ -57,6 +61,12 @@ not proven to be impossible.
     "--run-actions", is_flag=True,
     help="With --generate: run actions of your own that have effects, many times.",
 )  # fmt: skip
+@click.option(
+    "--coverage", "covered", is_flag=True,
+    help="Show which parts of their machines the scenarios go through, and which never.",
+)  # fmt: skip
+@covering.threshold_option
+@covering.save_option
 @options.tools_option
 @options.format_option()
 def test(paths: tuple[str, ...], folder: str | None, **given: Any) -> None:
@@ -69,6 +79,10 @@ def test(paths: tuple[str, ...], folder: str | None, **given: Any) -> None:
     if folder is not None:
         from interlock.cli.generating import generated
 
+        if how.more["covered"] or covering.wanted_of(how) or how.more["save"]:
+            raise click.UsageError(
+                "coverage goes without --generate: run it on the folder after it"
+            )
         raise click.exceptions.Exit(generated(paths, folder, how))
     if unused := [name for name in _GENERATING if how.more.get(name)]:
         words = ", ".join(_GENERATING[name] for name in unused)
@@ -86,21 +100,50 @@ def _run(paths: tuple[str, ...], how: How) -> None:
     """Run the scenarios that are there, and say how each went."""
     from interlock.cli.loading import load_tools
     from interlock.cli.stored import shown
+    from interlock.testing import Covering, collecting
 
+    wanted = covering.wanted_of(how)
     found = _found(paths or (".",))
     if not found:
         raise MisuseError("there is no scenario here", hint="a scenario is a NAME.scenario.yaml")
     own = load_tools(how.tools)
-    played = [Played(shown(path), *_play(path, own, how)) for path in found]
+    shows = bool(how.more["covered"] or wanted or how.more["save"])
+    counted = Covering()
+    with collecting(counted) if shows else nullcontext():
+        played = [Played(shown(path), *_play(path, own, how)) for path in found]
     failed = sum(not one.passed for one in played)
+    coverages = counted.coverages() if shows else ()
+    short = [said for one in coverages for said in one.below(wanted)]
     if how.is_json:
-        out.result(out.as_json([one._asdict() for one in played]))
+        told: Any = [one._asdict() for one in played]
+        if shows:
+            told = {"scenarios": told, "coverage": [one.to_dict() for one in coverages],
+                    "below": short}  # fmt: skip
+        out.result(out.as_json(told))
     else:
         for one in played:
             _say(one)
         told = f"{len(played) - failed} passed" + (f", {failed} failed" if failed else "")
         out.result(out.style(told, "red" if failed else "green"))
-    raise click.exceptions.Exit(ERROR if failed else 0)
+        _say_coverage(coverages)
+    if shows:
+        covering.save(how, coverages)
+        _say_short(counted.passed, short)
+    raise click.exceptions.Exit(ERROR if failed or short else 0)
+
+
+def _say_coverage(coverages: Sequence[Coverage]) -> None:
+    if coverages:
+        out.result()
+        covering.tell(coverages)
+
+
+def _say_short(passed: Iterable[str], short: Iterable[str]) -> None:
+    """What was not counted, and what is not enough."""
+    for said in passed:
+        out.say(out.plain(said), "yellow")
+    for said in short:
+        out.say(out.plain(said), "red")
 
 
 def _found(paths: tuple[str, ...]) -> list[Path]:
