@@ -1,7 +1,8 @@
 """`docs/testing.md`, from its first line to its last, in an empty folder.
 
 A block whose first line names a file is written there; what stands in a `console` block is
-typed, and the lines below it must come, in that order; any other Python block is run.
+typed, and the lines below it must come, in that order; any other Python block is run, and any other
+YAML block is a file that a command has written.
 """
 
 from __future__ import annotations
@@ -80,6 +81,8 @@ def test_every_example_of_the_page_does_what_it_says(tmp_path: Path) -> None:
                 for line in lines:
                     came = any(p.rstrip().startswith(line.rstrip()) for p in printed)
                     assert came, f"$ {command}\nnever printed:\n{line}\nbut:\n" + "\n".join(output)
+        elif block.language == "yaml":
+            assert block.text in [path.read_text() for path in tmp_path.glob("*.yaml")]
         else:
             assert block.language == "python"
             assert run(tmp_path, sys.executable, "-c", block.text) == ""

@@ -31,7 +31,15 @@ from interlock.core.facts import ToolCall
 from interlock.core.units import parse_duration, parse_number
 from interlock.run.ports import Clock, ModelReply, ModelRequest, OnText
 
-__all__ = ["Scripted", "ScriptedCall", "ScriptedError", "ScriptedReply", "parse_replies", "pieces"]
+__all__ = [
+    "Scripted",
+    "ScriptedCall",
+    "ScriptedError",
+    "ScriptedReply",
+    "deliver",
+    "parse_replies",
+    "pieces",
+]
 
 
 class ScriptedCall(NamedTuple):
@@ -118,29 +126,7 @@ class Scripted:
 
         Raises `ModelError` where the script says so and `ScriptError` when it has too few.
         """
-        reply = self._reply(request.number)
-        if reply.delay:
-            await (self._clock.sleep if self._clock else anyio.sleep)(reply.delay)
-        if on_text is not None:
-            for piece in pieces(reply.text):
-                on_text(piece)
-        if (error := reply.error) is not None:
-            raise ModelError(
-                error.message,
-                category=error.category,
-                kind=error.kind,
-                retry_after=error.retry_after,
-                partial=reply.text,
-            )
-        return ModelReply(
-            reply.text,
-            reply.calls(request.number),
-            reply.finish_reason,
-            reply.prompt_tokens,
-            reply.completion_tokens,
-            reply.cost,
-            "scripted",
-        )
+        return await deliver(self._reply(request.number), request, self._clock, on_text)
 
     def left_over(self, used: int) -> int:
         """How many replies a run that made `used` model calls never asked for."""
@@ -154,6 +140,34 @@ class Scripted:
             f"and model call {number + 1} was asked for",
             hint="add a reply for each model call, failed calls included, or stop the run earlier",
         )
+
+
+async def deliver(
+    reply: ScriptedReply, request: ModelRequest, clock: Clock | None, on_text: OnText | None = None
+) -> ModelReply:
+    """A scripted reply, as a model gives it: late, in pieces, or as the failure that it is."""
+    if reply.delay:
+        await (clock.sleep if clock else anyio.sleep)(reply.delay)
+    if on_text is not None:
+        for piece in pieces(reply.text):
+            on_text(piece)
+    if (error := reply.error) is not None:
+        raise ModelError(
+            error.message,
+            category=error.category,
+            kind=error.kind,
+            retry_after=error.retry_after,
+            partial=reply.text,
+        )
+    return ModelReply(
+        reply.text,
+        reply.calls(request.number),
+        reply.finish_reason,
+        reply.prompt_tokens,
+        reply.completion_tokens,
+        reply.cost,
+        "scripted",
+    )
 
 
 def pieces(text: str) -> list[str]:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from interlock.testing.clock import ManualClock
     from interlock.testing.covering import Covering, collecting
     from interlock.testing.crash import CrashAt, Crashed
+    from interlock.testing.generating.generate import generate
+    from interlock.testing.generating.result import Generated
     from interlock.testing.loopback import LoopbackServer
     from interlock.testing.own import own_from
     from interlock.testing.recording.recording import Recording, recording
@@ -34,6 +36,7 @@ _WHERE = {
     "Covering": "interlock.testing.covering",
     "CrashAt": "interlock.testing.crash",
     "Crashed": "interlock.testing.crash",
+    "Generated": "interlock.testing.generating.result",
     "LoopbackServer": "interlock.testing.loopback",
     "ManualClock": "interlock.testing.clock",
     "MemoryJournal": "interlock.run.journal",
@@ -44,6 +47,7 @@ _WHERE = {
     "Scripted": "interlock.adapters.scripted",
     "collecting": "interlock.testing.covering",
     "find_scenarios": "interlock.testing.scenarios",
+    "generate": "interlock.testing.generating.generate",
     "load_scenario": "interlock.testing.scenarios",
     "own_from": "interlock.testing.own",
     "recording": "interlock.testing.recording.recording",
@@ -55,6 +59,7 @@ __all__ = [
     "Covering",
     "CrashAt",
     "Crashed",
+    "Generated",
     "LoopbackServer",
     "ManualClock",
     "MemoryJournal",
@@ -65,6 +70,7 @@ __all__ = [
     "Scripted",
     "collecting",
     "find_scenarios",
+    "generate",
     "load_scenario",
     "own_from",
     "recording",

@@ -3,7 +3,7 @@
 One event comes before each action or wait that is due, in the order of the list:
 
 - `cancel`, `pause`, `enqueue` and `set` as soon as so many steps are finished,
-- `send` when so many steps are finished and the run waits,
+- `send` when so many steps are finished and the run waits, or a child machine of it does,
 - `resume` likewise, when the run is paused. A paused run takes no steps: if its number lies further
   on, it comes when nothing else can.
 

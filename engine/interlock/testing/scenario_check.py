@@ -88,7 +88,7 @@ def _event(scenario: Scenario, spec: MachineSpec, event: OutsideEvent) -> Findin
     if event.kind == "cancel" and event.word not in spec.reasons:
         said, hint = f"unknown reason `{event.word}`", nearest(event.word, spec.reasons)
         return finding("IL408", said, scenario.document.at(path), hint=hint, at=at)
-    taken = {e.trigger for e in spec.edges() if e.role == "on"}
+    taken = {e.trigger for part in spec.family() for e in part.edges() if e.role == "on"}
     if event.kind == "send" and event.word not in taken:
         said = f"machine `{spec.name}` waits for no event `{event.word}`"
         hint = nearest(event.word, taken, otherwise="" if taken else "it has no waits")

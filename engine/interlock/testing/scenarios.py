@@ -85,7 +85,7 @@ def run_scenario(
     or its machine has faults; whatever goes wrong after that is in the report.
     """
     made = source if isinstance(source, Scenario) else load_scenario(source)
-    return play_scenario(made, _machine_of(made), tools, model=model, settings=settings)
+    return play_scenario(made, machine_of(made), tools, model=model, settings=settings)
 
 
 class ScenarioKeys(TypedDict, total=False):
@@ -135,8 +135,8 @@ def _listed(value: Any) -> Any:
     return value
 
 
-def _machine_of(made: Scenario) -> Path:
-    """The file of the machine: beside the scenario, or a shipped one."""
+def machine_of(made: Scenario) -> Path:
+    """The file of a scenario's machine: beside the scenario, or a shipped one."""
     beside = (made.folder or Path()) / made.machine
     if os.path.isfile(beside):  # noqa: PTH113  a name that no file can have is no error here
         return beside

@@ -12,6 +12,7 @@ code is not run. One that is not known takes any arguments.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
 
@@ -34,9 +35,7 @@ class ScriptedTool:
 
     def spec(self, known: ToolSpec | None) -> ToolSpec:
         """The tool as a machine may name it."""
-        if known is None:
-            known = ToolSpec(self.name, "", {"type": "object"}, _any_arguments, self._give)
-        return replace(known, call=self._give, blocking=False, wants_context=False)
+        return stand_in(self.name, known, self._give)
 
     async def _give(self, **arguments: Any) -> Any:
         """The next result. `ScriptError` when there is none left."""
@@ -50,7 +49,7 @@ class ScriptedTool:
         result, delay = late(self.results[self.asked - 1])
         if delay and self._clock is not None:
             await self._clock.sleep(delay)
-        return _given(result)
+        return given_result(result)
 
 
 def late(result: Any) -> tuple[Any, float]:
@@ -63,7 +62,15 @@ def late(result: Any) -> tuple[Any, float]:
     return cast(Any, result), 0.0
 
 
-def _given(result: Any) -> Any:
+def stand_in(name: str, known: ToolSpec | None, give: Callable[..., Any]) -> ToolSpec:
+    """A tool whose results come from elsewhere; one that is not known takes any arguments."""
+    if known is None:
+        known = ToolSpec(name, "", {"type": "object"}, _any_arguments, give)
+    return replace(known, call=give, blocking=False, wants_context=False)
+
+
+def given_result(result: Any) -> Any:
+    """A result as a scenario writes it, to what a tool gives. `AgentStop` where it says so."""
     if not isinstance(result, dict):
         return result
     told = cast(dict[str, Any], result)

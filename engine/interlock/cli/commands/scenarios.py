@@ -28,13 +28,39 @@ Examples:
   interlock test tests/scenarios --tools tools.py
   interlock test hello.scenario.yaml --format json
   interlock test tests/scenarios --coverage --fail-under 100
+  interlock test machine.yaml --generate scenarios --tools tools.py
+  interlock test agent --generate --dry-run
+  interlock test agent --generate --for think.next.1 --for steps_limit
 
 \b
 A scenario is NAME.scenario.yaml: a machine, a task, scripted replies, and what is expected. The
-exit code is 1 when one fails, or less is covered than --fail-under wants.
+exit code is 1 when one fails, or less is covered than --fail-under wants, and with --generate when
+something stays without a scenario that is not proven to be impossible.
 """
 )
-@click.argument("paths", nargs=-1, type=click.Path(exists=True))
+@click.argument("paths", nargs=-1, metavar="[PATHS | MACHINE]...")
+@click.option(
+    "--generate", "folder", is_flag=False, flag_value=".", metavar="[DIR]",
+    help="Write the scenarios that MACHINE lacks into DIR: the shortest for each edge, rule and"
+    " stop reason that none there shows. Default: this folder.",
+)  # fmt: skip
+@click.option(
+    "--for", "only", multiple=True, metavar="NAME",
+    help="With --generate: only for this edge, rule or stop reason, even if a scenario shows it."
+    " May be given again.",
+)  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="With --generate: list them, and write nothing.")
+@click.option(
+    "--force", is_flag=True, help="With --generate: overwrite files that a person changed."
+)
+@click.option(
+    "--work", type=click.IntRange(1), metavar="N",
+    help="With --generate: how many moves the search may try. Default: 20,000.",
+)  # fmt: skip
+@click.option(
+    "--run-actions", is_flag=True,
+    help="With --generate: run actions of your own that have effects, many times.",
+)  # fmt: skip
 @click.option(
     "--coverage", "covered", is_flag=True,
     help="Show which parts of their machines the scenarios go through, and which never.",
@@ -43,18 +69,41 @@ exit code is 1 when one fails, or less is covered than --fail-under wants.
 @covering.save_option
 @options.tools_option
 @options.format_option()
-def test(paths: tuple[str, ...], **given: Any) -> None:
+def test(paths: tuple[str, ...], folder: str | None, **given: Any) -> None:
     """Run scenarios: scripted runs with what is expected of them.
 
-    PATHS are files, or folders that are searched; by default this one.
+    PATHS are files, or folders that are searched; by default this one. With --generate scenarios
+    are written, for one MACHINE: a file, or the name of a shipped machine.
     """
+    how = How.of(given)
+    if folder is not None:
+        from interlock.cli.generating import generated
+
+        if how.more["covered"] or covering.wanted_of(how) or how.more["save"]:
+            raise click.UsageError(
+                "coverage goes without --generate: run it on the folder after it"
+            )
+        raise click.exceptions.Exit(generated(paths, folder, how))
+    if unused := [name for name in _GENERATING if how.more.get(name)]:
+        words = ", ".join(_GENERATING[name] for name in unused)
+        raise click.UsageError(f"{words} goes with --generate")
+    _run(paths, how)
+
+
+_GENERATING = {
+    "only": "--for", "dry_run": "--dry-run", "force": "--force", "work": "--work",
+    "run_actions": "--run-actions",
+}  # fmt: skip
+
+
+def _run(paths: tuple[str, ...], how: How) -> None:
+    """Run the scenarios that are there, and say how each went."""
     from interlock.cli.loading import load_tools
     from interlock.cli.stored import shown
-    from interlock.testing import Covering, collecting, find_scenarios
+    from interlock.testing import Covering, collecting
 
-    how = How.of(given)
     wanted = covering.wanted_of(how)
-    found = find_scenarios(paths or (".",))
+    found = _found(paths or (".",))
     if not found:
         raise MisuseError("there is no scenario here", hint="a scenario is a NAME.scenario.yaml")
     own = load_tools(how.tools)
@@ -95,6 +144,16 @@ def _say_short(passed: Iterable[str], short: Iterable[str]) -> None:
         out.say(out.plain(said), "yellow")
     for said in short:
         out.say(out.plain(said), "red")
+
+
+def _found(paths: tuple[str, ...]) -> list[Path]:
+    from interlock.core.errors import SetupError
+    from interlock.testing import find_scenarios
+
+    try:
+        return find_scenarios(paths)
+    except SetupError as error:
+        raise click.UsageError(error.message) from None
 
 
 class Played(NamedTuple):

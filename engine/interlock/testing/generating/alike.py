@@ -1,0 +1,193 @@
+"""When two nodes need not both be followed: they stand alike in all that decides the way on.
+
+Alike are nodes with the same state, the same open signals and detours, the same truth of every
+guard, and the same value of every fact that guards read, directly or by what is saved and set.
+Amounts that one reply can raise to any size (tokens, cost, time) count only by the guards' truth.
+Counts are told apart up to a little beyond the highest number that they are compared with; where
+that is large, only by the guards.
+
+This leaves out, never adds: what is found is a real run whatever is thought alike here. A way that
+is not found because two nodes were taken for alike is why nothing is called impossible by a search.
+
+Imported by:  testing.generating.search
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Iterator, Mapping
+from itertools import combinations
+from typing import Any, NamedTuple
+
+from interlock.core.facts import Facts
+from interlock.core.fold import lookup
+from interlock.core.plain import plain
+from interlock.language.expression import Expression
+from interlock.language.spec import Assign, MachineSpec
+from interlock.language.template.template import Template
+from interlock.testing.generating.hints import COST, RATIO, TIMES, TOKENS, Hints, expressions
+from interlock.testing.generating.moves import Node
+
+EXACT = 24
+"""Counts are told apart where they are compared with at most this."""
+_BY_GUARDS = TIMES | TOKENS | {COST, RATIO, "run.started_at", "errors.rate", "run.id"}
+
+
+class Key(NamedTuple):
+    """What decides the way on from a node."""
+
+    state: str
+    truth: tuple[Hashable, ...]
+    """Of each part of each guard."""
+    values: tuple[Hashable, ...]
+    """Of the facts that guards read."""
+    rest: tuple[Hashable, ...]
+
+
+class Novelty:
+    """How new a node is: 0 where one thing was never seen in its state, 1 where two together.
+
+    Source: Lipovetzky and Geffner, "Width and serialization of classical planning problems", 2012.
+    """
+
+    def __init__(self) -> None:
+        self._seen: set[Hashable] = set()
+
+    def of(self, key: Key) -> int:
+        """Say it, and take it for seen."""
+        single = {(key.state, n, value) for n, value in enumerate((*key.truth, *key.values))}
+        new = single - self._seen
+        held = [n for n, value in enumerate(key.truth) if value]
+        both = {(key.state, pair) for pair in combinations(held, 2)}
+        newer = both - self._seen
+        self._seen |= new | newer
+        return 0 if new else 1 if newer else 2
+
+
+class Alike:
+    """The keys of the nodes of one machine: equal where one of two need not be followed."""
+
+    def __init__(self, spec: MachineSpec, hints: Hints) -> None:
+        self._guards = tuple(expressions(spec))
+        read = {name for guard in self._guards for name in guard.reads}
+        self._facts = tuple(sorted(n for n in _closed(spec, read) if _tells(n)))
+        self._caps = {name: max(found) for name, found in hints.numbers.items() if found}
+        self._parses = any(
+            s.action is not None and s.action.name in ("parse", "call_tools", "call_tool")
+            for s in spec.states.values()
+        )
+
+    def key(self, node: Node) -> Key:
+        """What decides the way on from a node."""
+        position = node.position
+        facts = position.facts
+        rest = (
+            position.status, position.stopping, position.returns, position.skip, position.attempt,
+            position.blocked_on, position.wake_at is None, position.waited is None, position.soft,
+            tuple(str(s.reason) for s in position.signals),
+            tuple(str(s.reason) for s in position.suppressed),
+            tuple((t.kind, t.attempts, t.cycle) for t in position.queue), _kept(position.kept),
+            tuple(_limits(facts)), (facts.last.text, _calls(facts)) if self._parses else (),
+            node.expired, min(len(position.messages), 3), tuple(_children(node)),
+        )  # fmt: skip
+        return Key(position.state, tuple(self._truth(facts)), tuple(self._values(facts)), rest)
+
+    def _truth(self, facts: Facts) -> Iterator[Hashable]:
+        for guard in self._guards:
+            if not guard.opaque:
+                yield from (reading.holds for reading in guard.readings(facts))
+
+    def _values(self, facts: Facts) -> Iterator[Hashable]:
+        for name in self._facts:
+            try:
+                value = lookup(facts, name)
+            except AttributeError:
+                continue
+            yield self._value(name, value)
+
+    def _value(self, name: str, value: Any) -> Hashable:
+        if isinstance(value, bool) or value is None:
+            return value
+        if isinstance(value, (int, float)):
+            cap = self._caps.get(name)
+            if cap is not None and cap > EXACT:
+                return None
+            return min(value, EXACT if cap is None else cap + 1)
+        if name == "last.tool_calls":
+            return tuple(call.name for call in value)
+        return json.dumps(plain(value), sort_keys=True, default=str)
+
+
+def _tells(name: str) -> bool:
+    return name not in _BY_GUARDS and not name.startswith("limits.")
+
+
+def _limits(facts: Facts) -> Iterator[Hashable]:
+    yield from (repr(value) for value in facts.limits.values())
+
+
+def _kept(kept: Mapping[str, Any]) -> str:
+    """What actions keep, without the sessions of a sandbox, which are bytes."""
+    return json.dumps(kept, sort_keys=True, default=_nothing)
+
+
+def _children(node: Node | None) -> Iterator[Hashable]:
+    """What was said to the children that have begun: where they are stands in no position."""
+    while node is not None and node.held:
+        yield node.chosen, None if node.event is None else (node.event.word, str(node.event.data))
+        node = node.parent
+
+
+def _nothing(value: object) -> str:
+    del value
+    return ""
+
+
+def _calls(facts: Facts) -> tuple[str, ...]:
+    return tuple(call.name for call in facts.last.tool_calls)
+
+
+def _closed(spec: MachineSpec, read: set[str]) -> frozenset[str]:
+    """The facts that guards read, and those from which variables get what guards read."""
+    flows = [*_flows(spec)]
+    found = set(read)
+    while True:
+        more = {n for target, reads in flows if target in found for n in reads} - found
+        if not more:
+            return frozenset(found)
+        found |= more
+
+
+def _flows(spec: MachineSpec) -> Iterator[tuple[str, frozenset[str]]]:
+    """Which facts flow into which variable."""
+    for state in spec.states.values():
+        yield from _sets(state.set)
+        for edge in state.edges:
+            yield from _sets(edge.set)
+        given = frozenset(n for arg in state.args.values() for n in _reads(arg.value))
+        given = frozenset(n for n in given if n.startswith("vars."))
+        for save in state.save:
+            own = save.template.reads if save.template is not None else frozenset[str]()
+            own = frozenset(n for n in own if n.startswith("vars."))
+            yield save.target, own | given
+        if state.action is not None and state.action.name in ("adopt_proposal", "set"):
+            for name in spec.vars:
+                yield f"vars.{name}", given
+
+
+def _sets(sets: tuple[Assign, ...]) -> Iterator[tuple[str, frozenset[str]]]:
+    for one in sets:
+        reads = one.value.reads if isinstance(one.value, Expression) else frozenset[str]()
+        yield one.target, reads | ({one.target} if one.append else frozenset[str]())
+
+
+def _reads(value: Any) -> Iterator[str]:
+    """The facts that a field of `with` reads, however deep."""
+    if isinstance(value, Expression | Template):
+        yield from value.reads
+    elif isinstance(value, Mapping):
+        for part in value.values():  # pyright: ignore[reportUnknownVariableType]
+            yield from _reads(part)
+    elif isinstance(value, (list, tuple)):
+        for part in value:  # pyright: ignore[reportUnknownVariableType]
+            yield from _reads(part)

@@ -1,0 +1,228 @@
+"""Laws of `generate`, over generated machines: what is written passes, and is the shortest.
+
+The brute force makes every run up to a length, and takes no two of them for alike.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, cast
+
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from interlock import guard, tool
+from interlock.api import load
+from interlock.core.errors import SpecError
+from interlock.run.sync import wait
+from interlock.testing import ManualClock, run_scenario
+from interlock.testing.generating.generate import generate
+from interlock.testing.generating.moves import Moves, Node
+from interlock.testing.generating.search import Search
+from interlock.testing.generating.starts import Start
+from interlock.testing.generating.targets import Target, shown_by, targets_of
+from interlock.testing.generating.world import World
+from tests.strategies import costly_machines
+
+WORK = 400
+
+
+@tool
+async def poke() -> str:
+    """Scripted wherever it is called."""
+    raise AssertionError("the search never calls a tool")
+
+
+@guard(name="whim")
+def now_and_then(number: int) -> bool:
+    """A guard that nobody sees into, and that always says the same of the same."""
+    return number % 2 == 1
+
+
+def tidied(data: dict[str, Any]) -> dict[str, Any]:
+    """The machine without what nothing leads to: a check would refuse it."""
+    states: dict[str, Any] = data["states"]
+    found, pending = {"s0"}, ["s0", *(word for rule in data["rules"] for word in words(rule))]
+    pending += [str(data.get(name, "")) for name in ("on_stop", "on_error")]
+    while pending:
+        name = pending.pop()
+        if name in states and (name not in found or name == "s0"):
+            found.add(name)
+            pending += [word for word in words(states[name]) if word not in found]
+    rules = [rule for given in data["rules"] if (rule := covering(given, found))]
+    return {**data, "rules": rules, "states": {n: s for n, s in states.items() if n in found}}
+
+
+def covering(rule: dict[str, Any], states: set[str]) -> dict[str, Any]:
+    """A rule for no other states than these; nothing when none is left of those it is for."""
+    kept = dict(rule)
+    for key in ("at", "before"):
+        if key in rule:
+            kept[key] = [name for name in rule[key] if name in states]
+    return {} if [] in kept.values() else kept
+
+
+def words(value: Any) -> Iterator[str]:
+    """Every text in a piece of data."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, part in cast("dict[str, Any]", value).items():
+            if key not in ("at", "before", "with"):
+                yield from words(part)
+    elif isinstance(value, list):
+        for part in cast("list[Any]", value):
+            yield from words(part)
+
+
+def accepted(path: Path, data: dict[str, Any]) -> bool:
+    """Write a machine that accepts what a check finds in it; whether it can be loaded then."""
+    data = tidied(data)
+    codes: set[str] = set()
+    for _ in range(3):
+        ignore = [{"code": code, "reason": "it is generated"} for code in sorted(codes)]
+        path.write_text(json.dumps({**data, "ignore": ignore} if ignore else data))
+        try:
+            load(path, tools=[poke, now_and_then])
+        except SpecError as error:
+            codes |= {finding.code for finding in error.findings}
+        else:
+            return True
+    return False
+
+
+@given(costly_machines())
+@settings(deadline=None, max_examples=30)
+def test_every_scenario_passes_and_shows_what_it_is_for(data: dict[str, Any]) -> None:
+    with TemporaryDirectory() as folder:
+        machine = Path(folder) / "m.yaml"
+        assume(accepted(machine, data))
+        made = generate(machine, folder, tools=[poke, now_and_then], work=WORK)
+        shown: set[Target] = set()
+        for one, path in zip(made.scenarios, made.write(), strict=True):
+            report = run_scenario(path, tools=[poke, now_and_then])
+            assert report.passed, f"{one.text}\n{report}"
+            assert report.run is not None
+            assert set(one.shows) <= shown_by(report.run), one.text
+            assert not shown & set(one.shows), "shown twice"
+            shown |= set(one.shows)
+        left = {one.target for one in made.unreached}
+        assert shown | left == set(made.targets)
+        assert not shown & left, "what is proven impossible was shown"
+
+
+# the shortest -------------------------------------------------------------------------------
+
+DEPTH = 6
+_GUARDS = (
+    "run.steps >= {n}", "errors.total >= {n}", "last.ok", "vars.n >= {n}", "run.visits.s0 >= {n}",
+    "errors.consecutive >= limits.few", "usage.llm_calls >= {n}", "vars.flag",
+)  # fmt: skip
+
+
+@st.composite
+def small_machines(draw: st.DrawFn) -> dict[str, Any]:
+    """Few states, small numbers: short enough that every run can be made."""
+    names = [f"s{n}" for n in range(draw(st.integers(1, 3)))]
+    onward = st.sampled_from([*names, "done", "stopped"])
+
+    def guard_text() -> str:
+        return draw(st.sampled_from(_GUARDS)).format(n=draw(st.integers(1, 3)))
+
+    body: dict[str, Any] = {}
+    for name in names:
+        job = (
+            draw(st.sampled_from(["infer", "infer", "nothing", "wait"]))
+            if name != "s0"
+            else "infer"
+        )
+        if job == "wait":
+            body[name] = {"on": {"yes": draw(onward), "no": draw(onward)}}
+            if draw(st.booleans()):
+                body[name] |= {"within": "30s", "expired": draw(onward)}
+            continue
+        ways: list[Any] = [
+            {"when": guard_text(), "to": draw(onward)} for _ in range(draw(st.integers(0, 2)))
+        ]
+        if draw(st.booleans()):
+            ways = [
+                {**way, "set": {"vars.n": "vars.n + 1", "vars.flag": "not vars.flag"}}
+                for way in ways
+            ]
+        body[name] = {"do": job, "next": [*ways, draw(onward)]}
+        if draw(st.booleans()):
+            body[name]["failed"] = "next"
+    rules = [
+        {"when": guard_text(), draw(st.sampled_from(["stop", "signal"])): "custom"}
+        for _ in range(draw(st.integers(0, 2)))
+    ]
+    body |= {"done": {"stop": "completed"}, "stopped": {"stop": "stagnation"}}
+    return {
+        "interlock": 1, "machine": "small", "model": {"name": "scripted"},
+        "limits": {"few": draw(st.integers(1, 3))}, "vars": {"n": 0, "flag": False},
+        "rules": rules, "states": body,
+    }  # fmt: skip
+
+
+def moves_of(folder: str | Path) -> Moves:
+    path = Path(folder) / "m.yaml"
+    clock = ManualClock()
+    return Moves(load(path), World(clock), clock, run_own=False)
+
+
+async def every_run(moves: Moves, start: Start, longest: int) -> dict[Target, int]:
+    """The length of the shortest whole run that shows each target, by making all of them."""
+    found: dict[Target, int] = {}
+    layer = [node] if (node := await moves.begin(start)) is not None else []
+    while layer:
+        behind: list[Node] = []
+        for node in layer:
+            if node.wait_over:
+                for target in (t for at in node.way() for t in at.shown):
+                    found[target] = min(node.length, found.get(target, node.length))
+            if node.length < longest:
+                behind += [after async for after in moves.behind(node) if after.length <= longest]
+        layer = behind if len(behind) < 4_000 else []
+    return found
+
+
+def different(found: dict[Target, int], search: Search) -> Iterator[str]:
+    for target, length in ((t, n) for t, n in found.items() if t in search.wanted):
+        way = search.ways.get(target)
+        if way is None:
+            yield f"{target} was not found, and there is a run of {length}"
+        elif way.end.length > length:
+            yield f"{target} takes {way.end.length}, and there is a run of {length}"
+
+
+@given(small_machines(), st.integers(0, 3))
+@settings(deadline=None, max_examples=15)
+def test_no_shorter_run_shows_it(data: dict[str, Any], which: int) -> None:
+    with TemporaryDirectory() as folder:
+        assume(accepted(Path(folder) / "m.yaml", data))
+        moves = moves_of(folder)
+        search = Search(moves, frozenset(targets_of(moves.chart)), work=8_000)
+        wait(search.run(), suspends=True)
+        start = [Start(), Start(limits={"few": 1}), Start(task=""), Start(vars={"flag": True})][
+            which
+        ]
+        found = wait(every_run(moves, start, DEPTH - 2), suspends=True)
+        assert list(different(found, search)) == []
+
+
+def test_the_brute_force_finds_something(tmp_path: Path) -> None:
+    """Else the law above would hold of nothing."""
+    states = {
+        "s0": {"do": "infer", "next": [{"when": "run.steps >= 2", "to": "done"}, "s0"]},
+        "done": {"stop": "completed"},
+    }
+    data: dict[str, Any] = {"interlock": 1, "machine": "small", "model": {"name": "scripted"}}
+    data |= {"rules": [], "states": states}
+    assert accepted(tmp_path / "m.yaml", data)
+    moves = moves_of(tmp_path)
+    found = wait(every_run(moves, Start(), DEPTH), suspends=True)
+    assert found[Target("reason", "completed")] == 3
+    assert found[Target("edge", "s0.next.1")] == 3

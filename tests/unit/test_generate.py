@@ -1,0 +1,353 @@
+"""`generate`: what it reaches, what it says of the rest, what it writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from interlock import Context, action, guard, tool
+from interlock.core.errors import RunError, SetupError, SpecError
+from interlock.testing import Generated, find_scenarios, generate, load_scenario, run_scenario
+
+HEAD = "interlock: 1\nmachine: it\nmodel: {name: scripted}\n"
+
+
+def machine(folder: Path, text: str) -> Path:
+    path = folder / "it.yaml"
+    path.write_text(HEAD + text)
+    return path
+
+
+def names(made: Generated) -> set[str]:
+    """Everything that the new scenarios show, by name."""
+    return {target.name for one in made.scenarios for target in one.shows}
+
+
+def left(made: Generated) -> dict[str, str]:
+    return {one.target.name: one.why for one in made.unreached}
+
+
+def all_pass(folder: Path, **given: Any) -> bool:
+    paths = find_scenarios([folder])
+    return bool(paths) and all(run_scenario(path, **given).passed for path in paths)
+
+
+# what is reached ----------------------------------------------------------------------------
+
+
+class Reach(NamedTuple):
+    """A machine of which everything is reached, and what asks for something of its own."""
+
+    id: str
+    text: str
+
+
+REACHED = [
+    Reach("a-limit-of-fifty-is-lowered", """
+limits: {steps: 50}
+rules: [{when: run.steps >= limits.steps, stop: steps_limit}]
+states:
+  think: {do: infer, next: again}
+  again: {do: nothing, next: think}
+"""),
+    Reach("tokens-and-cost", """
+limits: {tokens: 10_000, cost: 2.5}
+states:
+  think: {do: infer, next: [{when: usage.total_tokens >= limits.tokens, to: much},
+    {when: usage.cost >= limits.cost, to: dear}, done]}
+  much: {stop: token_limit}
+  dear: {stop: custom}
+  done: {stop: completed}
+"""),
+    Reach("a-long-reply", """
+limits: {time: 1h}
+rules: [{when: run.elapsed >= limits.time, stop: time_limit}]
+states:
+  think: {do: infer, within: 5m, expired: slow, next: done}
+  slow: {stop: user_unresponsive}
+  done: {stop: completed}
+"""),
+    Reach("structured-output-on-both-sides-of-its-bound", """
+vars: {score: 0.0}
+states:
+  think:
+    do: infer
+    with: {output: {type: object, properties: {score: {type: number}}, required: [score]}}
+    save: {vars.score: result.data.score}
+    failed: bad
+    next: [{when: vars.score > 0.75, to: good}, poor]
+  good: {stop: completed}
+  poor: {stop: no_progress}
+  bad: {stop: error}
+"""),
+    Reach("a-word-in-a-tag", """
+vars: {plan: "", state: ""}
+states:
+  think: {do: infer, next: read}
+  read:
+    do: parse
+    with: {vars.plan: {tag: PLAN}, vars.state: {tag: STATE}}
+    next: [{when: '"[FINISH]" in vars.plan', to: done}, {when: vars.state == "lost", to: lost}, think]
+  done: {stop: completed}
+  lost: {stop: custom}
+"""),
+    Reach("each-kind-of-failure", """
+states:
+  think: {do: infer, retry: {times: 1, base: 1s, on: [TRANSIENT]}, failed: which, next: done}
+  which: {ask: "Which?", of: errors.last.category,
+    cases: {TRANSIENT: busy, RECOVERABLE: odd, CRITICAL: dead}}
+  busy: {stop: custom}
+  odd: {stop: stagnation}
+  dead: {stop: critical_failure}
+  done: {stop: completed}
+"""),
+    Reach("an-answer-its-data-and-none-at-all", """
+states:
+  wait: {on: {yes: {to: sure, data: {certain: bool}}, no: refused}, within: 1d, expired: left}
+  sure: {ask: "Certain?", when: 'last.answer["certain"] == true', then: done, else: wait}
+  refused: {stop: user_requested}
+  left: {stop: user_unresponsive}
+  done: {stop: completed}
+""".replace('last.answer["certain"] == true', "run.visits.wait >= 3")),
+    Reach("a-tool-that-nobody-declared", """
+tools: [look]
+states:
+  think: {do: infer, next: [{when: len(last.tool_calls) > 0, to: use}, done]}
+  use: {do: call_tools, next: [{when: errors.total >= 1, to: broken}, think]}
+  broken: {stop: error}
+  done: {stop: completed}
+"""),
+    Reach("a-variable-to-start-with", """
+vars: {loud: false, mood: calm, tries: 0}
+states:
+  first: {ask: "Loud?", when: vars.loud, then: shout, else: mood}
+  mood: {ask: "Mood?", of: vars.mood, cases: {calm: tries, angry: shout}, else: shout}
+  tries: {ask: "Tried?", when: vars.tries > 6, then: shout, else: done}
+  shout: {stop: custom}
+  done: {stop: completed}
+"""),
+    Reach("two-waits-the-first-of-which-expires", """
+states:
+  first: {on: {yes: done}, within: 1h, expired: second}
+  second: {on: {yes: late, no: done}}
+  late: {stop: custom}
+  done: {stop: completed}
+"""),
+    Reach("time-that-passes-in-a-tool", """
+tools: [look]
+states:
+  think: {do: infer, next: [{when: len(last.tool_calls) > 0, to: use}, done]}
+  use: {do: call_tools, next: [{when: 'run.elapsed > duration("2m")', to: slow}, think]}
+  slow: {stop: time_limit}
+  done: {stop: completed}
+"""),
+    Reach("a-child-that-asks", """
+machines:
+  child:
+    states:
+      wait: {on: {yes: good, no: bad}}
+      good: {end: completed}
+      bad: {end: error}
+states:
+  call: {do: run_machine, with: {machine: child}, failed: refused, next: done}
+  refused: {stop: custom}
+  done: {stop: completed}
+"""),
+    Reach("a-fork-and-a-detour", """
+limits: {steps: 9}
+rules: [{when: usage.llm_calls >= 1, to: aside, before: [second]}]
+states:
+  first: {do: infer, next: both}
+  both: {all: [left, right]}
+  left: {ask: "Left?", when: errors.total >= 1, then: bad, else: second}
+  right: {ask: "Right?", when: run.steps >= limits.steps, then: late, else: second}
+  second: {do: infer, failed: next, next: first}
+  aside: {do: nothing, next: return}
+  bad: {stop: error}
+  late: {stop: steps_limit}
+"""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REACHED, ids=lambda case: case.id)
+def test_everything_is_reached(case: Reach, tmp_path: Path) -> None:
+    made = generate(machine(tmp_path, case.text), tmp_path)
+    assert [f"{u.target}: {u.said}" for u in made.unreached if u.why != "proven"] == []
+    made.write()
+    assert all_pass(tmp_path)
+    again = generate(tmp_path / "it.yaml", tmp_path)
+    assert again.scenarios == (), "what is there is not written twice"
+    assert again.there == len(made.targets) - len(made.unreached)
+
+
+@pytest.mark.parametrize("name", ["geist_phase", "geist_tick", "step_agent", "stop_signals"])
+def test_everything_of_a_shipped_machine_is_reached(name: str, tmp_path: Path) -> None:
+    made = generate(name, tmp_path)
+    assert made.unreached == ()
+
+
+@tool
+def price(item: str) -> float:
+    """What an item costs.
+
+    Args:
+        item: What to look up.
+    """
+    raise AssertionError(f"{item}: a search calls no tool")
+
+
+def test_a_tool_is_scripted_and_never_called(tmp_path: Path) -> None:
+    text = """
+tools: [price]
+states:
+  think: {do: infer, next: [{when: len(last.tool_calls) > 0, to: use}, done]}
+  use: {do: call_tools, with: {on_error: fail}, failed: broken, next: think}
+  broken: {stop: error}
+  done: {stop: completed}
+"""
+    made = generate(machine(tmp_path, text), tmp_path, tools=[price])
+    assert made.unreached == ()
+    made.write()
+    assert all_pass(tmp_path, tools=[price])
+
+
+# what is not reached ------------------------------------------------------------------------
+
+
+@guard
+def is_sound(text: str) -> bool:
+    """Never, of what a search says."""
+    return len(text) > 10_000
+
+
+def test_an_opaque_guard_is_named(tmp_path: Path) -> None:
+    text = """
+states:
+  think: {do: infer, next: [{when: is_sound(last.text), to: done}, bad]}
+  done: {stop: completed}
+  bad: {stop: custom}
+"""
+    made = generate(machine(tmp_path, text), tmp_path, tools=[is_sound], work=300)
+    assert left(made) == {"think.next.0": "opaque", "completed": "opaque"}
+    assert "`is_sound`" in made.unreached[0].said
+
+
+CALLED: list[str] = []
+
+
+@action(effect="local")
+def file_it(ctx: Context) -> str:
+    """Files it."""
+    CALLED.append(ctx.run_id)
+    return "filed"
+
+
+def test_an_own_action_with_effects_is_run_only_when_it_may_be(tmp_path: Path) -> None:
+    path = machine(
+        tmp_path, "states:\n  file: {do: file_it, next: done}\n  done: {stop: completed}\n"
+    )
+    CALLED.clear()
+    made = generate(path, tmp_path, tools=[file_it])
+    assert CALLED == []
+    assert left(made)["file.next.0"] == "own action"
+    assert "`file`" in made.unreached[0].said
+    made = generate(path, tmp_path, tools=[file_it], run_actions=True)
+    assert "file.next.0" in names(made)
+    assert CALLED != []
+
+
+def test_what_no_run_can_show_is_proven(tmp_path: Path) -> None:
+    text = """
+ignore: [{code: IL307, reason: to be seen here}, {code: IL305, reason: to be seen here}]
+states:
+  think: {do: infer, next: [{when: last.ok, to: done}, {when: last.ok and run.steps > 3, to: never}, done]}
+  never: {stop: custom}
+  done: {stop: completed}
+"""
+    made = generate(machine(tmp_path, text), tmp_path, work=2_000)
+    assert {"think.next.1", "custom"} <= left(made).keys()
+
+
+def test_a_search_says_how_much_it_has_done(tmp_path: Path) -> None:
+    made = generate("agent", tmp_path, work=3)
+    assert made.unreached
+    assert "moves" in made.unreached[-1].said
+    assert made.tried < 200
+
+
+# what is written ----------------------------------------------------------------------------
+
+LOOP = """
+limits: {steps: 20}
+rules: [{when: run.steps >= limits.steps, stop: steps_limit}]
+states:
+  think: {do: infer, next: [{when: last.text == "stop", to: done}, think]}
+  done: {stop: completed}
+"""
+
+
+def test_a_file_says_what_it_is_for_and_only_what_is_needed(tmp_path: Path) -> None:
+    generate(machine(tmp_path, LOOP), tmp_path).write()
+    text = (tmp_path / "stops-for-steps_limit.scenario.yaml").read_text()
+    head = [line for line in text.splitlines() if line.startswith("#")]
+    assert head[0] == "# Stops for `steps_limit`."
+    assert "rules.0" in text
+    assert "limits: {steps: 1}" in text
+    made = load_scenario(tmp_path / "stops-for-steps_limit.scenario.yaml")
+    assert made.machine == "it.yaml"
+    assert made.expect["facts"] == {"run.steps": 1}
+
+
+def test_a_file_that_a_person_changed_is_kept(tmp_path: Path) -> None:
+    path = machine(tmp_path, LOOP)
+    made = generate(path, tmp_path)
+    made.write()
+    mine = tmp_path / "stops-for-steps_limit.scenario.yaml"
+    mine.write_text(mine.read_text().replace("kind: limit", "kind: human"))
+    again = generate(path, tmp_path)
+    assert again.unread == (f"{mine}: it fails",)
+    with pytest.raises(RunError, match="a person wrote or changed it: stops-for-steps_limit"):
+        again.write()
+    assert "kind: human" in mine.read_text()
+    again.write(force=True)
+    assert run_scenario(mine).passed
+
+
+def test_a_file_that_nobody_changed_is_written_again(tmp_path: Path) -> None:
+    path = machine(tmp_path, LOOP)
+    generate(path, tmp_path).write()
+    path.write_text(
+        path.read_text().replace("think: {do: infer", "think: {do: infer, failed: next")
+    )
+    for file in find_scenarios([tmp_path]):
+        file.write_text(file.read_text())
+    made = generate(path, tmp_path, only=["steps_limit"])
+    assert [one.file for one in made.scenarios] == ["stops-for-steps_limit.scenario.yaml"]
+    made.write()
+
+
+def test_only_what_is_asked_for(tmp_path: Path) -> None:
+    made = generate("agent", tmp_path, only=["token_limit", "llm_inference.next.1"])
+    assert names(made) == {"token_limit", "llm_inference.next.1"}
+    with pytest.raises(SetupError, match=r"is called `llm_inference\.next\.9`"):
+        generate("agent", tmp_path, only=["llm_inference.next.9"])
+
+
+def test_a_machine_with_faults_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SpecError):
+        generate(machine(tmp_path, "states:\n  think: {do: infr, next: done}\n"), tmp_path)
+
+
+def test_the_same_twice(tmp_path: Path) -> None:
+    assert generate("team", tmp_path).to_dict() == generate("team", tmp_path).to_dict()
+
+
+def test_what_came_of_it_as_a_value(tmp_path: Path) -> None:
+    made = generate("agent", tmp_path)
+    assert repr(made).startswith("<Generated agent: 22 of 22 edges, rules and stop reasons")
+    shown = made._repr_mimebundle_()  # pyright: ignore[reportPrivateUsage]
+    assert "stops-for-steps_limit" in shown["text/html"]
+    assert made.to_dict()["unreached"] == []
+    assert all(one.shortest for one in made.scenarios)
