@@ -376,7 +376,7 @@ DATA = st.recursive(
 def test_the_text_of_a_scenario_is_read_as_what_was_written(keys: dict[str, Any]) -> None:
     text = scenario_text(keys, head=["What it is.\n# two"])
     document = read(text, "it")
-    assert document.findings == () or [f.code for f in document.findings] == []
+    assert not document.findings
     assert document.data == keys
 
 
@@ -390,11 +390,12 @@ def test_a_file_of_the_shop_reads_well(tmp_path: Path) -> None:
 EXPECTED = """\
 machine: shop.yaml
 task: Buy bread.
-replies: [{tool_calls: [{name: price, arguments: {item: bread}}]}, Buy?]
+replies:
+  - {tool_calls: [{name: price, arguments: {item: bread}}]}
+  - Buy?
 tools: {price: [2.5]}
 requests:
-  - messages: [{system: "<persona>\\nTerse.\\n</persona>"}, {user: Buy bread.}]
-    tools: [price, buy]
+  - {messages: [{system: "<persona>\\nTerse.\\n</persona>"}, {user: Buy bread.}], tools: [price, buy]}
   - keeps: 2
     messages: [{assistant: "", calls: ["price({\\"item\\": \\"bread\\"})"]}, {tool: "2.5"}]
     tools: [price, buy]

@@ -2,21 +2,25 @@
 
 Belongs here: YAML, its quotes, comments. Never: what a scenario says.
 
-Imported by: testing.recording
+Imported by: testing.recording, testing.generating
 """
 
 from __future__ import annotations
 
 import json
 import re
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from interlock.language.yaml.scalar import plain
 
-WIDEST = 96
-"""Characters of a line that holds a list or mapping whole."""
+WIDEST = 100
+"""Characters of a line."""
+_BLOCKS = frozenset({"replies", "events", "requests", "expect"})
+"""Keys whose entries stand on lines of their own, however short they are."""
 _PLAIN = re.compile(r"[A-Za-z0-9_][\w./()?!'+;= -]*[\w./)?!]|[A-Za-z0-9_]", re.ASCII)
+_SHARE = re.compile(r"\d+(?:\.\d+)?%", re.ASCII)
 _BLOCK = re.compile(
     r"[^\x00-\x08\x0b-\x1f\x7f-\xa0\xad\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff]*"
 )
@@ -26,58 +30,74 @@ _INVISIBLE = re.compile(
 
 
 def scenario_text(keys: Mapping[str, Any], head: Iterable[str] = ()) -> str:
-    """The file of a scenario that is given as plain data, `head` as comments above it."""
-    lines = [f"# {_INVISIBLE.sub(' ', ' '.join(line.split()))}" for line in head]
-    return "\n".join([*lines, *_mapping(keys, 0)]) + "\n"
+    """The file of a scenario that is given as plain data; `head`: sentences that stand above it."""
+    lines = [line for said in head for line in _comment(said)]
+    for name, value in keys.items():
+        lines += _entry(f"{_scalar(name)}:", value, 0, block=name in _BLOCKS)
+    return "\n".join(lines) + "\n"
 
 
-def _mapping(data: Mapping[str, Any], indent: int) -> Iterator[str]:
-    for name, value in data.items():
-        yield from _entry(f"{' ' * indent}{_scalar(name)}:", value, indent)
+def _comment(said: str) -> list[str]:
+    clean = "".join(c if c.isprintable() else " " for c in said)
+    return textwrap.wrap(clean, WIDEST, initial_indent="# ", subsequent_indent="#   ")
 
 
-def _list(data: Sequence[Any], indent: int) -> Iterator[str]:
-    for value in data:
-        first, *rest = _entry(f"{' ' * indent}-", value, indent)
-        if isinstance(value, Mapping) and rest and first.endswith("-"):
-            first, *rest = (f"{' ' * indent}- {rest[0].strip()}", *rest[1:])
-        yield from (first, *rest)
-
-
-def _entry(head: str, value: Any, indent: int) -> Iterator[str]:
+def _entry(head: str, value: Any, indent: int, *, block: bool = False) -> Iterator[str]:
     """`head` and its value: on one line where that fits, else below it."""
     if isinstance(value, str) and "\n" in value and _is_block(value):
         yield f"{head} |{_chomp(value)}"
         yield from (f"{' ' * (indent + 2)}{line}".rstrip(" ") for line in _lines(value))
         return
     flow = _flow(value)
-    if not isinstance(value, (Mapping, list)) or not value or _fits(head, flow):
+    fits = not block and len(head) + 1 + len(flow) <= WIDEST
+    if fits or not value or not isinstance(value, (Mapping, list)):
         yield f"{head} {flow}"
-        return
-    yield head
-    if isinstance(value, Mapping):
-        yield from _mapping(cast("Mapping[str, Any]", value), indent + 2)
+    elif isinstance(value, Mapping):
+        yield head
+        for name, part in cast("Mapping[str, Any]", value).items():
+            yield from _entry(f"{' ' * (indent + 2)}{_scalar(name)}:", part, indent + 2)
     else:
-        yield from _list(cast("list[Any]", value), indent + 2)
+        yield from _list(head, cast("list[Any]", value), indent)
 
 
-def _fits(head: str, flow: str) -> bool:
-    return len(head) + 1 + len(flow) <= WIDEST
+def _list(head: str, values: Sequence[Any], indent: int) -> Iterator[str]:
+    yield head
+    if not any(isinstance(value, (Mapping, list)) for value in values):
+        yield from _wrapped([_flow(value) for value in values], " " * (indent + 2))
+        return
+    inner = indent + 2
+    for value in values:
+        first, *rest = _entry(f"{' ' * inner}-", value, inner)
+        if isinstance(value, Mapping) and rest and first.endswith("-"):
+            first, *rest = (f"{' ' * inner}- {rest[0].strip()}", *rest[1:])
+        yield from (first, *rest)
+
+
+def _wrapped(parts: Sequence[str], indent: str) -> Iterator[str]:
+    """A long list of short things, in brackets on several lines."""
+    line = f"{indent}["
+    for number, part in enumerate(parts):
+        sign = "," if number < len(parts) - 1 else "]"
+        if len(line) + len(part) + 1 > WIDEST and line != f"{indent}[":
+            yield line.rstrip(" ")
+            line = f"{indent} "
+        line += f"{part}{sign} "
+    yield line.rstrip(" ")
 
 
 def _flow(value: Any) -> str:
     if isinstance(value, Mapping):
         entries = cast("Mapping[str, Any]", value).items()
         return "{" + ", ".join(f"{_scalar(n)}: {_flow(v)}" for n, v in entries) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_flow, cast("list[Any]", value))) + "]"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(_flow, cast("Sequence[Any]", value))) + "]"
     return _scalar(value)
 
 
 def _scalar(value: Any) -> str:
     if not isinstance(value, str):
         return json.dumps(value)
-    if _PLAIN.fullmatch(value) and plain(value) == value:
+    if (_PLAIN.fullmatch(value) and plain(value) == value) or _SHARE.fullmatch(value):
         return value
     quoted = json.dumps(value.encode("utf-8", "replace").decode(), ensure_ascii=False)
     return _INVISIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", quoted)

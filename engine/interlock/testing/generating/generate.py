@@ -30,10 +30,11 @@ from interlock.testing.generating.result import Generated, Unreached, Written
 from interlock.testing.generating.search import WORK, Progress, Search, Way
 from interlock.testing.generating.targets import Target, shown_by, targets_of
 from interlock.testing.generating.unreached import impossible, why
-from interlock.testing.generating.wording import expected, facts_that_matter, keys_of, written
+from interlock.testing.generating.wording import expected, facts_that_matter, keys_of
 from interlock.testing.generating.world import World
 from interlock.testing.report import ScenarioReport
 from interlock.testing.scenario_file import read_scenario, scenario_of
+from interlock.testing.scenario_text import scenario_text
 from interlock.testing.scenarios import (
     find_scenarios,
     load_scenario,
@@ -261,10 +262,12 @@ class _Writer:
         facts = facts_that_matter(spec, targets, result)
         keys, comment = played.keys, head(self._subject.machine.chart, targets)
         some = facts
-        if facts and not self._passes(written({**keys, "expect": expected(result, facts)}, ())):
+        if facts and not self._passes(
+            scenario_text({**keys, "expect": expected(result, facts)}, ())
+        ):
             some = {}
         keys = {**keys, "machine": self._named, "expect": expected(result, some)}
-        text = written(keys, comment)
+        text = scenario_text(keys, comment)
         return Written(
             file_name(targets[0]), stamped(text), tuple(targets), played.way.end.records, shortest
         )  # fmt: skip

@@ -1,16 +1,13 @@
-"""A way as the text of a scenario file, for a person to read.
+"""A way as the keys of a scenario, for a person to read.
 
-Belongs here: what of a way a file says, and how YAML is written. Never: names of files, a run.
+Belongs here: what of a way a file says. Never: YAML (`scenario_text`), names of files, a run.
 
 Imported by:  testing.generating.generate
 """
 
 from __future__ import annotations
 
-import json
 import math
-import re
-import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
@@ -24,14 +21,8 @@ from interlock.run.result import Result
 from interlock.testing.generating.moves import Node
 from interlock.testing.generating.targets import Target
 
-WIDEST = 100
 FACTS = 4
 """Facts that are expected, at most."""
-_PLAIN = re.compile(
-    r"[A-Za-z_][\w./-]*(?: [\w./-]+)*[.!?]?"
-    r"|\d+(?:\.\d+)?(?:%|ms|s|m|h|d)|(?:\.\.?/)+[\w./-]+"
-)
-_NOT_TEXT = re.compile(r"true|false|null|none|~", re.IGNORECASE)
 
 
 def keys_of(way: Sequence[Node], machine: str) -> dict[str, Any]:
@@ -135,68 +126,3 @@ def _of_type(value: Any, type: Type | None) -> Any:
     if type is not None and type.kind == "duration":
         return _duration(float(value))
     return value
-
-
-# YAML ---------------------------------------------------------------------------------------
-
-
-def written(keys: Mapping[str, Any], comment: Sequence[str]) -> str:
-    """The file, ending with a newline. `comment`: sentences that stand at its top."""
-    lines = [line for said in comment for line in _comment(said)]
-    for name, value in keys.items():
-        lines += _key(name, value, "")
-    return "\n".join(lines) + "\n"
-
-
-def _comment(said: str) -> Iterator[str]:
-    clean = "".join(c if c.isprintable() else " " for c in said)
-    yield from textwrap.wrap(clean, WIDEST, initial_indent="# ", subsequent_indent="#   ")
-
-
-def _key(name: str, value: Any, indent: str) -> Iterator[str]:
-    line = f"{indent}{_scalar(name)}: {flow(value)}"
-    if name in _BLOCKS or (len(line) > WIDEST and isinstance(value, dict)):
-        yield f"{indent}{name}:"
-        if isinstance(value, dict):
-            for key, part in cast("dict[str, Any]", value).items():
-                yield from _key(str(key), part, f"{indent}  ")
-        else:
-            yield from (f"{indent}  - {flow(part)}" for part in value)
-    elif len(line) > WIDEST and isinstance(value, list):
-        yield from _list(f"{indent}{_scalar(name)}: ", cast("list[Any]", value), indent)
-    else:
-        yield line
-
-
-_BLOCKS = frozenset({"replies", "events", "expect"})
-
-
-def _list(head: str, items: list[Any], indent: str) -> Iterator[str]:
-    """A long list on several lines, still in brackets."""
-    line = f"{head}["
-    for number, item in enumerate(items):
-        part = flow(item) + ("," if number < len(items) - 1 else "]")
-        if len(line) + len(part) > WIDEST - 1 and not line.endswith("["):
-            yield line.rstrip()
-            line = f"{indent}  "
-        line += f"{part} "
-    yield line.rstrip()
-
-
-def flow(value: Any) -> str:
-    """A value on one line."""
-    if isinstance(value, Mapping):
-        pairs = cast("Mapping[str, Any]", value).items()
-        return "{" + ", ".join(f"{_scalar(str(k))}: {flow(v)}" for k, v in pairs) + "}"
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(flow(v) for v in cast("Sequence[Any]", value)) + "]"
-    return _scalar(value)
-
-
-def _scalar(value: Any) -> str:
-    if not isinstance(value, str):
-        return json.dumps(value)
-    if _PLAIN.fullmatch(value) and not _NOT_TEXT.fullmatch(value):
-        return value
-    quoted = json.dumps(value, ensure_ascii=False)
-    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in quoted)
