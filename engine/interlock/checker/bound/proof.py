@@ -24,7 +24,7 @@ from interlock.checker.bound.spending import (
 from interlock.checker.paths.counting import Counting
 from interlock.checker.paths.routes import Routes
 from interlock.checker.paths.turning import World
-from interlock.checker.paths.values import INF
+from interlock.checker.ranges.values import INF
 from interlock.language.expression import Expression
 from interlock.language.spec import Given
 from interlock.machine.build import Chart

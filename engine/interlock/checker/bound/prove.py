@@ -36,7 +36,7 @@ from interlock.checker.bound.spending import (
 )
 from interlock.checker.bound.wrapping import wraps_of
 from interlock.checker.paths.places import Route, TooLarge
-from interlock.checker.paths.values import INF
+from interlock.checker.ranges.values import INF
 from interlock.language.expression import Expression
 from interlock.machine.build import Chart
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from interlock.checker.paths.judging import judge
 from interlock.checker.paths.turning import World
-from interlock.checker.paths.values import INF, number
+from interlock.checker.ranges.judging import judge
+from interlock.checker.ranges.values import INF, number
 from interlock.core.facts import FACTS
 from interlock.language.expression import Expression
 from interlock.language.expression.tree import Arith, Const, Fact

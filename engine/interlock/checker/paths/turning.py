@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from interlock.checker.paths.judging import Known, judge, surely
-from interlock.checker.paths.values import ABSENT, INF, Other, Range, Value, of_plain
+from interlock.checker.ranges.judging import Known, judge, surely
+from interlock.checker.ranges.values import ABSENT, INF, Other, Range, Value, of_plain
 from interlock.language.expression import Expression
 from interlock.language.expression.tree import Const, Fact, walk
 
