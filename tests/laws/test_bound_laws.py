@@ -15,7 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from interlock.api import Machine
+from interlock.checker import check
 from interlock.checker.bound import Assume, Bound, Figure, bound
+from interlock.checker.bound.prove import paid
 from interlock.checker.query import Answer, Questions
 from interlock.run.events import Recorded
 from tests.exploring import LONGEST, Spent, adversaries, built, playing
@@ -59,6 +61,16 @@ async def _played(machine: Machine, found: Bound, seed: int) -> None:
     for choices in adversaries(seed, 12):
         run, spent = await playing(machine, choices, longest)
         assert not exceeded(found, spent), (run.result.path, exceeded(found, spent))
+
+
+@slowly
+@given(costly_machines())
+def test_check_names_a_loop_where_the_bound_does(data: Any) -> None:
+    chart = built(json.dumps(data)).chart
+    loop, warned = bound(chart, brief=True).loop, [f for f in check(chart) if f.code == "IL316"]
+    if any(f.is_error for f in check(chart)):
+        return
+    assert bool(warned) == bool({*loop} & {*paid(chart.spec)}), (loop, warned)
 
 
 QUERIES = (

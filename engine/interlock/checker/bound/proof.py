@@ -22,7 +22,7 @@ from interlock.checker.bound.spending import (
     Spending,
 )
 from interlock.checker.paths.counting import Counting
-from interlock.checker.paths.routes import Routes
+from interlock.checker.paths.routes import MOST_ROUTES, Routes
 from interlock.checker.paths.turning import World
 from interlock.checker.ranges.values import INF
 from interlock.language.expression import Expression
@@ -40,11 +40,11 @@ def limits_of(chart: Chart, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Proof:
-    """See the module. `start`: another first state than the file's."""
+    """See the module. `start`: another first state than the file's; `ways`: most of its graph."""
 
     def __init__(
         self, chart: Chart, given: Mapping[str, Any], vars: Mapping[str, Any], assume: Assume,
-        effort: Effort, *, start: str = "",
+        effort: Effort, *, start: str = "", ways: int = MOST_ROUTES,
     ) -> None:  # fmt: skip
         spec = chart.spec
         self.chart, self.assume, self.effort = chart, assume, effort
@@ -53,7 +53,7 @@ class Proof:
         self.world = World(self.limits, self.counting.counters, self.counting.fixed)
         self.counting.world = self.world
         self.world.raised = self._raised()
-        self.routes = Routes(chart, self.world, self.counting, start)
+        self.routes = Routes(chart, self.world, self.counting, start, ways)
         self.spending = Spending(spec, self.world, assume, self._child)
         self.children = Children(self, self._below)
         counted = {c: c != "run.working" for c in self.counting.counters}

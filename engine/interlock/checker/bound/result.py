@@ -44,6 +44,11 @@ def _short(names: tuple[str, ...]) -> tuple[str, ...]:
     return names if len(names) <= 14 else (*names[:7], "…", *names[-6:])
 
 
+def say_round(loop: tuple[str, ...]) -> str:
+    """The states of a loop, and the first again: ``a → b → a``."""
+    return " → ".join(_short((*loop, *loop[:1])))
+
+
 @dataclass(frozen=True)
 class Figure:
     """The worst of one resource."""
