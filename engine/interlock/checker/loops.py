@@ -27,8 +27,8 @@ def check_loops(subject: Subject) -> None:
 
 
 def check_budgets(subject: Subject) -> None:
-    """Loops of paid actions that no budget cuts; nothing is said of a machine with errors."""
-    if subject.broken or any(f.is_error for f in subject.findings):
+    """Loops of paid actions that no budget cuts; of a file with mistakes its ways are not known."""
+    if subject.broken:
         return
     try:
         for loop in uncut_loops(subject.chart, sorted(subject.starts)):
