@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 from interlock import SpecError, load
+from interlock.adapters.sqlite import SqliteJournal
 from interlock.api import Machine
 from interlock.api.bounds import AT_START
 from interlock.catalog import shipped
@@ -195,6 +197,17 @@ def test_a_certificate() -> None:
     assert data["bounds"]["actions"]["value"] == 12
     assert data["interlock"] == "9.9"
     assert data["assumptions"]
+
+
+def test_a_run_knows_its_certificate(tmp_path: Path) -> None:
+    agent = load("agent")
+    run = agent.start("x", script=["4"], journal=SqliteJournal(tmp_path / "j.db"))
+    assert run.certificate is None  # nothing is stored before it begins
+    run.run()
+    found = run.certificate
+    assert found is not None
+    assert (found["hash"], found["bounds"]["actions"]["value"]) == (agent.hash, 50)
+    assert agent.start("x", script=["4"]).certificate is None
 
 
 # requiring a bound --------------------------------------------------------------------------

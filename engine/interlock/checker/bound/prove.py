@@ -200,12 +200,15 @@ def _witness(proof: Proof, solved: Solved, steps: Sequence[Step]) -> Witness:
     edges: dict[str, Fraction] = {}
     path: list[Route] = []
     loops: list[tuple[tuple[str, ...], int]] = []
+    closing: list[str] = []
     entries: set[int] = set()
     for column, amount in sorted(solved.used, key=lambda u: (u[0].cycle, -u[1])):
         walked = [steps[a].route for a in column.arcs]
         _count(edges, walked, amount)
         if column.cycle:
-            loops.append((_round(proof, walked), max(1, int(amount))))
+            loop = _round(proof, walked)
+            loops.append((loop, max(1, int(amount))))
+            closing += [r.origin for r in walked if _states(proof, [r]) == loop[:1]]
             entries |= {route.source for route in walked}
         elif not path:
             path = walked
@@ -213,7 +216,8 @@ def _witness(proof: Proof, solved: Solved, steps: Sequence[Step]) -> Witness:
         path = _way_to(proof, entries)
         _count(edges, path, Fraction(1))
     counts = {id: max(1, int(times)) for id, times in edges.items()}
-    return Witness(_states(proof, path), tuple(loops), counts)
+    once = tuple(dict.fromkeys(closing))
+    return Witness(_states(proof, path), tuple(loops), counts, once)
 
 
 def _count(edges: dict[str, Fraction], walked: Sequence[Route], times: Fraction) -> None:

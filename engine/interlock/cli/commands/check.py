@@ -77,8 +77,18 @@ def _public(checked: Checked) -> dict[str, Any]:
         "machine": machine.name if machine is not None else None,
         "findings": [f.to_dict() for f in checked.findings],
         "unsettled": list(checked.unsettled),
-        "bound": None,
+        "bound": _bound(machine),
     }
+
+
+def _bound(machine: Machine | None) -> dict[str, Any] | None:
+    """The worst that a run can cost; where that is not known in the time of a check, why."""
+    from interlock.api.bounds import AT_CHECK
+
+    if machine is None:
+        return None
+    found = machine.bound(effort=AT_CHECK)
+    return {"unknown": found.unknown} if found.unknown else found.to_dict()["bounds"]
 
 
 def _said(checked: Checked) -> list[str]:
