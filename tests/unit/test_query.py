@@ -116,4 +116,4 @@ def test_document_004_would_stop_after_a_memory_update() -> None:
     assert [f.code for f in machine.findings] == []
     stopped = machine.query("never reason:unknown after action:update_memory", cancels=False)
     assert stopped.holds is False
-    assert stopped.witness[-2:] == ("last", "stop")
+    assert stopped.witness[-1] == "stop"
