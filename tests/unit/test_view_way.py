@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -69,13 +70,17 @@ def test_figures_that_there_are() -> None:
         loops(cut=True).draw("dollars")
 
 
+def shown(value: Any) -> dict[str, Any]:
+    """What a notebook gets."""
+    return value._repr_mimebundle_()
+
+
 def test_it_shows_itself() -> None:
-    assert "text/plain" in loops(cut=True)._repr_mimebundle_()
-    answer = load("agent").query("reach done")
-    assert answer._repr_mimebundle_()["text/plain"] == str(answer)
-    assert load("agent").query(
-        "never tool_call before llm_inference"
-    )._repr_mimebundle_().keys() == {"text/plain"}
+    assert "text/plain" in shown(loops(cut=True))
+    agent = load("agent")
+    answer = agent.query("reach done")
+    assert shown(answer)["text/plain"] == str(answer)
+    assert shown(agent.query("never tool_call before llm_inference")).keys() == {"text/plain"}
 
 
 def places(picture: Picture) -> dict[str, tuple[float, float]]:

@@ -15,6 +15,9 @@ from interlock.checker.paths.places import TooLarge
 from interlock.checker.structure import passing_loops
 from interlock.checker.subject import Subject
 
+LOOPS = "loops"
+"""Stands among what is not settled where it could not be told in time whether budgets cut all."""
+
 
 def check_loops(subject: Subject) -> None:
     """Loops of passing states."""
@@ -34,7 +37,7 @@ def check_budgets(subject: Subject) -> None:
         for loop in uncut_loops(subject.chart, sorted(subject.starts)):
             _uncut(subject, loop)
     except (TooLarge, OutOfEffort):
-        subject.prover.unsettled["loops"] = None
+        subject.prover.unsettled[LOOPS] = None
 
 
 def _uncut(subject: Subject, loop: tuple[str, ...]) -> None:

@@ -108,10 +108,19 @@ def _said(checked: Checked) -> list[str]:
 
 
 def _unsettled(checked: Checked) -> str:
-    """How many guards nobody can tell anything about, which, and what may help."""
+    """What nobody can tell: of how many guards, which, and what may help; of loops."""
+    from interlock.checker.loops import LOOPS
+
+    guards = [place for place in checked.unsettled if place != LOOPS]
+    said = [_unsettled_guards(guards)] if guards else []
+    if len(guards) < len(checked.unsettled):
+        said.append("whether budgets cut all loops could not be told in the time of a check")
+    return ", ".join(said)
+
+
+def _unsettled_guards(places: Sequence[str]) -> str:
     from interlock.checker import solver
 
-    places = checked.unsettled
     count = say_count(len(places), "guard")
     which = ", ".join(places[:3]) + (", …" if len(places) > 3 else "")
     if solver.solver() is None:
