@@ -110,6 +110,8 @@ CASES = [
          {"actions": 3, "llm_calls": 3}),
     Case("a-child-has-what-is-left", f"limits: {{tokens: 6}}\nrules: [{{when: usage.total_tokens >= limits.tokens, stop: token_limit}}]\nmachines:\n  kid:\n    {MODEL.strip()}\n    limits: {{tokens: 100}}\n    rules: [{{when: usage.total_tokens >= limits.tokens, stop: token_limit}}]\n    states: {{t: {{do: infer, next: t}}}}\nstates: {{a: {{do: run_machine, with: {{machine: kid, task: x}}, next: a}}}}\n",
          {"tokens": 10}),
+    Case("a-guard-that-leaves-it-to-the-time", "limits: {few: 3, time: 50s}\nstates:\n  a: {do: infer, failed: next, next: w}\n  w: {on: {yes: d}, within: 30s, expired: d}\n  d: {ask: 'Q?', when: run.visits.a >= limits.few and not (run.elapsed >= limits.time and whim(1)), then: z, else: t}\n  t: {ask: 'Late?', when: run.elapsed >= limits.time, then: z, else: a}\n  z: {stop: completed}\n",
+         {"actions": 3}),
     Case("on-error-leads-back", f"limits: {{steps: 3}}\non_error: a\nrules: [{STEPS}]\nstates: {{a: {{do: infer, next: z}}, z: {{stop: completed}}}}\n",
          {"actions": 3}),
 ]  # fmt: skip

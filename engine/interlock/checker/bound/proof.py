@@ -44,13 +44,14 @@ class Proof:
 
     def __init__(
         self, chart: Chart, given: Mapping[str, Any], vars: Mapping[str, Any], assume: Assume,
-        effort: Effort, *, start: str = "", ways: int = MOST_ROUTES,
+        effort: Effort, *, start: str = "", ways: int = MOST_ROUTES, child: bool = False,
     ) -> None:  # fmt: skip
         spec = chart.spec
         self.chart, self.assume, self.effort = chart, assume, effort
         self.limits = limits_of(chart, given)
         self.counting = Counting(spec, vars)
         self.world = World(self.limits, self.counting.counters, self.counting.fixed)
+        self.world.lowered = child
         self.counting.world = self.world
         self.world.raised = self._raised()
         self.routes = Routes(chart, self.world, self.counting, start, ways)
@@ -64,7 +65,7 @@ class Proof:
     def _below(
         self, chart: Chart, limits: Mapping[str, Any], vars: Mapping[str, Any], start: str
     ) -> Proof:
-        return Proof(chart, limits, vars, self.assume, self.effort, start=start)
+        return Proof(chart, limits, vars, self.assume, self.effort, start=start, child=True)
 
     def _child(self, name: str, given: Mapping[str, Given], among: int) -> Child:
         return self.children.child(name, given, among)

@@ -268,7 +268,9 @@ def _turns(proof: Proof, guard: Expression, family: Family) -> bool:
 
 def _say(proof: Proof, family: Family) -> str:
     """The guard that a budget comes from, as the file writes it."""
-    found = next((g for g in proof.guards() if _turns(proof, g, family)), None)
+    guards = [g for g in proof.guards() if family.counter in g.reads]
+    alone = (g for g in guards if _turns(proof, g, family))
+    found = next(alone, next(iter(guards), None))
     if found is None:
         return f"{family.counter} at {family.at:g}"
     text = " ".join(found.text.split())
