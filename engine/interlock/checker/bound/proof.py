@@ -21,7 +21,7 @@ from interlock.checker.bound.spending import (
     Child,
     Spending,
 )
-from interlock.checker.paths.counting import Counting
+from interlock.checker.paths.counting import Counting, all_guards
 from interlock.checker.paths.routes import MOST_ROUTES, Routes
 from interlock.checker.paths.turning import World
 from interlock.checker.ranges.values import INF
@@ -83,8 +83,8 @@ class Proof:
         return {counter: tuple(at.values()) for counter, at in found.items()}
 
     def guards(self) -> list[Expression]:
-        spec = self.chart.spec
-        return [r.when for r in spec.rules] + [e.when for e in spec.edges() if e.when is not None]
+        """The guards of rules and edges."""
+        return all_guards(self.chart.spec)
 
     def budgets(self, resource: str) -> Budgets:
         """The inequalities for a resource: shared where its own amounts do not matter."""

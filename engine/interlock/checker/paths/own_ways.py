@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
+from interlock.checker.paths.counting import all_guards
 from interlock.checker.paths.places import Move, Place, Reached, Target, gated
 from interlock.checker.paths.turning import Below, Now, World
 from interlock.language.expression import Expression
@@ -103,8 +104,7 @@ class OwnWays:
     def _thresholds(self) -> dict[str, set[float]]:
         """The values at which edges and rules of the machine ask for a counter."""
         out: dict[str, set[float]] = {}
-        spec = self.chart.spec
-        for guard in [r.when for r in spec.rules] + [e.when for e in spec.edges() if e.when]:
+        for guard in all_guards(self.chart.spec):
             turns = self.world.turns(guard)
             for counter, value in (*turns.true.items(), *turns.false.items()):
                 out.setdefault(counter, set()).add(value)
