@@ -11,7 +11,8 @@ Imported by:  checker.paths.routes
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from interlock.checker.ranges.judging import Known, judge, surely
@@ -140,23 +141,30 @@ class World:
         given = [v for v in (*self.values, *literals) if isinstance(v, (int, float))]
         if counter in REAL:
             return _least_real(decided, sorted(float(v) for v in given if v >= 0))
-        return _least_whole(decided)
+        whole = {int(v) + more for v in given if 0 <= v < MOST for more in (0, 1)}
+        return _least_whole(decided, sorted(whole))
 
 
-def _least_whole(decided: Any) -> int:
+def _least_whole(decided: Callable[[int], bool], likely: Sequence[int]) -> int:
+    """The least number from which on it is decided; mostly one of those that are written down."""
     if decided(0):
         return 0
-    high = 1
-    while not decided(high):
-        high *= 2
-    low = high // 2
+    known = bisect_left(likely, True, key=decided)
+    low = likely[known - 1] if known else 0
+    if known < len(likely):
+        high = likely[known]
+        low = high - 1 if not decided(high - 1) else low
+    else:
+        high = 2 * low or 1
+        while not decided(high):
+            low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if decided(middle) else (middle, high)
     return high
 
 
-def _least_real(decided: Any, candidates: list[float]) -> float:
+def _least_real(decided: Callable[[float], bool], candidates: list[float]) -> float:
     for value in candidates:
         if decided(value):
             return value
