@@ -139,6 +139,46 @@ def dense(states: int, edges: int) -> str:
     )  # fmt: skip
 
 
+def forks(count: int = 200) -> str:
+    """Forks behind each other, each with two branches that meet in a decision before the next."""
+    body: list[str] = []
+    for n in range(count):
+        following = f"f{n + 1}" if n + 1 < count else "a"
+        body += [
+            f"  f{n}: {{all: [x{n}, y{n}]}}",
+            f"  x{n}: {{ask: Q, when: last.ok, then: m{n}, else: z}}",
+            f"  y{n}: {{ask: Q, when: last.wants_memory, then: m{n}, else: z}}",
+            f"  m{n}: {{ask: Q, when: last.ok, then: {following}, else: z}}",
+        ]
+    head = ["interlock: 1", "machine: forks", "model: {name: scripted}", "states:"]
+    return "\n".join([*head, "  a: {do: infer, next: f0}", *body, "  z: {stop: completed}", ""])
+
+
+def detours(count: int = 8) -> str:
+    """Detours that may each interrupt the others: the order in which they do so decides."""
+    rules = [f"{{when: usage.total_tokens >= {n + 1}, to: d{n}}}" for n in range(count)]
+    body = [f"  d{n}: {{do: infer, failed: next, next: return}}" for n in range(count)]
+    head = [
+        "interlock: 1",
+        "machine: detours",
+        "model: {name: scripted}",
+        f"rules: [{', '.join(rules)}]",
+    ]
+    return "\n".join([*head, "states:", "  a: {do: infer, failed: next, next: a}", *body, ""])
+
+
+def complete(states: int = 60) -> str:
+    """Every state leads to every other, by guards, and no budget cuts anything."""
+    body: list[str] = []
+    for n in range(states):
+        ways = ", ".join(
+            f"{{when: run.visits.s{to} >= {to + 2}, to: s{to}}}" for to in range(states)
+        )
+        body.append(f"  s{n}: {{do: infer, failed: next, next: [{ways}, s{(n + 1) % states}]}}")
+    head = ["interlock: 1", "machine: complete", "model: {name: scripted}", "states:"]
+    return "\n".join([*head, *body, ""])
+
+
 def machine(text: str, **options: Any) -> Machine:
     """The machine of a text."""
     return load(text, **options)

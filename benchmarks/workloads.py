@@ -33,7 +33,18 @@ from interlock.run.journal import Event, MemoryJournal, RunRow, Update
 from interlock.run.loop import advance
 from interlock.run.ports import ModelReply
 from interlock.run.sync import by_hand
-from machines import STEPS, TALK, decisions, dense, hard, machine, many_states
+from machines import (
+    STEPS,
+    TALK,
+    complete,
+    decisions,
+    dense,
+    detours,
+    forks,
+    hard,
+    machine,
+    many_states,
+)
 
 Figures = dict[str, float]
 
@@ -221,7 +232,7 @@ def loading() -> Figures:
 
 def checking() -> Figures:
     """`interlock check`, with z3 where it is installed: usual and hard files, of CPU seconds."""
-    usual, texts = many_states(), (hard(), decisions())
+    usual, texts = many_states(), (hard(), decisions(), forks(), detours(), complete())
     examine(usual, prove=True)
     spent = [cpu(lambda text=text: examine(text, prove=True)) / 1e6 for text in texts]
     return {
@@ -230,6 +241,9 @@ def checking() -> Figures:
         ),
         "hard, s": spent[0],
         "decisions, s": spent[1],
+        "forks, s": spent[2],
+        "detours, s": spent[3],
+        "complete, s": spent[4],
         "memory, MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000,
     }
 

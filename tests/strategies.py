@@ -204,6 +204,9 @@ ticks = st.sampled_from([0.0, 0.5, 7.0, 35.0, -20.0])
 # machines that cost something ---------------------------------------------------------------
 
 _BUDGETS = (
+    "run.visits.{s} >= limits.few and not (run.elapsed >= limits.time and whim({n}))",
+    "errors.total >= limits.few and run.elapsed < limits.time",
+    "run.elapsed >= limits.time",
     "run.steps >= limits.steps", "usage.llm_calls >= limits.few", "usage.total_tokens >= limits.tokens",
     "errors.total >= limits.few", "run.visits.{s} >= {n}", "usage.tool_calls >= limits.few",
     "usage.cost >= limits.cost", "vars.rounds >= limits.few", "run.steps * 2 > limits.steps + 3",

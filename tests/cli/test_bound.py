@@ -70,6 +70,26 @@ def test_a_certificate_is_written(sh: Shell) -> None:
     assert data["bounds"]["actions"]["value"] == 50
 
 
+def test_the_worst_run_is_drawn(sh: Shell) -> None:
+    sh.write("gate.yaml", GATE)
+    done = sh("bound", "gate.yaml", "--draw", "worst.txt")
+    assert "worst.txt: a run that comes to the most actions" in done.err
+    assert "×5" in (sh.folder / "worst.txt").read_text("utf-8")
+    done = sh("query", "gate.yaml", "avoid late", "--draw", "late.dot")
+    assert "late.dot: the shortest run that shows it" in done.err
+    assert "avoid late: no" in (sh.folder / "late.dot").read_text("utf-8")
+    assert sh("query", "gate.yaml", "avoid late", "reach done", "--draw", "x.svg").code == 2
+    assert not (sh.folder / "x.svg").exists()
+
+
+def test_a_check_tells_the_bound(sh: Shell) -> None:
+    sh.write("gate.yaml", GATE)
+    told = json.loads(sh("check", "gate.yaml", "--format", "json").out)
+    assert told["bound"] == json.loads(sh("bound", "gate.yaml", "--format", "json").out)["bounds"]
+    sh.write("bad.yaml", GATE.replace("next: done", "next: dne"))
+    assert json.loads(sh("check", "bad.yaml", "--format", "json").out)["bound"] is None
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [

@@ -16,7 +16,10 @@ from hypothesis import strategies as st
 
 from interlock.api import Machine
 from interlock.checker.bound import Assume, Bound, Figure, bound
+from interlock.checker.bound.prove import paid
+from interlock.checker.bound.uncut import uncut_loops
 from interlock.checker.query import Answer, Questions
+from interlock.core.facts import Facts
 from interlock.run.events import Recorded
 from tests.exploring import LONGEST, Spent, adversaries, built, playing
 from tests.strategies import costly_machines
@@ -57,8 +60,54 @@ async def _played(machine: Machine, found: Bound, seed: int) -> None:
     actions = found["actions"].value
     longest = LONGEST if actions is None else int(4 * actions) + LONGEST
     for choices in adversaries(seed, 12):
-        run, spent = await playing(machine, choices, longest)
+        heard: list[Recorded] = []
+        run, spent = await playing(machine, choices, longest, heard=heard)
         assert not exceeded(found, spent), (run.result.path, exceeded(found, spent))
+        assert not overshot(found, run.facts), (run.result.path, overshot(found, run.facts))
+        assert not wrapped_beyond(found, heard), (run.result.path, wrapped_beyond(found, heard))
+
+
+def counted(facts: Facts, counter: str) -> float:
+    """The value of a counter; None, an unknown cost, counts as nothing."""
+    root, _, name = counter.partition(".")
+    return getattr(getattr(facts, root), name) or 0.0
+
+
+def overshot(found: Bound, facts: Facts) -> list[str]:
+    """The limits that a run went further past than it can."""
+    return [
+        f"{over.guard}: {counted(facts, over.counter)} and not {over.text}"
+        for over in found.overshoots
+        if over.past is not None and counted(facts, over.counter) > over.limit + over.past + 1e-9
+    ]
+
+
+WRAPPED = {"actions": "run.steps", "tool_calls": "usage.tool_calls", "tokens": "usage.total_tokens"}
+
+
+def wrapped_beyond(found: Bound, heard: list[Recorded]) -> list[str]:
+    """What was used behind a stop beyond what its wrap-up costs at most."""
+    opened = next((n for n, moment in enumerate(heard) if moment.position.stopping), None)
+    if opened is None:
+        return []
+    begun, last = heard[opened], heard[-1].position.facts
+    wraps = [w for w in found.wraps if w.to in begun.decision.path]
+    out: list[str] = []
+    for figure, counter in WRAPPED.items():
+        costs = [w.costs.get(figure, 0) for w in wraps]
+        used = counted(last, counter) - counted(begun.position.facts, counter)
+        known = [c for c in costs if c is not None]
+        if wraps and len(known) == len(costs) and used > max(known):
+            out.append(f"{figure}: {used} and not {max(known)}")
+    return out
+
+
+@slowly
+@given(costly_machines())
+def test_check_names_a_loop_where_the_bound_does(data: Any) -> None:
+    chart = built(json.dumps(data)).chart
+    found, named = bound(chart, brief=True).loop, list(uncut_loops(chart))
+    assert bool(named) == bool({*found} & {*paid(chart.spec)}), (found, named)
 
 
 QUERIES = (

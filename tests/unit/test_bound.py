@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 from interlock import SpecError, load
+from interlock.adapters.sqlite import SqliteJournal
 from interlock.api import Machine
 from interlock.api.bounds import AT_START
 from interlock.catalog import shipped
@@ -108,6 +110,8 @@ CASES = [
          {"actions": 3, "llm_calls": 3}),
     Case("a-child-has-what-is-left", f"limits: {{tokens: 6}}\nrules: [{{when: usage.total_tokens >= limits.tokens, stop: token_limit}}]\nmachines:\n  kid:\n    {MODEL.strip()}\n    limits: {{tokens: 100}}\n    rules: [{{when: usage.total_tokens >= limits.tokens, stop: token_limit}}]\n    states: {{t: {{do: infer, next: t}}}}\nstates: {{a: {{do: run_machine, with: {{machine: kid, task: x}}, next: a}}}}\n",
          {"tokens": 10}),
+    Case("a-guard-that-leaves-it-to-the-time", "limits: {few: 3, time: 50s}\nstates:\n  a: {do: infer, failed: next, next: w}\n  w: {on: {yes: d}, within: 30s, expired: d}\n  d: {ask: 'Q?', when: run.visits.a >= limits.few and not (run.elapsed >= limits.time and whim(1)), then: z, else: t}\n  t: {ask: 'Late?', when: run.elapsed >= limits.time, then: z, else: a}\n  z: {stop: completed}\n",
+         {"actions": 3}),
     Case("on-error-leads-back", f"limits: {{steps: 3}}\non_error: a\nrules: [{STEPS}]\nstates: {{a: {{do: infer, next: z}}, z: {{stop: completed}}}}\n",
          {"actions": 3}),
 ]  # fmt: skip
@@ -196,6 +200,17 @@ def test_a_certificate() -> None:
     assert data["bounds"]["actions"]["value"] == 12
     assert data["interlock"] == "9.9"
     assert data["assumptions"]
+
+
+def test_a_run_knows_its_certificate(tmp_path: Path) -> None:
+    agent = load("agent")
+    run = agent.start("x", script=["4"], journal=SqliteJournal(tmp_path / "j.db"))
+    assert run.certificate is None  # nothing is stored before it begins
+    run.run()
+    found = run.certificate
+    assert found is not None
+    assert (found["hash"], found["bounds"]["actions"]["value"]) == (agent.hash, 50)
+    assert agent.start("x", script=["4"]).certificate is None
 
 
 # requiring a bound --------------------------------------------------------------------------

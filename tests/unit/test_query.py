@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from interlock import load
 from interlock.checker.query import QueryFault
 from tests.exploring import built
+
+CHECKED = Path(__file__).parents[1] / "cases" / "check"
 
 MACHINE = """interlock: 1
 machine: m
@@ -101,3 +104,16 @@ def test_a_name_that_nothing_has() -> None:
     with pytest.raises(QueryFault, match="nothing that is called `tel`") as caught:
         built(MACHINE).query("reach tel")
     assert "did you mean `tell`?" in caught.value.hint
+
+
+def test_document_004_would_stop_after_a_memory_update() -> None:
+    """Its table has no case for it. As written it never comes to one: `check` says that (IL304)."""
+    written = (CHECKED / "IL304-hidden-document-004-as-written.yaml").read_text("utf-8")
+    asked = "when: len(last.tool_calls) > 0, then: tool, else: complete}"
+    assert asked in written
+    chosen = "next: [{when: last.wants_memory, to: memory_update}, {when: len(last.tool_calls) > 0, to: tool}, complete]}"
+    machine = load(written.replace(asked, chosen))
+    assert [f.code for f in machine.findings] == []
+    stopped = machine.query("never reason:unknown after action:update_memory", cancels=False)
+    assert stopped.holds is False
+    assert stopped.witness[-1] == "stop"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -16,15 +16,18 @@ from interlock.core.errors import LimitError, SetupError, nearest
 from interlock.core.units import parse_number
 from interlock.language.spec import MachineSpec
 from interlock.language.values import limit_value, var_value
-from interlock.machine.build import Chart
 
 if TYPE_CHECKING:
+    from interlock.api.drawn import DrawnBound
+    from interlock.api.of_machine import OfMachine
     from interlock.checker.bound import Assume, Bound
 
 RESOURCES = ("actions", "llm_calls", "tool_calls", "tokens", "usd", "waiting")
 """What a bound has a figure for."""
 SHORT = {"calls": "llm_calls", "steps": "actions", "cost": "usd", "tools": "tool_calls"}
 """Other words for some of them."""
+AT_CHECK = 2_000_000
+"""Steps of the proof for a check: some seconds at most. `interlock bound` takes more."""
 AT_START = 500_000
 """Steps of the proof for the certificate of a run: under a second, and mostly some hundredths."""
 REMEMBERED = 64
@@ -32,12 +35,11 @@ REMEMBERED = 64
 
 
 class Bounds:
-    """The bounds of one machine that were asked for lately. `hash` gives the machine's."""
+    """The bounds of one machine that were asked for lately."""
 
-    def __init__(self, chart: Chart, hash: Callable[[], str]) -> None:
-        self._chart = chart
-        self._hash = hash
-        self._known: OrderedDict[str, Bound] = OrderedDict()
+    def __init__(self, machine: OfMachine) -> None:
+        self._machine = machine
+        self._known: OrderedDict[str, DrawnBound] = OrderedDict()
         self._lock = Lock()
 
     @cached_property
@@ -45,27 +47,30 @@ class Bounds:
         """The variables that an expression reads: no figure depends on others."""
         from interlock.checker.unused import variables_read  # noqa: PLC0415  when it is asked for
 
-        return variables_read(self._chart.spec)
+        return variables_read(self._machine.chart.spec)
 
     def of(
         self, limits: Mapping[str, Any], vars: Mapping[str, Any], assume: Assume | None, *,
         brief: bool = False, effort: int = 0,
-    ) -> Bound:  # fmt: skip
+    ) -> DrawnBound:  # fmt: skip
         """The bound with these limits and first values. `brief`: figures and assumptions only.
 
         `effort`: the steps that the proof may take; 0 as many as usual.
         """
-        from interlock.checker.bound import EFFORT, bound  # noqa: PLC0415  when it is asked for
+        from interlock.api.drawn import drawn_bound  # noqa: PLC0415  when it is asked for
+        from interlock.checker.bound import EFFORT, bound  # noqa: PLC0415
 
         vars = {name: value for name, value in vars.items() if name in self._read}
         key = json.dumps([limits, vars, str(assume), brief, effort], sort_keys=True, default=str)
         with self._lock:
             found = self._known.get(key)
         if found is None:
-            found = bound(
-                self._chart, limits=limits, vars=vars, assume=assume, hash=self._hash(),
+            machine = self._machine
+            proven = bound(
+                machine.chart, limits=limits, vars=vars, assume=assume, hash=machine.hash,
                 brief=brief, effort=effort or EFFORT,
             )  # fmt: skip
+            found = drawn_bound(proven, machine)
         with self._lock:
             self._known[key] = found
             self._known.move_to_end(key)

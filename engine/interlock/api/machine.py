@@ -49,8 +49,8 @@ from interlock.view.from_graph import flowchart
 from interlock.view.picture import Picture
 
 if TYPE_CHECKING:
-    from interlock.checker.bound import Assume, Bound
-    from interlock.checker.query import Answer, Questions
+    from interlock.api.drawn import DrawnAnswer, DrawnBound, DrawnQuestions
+    from interlock.checker.bound import Assume
     from interlock.diff.diff import Diff
 
 
@@ -83,7 +83,7 @@ class Machine(AsksCoverage, Upgrading):
         """Warnings that the file loads with."""
         self.folder = folder
         self._hash = ""
-        self._bounds = Bounds(chart, lambda: self.hash)
+        self._bounds = Bounds(self)
 
     @property
     def name(self) -> str:
@@ -168,26 +168,28 @@ class Machine(AsksCoverage, Upgrading):
 
     def bound(
         self, *, limits: Mapping[str, Any] | None = None, vars: Mapping[str, Any] | None = None,
-        assume: Assume | None = None,
-    ) -> Bound:  # fmt: skip
+        assume: Assume | None = None, effort: int = 0,
+    ) -> DrawnBound:  # fmt: skip
         """The worst that a run can cost: actions, model and tool calls, tokens, USD, waiting.
 
         `limits` and `vars` are those of the run, as for `start`. `assume` is taken for granted of
-        the model and its replies, where the file does not say it.
+        the model and its replies, where the file does not say it. Its `draw()` shows the run that
+        comes to a figure. `effort`: steps of the proof, where it may take fewer than 6,000,000.
         """
-        return self._bounds.of(*checked_values(self.spec, limits, vars), assume)
+        return self._bounds.of(*checked_values(self.spec, limits, vars), assume, effort=effort)
 
-    def questions(self, *, limits: Mapping[str, Any] | None = None) -> Questions:
+    def questions(self, *, limits: Mapping[str, Any] | None = None) -> DrawnQuestions:
         """The machine, to be asked many things: its graph is made once. See `query`."""
-        from interlock.checker.query import Questions  # noqa: PLC0415  when it is asked for
+        from interlock.api.drawn import DrawnQuestions  # noqa: PLC0415  when it is asked for
 
-        return Questions(self.chart, checked_values(self.spec, limits, None)[0])
+        return DrawnQuestions(self, checked_values(self.spec, limits, None)[0])
 
-    def query(self, text: str, *, cancels: bool = True) -> Answer:
+    def query(self, text: str, *, cancels: bool = True) -> DrawnAnswer:
         """Whether runs can, or never, go a way: ``machine.query("never publish before approve")``.
 
         The answer is for every limit and variable. `cancels`: a stop from outside may come at any
-        moment. Raises `QueryFault` for what is no query of this machine.
+        moment. Its `draw()` shows the witness. Raises `QueryFault` for what is no query of this
+        machine.
         """
         return self.questions().ask(text, cancels=cancels)
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mappin
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, cast
 
+from interlock.api.certified import Certified
 from interlock.api.continuing import first_taken_back, forked
 from interlock.api.detached import DetachedRun, detached
 from interlock.api.hearing import Heard
@@ -68,7 +69,7 @@ class Startable(OfMachine, Protocol):
         ...
 
 
-class Run(Shown["Startable"]):
+class Run(Certified, Shown["Startable"]):
     """One execution of a machine: step it, run it, answer it, ask it why.
 
         run = machine.start("What is 2 + 2?", script=["4"])

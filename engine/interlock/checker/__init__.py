@@ -18,7 +18,7 @@ from interlock.checker.hidden import check_hidden
 from interlock.checker.knowledge import Knowledge
 from interlock.checker.labels import check_labels
 from interlock.checker.limits import check_limits
-from interlock.checker.loops import check_loops
+from interlock.checker.loops import check_budgets, check_loops
 from interlock.checker.never import check_never
 from interlock.checker.proof.ask import Solver
 from interlock.checker.secrets import check_secrets
@@ -78,6 +78,7 @@ def examine(
     check_children(subject)
     check_trust(subject)
     check_secrets(subject)
+    check_budgets(subject)
     found = [f for f in subject.findings if not _accepted(chart.spec, f)]
     unsettled = [*subject.prover.unsettled]
     for name, child in chart.spec.machines.items():

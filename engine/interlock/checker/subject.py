@@ -8,6 +8,7 @@ from typing import Any
 
 import networkx as nx
 
+from interlock.checker.paths.signalling import OUTSIDE, signalled
 from interlock.checker.proof.ask import Prover, Solver
 from interlock.checker.proof.world import World
 from interlock.core.codes import finding
@@ -24,9 +25,6 @@ _NX: Any = nx
 """Its types are in a package of their own, which is not ours to need."""
 
 _OURS = "interlock."
-
-OUTSIDE = ("user_requested", "stop_requested", "error", "guard_error")
-"""Reasons that can be raised at any moment without the file's doing."""
 
 
 class Subject:
@@ -85,7 +83,7 @@ class Subject:
         """What can be come to: from the start, by rules and signals, by what was not read."""
         spec, route = self.spec, self.chart.route
         starts: set[str | None] = {spec.start, *(t.dest for t in self.rules)}
-        starts |= {route(reason) for reason in (*OUTSIDE, *_signalled(spec))}
+        starts |= {route(reason) for reason in (*OUTSIDE, *signalled(spec))}
         if spec.on_error is not None:
             starts.add(spec.on_error.target)
         starts |= self.unread.words | self.starts
@@ -176,14 +174,6 @@ class Subject:
         """States that go round, in words."""
         found = self.in_order(names)
         return " → ".join([*found[:8], *(["…"] if len(found) > 8 else []), found[0]])
-
-
-def _signalled(spec: MachineSpec) -> Iterator[str]:
-    """Reasons that the file's own actions raise."""
-    for state in spec.states.values():
-        for arg in state.action.args if state.action is not None else ():
-            if arg.names == "reason" and arg.name in state.args:
-                yield str(state.args[arg.name].value)
 
 
 def onward(graph: Any, name: Any) -> set[Any]:

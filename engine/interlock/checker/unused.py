@@ -10,7 +10,8 @@ from dataclasses import fields, is_dataclass
 from itertools import combinations
 from typing import Any, cast
 
-from interlock.checker.subject import OUTSIDE, Subject
+from interlock.checker.paths.signalling import OUTSIDE, signalled
+from interlock.checker.subject import Subject
 from interlock.core.reasons import REASONS
 from interlock.core.specs import ActionSpec
 from interlock.language.expression import Expression
@@ -128,11 +129,7 @@ def _raised(spec: MachineSpec) -> set[str]:
     found = {s.stop for s in spec.states.values()} | {e.stop for e in spec.edges()}
     found |= {r.stop for r in spec.rules} | {r.signal for r in spec.rules}
     found |= {spec.on_error.stop} if spec.on_error is not None else set()
-    for state in spec.states.values():
-        for arg in state.action.args if state.action is not None else ():
-            if arg.names == "reason" and arg.name in state.args:
-                found.add(str(state.args[arg.name].value))
-    return found - {""}
+    return (found | {*signalled(spec)}) - {""}
 
 
 def _judged(spec: MachineSpec) -> set[str]:

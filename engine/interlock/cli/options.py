@@ -104,6 +104,10 @@ def require_option(name: str) -> Decorator[Any]:
     )  # fmt: skip
 
 
+draw_option = click.option(
+    "--draw", "drawing", type=click.Path(dir_okay=False), metavar="FILE",
+    help="Draw the run that shows it on the picture of the machine: .svg, .png, .mmd, .txt, .dot.",
+)  # fmt: skip
 memory_option = click.option(
     "--in-memory", is_flag=True, help="Keep no journal: the run is gone when the command ends."
 )

@@ -76,7 +76,7 @@ _ROWS = (
     Code("IL313", "return without a detour", "`next: return` stands in a state that is entered other than by a detour.", "Use `return` only behind a rule with `to` and no `stop`."),
     Code("IL314", "end without a reason", "`end: by_reason` can be reached with no signal raised.", "Raise one with `stop` on the way, or write `end: completed`."),
     Code("IL315", "limit that nothing reads", "A limit is declared and no guard, rule, `within` or `with` reads it: it would not be enforced.", "Add the rule, or remove the limit."),
-    Code("IL316", "loop without a budget", "A loop passes through a paid action and no budget guard cuts it.", "Add a rule such as `{when: run.steps >= limits.steps, stop: steps_limit}`.", _W),
+    Code("IL316", "loop without a budget", "A loop passes through a paid action and no budget cuts it: `interlock bound` says which budgets there are.", "Add a rule such as `{when: run.steps >= limits.steps, stop: steps_limit}`.", _W),
     Code("IL317", "label says something else", "A label shows a limit or a comparison that its guard does not have.", "Make the label say what the guard does.", _W),
     Code("IL318", "price unknown", "A cost rule cannot be enforced, because the model's price is not known.", "Give `input_cost_per_token` and `output_cost_per_token` under `model`.", _W),
     Code("IL319", "no way to an end", "From the state no end can be reached.", "Lead a path to an end.", _W),

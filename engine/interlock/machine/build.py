@@ -86,7 +86,8 @@ class Chart:
             for n, s in states.items()
             if s.status or s.set or s.stop
         }
-        self.joins = {n: join_of(spec, s) for n, s in states.items() if s.all}
+        passed: dict[str, frozenset[str]] = {}
+        self.joins = {n: join_of(spec, s, passed) for n, s in states.items() if s.all}
         self.diverting = frozenset(
             t.source for t in self.step.transitions("advance") if t.kind in ("failed", "error")
         )
@@ -264,32 +265,34 @@ def _about_errors(fact: str) -> bool:
     return fact.startswith(("last.error", "errors.")) or fact == "last.ok"
 
 
-def join_of(spec: MachineSpec, fork: StateSpec) -> str | None:
+def join_of(
+    spec: MachineSpec, fork: StateSpec, passed: dict[str, frozenset[str]] | None = None
+) -> str | None:
     """The nearest state that no branch can go round once stops are left out; None: there is none.
 
-    A breadth-first walk over what every branch reaches: the join is the first state that lies
-    on all ways from every branch.
+    `passed` is what has been found out for other forks of the machine: it is shared and added to.
     """
     names = [b for b in fork.all if b in spec.states]
     if not names:
         return None
-    common: set[str] | None = None
-    for name in names:
-        here = _must_pass(spec, name)
-        common = here if common is None else common & here
-    if not common:
-        return None
-    return max(common, key=lambda n: len(_must_pass(spec, n) & common))
+    known = {} if passed is None else passed
+    first, *others = (_must_pass(spec, name, known) for name in names)
+    common = first.intersection(*others)
+    # every way passes all of them, and in one order: the first on any way is the nearest
+    at, seen = names[0], set[str]()
+    while common and at and at not in common and at not in seen:
+        seen.add(at)
+        at = next(iter(_onward(spec, at)), "")
+    return at if at in common else None
 
 
-def _must_pass(spec: MachineSpec, start: str) -> set[str]:
+def _must_pass(spec: MachineSpec, start: str, must: dict[str, frozenset[str]]) -> frozenset[str]:
     """The states that every way from `start` passes, up to where a branch ends.
 
     A branch ends at an action or a wait; a stop leaves it and does not count.
     """
-    order: list[str] = []
-    seen = {start}
-    stack = [(start, iter(_onward(spec, start)))]
+    seen = {start, *must}
+    stack = [] if start in must else [(start, iter(_onward(spec, start)))]
     while stack:
         name, onward = stack[-1]
         for to in onward:
@@ -297,14 +300,11 @@ def _must_pass(spec: MachineSpec, start: str) -> set[str]:
                 seen.add(to)
                 stack.append((to, iter(_onward(spec, to))))
                 break
-        else:
-            order.append(name)
+        else:  # children first: branches have no loops, which the checker sees to
             stack.pop()
-    must: dict[str, set[str]] = {}
-    for name in order:  # children first: branches have no loops, which the checker sees to
-        onward = [must[t] for t in _onward(spec, name) if t in must]
-        shared = onward[0].intersection(*onward[1:]) if onward else set[str]()
-        must[name] = {name} | shared
+            behind = [must[t] for t in _onward(spec, name) if t in must]
+            shared = behind[0].intersection(*behind[1:]) if behind else frozenset[str]()
+            must[name] = shared | {name}
     return must[start]
 
 

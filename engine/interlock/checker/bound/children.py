@@ -16,9 +16,9 @@ from interlock.checker.bound.program import Number
 from interlock.checker.bound.result import Figure
 from interlock.checker.bound.spending import RESOURCES, UNIT, Child, Handed, Spending
 from interlock.checker.paths.counting import UNKNOWN
-from interlock.checker.paths.judging import judge
 from interlock.checker.paths.turning import World
-from interlock.checker.paths.values import INF, number
+from interlock.checker.ranges.judging import judge
+from interlock.checker.ranges.values import INF, number
 from interlock.core.facts import Facts
 from interlock.language.expression import Expression
 from interlock.language.spec import Given

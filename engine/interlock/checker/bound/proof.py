@@ -21,10 +21,10 @@ from interlock.checker.bound.spending import (
     Child,
     Spending,
 )
-from interlock.checker.paths.counting import Counting
-from interlock.checker.paths.routes import Routes
+from interlock.checker.paths.counting import Counting, all_guards
+from interlock.checker.paths.routes import MOST_ROUTES, Routes
 from interlock.checker.paths.turning import World
-from interlock.checker.paths.values import INF
+from interlock.checker.ranges.values import INF
 from interlock.language.expression import Expression
 from interlock.language.spec import Given
 from interlock.machine.build import Chart
@@ -40,20 +40,21 @@ def limits_of(chart: Chart, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Proof:
-    """See the module. `start`: another first state than the file's."""
+    """See the module. `start`: another first state than the file's; `ways`: most of its graph."""
 
     def __init__(
         self, chart: Chart, given: Mapping[str, Any], vars: Mapping[str, Any], assume: Assume,
-        effort: Effort, *, start: str = "",
+        effort: Effort, *, start: str = "", ways: int = MOST_ROUTES, child: bool = False,
     ) -> None:  # fmt: skip
         spec = chart.spec
         self.chart, self.assume, self.effort = chart, assume, effort
         self.limits = limits_of(chart, given)
         self.counting = Counting(spec, vars)
         self.world = World(self.limits, self.counting.counters, self.counting.fixed)
+        self.world.lowered = child
         self.counting.world = self.world
         self.world.raised = self._raised()
-        self.routes = Routes(chart, self.world, self.counting, start)
+        self.routes = Routes(chart, self.world, self.counting, start, ways)
         self.spending = Spending(spec, self.world, assume, self._child)
         self.children = Children(self, self._below)
         counted = {c: c != "run.working" for c in self.counting.counters}
@@ -64,7 +65,7 @@ class Proof:
     def _below(
         self, chart: Chart, limits: Mapping[str, Any], vars: Mapping[str, Any], start: str
     ) -> Proof:
-        return Proof(chart, limits, vars, self.assume, self.effort, start=start)
+        return Proof(chart, limits, vars, self.assume, self.effort, start=start, child=True)
 
     def _child(self, name: str, given: Mapping[str, Given], among: int) -> Child:
         return self.children.child(name, given, among)
@@ -82,8 +83,8 @@ class Proof:
         return {counter: tuple(at.values()) for counter, at in found.items()}
 
     def guards(self) -> list[Expression]:
-        spec = self.chart.spec
-        return [r.when for r in spec.rules] + [e.when for e in spec.edges() if e.when is not None]
+        """The guards of rules and edges."""
+        return all_guards(self.chart.spec)
 
     def budgets(self, resource: str) -> Budgets:
         """The inequalities for a resource: shared where its own amounts do not matter."""

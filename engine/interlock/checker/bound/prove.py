@@ -22,6 +22,7 @@ from interlock.checker.bound.result import (
     Overshoot,
     Witness,
     say_amount,
+    say_round,
     say_units,
 )
 from interlock.checker.bound.spending import (
@@ -36,8 +37,10 @@ from interlock.checker.bound.spending import (
 )
 from interlock.checker.bound.wrapping import wraps_of
 from interlock.checker.paths.places import Route, TooLarge
-from interlock.checker.paths.values import INF
+from interlock.checker.ranges.values import INF
+from interlock.core.specs import Effect
 from interlock.language.expression import Expression
+from interlock.language.spec import MachineSpec
 from interlock.machine.build import Chart
 
 NAMES: Mapping[str, str] = {
@@ -98,13 +101,13 @@ def figure(proof: Proof, resource: str) -> Figure:
         reasons = proof.spending.why.get(resource, {})
         return Figure(name, None, next(iter(reasons.values()), "it is not known"))
     gain = [s.gains(resource) for s in budgets.steps]
-    solved, steps = proof.solved(budgets, _of_work(proof, budgets, gain, resource))
-    if solved.value is not None and resource == STEPS:
-        solved, steps = proof.solved(budgets, gain)
-    witness = _witness(proof, solved, [budgets.steps[n] for n in steps])
+    solved, steps = proof.solved(budgets, gain)
     if solved.value is None:
-        loop = witness.loops[0][0] if witness.loops else ()
-        said = f"no budget cuts the loop {' → '.join((*loop, *loop[:1]))}"
+        solved, steps = _worst_loop(proof, budgets, gain, resource) or (solved, steps)
+    chosen = [budgets.steps[n] for n in steps]
+    witness = _witness(proof, solved, chosen)
+    if solved.value is None:
+        said = f"no budget cuts the loop {say_round(loop_of(proof, solved, chosen))}"
         return Figure(name, None, said, witness=witness)
     paired = zip(budgets.rows, solved.prices, strict=True)
     by = tuple(dict.fromkeys(_say(proof, row.family) for row, price in paired if price))
@@ -118,16 +121,40 @@ def figure(proof: Proof, resource: str) -> Figure:
     return Figure(name, None, why, units, unit, max(_amount(resource, rest), 0), by, witness)
 
 
-def _of_work(
+def paid(spec: MachineSpec) -> list[str]:
+    """The states whose action costs again when it is done again."""
+    return [
+        name
+        for name, state in spec.states.items()
+        if state.action is not None and state.action.effect is Effect.PAID
+    ]
+
+
+def _worst_loop(
     proof: Proof, budgets: Budgets, gain: Sequence[Number], resource: str
-) -> Sequence[Number]:
-    """The gain without upkeep: of several loops that no budget cuts a loop of work is named."""
+) -> tuple[Solved, list[int]] | None:
+    """Of several loops that no budget cuts: one of model calls, else a paid one, else of work."""
     if resource != STEPS:
-        return gain
-    states = proof.chart.spec.states
-    upkeep = {n for n, s in states.items() if s.action is not None and not s.action.work}
-    pairs = zip(budgets.steps, gain, strict=True)
-    return [0 if step.route.state in upkeep else amount for step, amount in pairs]
+        return None
+    spec = proof.chart.spec
+    costs = set(paid(spec))
+    work = {n for n, s in spec.states.items() if s.action is not None and s.action.work}
+    calls = {s.route.state for s in budgets.steps if s.uses.ends.get(CALLS, (0, 0))[1]}
+    for names in (calls & costs, costs, work):
+        pairs = zip(budgets.steps, gain, strict=True)
+        narrow = [amount if step.route.state in names else 0 for step, amount in pairs]
+        solved, steps = budgets.most(narrow)
+        if solved.value is None:
+            return solved, steps
+    return None
+
+
+def loop_of(proof: Proof, solved: Solved, steps: Sequence[Step]) -> tuple[str, ...]:
+    """The states of the loop that a program without a value goes round."""
+    for column, _ in solved.used:
+        if column.cycle:
+            return _round(proof, [steps[a].route for a in column.arcs])
+    return ()
 
 
 def _before_the_last_look(budgets: Budgets, resource: str) -> Number:
@@ -173,12 +200,15 @@ def _witness(proof: Proof, solved: Solved, steps: Sequence[Step]) -> Witness:
     edges: dict[str, Fraction] = {}
     path: list[Route] = []
     loops: list[tuple[tuple[str, ...], int]] = []
+    closing: list[str] = []
     entries: set[int] = set()
     for column, amount in sorted(solved.used, key=lambda u: (u[0].cycle, -u[1])):
         walked = [steps[a].route for a in column.arcs]
         _count(edges, walked, amount)
         if column.cycle:
-            loops.append((_round(proof, walked), max(1, int(amount))))
+            loop = _round(proof, walked)
+            loops.append((loop, max(1, int(amount))))
+            closing += [r.origin for r in walked if _states(proof, [r]) == loop[:1]]
             entries |= {route.source for route in walked}
         elif not path:
             path = walked
@@ -186,7 +216,8 @@ def _witness(proof: Proof, solved: Solved, steps: Sequence[Step]) -> Witness:
         path = _way_to(proof, entries)
         _count(edges, path, Fraction(1))
     counts = {id: max(1, int(times)) for id, times in edges.items()}
-    return Witness(_states(proof, path), tuple(loops), counts)
+    once = tuple(dict.fromkeys(closing))
+    return Witness(_states(proof, path), tuple(loops), counts, once)
 
 
 def _count(edges: dict[str, Fraction], walked: Sequence[Route], times: Fraction) -> None:
@@ -237,7 +268,9 @@ def _turns(proof: Proof, guard: Expression, family: Family) -> bool:
 
 def _say(proof: Proof, family: Family) -> str:
     """The guard that a budget comes from, as the file writes it."""
-    found = next((g for g in proof.guards() if _turns(proof, g, family)), None)
+    guards = [g for g in proof.guards() if family.counter in g.reads]
+    alone = (g for g in guards if _turns(proof, g, family))
+    found = next(alone, next(iter(guards), None))
     if found is None:
         return f"{family.counter} at {family.at:g}"
     text = " ".join(found.text.split())

@@ -28,11 +28,14 @@ class Witness(NamedTuple):
     """The loops, each with how often it is gone round."""
     edges: Mapping[str, int] = {}
     """How often each edge or rule is taken, by its id in records and pictures."""
+    closing: tuple[str, ...] = ()
+    """For each loop the edge or rule that leads to its first state again."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
         loops = [{"states": list(states), "times": times} for states, times in self.loops]
-        return {"path": list(self.path), "loops": loops, "edges": dict(self.edges)}
+        return {"path": list(self.path), "loops": loops, "edges": dict(self.edges),
+                "closing": list(self.closing)}  # fmt: skip
 
     def __str__(self) -> str:
         said = [" → ".join(_short(self.path))] if self.path else []
@@ -42,6 +45,11 @@ class Witness(NamedTuple):
 
 def _short(names: tuple[str, ...]) -> tuple[str, ...]:
     return names if len(names) <= 14 else (*names[:7], "…", *names[-6:])
+
+
+def say_round(loop: tuple[str, ...]) -> str:
+    """The states of a loop, and the first again: ``a → b → a``."""
+    return " → ".join(_short((*loop, *loop[:1])))
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from interlock.checker.paths.judging import judge
 from interlock.checker.paths.turning import World
-from interlock.checker.paths.values import INF, number
+from interlock.checker.ranges.judging import judge
+from interlock.checker.ranges.values import INF, number
 from interlock.core.specs import ActionSpec
 from interlock.language.expression import Expression
 from interlock.language.expression.tree import Items

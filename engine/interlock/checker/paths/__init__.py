@@ -1,7 +1,5 @@
 """Every way that a run may take, without running it: what bounds and queries are asked of.
 
-    values      what an expression may be worth, as far as a file says: ranges, yes-or-no
-    judging     an expression over such values
     turning     from which value of a counter on a guard is decided
     routes      the graph: where a run may stand, and what leads on from there
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from interlock.checker.paths.judging import judge
 from interlock.checker.paths.turning import World
-from interlock.checker.paths.values import INF, number
+from interlock.checker.ranges.judging import judge
+from interlock.checker.ranges.values import INF, number
 from interlock.core.facts import FACTS
 from interlock.language.expression import Expression
 from interlock.language.expression.tree import Arith, Const, Fact
@@ -90,12 +90,14 @@ class Counting:
         return float(given.value) if isinstance(given.value, (int, float)) else INF
 
 
+def all_guards(spec: MachineSpec) -> list[Expression]:
+    """The guards of rules and edges."""
+    return [r.when for r in spec.rules] + [e.when for e in spec.edges() if e.when is not None]
+
+
 def _read(spec: MachineSpec) -> Iterable[str]:
-    for rule in spec.rules:
-        yield from rule.when.reads
-    for edge in spec.edges():
-        if edge.when is not None:
-            yield from edge.when.reads
+    for guard in all_guards(spec):
+        yield from guard.reads
     for state in spec.states.values():
         if state.of is not None:
             yield from state.of.reads

@@ -5,13 +5,25 @@ Imported by:  checker.paths.routes
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cached_property
 
-from interlock.checker.paths.places import Move, Place, Target, gated
-from interlock.checker.paths.turning import Now, World
+from interlock.checker.paths.counting import all_guards
+from interlock.checker.paths.places import Move, Place, Reached, Target, gated
+from interlock.checker.paths.turning import Below, Now, World
+from interlock.language.expression import Expression
 from interlock.language.spec import StateSpec
 from interlock.machine.build import Chart
 from interlock.machine.regions import GuardedTransition, Holds
+
+Passed = tuple[Mapping[str, float], Reached]
+"""One way in which guards did not hold: below these gates, and with these counters reached."""
+MOST_PASSED = 4
+"""Such ways that are told apart at one state."""
+MOST_VALUES = 3
+"""Values of one clock that are told apart: each may double the places."""
+_TIMES = frozenset({"run.elapsed", "run.working"})
+"""Counters that are always known, and that little is asked of."""
 
 
 class OwnWays:
@@ -42,7 +54,7 @@ class OwnWays:
         return moves
 
     def _edges(self, state: StateSpec, trigger: str, now: Now) -> Iterator[Move]:
-        passed: dict[str, float] = {}
+        passed: list[Passed] = [({}, ())]
         seen = set[str]()
         for t in self.at(state.name, trigger):
             if t.kind in ("retry", "failed", "error") or t.forks:
@@ -57,12 +69,46 @@ class OwnWays:
                 continue
             below = [self.world.turns(g, now).false for g in guards]
             move = plain(t)
-            yield move._replace(gates=gated(passed, *below))
+            for gates, reached in passed:
+                yield move._replace(gates=gated(gates, *below), reached=reached)
             only = len(guards) == len(t.guards)
             if only and all(verdicts):
                 return
             if only and len(guards) == 1:
-                passed = gated(passed, self.world.turns(guards[0], now).true)
+                ways = self._without(guards[0], now)
+                ways = ways if len(passed) * len(ways) <= MOST_PASSED else ways[:1]
+                passed = [
+                    (gated(gates, more), (*reached, *also))
+                    for gates, reached in passed for more, also in ways
+                ]  # fmt: skip
+
+    def _without(self, guard: Expression, now: Now) -> list[Passed]:
+        """What it takes that a guard does not hold: one of these.
+
+        ``errors.total >= 9 and run.elapsed < limits.time`` does not hold while there are fewer
+        errors, or once the time is up: then what waits for the time is near.
+        """
+        true = self.world.turns(guard, now).true
+        reads = self.world.counters & guard.reads
+        if true or len(reads) < 2 or self.world.lowered:  # a lower limit is come to earlier
+            return [(true, ())]
+        for counter in sorted(reads & _TIMES):
+            values = self._thresholds.get(counter, set[float]())
+            for value in sorted(values) if len(values) <= MOST_VALUES else ():
+                found = self.world.turns(guard, now, below=Below(counter, value)).true
+                if found:
+                    return [(found, ()), ({}, ((counter, value),))]
+        return [({}, ())]
+
+    @cached_property
+    def _thresholds(self) -> dict[str, set[float]]:
+        """The values at which edges and rules of the machine ask for a counter."""
+        out: dict[str, set[float]] = {}
+        for guard in all_guards(self.chart.spec):
+            turns = self.world.turns(guard)
+            for counter, value in (*turns.true.items(), *turns.false.items()):
+                out.setdefault(counter, set()).add(value)
+        return out
 
 
 def plain(t: GuardedTransition) -> Move:

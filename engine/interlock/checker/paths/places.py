@@ -16,6 +16,10 @@ class TooLarge(Exception):
     """The machine has too many ways for an answer in the time that there is."""
 
 
+Reached = tuple[tuple[str, float], ...]
+"""Counters, each with a value that it is at or above from here on."""
+
+
 class Target(NamedTuple):
     """Where a move leads, before it is known what it finds there."""
 
@@ -52,6 +56,8 @@ class Place(NamedTuple):
     """A stop is decided here, by one of these rules or a signal."""
     ok: bool | None = None
     """Whether the last action succeeded, as far as a decision may ask for it."""
+    reached: Reached = ()
+    """What counters have come to, as far as a decision has told it."""
 
 
 @dataclass(slots=True)
@@ -82,6 +88,8 @@ class Move(NamedTuple):
     wait: float = 0.0
     into: str = ""
     """The state that `before` rules look at."""
+    reached: Reached = ()
+    """It is only taken once counters have come to this."""
 
 
 def gated(*found: Mapping[str, float]) -> dict[str, float]:
@@ -91,3 +99,22 @@ def gated(*found: Mapping[str, float]) -> dict[str, float]:
         for counter, at in gates.items():
             out[counter] = min(at, out.get(counter, at))
     return out
+
+
+def highest(*found: Reached) -> Reached:
+    """The highest that each counter has come to."""
+    out: dict[str, float] = {}
+    for counter, at in (pair for reached in found for pair in reached):
+        out[counter] = max(at, out.get(counter, at))
+    return tuple(sorted(out.items()))
+
+
+def more_of(counts: dict[str, float], more: Mapping[str, float]) -> None:
+    """Count more."""
+    for counter, amount in more.items():
+        counts[counter] = counts.get(counter, 0) + amount
+
+
+def closed(gates: Mapping[str, float]) -> bool:
+    """Whether a stop rule holds always."""
+    return "" in gates

@@ -20,9 +20,22 @@ from collections.abc import Iterable, Mapping
 
 from interlock.checker.paths.counting import Counting
 from interlock.checker.paths.own_ways import OwnWays, plain
-from interlock.checker.paths.places import Branch, Move, Place, Route, Target, TooLarge, gated
+from interlock.checker.paths.places import (
+    Branch,
+    Move,
+    Place,
+    Reached,
+    Route,
+    Target,
+    TooLarge,
+    closed,
+    gated,
+    highest,
+    more_of,
+)
 from interlock.checker.paths.signalling import deals, raised_to
 from interlock.checker.paths.turning import Now, World
+from interlock.checker.ranges.values import INF
 from interlock.core.specs import ActionSpec
 from interlock.language.spec import Assign, Rule, StateSpec
 from interlock.machine.build import Chart
@@ -81,7 +94,7 @@ class Routes:
         after: Mapping[str, float] | None = None, wait: float = 0.0,
     ) -> None:  # fmt: skip
         gates = gates or {}
-        if self._never(gates):
+        if self._never(gates) or any(gates.get(c, INF) <= at for c, at in source.reached):
             return
         if len(self.routes) >= self.most:
             raise TooLarge(f"it has more than {self.most:,} ways")
@@ -100,13 +113,14 @@ class Routes:
     def _enter(
         self, place: Place, name: str, *, stop: bool = False, attempt: int = 0, skip: str = "",
         returns: tuple[tuple[str, Target], ...] | None = None, sets: tuple[Assign, ...] = (),
+        reached: Reached = (),
     ) -> tuple[Place, dict[str, float]]:  # fmt: skip
         """The place after a state was entered, and what that counts."""
         after = dict(self.counting.of_sets(sets))
         if name in ENGINE_ENDS:
             return Place(name, stopping=True), after
         state = self.spec.states[name]
-        _more(after, self.counting.of_entry(state))
+        more_of(after, self.counting.of_entry(state))
         stopping = place.stopping or stop or bool(state.stop)
         if state.job == "end" or stopping:
             return Place(name, stopping=True, ok=None if state.rests else place.ok), after
@@ -115,6 +129,7 @@ class Routes:
         return Place(
             name, () if name in self.chart.main else back, attempt, place.continued,
             skip="" if acts else skip, ok=None if acts else place.ok,
+            reached=highest(place.reached, reached),
         ), after  # fmt: skip
 
     def _follow(
@@ -136,9 +151,9 @@ class Routes:
         else:
             dest, after = self._enter(
                 at, target.state, stop=target.stop, attempt=target.attempt, skip=skip,
-                returns=returns, sets=target.set,
+                returns=returns, sets=target.set, reached=move.reached,
             )  # fmt: skip
-        _more(after, more or {})
+        more_of(after, more or {})
         self._add(
             source, dest, move.origin, move.kind, done=done, gates=move.gates,
             after=after, wait=move.wait,
@@ -301,7 +316,7 @@ class Routes:
 
     def _passing(self, state: str, at: Place, move: Move) -> dict[str, float] | None:
         gates = self._stop_gates(state, at, move.into)
-        return None if _closed(gates) else gated(move.gates, gates)
+        return None if closed(gates) else gated(move.gates, gates)
 
     def _pass(self, place: Place, state: StateSpec) -> None:
         moves = self.own.of(state, "advance", place)
@@ -317,7 +332,7 @@ class Routes:
                 continue
             self._detours(place, place, [move], general=False)
             gates = self._stop_gates(state.name, place, move.into, general=False)
-            if not _closed(gates):
+            if not closed(gates):
                 self._follow(place, place, move._replace(gates=gated(move.gates, gates)))
 
     def _walk_branch(self, place: Place, branch: Branch) -> None:
@@ -423,20 +438,10 @@ class Routes:
                     if pending is None:
                         continue
                     returns = (*at.returns, (rule.id, pending))
-                if _closed(gates) or (rule.id, pending) in made:
+                if closed(gates) or (rule.id, pending) in made:
                     continue
                 made.add((rule.id, pending))
                 dest, after = self._enter(at, rule.to, skip=rule.id, returns=returns)
-                _more(after, more or {})
+                more_of(after, more or {})
                 self._add(source, dest, rule.id, "rule", done=done,
                           gates=gates, after=after)  # fmt: skip
-
-
-def _more(counts: dict[str, float], more: Mapping[str, float]) -> None:
-    for counter, amount in more.items():
-        counts[counter] = counts.get(counter, 0) + amount
-
-
-def _closed(gates: Mapping[str, float]) -> bool:
-    """Whether a stop rule holds always."""
-    return "" in gates

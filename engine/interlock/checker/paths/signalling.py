@@ -1,15 +1,19 @@
-"""What no edge or rule of a file says: where signals lead that are raised by themselves.
+"""What no edge or rule of a file says: which signals are raised by themselves, and where they lead.
 
-Imported by:  checker.paths.routes
+Imported by:  checker.paths.routes, checker.subject, checker.unused
 """
 
 from __future__ import annotations
 
-from interlock.language.spec import Rule, StateSpec
+from collections.abc import Iterator
+
+from interlock.language.spec import MachineSpec, Rule, StateSpec
 from interlock.machine.build import Chart
 
-OUTSIDE = ("user_requested", "stop_requested", "error", "guard_error", "time_limit")
+OUTSIDE = ("user_requested", "stop_requested", "error", "guard_error")
 """Reasons that may be raised at any moment without the file's doing."""
+OF_A_CHILD = "time_limit"
+"""One more, where a machine runs as a child: its parent's time is up."""
 
 
 def deals(rule: Rule) -> bool:
@@ -19,14 +23,18 @@ def deals(rule: Rule) -> bool:
     return bool(reads & times) or any(r.startswith(("last.error", "errors.")) for r in reads)
 
 
-def raised_to(chart: Chart) -> tuple[str, ...]:
-    """Where signals lead that the file's rules do not raise."""
-    spec = chart.spec
-    reasons: list[str] = list(OUTSIDE)
+def signalled(spec: MachineSpec) -> Iterator[str]:
+    """Reasons that the file's own actions raise."""
     for state in spec.states.values():
         for arg in state.action.args if state.action is not None else ():
             if arg.names == "reason" and arg.name in state.args:
-                reasons.append(str(state.args[arg.name].value))
+                yield str(state.args[arg.name].value)
+
+
+def raised_to(chart: Chart) -> tuple[str, ...]:
+    """Where signals lead that the file's rules do not raise."""
+    spec = chart.spec
+    reasons = [*OUTSIDE, OF_A_CHILD, *signalled(spec)]
     if spec.tools or spec.registry.own_tools or any(_calls(s) for s in spec.states.values()):
         reasons += spec.reasons
     return tuple(dict.fromkeys(chart.route(r) for r in reasons))

@@ -10,11 +10,13 @@ Imported by:  checker.paths.routes
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from interlock.checker.paths.judging import Known, judge, surely
-from interlock.checker.paths.values import ABSENT, INF, Other, Range, Value, of_plain
+from interlock.checker.ranges.judging import Known, judge, surely
+from interlock.checker.ranges.values import ABSENT, INF, Other, Range, Value, of_plain
 from interlock.language.expression import Expression
 from interlock.language.expression.tree import Const, Fact, walk
 
@@ -40,6 +42,18 @@ class Now(NamedTuple):
     """Whether the last action succeeded."""
 
 
+class Below(NamedTuple):
+    """What is taken for granted: a counter has not come to a value."""
+
+    counter: str
+    value: float
+
+    @property
+    def highest(self) -> float:
+        """The highest that it may be."""
+        return math.nextafter(self.value, -INF) if self.counter in REAL else self.value - 1
+
+
 USUAL = Now()
 _TOLD = {"signals.continued", "last.ok", "last.error"}
 
@@ -54,18 +68,24 @@ class World:
         self.limits |= {name: of_plain(value) for name, value in fixed.items()}
         self.values = tuple(v for v in limits.values() if isinstance(v, (int, float)))
         self.counters = counters
+        self.lowered = False
+        """The limits are the most that a run may have: a child gets what is left."""
         self.raised: Mapping[str, tuple[float, ...]] = {}
         """For each counter the values from which on signals are raised by `signal` rules."""
-        self._turns: dict[tuple[str, Now], Turns] = {}
+        self._turns: dict[tuple[str, Now, Below | None], Turns] = {}
 
-    def known(self, now: Now = USUAL, *, counter: str = "", low: float = 0) -> Known:
-        """What is known of facts, with one counter from `low` upwards."""
+    def known(
+        self, now: Now = USUAL, *, counter: str = "", low: float = 0, below: Below | None = None
+    ) -> Known:
+        """What is known of facts, with one counter from `low` upwards, and one `below` a value."""
         raised = sum(low >= at for at in self.raised.get(counter, ())) if counter else 0
 
         def of(fact: Fact) -> Value | None:
             path = fact.path
             if path == counter:
                 return Range(low, INF)
+            if below is not None and path == below.counter:
+                return Range(0, below.highest)
             if path == "signals.count" and raised:
                 return Range(raised, INF)
             if path == "signals.continued" and now.continued is not None:
@@ -86,56 +106,65 @@ class World:
         """Whether a guard holds in every run, or in none; None: that depends."""
         return surely(judge(guard.root, self.known(now)))
 
-    def turns(self, guard: Expression, now: Now = USUAL) -> Turns:
-        """From which value of each counter on the guard is decided."""
-        key = (guard.text, now if guard.reads & _TOLD else USUAL)
+    def turns(self, guard: Expression, now: Now = USUAL, *, below: Below | None = None) -> Turns:
+        """From which value of each counter on it is decided, while one is `below` a value."""
+        key = (guard.text, now if guard.reads & _TOLD else USUAL, below)
         if key not in self._turns:
-            self._turns[key] = self._found(guard, now)
+            self._turns[key] = self._found(guard, now, below)
         return self._turns[key]
 
-    def _found(self, guard: Expression, now: Now) -> Turns:
-        counters = set(self.counters & guard.reads)
+    def _found(self, guard: Expression, now: Now, below: Below | None) -> Turns:
+        counters = set(self.counters & guard.reads) - ({below.counter} if below else set())
         if guard.reads & {"signals.count", "signals.top", "signals.reasons"}:
             counters |= self.raised.keys()
         true: dict[str, float] = {}
         false: dict[str, float] = {}
         for counter in sorted(counters):
-            verdict = self._at(guard, counter, MOST, now)
+            verdict = self._at(guard, counter, MOST, now, below)
             if verdict is not None:
                 found = true if verdict else false
-                found[counter] = self._least(guard, counter, now)
+                found[counter] = self._least(guard, counter, now, below)
         return Turns(true, false)
 
-    def _at(self, guard: Expression, counter: str, low: float, now: Now) -> bool | None:
-        return surely(judge(guard.root, self.known(now, counter=counter, low=low)))
+    def _at(
+        self, guard: Expression, counter: str, low: float, now: Now, below: Below | None
+    ) -> bool | None:
+        return surely(judge(guard.root, self.known(now, counter=counter, low=low, below=below)))
 
-    def _least(self, guard: Expression, counter: str, now: Now) -> float:
+    def _least(self, guard: Expression, counter: str, now: Now, below: Below | None) -> float:
         """The least value from which on it is decided."""
 
         def decided(low: float) -> bool:
-            return self._at(guard, counter, low, now) is not None
+            return self._at(guard, counter, low, now, below) is not None
 
         literals = [n.value for n in walk(guard.root) if isinstance(n, Const)]
         given = [v for v in (*self.values, *literals) if isinstance(v, (int, float))]
         if counter in REAL:
             return _least_real(decided, sorted(float(v) for v in given if v >= 0))
-        return _least_whole(decided)
+        whole = {int(v) + more for v in given if 0 <= v < MOST for more in (0, 1)}
+        return _least_whole(decided, sorted(whole))
 
 
-def _least_whole(decided: Any) -> int:
+def _least_whole(decided: Callable[[int], bool], likely: Sequence[int]) -> int:
+    """The least number from which on it is decided; mostly one of those that are written down."""
     if decided(0):
         return 0
-    high = 1
-    while not decided(high):
-        high *= 2
-    low = high // 2
+    known = bisect_left(likely, True, key=decided)
+    low = likely[known - 1] if known else 0
+    if known < len(likely):
+        high = likely[known]
+        low = high - 1 if not decided(high - 1) else low
+    else:
+        high = 2 * low or 1
+        while not decided(high):
+            low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if decided(middle) else (middle, high)
     return high
 
 
-def _least_real(decided: Any, candidates: list[float]) -> float:
+def _least_real(decided: Callable[[float], bool], candidates: list[float]) -> float:
     for value in candidates:
         if decided(value):
             return value

@@ -16,7 +16,7 @@ from fractions import Fraction
 from math import gcd
 from typing import Any, NamedTuple, TypeAlias
 
-from interlock.checker.proof.world import Range, World
+from interlock.checker.proof.world import Ends, World
 from interlock.language.expression.tree import (
     INVERSE,
     Arith,
@@ -81,7 +81,7 @@ class Term(NamedTuple):
     """What is known of a term before anything is asked."""
 
     whole: bool
-    range: Range
+    range: Ends
     words: frozenset[str] | None
     facts: frozenset[str]
     plain: bool

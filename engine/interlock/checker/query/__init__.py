@@ -43,5 +43,5 @@ class Questions:
         """
         query = read(text, self.chart)
         if self.routes is None:
-            return Answer(query.text, None, f"unknown: {self.unknown}")
+            return Answer(query.text, None, self.unknown)
         return answer(query, self.routes, cancels=cancels)

@@ -32,6 +32,7 @@ Examples:
   interlock bound my.yaml --assume tokens_per_call=8000 --assume calls_per_reply=4
   interlock bound my.yaml --require usd=2 --require calls=30
   interlock bound agent -o agent.cert.json
+  interlock bound agent --draw worst.svg --figure llm_calls
   interlock bound --run last
 
 \b
@@ -61,6 +62,11 @@ A figure holds in every run in which the assumptions do; it is proven, not estim
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE",
     help="Write a certificate: what was proven, of which machine, assuming what.",
+)  # fmt: skip
+@options.draw_option
+@click.option(
+    "--figure", type=click.Choice(tuple(_WORDS)), default="actions", show_default=True,
+    help="With --draw: the figure to whose worst run it is.",
 )  # fmt: skip
 @options.tools_option
 @options.define_option
@@ -94,6 +100,9 @@ def bound(machine: str | None, of_run: str | None, output: str | None, **given: 
     if output is not None:
         write_whole(Path(output), f"{found.certificate(__version__)}\n".encode())
         out.say(f"{output}: a certificate for {loaded.name} {loaded.hash[:12]}", "dim")
+    if how.more["drawing"] is not None:
+        path = found.draw(how.more["figure"]).save(how.more["drawing"])
+        out.say(f"{path}: a run that comes to the most {_WORDS[how.more['figure']]}", "dim")
     refused = found.refused(wanted_bounds(figures_of(how.more["required"])))
     if how.is_json:
         out.result(out.as_json({**found.to_dict(), "refused": list(refused)}))
@@ -109,14 +118,12 @@ def _stored(run: str, how: How) -> str:
     """The certificate of a run, as it was stored."""
     from interlock.cli.stored import find_run, open_journal
     from interlock.core.errors import SetupError
+    from interlock.run.certificate import stored_certificate
     from interlock.run.sync import by_hand
 
     journal = open_journal(how)
     row = find_run(journal, run)
-    first = by_hand(journal.events(row.run_id, 0, 1))
-    begun = first[0].record if first else None
-    hash = "" if begun is None else str(begun.input.data.get("certificate", ""))
-    text = by_hand(journal.blob(hash))
+    text = by_hand(stored_certificate(journal, row.run_id))
     if text is None:
         hint = "a child has its parent's, and runs of older versions have none"
         raise SetupError(f"run `{row.run_id}` was stored without a certificate", hint=hint)

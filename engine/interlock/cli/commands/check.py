@@ -80,8 +80,18 @@ def _public(checked: Checked) -> dict[str, Any]:
         "machine": machine.name if machine is not None else None,
         "findings": [f.to_dict() for f in checked.findings],
         "unsettled": list(checked.unsettled),
-        "bound": None,
+        "bound": _bound(machine),
     }
+
+
+def _bound(machine: Machine | None) -> dict[str, Any] | None:
+    """The worst that a run can cost; where that is not known in the time of a check, why."""
+    from interlock.api.bounds import AT_CHECK
+
+    if machine is None:
+        return None
+    found = machine.bound(effort=AT_CHECK)
+    return {"unknown": found.unknown} if found.unknown else found.to_dict()["bounds"]
 
 
 def _said(checked: Checked) -> list[str]:
@@ -101,10 +111,19 @@ def _said(checked: Checked) -> list[str]:
 
 
 def _unsettled(checked: Checked) -> str:
-    """How many guards nobody can tell anything about, which, and what may help."""
+    """What nobody can tell: of how many guards, which, and what may help; of loops."""
+    from interlock.checker.loops import LOOPS
+
+    guards = [place for place in checked.unsettled if place != LOOPS]
+    said = [_unsettled_guards(guards)] if guards else []
+    if len(guards) < len(checked.unsettled):
+        said.append("whether budgets cut all loops could not be told in the time of a check")
+    return ", ".join(said)
+
+
+def _unsettled_guards(places: Sequence[str]) -> str:
     from interlock.checker import solver
 
-    places = checked.unsettled
     count = say_count(len(places), "guard")
     which = ", ".join(places[:3]) + (", …" if len(places) > 3 else "")
     if solver.solver() is None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from interlock.cli import completion, options, out
 from interlock.cli.faults import ERROR, USAGE
 from interlock.cli.how import How
+
+if TYPE_CHECKING:
+    from interlock.api.drawn import DrawnAnswer
 
 _COLOURS = {True: "green", False: "red", None: "yellow"}
 
@@ -19,6 +23,7 @@ Examples:
   interlock query agent "reach done"
   interlock query my.yaml "never publish before approve"
   interlock query my.yaml "always report after publish" --format json
+  interlock query my.yaml "never publish before approve" --draw shown.svg
   interlock query my.yaml "avoid tool:delete" "never action:infer after state:answer"
 
 \b
@@ -38,6 +43,7 @@ Exit codes: 0 all of them hold, 1 one does not, 2 what is asked is no query of t
 @click.option(
     "--no-cancel", is_flag=True, help="Leave out that somebody may stop the run at any moment."
 )
+@options.draw_option
 @options.tools_option
 @options.define_option
 @options.format_option()
@@ -61,6 +67,8 @@ def query(machine: str, queries: tuple[str, ...], **given: Any) -> None:
     except QueryFault as error:
         say_error(error)
         raise click.exceptions.Exit(USAGE) from None
+    if how.more["drawing"] is not None:
+        _draw(found, how.more["drawing"])
     if how.is_json:
         told = [answer.to_dict() for answer in found]
         out.result(out.as_json(told[0] if len(told) == 1 else told))
@@ -74,3 +82,12 @@ def query(machine: str, queries: tuple[str, ...], **given: Any) -> None:
                 else f"{head}:{out.plain(rest)}"
             )
     raise click.exceptions.Exit(0 if all(found) else ERROR)
+
+
+def _draw(found: Sequence[DrawnAnswer], file: str) -> None:
+    """The run that shows the answer. A picture is of one."""
+    if len(found) > 1:
+        raise click.UsageError("--draw draws one query; ask them one by one")
+    path = found[0].draw().save(file)
+    shown = "the shortest run that shows it" if found[0].witness else "no run is needed to show it"
+    out.say(f"{path}: {shown}", "dim")

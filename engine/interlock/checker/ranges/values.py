@@ -1,16 +1,15 @@
 """What an expression may be worth, as far as that can be known before a run.
 
 A number lies in a `Range`, a yes-or-no is a `Truth`, of anything else it is only known whether
-it may be None. Ranges are rounded outwards, so that what they say of a comparison holds for
-the arithmetic of the run too.
+it may be None.
 
-Imported by:  checker.paths.judging
+Imported by:  checker.ranges, checker.paths, checker.bound
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
 from interlock.core.types import Type
@@ -100,22 +99,3 @@ def either(values: Iterable[Value]) -> Value:
 def number(value: Value) -> Range:
     """The value as a number; what is none may be any."""
     return value if isinstance(value, Range) else Range(none=value.none)
-
-
-def outward(low: float, high: float) -> Range:
-    """A range whose ends were computed: rounded away from each other, unless they are whole."""
-    low = -INF if math.isnan(low) else low  # infinity less infinity
-    high = INF if math.isnan(high) else high
-    if isinstance(low, float) and math.isfinite(low):
-        low = math.nextafter(low, -INF)
-    if isinstance(high, float) and math.isfinite(high):
-        high = math.nextafter(high, INF)
-    return Range(low, high)
-
-
-def corners(a: Range, b: Range, apply: Callable[[float, float], float]) -> Range:
-    """A range of results from the ends of two others."""
-    found = [apply(x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
-    if any(map(math.isnan, found)):
-        return Range()
-    return outward(min(found), max(found))

@@ -3,7 +3,7 @@
 Conservative: what it says to be true or false is so in every run in which the expression can
 be evaluated. One that raises stops the run, which is no way on.
 
-Imported by:  checker.paths.turning, checker.paths.routes, checker.bound
+Imported by:  checker.proof.world, checker.paths, checker.bound
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from interlock.checker.paths.values import (
+from interlock.checker.ranges.arithmetic import absolute, arithmetic, extreme, negative, rounded
+from interlock.checker.ranges.values import (
     INF,
     MAYBE,
     NO,
@@ -20,12 +21,10 @@ from interlock.checker.paths.values import (
     Truth,
     Value,
     Word,
-    corners,
     either,
     number,
     of_plain,
     of_type,
-    outward,
 )
 from interlock.language.expression.tree import (
     MIRROR,
@@ -48,15 +47,26 @@ from interlock.language.expression.tree import (
 
 Known = Callable[[Fact], Value | None]
 """What is known of a fact; None: only its type."""
+_SHARES = frozenset({"errors.rate"})
+"""Facts that are a share of a whole."""
 
 
 def judge(node: Node, known: Known) -> Value:
     """What the expression may be worth."""
+    found = _judge(node, known)
+    if isinstance(found, Range) and node.type.nonneg and found.low < 0:
+        return found._replace(low=0)
+    return found
+
+
+def _judge(node: Node, known: Known) -> Value:
     match node:
         case Const(value=value):
             return of_plain(value)
-        case Fact():
+        case Fact(path=path):
             found = known(node)
+            if found is None and path in _SHARES:
+                return Range(0, 1)
             return of_type(node.type) if found is None else found
         case Logic(op=op, parts=parts):
             return _logic(op, [truth(judge(part, known)) for part in parts])
@@ -65,11 +75,8 @@ def judge(node: Node, known: Known) -> Value:
             return Truth(found.false, found.true)
         case Compare():
             return _compare(node, known)
-        case Arith():
-            return _arith(node, number(judge(node.left, known)), number(judge(node.right, known)))
-        case Negative(part=part):
-            inner = number(judge(part, known))
-            return Range(-inner.high, -inner.low)
+        case Arith() | Negative():
+            return _computed(node, known)
         case Choice():
             return _choice(node, known)
         case Call(name=name, args=args):
@@ -146,32 +153,15 @@ def _equal(a: Range, op: str, b: Range) -> Truth:
 # arithmetic ---------------------------------------------------------------------------------
 
 
-def _arith(node: Arith, a: Range, b: Range) -> Value:
-    match node.op:
-        case "+":
-            return outward(a.low + b.low, a.high + b.high)
-        case "-":
-            return outward(a.low - b.high, a.high - b.low)
-        case "*":
-            return corners(a, b, _times)
-        case "/" if b.low > 0 or b.high < 0:
-            return corners(a, b, _over)
-        case "//" if b.low > 0 and not math.isinf(b.low):
-            found = corners(a, b, _over)
-            floor = math.floor(found.low) if math.isfinite(found.low) else found.low
-            return Range(floor, found.high)
-        case "%" if b.low > 0 and a.low >= 0:
-            return Range(0, min(a.high, b.high))
-        case _:
-            return of_type(node.type)
-
-
-def _times(a: float, b: float) -> float:
-    return 0 if a == 0 or b == 0 else a * b
-
-
-def _over(a: float, b: float) -> float:
-    return 0 if a == 0 or (math.isinf(b) and not math.isinf(a)) else a / b
+def _computed(node: Arith | Negative, known: Known) -> Value:
+    """What is computed of None raises: of that nothing is said."""
+    if isinstance(node, Negative):
+        inner = number(judge(node.part, known))
+        return negative(inner) if inner.some else Range()
+    left, right = number(judge(node.left, known)), number(judge(node.right, known))
+    if not (left.some and right.some):
+        return Range()
+    return arithmetic(node.op, left, right, whole=node.type.kind == "int")
 
 
 def _call(name: str, args: Sequence[Node], known: Known) -> Value:
@@ -180,19 +170,20 @@ def _call(name: str, args: Sequence[Node], known: Known) -> Value:
         size = len(fixed.items) if isinstance(fixed, Items) else None
         return Range(0, INF) if size is None else Range(size, size)
     found = [judge(arg, known) for arg in args]
-    if not found or not all(isinstance(f, Range) for f in found):
+    if not all(isinstance(f, Range) and f.some for f in found):
         return Range()
     ranges = [number(f) for f in found]
-    if name in ("min", "max") and len(ranges) > 1:
-        pick = min if name == "min" else max
-        return Range(pick(r.low for r in ranges), pick(r.high for r in ranges))
-    one = ranges[0]
-    if name == "abs":
-        low = 0 if one.low <= 0 <= one.high else min(abs(one.low), abs(one.high))
-        return Range(low, max(abs(one.low), abs(one.high)))
-    if name == "round" and len(args) == 1:
-        return Range(one.low - 1, one.high + 1)
-    return Range()
+    match name, args:
+        case "min" | "max", (_, _, *_):
+            return extreme(name, ranges)
+        case "abs", _:
+            return absolute(ranges[0])
+        case "round", (_,):
+            return rounded(ranges[0], None)
+        case "round", (_, Const(value=int() as places)):
+            return rounded(ranges[0], places)
+        case _:
+            return Range()
 
 
 def surely(value: Value) -> bool | None:

@@ -1,0 +1,104 @@
+"""A witness on the plain picture: its colours, its counts, and that nothing moves."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from interlock import load
+from interlock.api.drawn import DrawnBound
+from interlock.core.errors import SetupError
+from interlock.view.live.colours import PALE, TAKEN
+from interlock.view.picture import Picture
+from interlock.view.way import CLOSING, FOR_EVER
+
+LOOPS = """interlock: 1
+machine: loops
+model: {name: scripted}
+limits: {steps: 6}
+rules: [{when: run.steps >= limits.steps, stop: steps_limit}]
+states:
+  begin: {do: receive, next: think}
+  think: {do: infer, failed: next, next: [{when: len(last.tool_calls) > 0, to: think}, done]}
+  done: {stop: completed}
+"""
+
+
+def loops(*, cut: bool) -> DrawnBound:
+    text = LOOPS
+    if not cut:
+        text = text.replace("limits: {steps: 6}\n", "")
+        text = text.replace("rules: [{when: run.steps >= limits.steps, stop: steps_limit}]\n", "")
+    return load(text).bound()
+
+
+def arrow(dot: str, source: str, target: str) -> str:
+    return next(
+        line for line in dot.splitlines() if line.strip().startswith(f"{source} -> {target} ")
+    )
+
+
+def test_the_way_is_blue_the_closing_arrow_red_the_rest_faded() -> None:
+    dot = loops(cut=True).draw().dot()
+    assert TAKEN in arrow(dot, "begin", "think")
+    assert "xlabel" not in arrow(dot, "begin", "think")
+    closing = arrow(dot, "think", "think")
+    assert CLOSING in closing
+    assert "×5" in closing
+    assert PALE in arrow(dot, "think", "done")
+    assert "actions: at most 6" in dot
+
+
+def test_a_loop_that_nothing_cuts_goes_on_for_ever() -> None:
+    dot = loops(cut=False).draw().dot()
+    assert FOR_EVER in arrow(dot, "think", "think")
+    assert "actions: unbounded" in dot
+
+
+def test_an_answer_without_a_witness_is_the_machine_as_it_is() -> None:
+    machine = load("agent")
+    shown = machine.query("never tool_call before llm_inference").draw()
+    assert machine.query("never tool_call before llm_inference")
+    assert PALE not in shown.dot()
+    assert PALE in machine.query("reach done").draw().dot()
+
+
+def test_figures_that_there_are() -> None:
+    with pytest.raises(SetupError, match="no bound on `dollars` to draw"):
+        loops(cut=True).draw("dollars")
+
+
+def shown(value: Any) -> dict[str, Any]:
+    """What a notebook gets."""
+    return value._repr_mimebundle_()
+
+
+def test_it_shows_itself() -> None:
+    assert "text/plain" in shown(loops(cut=True))
+    agent = load("agent")
+    answer = agent.query("reach done")
+    assert shown(answer)["text/plain"] == str(answer)
+    assert shown(agent.query("never tool_call before llm_inference")).keys() == {"text/plain"}
+
+
+def places(picture: Picture) -> dict[str, tuple[float, float]]:
+    """Where the first text of each box stands."""
+    found = re.findall(
+        r'<g id="[^"]*(node-[^"]+)" class="node">.*?<text [^>]*?x="([-\d.]+)" y="([-\d.]+)"',
+        picture.svg(), re.DOTALL,
+    )  # fmt: skip
+    return {name: (float(x), float(y)) for name, x, y in found}
+
+
+@pytest.mark.extra(  # noqa: S610 - no Django
+    "pygraphviz", install='pip install "interlock[diagrams]"'
+)
+@pytest.mark.parametrize("name", ["agent", "moderator", "team"])
+def test_nothing_moves(name: str) -> None:
+    machine = load(name)
+    plain, drawn = places(machine.draw()), places(machine.bound().draw())
+    assert plain.keys() == drawn.keys()
+    moved = {(round(x - drawn[n][0], 1), round(y - drawn[n][1], 1)) for n, (x, y) in plain.items()}
+    assert len(moved) == 1, moved  # the line under the title moves all of it alike
