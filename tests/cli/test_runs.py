@@ -10,6 +10,7 @@ import pytest
 
 from interlock.adapters.sqlite import SqliteJournal
 from interlock.run.journal import RunRow
+from interlock.run.recorded import RecordedRun, read_export
 from interlock.run.sync import by_hand
 from tests.cli.shell import ADD, ASK, Shell
 
@@ -306,3 +307,13 @@ def test_a_tool_that_only_a_state_names_is_not_needed_to_look(sh: Shell) -> None
         assert (done.code, "error" in done.err) == (0, False), done.err
     assert sh("resume", "r").code == 1  # to go on, they are
     assert sh("resume", "r", "--tools", "tools.py").code == 0
+
+
+def test_what_export_prints_is_read_as_a_recorded_run(full: Shell) -> None:
+    text = full("runs", "export", "abc1").out + full("runs", "export", "abd2").out
+    one, two = read_export(text, "both.jsonl")
+    assert isinstance(one, RecordedRun)
+    assert (one.run_id, one.row.reason) == ("abc1", "completed")
+    assert [r.seq for r in one.records] == list(range(len(one.records)))
+    assert isinstance(two, RecordedRun)
+    assert two.row.reason == "steps_limit"

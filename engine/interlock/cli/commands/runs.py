@@ -10,8 +10,9 @@ import click
 
 from interlock.cli import completion, options, out
 from interlock.cli.how import How
+from interlock.cli.recorded import Age
 from interlock.cli.table import Row, table
-from interlock.core.units import parse_duration, say_count
+from interlock.core.units import say_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,20 +22,6 @@ if TYPE_CHECKING:
 _STATUS = {"completed": "green", "error": "red", "paused": "cyan", "debugging": "yellow"}
 NEWEST = 20
 """Runs that are listed unless more are asked for."""
-
-
-class Age(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]
-    """A duration as machine files write it: ``30d``, ``12h``."""
-
-    name = "duration"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        seconds = value if isinstance(value, float) else parse_duration(str(value))
-        if seconds is None:
-            self.fail(f"`{value}` is no duration: write 30d, 12h or 90m", param, ctx)
-        return seconds
 
 
 _filters = options.together(
