@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Any, Protocol, cast
 
 from interlock.core.position import Position
-from interlock.language.expression import Oracle
 from interlock.language.spec import Given
 from interlock.language.template.template import Template
 from interlock.machine.build import Chart
@@ -31,9 +30,8 @@ class Asked(Protocol):
         """Where the run is."""
         ...
 
-    @property
-    def ask(self) -> Oracle:
-        """What answers registered Python guards."""
+    def ask(self, name: str, args: tuple[Any, ...]) -> bool:
+        """Ask a registered Python guard."""
         ...
 
 

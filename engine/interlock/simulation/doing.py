@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 from interlock.core.errors import Category
 from interlock.core.outcome import Blocked, Outcome
 from interlock.core.position import Position
-from interlock.language.expression import GUARD_ERRORS, GuardFailed, Oracle, no_oracle
+from interlock.language.expression import GUARD_ERRORS, GuardFailed, no_oracle
 from interlock.language.spec import StateSpec
 from interlock.machine.build import Chart
 from interlock.run.context import Context, Ports, StopRequest
@@ -53,7 +53,6 @@ class Nobody:
         self.deadline: float | None = None
         self.listener: Callable[[Event], None] | None = None
         self.tally = Tally()
-        self.ask: Oracle = no_oracle
 
     async def note(self, type: str, key: str, data: Mapping[str, Any]) -> None:
         """Nothing is written down."""
@@ -77,15 +76,15 @@ class Nobody:
         """Nothing is written down."""
 
 
-class _At:
+class _At(NamedTuple):
     """What the fields of `with` are evaluated over."""
 
-    __slots__ = ("ask", "chart", "position")
+    chart: Chart
+    position: Position
 
-    def __init__(self, chart: Chart, position: Position) -> None:
-        self.chart = chart
-        self.position = position
-        self.ask: Oracle = no_oracle
+    def ask(self, name: str, args: tuple[Any, ...]) -> bool:
+        """Nobody answers: a field that asks a Python guard cannot be evaluated."""
+        return no_oracle(name, args)
 
 
 class Doing:

@@ -19,7 +19,7 @@ Z95 = 1.959963984540054
 class Share(NamedTuple):
     """How many of how many, and between which shares the true one lies, with 95% confidence."""
 
-    count: int
+    count: int  # pyright: ignore[reportIncompatibleMethodOverride]  so many of so many
     of: int
     low: float
     high: float

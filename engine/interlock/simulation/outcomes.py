@@ -17,10 +17,10 @@ from functools import cache, partial
 from itertools import accumulate, product
 from math import comb
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from interlock.actions.tasks import Attempt, attempted
-from interlock.core.facts import Failure, ToolCall
+from interlock.core.facts import EMPTY, Failure, ToolCall
 from interlock.core.outcome import NOTHING_SPENT, Blocked, Message, Outcome, Reply, Spent
 from interlock.core.position import Position
 from interlock.language.spec import StateSpec
@@ -83,11 +83,13 @@ class Outcomes:
         prices = world.prices or _prices(chart)
         self._price = prices
         self._memory = frozenset(n for n, t in chart.spec.registry.tools.items() if t.memory)
-        self._block = f"memory.{next(reversed(self.spec.memory))}" if self.spec.memory else ""
+        self._block = f"memory.{[*self.spec.memory][-1]}" if self.spec.memory else ""
         self._most = int(self.spec.model.get("max_tokens") or 0)
         self.assumptions: list[Assumption] = []
         self._at: dict[str, Callable[[Position], Cases]] = {}
         self.waits: dict[str, Wait] = {}
+        self.told: dict[str, Happens] = {}
+        """What the world says of each state, and what was assumed of it."""
         said: dict[str, list[str]] = {}
         for state in self.spec.states.values():
             if state.action is None and state.job != "wait":
@@ -95,7 +97,7 @@ class Outcomes:
             happens = told(world, state)
             for line in in_words(self.spec, state, KEYS[family_of(state)] - happens.said):
                 said.setdefault(line, []).append(state.name)
-            happens = happens.over(assumed(self.spec, state))
+            happens = self.told[state.name] = happens.over(assumed(self.spec, state))
             if state.action is None:
                 self.waits[state.name] = _wait(happens)
             else:
@@ -123,7 +125,7 @@ class Outcomes:
             case "pure":
                 doing = Doing(self.chart, state)
                 duration = happens.duration or NOTHING
-                return _always([Case(1.0, lambda p, _a, _b: doing.do(p), duration)])
+                return _always([Case(1.0, partial(_done, doing), duration)])
             case "prune":
                 keep = partial(_pruned, state)
                 done = Case(_succeeds(happens), keep, happens.duration or NOTHING)
@@ -161,7 +163,7 @@ class Outcomes:
 
     def _reply(  # noqa: PLR0913, PLR0917  all but the last three are the case's own
         self, text: str, count: int, tool: str, again: bool, data: Any, grows: bool | None,
-        usd: Amount | None, position: Position, sent: float, written: float,
+        usd: float | None, position: Position, sent: float, written: float,
     ) -> Outcome:  # fmt: skip
         facts = position.facts
         usage = facts.usage
@@ -186,9 +188,9 @@ class Outcomes:
             context_tokens=sent + written if position.prompt is None else None,
         )  # fmt: skip
 
-    def _cost(self, usd: Amount | None, sent: int, written: int) -> float | None:
+    def _cost(self, usd: float | None, sent: int, written: int) -> float | None:
         if usd is not None:
-            return usd.mean
+            return usd
         price = self._price
         return None if price is None else sent * price[0] + written * price[1]
 
@@ -251,7 +253,7 @@ class Outcomes:
             kind = self.spec.reason(str(reason)).kind
             for result, q in _results(happens.results or {}):
                 output = result or None
-                data = {
+                data: dict[str, Any] = {
                     "reason": reason, "kind": kind, "success": kind == "natural", "text": "",
                     "output": output, "children": [], "outputs": output or {},
                 }  # fmt: skip
@@ -263,7 +265,7 @@ class Outcomes:
                     )  # fmt: skip
 
     def _child(
-        self, calls: int, data: Any, usd: Amount | None, _: Position, sent: float, written: float
+        self, calls: int, data: Any, usd: float | None, _: Position, sent: float, written: float
     ) -> Outcome:
         sent, written = int(sent) * calls, int(written) * calls
         cost = self._cost(usd, sent, written)
@@ -279,7 +281,7 @@ class Outcomes:
         ) -> Outcome:
             ctx, fields = doing.given(position)
             queue = ctx.queue
-            by = queue[0].by if queue else {}
+            by: Mapping[str, Any] = queue[0].by if queue else EMPTY
             sent, written = max(int(sent), 1), int(written)
             spent = Spent(1, sent, written, self._cost(happens.usd, sent, written))
             if "tool" in by:
@@ -328,6 +330,10 @@ def _always(cases: list[Case]) -> Callable[[Position], Cases]:
     return lambda _: made
 
 
+def _done(doing: Doing, position: Position, _a: float, _b: float) -> Outcome | Blocked:
+    return doing.do(position)
+
+
 def _same(outcome: Outcome, _position: Position, _a: float, _b: float) -> Outcome:
     return outcome
 
@@ -357,7 +363,7 @@ def _results(fields: Mapping[str, Choice]) -> Iterator[tuple[Any, float]]:
 def _with(data: Any, path: list[str], value: Any) -> Any:
     if not path:
         return value
-    inner: Any = dict(data) if isinstance(data, Mapping) else {}  # pyright: ignore[reportUnknownArgumentType]
+    inner = dict(cast("Mapping[str, Any]", data)) if isinstance(data, Mapping) else {}
     return {**inner, path[0]: _with(inner.get(path[0], {}), path[1:], value)}
 
 

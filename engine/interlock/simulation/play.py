@@ -82,8 +82,8 @@ class Player:
         self._delays = {name: drawing(w.delay) for name, w in self.outcomes.waits.items()}
         self._opaque = opaque_guards(chart)
         refuse_unknown_guards(self._opaque, world)
-        self._idle = chart.position("simulated")
-        self._first = None if self._opaque else evolve(chart, self._idle, self.begun)
+        self.idle = chart.position("simulated")
+        self._first = None if self._opaque else evolve(chart, self.idle, self.begun)
         self._timed = {
             s.name: s for s in spec.states.values()
             if s.action is not None and family_of(s) != "pure" and (s.within or chart.time_left)
@@ -96,7 +96,7 @@ class Player:
         chance = Random(seed * _SPREAD + number)  # noqa: S311  no secret
         oracle = self._oracle(chance)
         chart, counting, taking = self.chart, self.visits, self.taken
-        position, decision = self._first or evolve(chart, self._idle, self.begun, oracle=oracle)
+        position, decision = self._first or evolve(chart, self.idle, self.begun, oracle=oracle)
         if heard is not None:
             heard.append(_record(0, chart.spec.start, self.begun, position, decision))
         most: list[Any] | None = [None] * len(self.watch) if self.watch else None
@@ -119,7 +119,7 @@ class Player:
             if heard is not None:
                 heard.append(_record(steps, before, input, position, decision))
         self.steps += steps
-        return _summary(number, position, asked, tuple(most or ()))
+        return summary(number, position, asked, tuple(most or ()))
 
     def _next(self, position: Position, chance: Random) -> Input | None:
         """What happens next; None when the run waits for somebody who never comes."""
@@ -188,7 +188,8 @@ def _note(most: list[Any], watch: Sequence[Callable[[Facts], Any]], facts: Facts
             most[n] = value
 
 
-def _summary(number: int, position: Position, asked: int, most: tuple[Any, ...]) -> Simulated:
+def summary(number: int, position: Position, asked: int, most: tuple[Any, ...]) -> Simulated:
+    """What a run has come to. `asked` are model calls that gave no reply."""
     facts = position.facts
     run, usage = facts.run, facts.usage
     top = position.signals.highest

@@ -49,8 +49,8 @@ class Happens:
     completion_tokens: Amount | None = None
     grows: bool | None = None
     """Whether a call sends the conversation, as it has become by then."""
-    usd: Amount | None = None
-    """What a call costs, where no price says it."""
+    usd: float | None = None
+    """What a call costs on average, where no price says it."""
     call_fails: float | None = None
     """Share of the single tool calls that fail, and tell the model so."""
     adds: Amount | None = None
