@@ -15,16 +15,21 @@ from typing import TYPE_CHECKING, Any, Protocol
 from interlock import catalog
 from interlock.api.bounds import checked_values
 from interlock.api.tasks import first_tasks
+from interlock.core.facts import EMPTY
 from interlock.core.records import Record
 from interlock.language.spec import MachineSpec
 from interlock.language.yaml.document import Document
 from interlock.machine.build import Chart
+from interlock.run.journal import Event, Journal, MemoryJournal, RunRow, Update
 from interlock.run.recorded import RecordedRun
 from interlock.run.session import start_data
+from interlock.run.sync import wait
 
 if TYPE_CHECKING:
+    from interlock.api.run import Run
     from interlock.checker.bound import Bound
     from interlock.simulation.many import Plan
+    from interlock.simulation.play import Simulated as Played
     from interlock.simulation.result import Simulation
     from interlock.simulation.world import World
 
@@ -50,6 +55,14 @@ class Simulated(Protocol):
     @property
     def hash(self) -> str:
         """The hash of its canonical text."""
+        ...
+
+    def canonical(self) -> str:
+        """Its canonical text."""
+        ...
+
+    def open(self, run_id: str, *, journal: Journal) -> Run:
+        """A run that is in the journal."""
         ...
 
     def bound(
@@ -117,7 +130,7 @@ class Simulating:
             at_most,
         )  # fmt: skip
 
-    def simulated_run(
+    def simulated_run(  # noqa: PLR0913  as `simulate`
         self: Simulated,
         number: int,
         world: Given = None,
@@ -128,15 +141,38 @@ class Simulating:
         tasks: Sequence[Any] | None = None,
         learn_from: Iterable[RecordedRun] = (),
         smooth: float = 0.0,
-    ) -> tuple[Record, ...]:
-        """The records of one simulated run, the same as in `simulate` with this seed."""
+        journal: Journal | None = None,
+    ) -> Run:
+        """One of the simulated runs, to be looked at: `simulate` with this seed has it, too.
+
+        It is a run as any other, with records, `why` and a picture, under the id
+        ``sim-SEED-NUMBER`` in `journal`, by default in memory. Its clock began in 1970.
+        """
         chosen, first = checked_values(self.spec, limits, vars)
         made = world_for(self, world, learn_from, smooth)
         records: list[Record] = []
-        planned(self, made, seed, limits=chosen, vars=first, tasks=tasks).player().play(
-            seed, number, records
-        )
-        return tuple(records)
+        player = planned(self, made, seed, limits=chosen, vars=first, tasks=tasks).player()
+        found = player.play(seed, number, records)
+        kept, run_id = journal or MemoryJournal(), f"sim-{seed}-{number}"
+        row = RunRow(run_id, self.spec.name, self.hash, state=self.spec.start)
+        wait(_keep(kept, row, self.canonical(), records, found), suspends=kept.suspends)
+        return self.open(run_id, journal=kept)
+
+
+async def _keep(
+    journal: Journal, row: RunRow, text: str, records: Sequence[Record], found: Played
+) -> None:
+    """Put a simulated run into a journal."""
+    await journal.put_blob(text)
+    await journal.create(row)
+    row = await journal.acquire(row.run_id)
+    last = records[-1]
+    update = Update(last.status, last.next, found.reason, found.actions, last.wake_at)
+    events = [
+        Event(n, "record", record.input.at, record, EMPTY, row.epoch)
+        for n, record in enumerate(records)
+    ]
+    await journal.append(row.run_id, 0, row.epoch, events, update=update)
 
 
 def planned(

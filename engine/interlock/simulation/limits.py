@@ -21,7 +21,7 @@ from interlock.checker.bound import Bound
 from interlock.core.fold import lookup
 from interlock.core.plain import plain
 from interlock.core.saying import say_value
-from interlock.core.types import Type
+from interlock.core.types import ANY, Type
 from interlock.language.expression import Expression
 from interlock.language.spec import MachineSpec
 from interlock.simulation.deciding import expressions
@@ -62,11 +62,17 @@ class Suggestion(NamedTuple):
     """The proven bound with the suggested limit."""
     before: Mapping[str, float | None] = {}
     """The proven bound with the limit as it is."""
+    type: Type = ANY
+
+    def text(self, value: Any) -> str:
+        """A value of the limit as people write it."""
+        return "" if value is None else say_value(value, self.type)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
         stops = None if self.stops is None else self.stops._asdict()
-        return plain(self._replace(stops=None)._asdict()) | {"stops": stops}
+        data = {n: v for n, v in self._asdict().items() if n not in ("stops", "type")}
+        return plain(data) | {"stops": stops}
 
     def __str__(self) -> str:
         return f"limits.{self.limit}: {self.because}"
@@ -86,7 +92,8 @@ def suggestions(
         if now is None:
             out.append(Suggestion(one.limit, one.fact, None, None, "it is off"))
         elif why := _read_otherwise(spec, one.limit):
-            out.append(Suggestion(one.limit, one.fact, now, None, why))
+            type = spec.limits[one.limit].type
+            out.append(Suggestion(one.limit, one.fact, now, None, why, type=type))
         else:
             search = _Search(plan, one, now, spec.limits[one.limit].type, runs, progress)
             out.append(search.suggestion(at_most, bound))
@@ -139,15 +146,15 @@ class _Search:
         )
         if len(reached) < FEWEST:
             why = f"only {len(reached)} of {self.runs:,} runs without it ended by themselves"
-            return Suggestion(limit, fact, self.now, None, why)
+            return Suggestion(limit, fact, self.now, None, why, type=self.type)
         value = self.least(reached, at_most)
         tried, present = self._with(value), self._with(self.now)
         stops = share(sum(1 for most in reached if self._stops(most, value)), len(reached))
         before, after = _figures(bound({})), _figures(bound({limit: value}))
+        because, saves = self._because(value, stops), _saved(present, tried)
         return Suggestion(
-            limit, fact, self.now, value, self._because(value, stops), stops,
-            _saved(present, tried), after, before,
-        )  # fmt: skip
+            limit, fact, self.now, value, because, stops, saves, after, before, self.type
+        )
 
     def _because(self, value: Any, stops: Share) -> str:
         said = say_value(value, self.type)
