@@ -9,6 +9,7 @@ Imported by: api.machine
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
     Given = World | Mapping[str, Any] | str | Path | None
 
+LONGEST = 10_000
+"""Steps after which a run is left."""
 RUNS = 10_000
 """Of a simulation, unless somebody says how many."""
 THIN = 30
@@ -89,6 +92,7 @@ class Simulating:
         at_most: float | None = None,
         chain: bool = True,
         jobs: int = 1,
+        longest: int = LONGEST,
         progress: Callable[[int], None] | None = None,
     ) -> Simulation:
         """What thousands of runs come to, on a simulated clock and without effects.
@@ -101,7 +105,8 @@ class Simulating:
         learnt `learn_from` recorded runs, `smooth`ed with so many samples of what is assumed.
         `at_most` asks for suggestions: limits that stop at most so large a share of the runs that
         would have ended by themselves. `chain` lays the exact Markov chain beside it. The same
-        seed gives the same runs, whatever `jobs`, the number of processes.
+        seed gives the same runs, whatever `jobs`, the number of processes. A run is left after its
+        `longest` steps, where nothing ends it before.
 
         Raises:
             SpecError: what is wrong with the world file.
@@ -116,6 +121,7 @@ class Simulating:
         made = world_for(self, world, learn_from, smooth)
         chosen, first = checked_values(self.spec, limits, vars)
         plan = planned(self, made, seed, limits=chosen, vars=first, tasks=tasks)
+        plan = replace(plan, longest=longest)
         player = plan.player()
         played = sample(plan, runs, jobs=jobs, progress=progress)
         found = exact(player) if chain else Exact(why="it was not asked for")

@@ -194,9 +194,6 @@ class _Explorer:
         if mass < LEAST:
             chain.steps[number].append((chain.end(LEFT_OUT), 1.0))
             return
-        if position.facts.run.steps >= self.player.longest:
-            chain.steps[number].append((chain.end("unfinished"), 1.0))
-            return
         to: dict[int, float] = {}
         gains, entries = chain.gains[number], chain.entries[number]
         for share, input in self._inputs(position):

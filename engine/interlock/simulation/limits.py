@@ -147,6 +147,9 @@ class _Search:
         if len(reached) < FEWEST:
             why = f"only {len(reached)} of {self.runs:,} runs without it ended by themselves"
             return Suggestion(limit, fact, self.now, None, why, type=self.type)
+        if reached[-1] <= 0:
+            why = "no run that ends by itself comes above 0"
+            return Suggestion(limit, fact, self.now, None, why, type=self.type)
         value = self.least(reached, at_most)
         tried, present = self._with(value), self._with(self.now)
         stops = share(sum(1 for most in reached if self._stops(most, value)), len(reached))

@@ -9,7 +9,6 @@ Imported by: simulation.limits, api
 from __future__ import annotations
 
 import pickle
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
@@ -41,9 +40,9 @@ class Sample:
     """The runs that were simulated, and the ways that they took together."""
 
     runs: list[Simulated] = field(default_factory=list[Simulated])
-    visits: Counter[str] = field(default_factory=Counter[str])
+    visits: dict[str, int] = field(default_factory=dict[str, int])
     """How often each state was entered."""
-    taken: Counter[str] = field(default_factory=Counter[str])
+    taken: dict[str, int] = field(default_factory=dict[str, int])
     """How often each edge and rule was taken, by id."""
     steps: int = 0
     """Records of all runs but the first of each."""
@@ -51,8 +50,9 @@ class Sample:
     def add(self, other: Sample) -> None:
         """The runs of both."""
         self.runs += other.runs
-        self.visits.update(other.visits)
-        self.taken.update(other.taken)
+        for mine, theirs in ((self.visits, other.visits), (self.taken, other.taken)):
+            for name, count in theirs.items():
+                mine[name] = mine.get(name, 0) + count
         self.steps += other.steps
 
 

@@ -27,6 +27,7 @@ from interlock.language.spec import StateSpec
 from interlock.machine.build import Chart
 from interlock.simulation.amounts import NOTHING, Amount, drawing
 from interlock.simulation.assumed import KEYS, Assumption, assumed, family_of, in_words
+from interlock.simulation.deciding import facts_read
 from interlock.simulation.doing import Doing
 from interlock.simulation.world import SAYS_NOTHING, Choice, Happens, World
 
@@ -56,14 +57,23 @@ class Cases:
         self.all = [case._replace(weight=case.weight / total) for case in cases if case.weight > 0]
         self._steps = [*accumulate(case.weight for case in self.all[:-1])]
         self._drawing = [
-            (c.make, drawing(c.first), drawing(c.second), drawing(c.duration)) for c in self.all
+            (c.make, _pair(c), drawing(c.first), drawing(c.second), drawing(c.duration))
+            for c in self.all
         ]
 
     def draw(self, position: Position, chance: Random) -> tuple[Outcome | Blocked, float]:
         """An outcome and how long it took."""
-        make, first, second, duration = self._drawing[bisect_right(self._steps, chance.random())]
-        made = make(position, first(chance), second(chance))
-        return made, duration(chance)
+        number = bisect_right(self._steps, chance.random())
+        make, known, first, second, duration = self._drawing[number]
+        if known is not None:
+            return make(position, *known), duration(chance)
+        return make(position, first(chance), second(chance)), duration(chance)
+
+
+def _pair(case: Case) -> tuple[float, float] | None:
+    """The amounts of a case that are the same every time: most are."""
+    first, second = case.first.fixed, case.second.fixed
+    return None if first is None or second is None else (first, second)
 
 
 class Wait(NamedTuple):
@@ -84,6 +94,10 @@ class Outcomes:
         self._price = prices
         self._memory = frozenset(n for n, t in chart.spec.registry.tools.items() if t.memory)
         self._block = f"memory.{[*self.spec.memory][-1]}" if self.spec.memory else ""
+        reads = facts_read(self.spec)
+        saves = any(state.save for state in self.spec.states.values())
+        self._looked_at = saves or any(n == "last" or n.startswith("last.result") for n in reads)
+        """Whether anybody looks at the results of actions."""
         self._most = int(self.spec.model.get("max_tokens") or 0)
         self.assumptions: list[Assumption] = []
         self._at: dict[str, Callable[[Position], Cases]] = {}
@@ -181,9 +195,11 @@ class Outcomes:
             calls = asked if again and asked else _new_calls(count, tool, facts.run.steps)
         wants = bool(calls) and all(call.name in self._memory for call in calls)
         reply = Reply(text, "tool_calls" if calls else "stop", calls, wants)
-        result: Any = None if data == {} else {**reply.result, "data": data}
+        result: Any = None  # nobody looks at it
+        if self._looked_at:
+            result = {**reply.result, "data": data} if data else reply.result
         return Outcome(
-            result=result if result is not None else reply.result, reply=reply, messages=_SAID,
+            result=result, reply=reply, messages=_SAID,
             spent=Spent(1, sent, written, self._cost(usd, sent, written)),
             context_tokens=sent + written if position.prompt is None else None,
         )  # fmt: skip
@@ -235,6 +251,7 @@ class Outcomes:
         result = [
             {"id": c.id, "name": c.name, "ok": n >= bad, "content": "", "result": None}
             for n, c in enumerate(calls)
+            if self._looked_at
         ]
         return Outcome(
             ok=not (failing and bad),

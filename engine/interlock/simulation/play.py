@@ -8,7 +8,6 @@ Imported by: simulation.many, simulation.chain, api
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, NamedTuple
@@ -75,13 +74,15 @@ class Player:
         self.watch = tuple(read for _, read in watch)
         self.outcomes = Outcomes(chart, world)
         self.begun = Input("start", data={"task": world.task, **start})
-        self.visits: Counter[str] = Counter()
-        self.taken: Counter[str] = Counter()
+        self.visits: dict[str, int] = dict.fromkeys(chart.step.nodes, 0)
+        self.taken: dict[str, int] = dict.fromkeys(chart.by_origin, 0)
         self.steps = 0
         spec = chart.spec
         self._delays = {name: drawing(w.delay) for name, w in self.outcomes.waits.items()}
+        self._chance = Random()  # noqa: S311  no secret; seeded for each run
         self._opaque = opaque_guards(chart)
         refuse_unknown_guards(self._opaque, world)
+        self._oracle = self._guessing() if self._opaque else None
         self.idle = chart.position("simulated")
         self._first = None if self._opaque else evolve(chart, self.idle, self.begun)
         self._timed = {
@@ -93,8 +94,8 @@ class Player:
 
     def play(self, seed: int, number: int, heard: list[Record] | None = None) -> Simulated:
         """Run number so-and-so. `heard` gets its records."""
-        chance = Random(seed * _SPREAD + number)  # noqa: S311  no secret
-        oracle = self._oracle(chance)
+        chance, oracle = self._chance, self._oracle
+        chance.seed(seed * _SPREAD + number)
         chart, counting, taking = self.chart, self.visits, self.taken
         position, decision = self._first or evolve(chart, self.idle, self.begun, oracle=oracle)
         if heard is not None:
@@ -102,8 +103,10 @@ class Player:
         most: list[Any] | None = [None] * len(self.watch) if self.watch else None
         asked = steps = 0
         while True:
-            counting.update(decision.path)
-            taking.update(decision.taken)
+            for name in decision.path:
+                counting[name] += 1
+            for origin in decision.taken:
+                taking[origin] = taking.get(origin, 0) + 1
             if position.ended or steps >= self.longest:
                 break
             input = self._next(position, chance)
@@ -163,10 +166,9 @@ class Player:
             return Input("expired", at=max(now, due))
         return None if event == NOBODY else Input("answer", event, at=now + delay, data=data)
 
-    def _oracle(self, chance: Random) -> Oracle | None:
-        if not self._opaque:
-            return None
-        guards = self.world.guards
+    def _guessing(self) -> Oracle:
+        """What Python guards say: yes as often as the world has it."""
+        guards, chance = self.world.guards, self._chance
         return lambda name, _: chance.random() < guards[name]
 
 

@@ -111,7 +111,7 @@ class Simulation:
     @cached_property
     def paths(self) -> dict[str, int]:
         """How often each edge and rule was taken, in all runs together."""
-        return dict(self.sample.taken.most_common())
+        return {id: n for id, n in Counter(self.sample.taken).most_common() if n}
 
     @cached_property
     def exceeded(self) -> tuple[str, ...]:
@@ -260,8 +260,10 @@ class Simulation:
             ),
         ]  # fmt: skip
         if self.suggestions:
-            rows = [(s.limit, s.now, s.suggested, s.because) for s in self.suggestions]
-            parts.append(table(rows, head=("limit", "now", "suggested", "")))
+            rows = [
+                (s.limit, s.text(s.now), s.text(s.suggested), s.because) for s in self.suggestions
+            ]
+            parts.append(table(rows, head=("limit", "now", "enough", "")))
         said = [(a.said, ", ".join(a.states)) for a in self.assumptions]
         if said:
             parts.append(folded(f"{len(said)} assumptions", table(said)))

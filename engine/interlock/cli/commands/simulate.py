@@ -101,6 +101,10 @@ Exit codes: 0, or 1 where a run went past the proven bound, or simulation and ex
     "--at-most", type=SHARE, metavar="SHARE",
     help="Suggest limits that stop at most so many of the runs that would end by themselves.",
 )  # fmt: skip
+@click.option(
+    "--longest", type=click.IntRange(min=1), default=10_000, show_default=True, metavar="STEPS",
+    help="Leave a run after so many steps.",
+)  # fmt: skip
 @click.option("--no-chain", is_flag=True, help="Leave out the exact Markov chain.")
 @click.option(
     "--run", "number", type=click.IntRange(min=0), metavar="N",
@@ -155,7 +159,7 @@ def simulate(machine: str, number: int | None, output: str | None, **given: Any)
     with _progress(more["runs"], how) as tick:
         found = loaded.simulate(
             world, runs=more["runs"], jobs=more["jobs"], at_most=more["at_most"],
-            chain=not more["no_chain"], progress=tick, **chosen,
+            chain=not more["no_chain"], longest=more["longest"], progress=tick, **chosen,
         )  # fmt: skip
     if output is not None:
         _draw(loaded, found, Path(output))
