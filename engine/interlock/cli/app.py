@@ -64,6 +64,7 @@ SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
         Entry("why", "why", "Show why a run went where it went."),
         Entry("fork", "again", "Begin a new run from a record of an old one."),
         Entry("replay", "again", "Decide the records of a run again, and compare."),
+        Entry("record", "record", "Write a scenario that plays what a recorded run did."),
     )),
     ("Reference", (
         Entry("facts", "reference", "List what guards, labels and templates can read."),
