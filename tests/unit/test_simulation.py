@@ -73,6 +73,20 @@ def test_the_95th_percentile_of_a_lognormal_is_as_written() -> None:
     assert quantile(drawn, 0.95) == pytest.approx(300, rel=0.05)
 
 
+@pytest.mark.parametrize(
+    "amount", [Amount("even", (1.0, 3.0)), Amount("lognormal", (2.0, 5.0)), weighted({1: 1, 4: 3})]
+)
+@pytest.mark.parametrize("at", [0.0, 1.5, 2.5, 9.0, math.inf])
+def test_the_parts_of_a_split_are_the_whole(amount: Amount, at: float) -> None:
+    parts = amount.split(at)
+    assert sum(share for _, share in parts) == pytest.approx(1)
+    assert sum(mean * share for mean, share in parts) == pytest.approx(amount.mean)
+    chance, draw = Random(3), drawing(amount)  # noqa: S311 - no secret
+    drawn = [draw(chance) for _ in range(20_000)]
+    seen_below = sum(value < at for value in drawn) / len(drawn)
+    assert sum(share for mean, share in parts if mean < at) == pytest.approx(seen_below, abs=0.02)
+
+
 def test_many_different_values_are_thinned_out_to_quantiles() -> None:
     found = seen(range(10_000))
     assert len(found.values) == 200

@@ -15,6 +15,7 @@ Source: J. G. Kemeny, J. L. Snell, "Finite Markov Chains" (1960), chapter III.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -136,10 +137,6 @@ def _infinite(player: Player) -> str:
             amount = getattr(happens, word)
             if time and amount is not None and not amount.finite:
                 return f"`{word}` of `{name}` has infinitely many values, and time decides"
-    if any(state.within is not None for state in player.chart.spec.states.values()):
-        for name, happens in player.outcomes.told.items():
-            if happens.delay is not None and not happens.delay.finite:
-                return f"`delay` of `{name}` has infinitely many values, and a wait has a deadline"
     return ""
 
 
@@ -218,8 +215,10 @@ class _Explorer:
         if position.status == "paused":
             if position.state in player.chart.waiting:
                 wait = player.outcomes.waits[position.state]
+                left = math.inf if position.wake_at is None else position.wake_at - now
                 for event, data, share in wait.answers:
-                    for delay, p in values_of(wait.delay):
+                    # of answers that decide nothing but whether they come in time: their means
+                    for delay, p in wait.delay.split(left):
                         yield share * p, player.answered(position, event, data, delay)
             else:
                 due = position.wake_at

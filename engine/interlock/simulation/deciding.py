@@ -69,6 +69,12 @@ def reads_time(spec: MachineSpec) -> bool:
     return timed or any(name in reads or name.partition(".")[0] in reads for name in TIMES)
 
 
+def reads_texts(spec: MachineSpec) -> bool:
+    """Whether what a reply says decides where a run goes."""
+    actions = {s.action.name for s in spec.states.values() if s.action is not None}
+    return "parse" in actions or "last.text" in facts_read(spec)
+
+
 def deciding(chart: Chart, *, grows: bool) -> Part:
     """What tells positions of a machine apart. `grows`: model calls send the conversation."""
     parts = [_where, *_of_facts(chart, facts_read(chart.spec), grows)]
@@ -104,10 +110,9 @@ _PARTS: tuple[tuple[tuple[str, ...], Part], ...] = (
     (("usage.llm_calls",), lambda p: p.facts.usage.llm_calls),
     (("usage.tool_calls",), lambda p: p.facts.usage.tool_calls),
     (("usage.calls",), lambda p: tuple(p.facts.usage.calls.values())),
-    (
-        ("usage.total_tokens", "usage.prompt_tokens", "usage.completion_tokens"),
-        lambda p: (p.facts.usage.prompt_tokens, p.facts.usage.completion_tokens),
-    ),
+    (("usage.total_tokens",), lambda p: p.facts.usage.total_tokens),
+    (("usage.prompt_tokens",), lambda p: p.facts.usage.prompt_tokens),
+    (("usage.completion_tokens",), lambda p: p.facts.usage.completion_tokens),
     (("usage.cost",), lambda p: p.facts.usage.cost and round(p.facts.usage.cost, 9)),
     (
         ("usage.messages", "usage.prunable"),

@@ -20,12 +20,13 @@ from interlock.core.facts import ToolCall
 from interlock.core.outcome import Outcome
 from interlock.core.records import Record
 from interlock.core.tokens import estimate_messages
+from interlock.core.units import say_count
 from interlock.language.spec import MachineSpec, StateSpec
 from interlock.machine.build import Chart
 from interlock.run.recorded import RecordedRun
 from interlock.simulation.amounts import seen
 from interlock.simulation.assumed import Family, assumed, family_of
-from interlock.simulation.deciding import facts_read
+from interlock.simulation.deciding import reads_texts
 from interlock.simulation.play import opaque_guards
 from interlock.simulation.world import NOBODY, Choice, Happens, World, choice
 
@@ -71,7 +72,7 @@ def learn(chart: Chart, runs: Iterable[RecordedRun], *, smooth: float = 0.0) -> 
     for name, found in learning.seen.items():
         states[name] = _happens(spec, spec.states[name], found, smooth)
     samples = {name: found.count for name, found in learning.seen.items()}
-    said = f"Learnt from {learning.runs:,} recorded runs of {spec.name}."
+    said = f"Learnt from {say_count(learning.runs, 'recorded run')} of {spec.name}."
     if smooth:
         said += f" Smoothed with {smooth:g} samples of what is assumed without them."
     return World(
@@ -89,9 +90,7 @@ class _Learning:
         self.task = ""
         self.seen: dict[str, _Seen] = {}
         self._said: Counter[bool] = Counter()
-        actions = {s.action.name for s in chart.spec.states.values() if s.action is not None}
-        reads = facts_read(chart.spec)
-        self._texts = "parse" in actions or "last.text" in reads
+        self._texts = reads_texts(chart.spec)
         self._opaque = opaque_guards(chart)
 
     def add(self, records: Iterable[Record]) -> None:

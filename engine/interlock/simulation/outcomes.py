@@ -27,7 +27,7 @@ from interlock.language.spec import StateSpec
 from interlock.machine.build import Chart
 from interlock.simulation.amounts import NOTHING, Amount, drawing
 from interlock.simulation.assumed import KEYS, Assumption, assumed, family_of, in_words
-from interlock.simulation.deciding import facts_read
+from interlock.simulation.deciding import facts_read, reads_texts
 from interlock.simulation.doing import Doing
 from interlock.simulation.world import SAYS_NOTHING, Choice, Happens, World
 
@@ -105,11 +105,13 @@ class Outcomes:
         self.told: dict[str, Happens] = {}
         """What the world says of each state, and what was assumed of it."""
         said: dict[str, list[str]] = {}
+        unread = frozenset[str]() if reads_texts(self.spec) else {"texts"}
         for state in self.spec.states.values():
             if state.action is None and state.job != "wait":
                 continue
             happens = told(world, state)
-            for line in in_words(self.spec, state, KEYS[family_of(state)] - happens.said):
+            missing = KEYS[family_of(state)] - happens.said - unread
+            for line in in_words(self.spec, state, missing):
                 said.setdefault(line, []).append(state.name)
             happens = self.told[state.name] = happens.over(assumed(self.spec, state))
             if state.action is None:

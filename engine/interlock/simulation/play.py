@@ -1,6 +1,6 @@
 """One simulated run: draw what comes, let `evolve` decide, again, until it ends.
 
-The clock is simulated and begins at 0; chance is a seeded generator of the run's own. The same
+The clock is simulated; chance is a seeded generator of the run's own. The same
 seed and number give the same run, whatever other runs there are.
 
 Imported by: simulation.many, simulation.chain, api
@@ -32,6 +32,8 @@ LONGEST = 10_000
 """Steps after which a run is left, where nothing ends it before."""
 UNFINISHED, WAITING = "unfinished", "waiting"
 """What stands for a reason where a run was left, or waits for somebody who never answers."""
+BEGIN = 1.0
+"""The clock's first reading: soon after 0, which would stand for no reading at all."""
 A_HAIR = 1e-9
 """Seconds past a deadline at which an action is cut off, so that rounding cannot undo it."""
 _SPREAD = 2**32
@@ -73,7 +75,8 @@ class Player:
         self.longest = longest
         self.watch = tuple(read for _, read in watch)
         self.outcomes = Outcomes(chart, world)
-        self.begun = Input("start", data={"task": world.task, **start})
+        data = {"task": world.task, **start}
+        self.begun = Input("start", started=BEGIN, at=BEGIN, data=data)
         self.visits: dict[str, int] = dict.fromkeys(chart.step.nodes, 0)
         self.taken: dict[str, int] = dict.fromkeys(chart.by_origin, 0)
         self.steps = 0

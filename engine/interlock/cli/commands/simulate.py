@@ -333,7 +333,7 @@ def _columns(suggestion: Suggestion) -> tuple[str, str, str, str]:
     saves = [
         f"{'' if v > 0 else '−'}{say(n, abs(v))} {_NAMES[n]}"
         for n, v in suggestion.saves.items()
-        if n in ("llm_calls", "tokens") and abs(v) >= 0.01
+        if n in ("llm_calls", "tokens") and abs(v) >= 0.05
     ]
     proves = [
         f"{_NAMES[n]} ≤ {say(n, value)}"
