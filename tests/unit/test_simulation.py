@@ -178,6 +178,8 @@ MISTAKES = (
     Wrong("no-median", "world: 1\nstates: {think: {prompt_tokens: {median: 0, p95: 3}}}", "IL209", "above 0", ":2:33"),
     Wrong("all-zero", "world: 1\nstates: {confirm: {answers: {yes: 0}}}", "IL209", "all weights are 0", ":2:29"),
     Wrong("negative", "world: 1\nprices: {prompt: -1, completion: 1}", "IL209", "a number, 0 or more", ":2:18"),
+    Wrong("too-many-calls", "world: 1\nstates: {think: {tool_calls: 1_000_000}}", "IL209", "at most 100", ":2:30"),
+    Wrong("half-a-call", "world: 1\nstates: {think: {tool_calls: 0.5}}", "IL209", "whole number", ":2:30"),
     Wrong("no-mapping", "[1]", "IL203", "a world file is a mapping", ":1:1"),
     Wrong("a-tag", "world: !!python/object:os.system 1", "IL", "", ""),
 )  # fmt: skip
@@ -224,6 +226,13 @@ def test_what_the_world_says_is_not_assumed() -> None:
         "infinitely many values" in found.exact.why
     )  # log-normal tokens of a growing conversation
     assert found.agrees is None
+
+
+def test_more_results_than_anybody_can_count_are_refused() -> None:
+    mood = {str(n): 1 for n in range(50)}
+    fields = {"mood": mood, "sure": mood}
+    with pytest.raises(SetupError, match="can be 2,500 things together"):
+        asking().simulate({"world": 1, "states": {"think": {"results": fields}}}, runs=1)
 
 
 def test_a_sure_world_leaves_one_way() -> None:

@@ -10,78 +10,31 @@ Source: actions.talking, actions.calling, actions.children, actions.tasks
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from itertools import accumulate, product
-from math import comb
-from random import Random
-from typing import Any, NamedTuple, cast
+from math import comb, prod
+from typing import Any, cast
 
 from interlock.actions.tasks import Attempt, attempted
+from interlock.core.errors import SetupError
 from interlock.core.facts import EMPTY, Failure, ToolCall
 from interlock.core.outcome import NOTHING_SPENT, Blocked, Message, Outcome, Reply, Spent
 from interlock.core.position import Position
 from interlock.language.spec import StateSpec
 from interlock.machine.build import Chart
-from interlock.simulation.amounts import NOTHING, Amount, drawing
+from interlock.simulation.amounts import NOTHING
 from interlock.simulation.assumed import KEYS, Assumption, assumed, family_of, in_words
+from interlock.simulation.cases import Case, Cases, Wait
 from interlock.simulation.deciding import facts_read, reads_texts
 from interlock.simulation.doing import Doing
 from interlock.simulation.world import SAYS_NOTHING, Choice, Happens, World
 
-Make = Callable[[Position, float, float], Outcome | Blocked]
-"""A position and two amounts to what comes: tokens sent and written, or tokens added."""
+MOST_RESULTS = 2_000
+"""Different results of one state."""
 _SAID: tuple[Message, ...] = ({"role": "assistant", "content": ""},)
 _TOLD: Message = {"role": "tool", "content": ""}
-
-
-class Case(NamedTuple):
-    """One thing that may come of an action."""
-
-    weight: float
-    make: Make
-    duration: Amount
-    first: Amount = NOTHING
-    second: Amount = NOTHING
-
-
-class Cases:
-    """All that may come of an action at one position; the weights sum to 1."""
-
-    __slots__ = ("_drawing", "_steps", "all")
-
-    def __init__(self, cases: list[Case]) -> None:
-        total = sum(case.weight for case in cases)
-        self.all = [case._replace(weight=case.weight / total) for case in cases if case.weight > 0]
-        self._steps = [*accumulate(case.weight for case in self.all[:-1])]
-        self._drawing = [
-            (c.make, _pair(c), drawing(c.first), drawing(c.second), drawing(c.duration))
-            for c in self.all
-        ]
-
-    def draw(self, position: Position, chance: Random) -> tuple[Outcome | Blocked, float]:
-        """An outcome and how long it took."""
-        number = bisect_right(self._steps, chance.random())
-        make, known, first, second, duration = self._drawing[number]
-        if known is not None:
-            return make(position, *known), duration(chance)
-        return make(position, first(chance), second(chance)), duration(chance)
-
-
-def _pair(case: Case) -> tuple[float, float] | None:
-    """The amounts of a case that are the same every time: most are."""
-    first, second = case.first.fixed, case.second.fixed
-    return None if first is None or second is None else (first, second)
-
-
-class Wait(NamedTuple):
-    """Who answers a wait, and when."""
-
-    answers: tuple[tuple[str, Mapping[str, Any], float], ...]
-    """The event, its data, the probability; `nobody` is an event of no name."""
-    delay: Amount
 
 
 class Outcomes:
@@ -370,6 +323,11 @@ def _failures(happens: Happens, asked: int) -> Iterator[Case]:
 
 def _results(fields: Mapping[str, Choice]) -> Iterator[tuple[Any, float]]:
     """Every result that the fields can make, each field independent of the others."""
+    if (size := prod(len(values) for values in fields.values())) > MOST_RESULTS:
+        raise SetupError(
+            f"{', '.join(fields)} can be {size:,} things together, more than {MOST_RESULTS:,}",
+            hint="name fewer fields, or fewer values of each, under `results` or `data`",
+        )
     for values in product(*fields.values()):
         weight = 1.0
         result: Any = {}
@@ -411,7 +369,8 @@ def _wait(happens: Happens) -> Wait:
     answers = tuple(
         (str(event), values, p * q) for event, p in happens.answers or () for values, q in data
     )
-    return Wait(answers, happens.delay or NOTHING)
+    steps = (*accumulate(share for *_, share in answers[:-1]),)
+    return Wait(answers, happens.delay or NOTHING, steps)
 
 
 def _pruned(state: StateSpec, position: Position, _a: float, _b: float) -> Outcome:

@@ -8,6 +8,7 @@ Imported by: simulation.many, simulation.chain, api
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, NamedTuple
@@ -30,6 +31,8 @@ from interlock.simulation.world import NOBODY, World
 
 LONGEST = 10_000
 """Steps after which a run is left, where nothing ends it before."""
+KEPT = 10_000
+"""Moments that are kept: runs go the same ways at first. Some 40 MB at most."""
 UNFINISHED, WAITING = "unfinished", "waiting"
 """What stands for a reason where a run was left, or waits for somebody who never answers."""
 BEGIN = 1.0
@@ -63,6 +66,22 @@ class Simulated(NamedTuple):
     """The greatest value of what was watched."""
 
 
+class _Moment:
+    """Where a run is after an input, and what came of it in the runs before."""
+
+    __slots__ = ("asked", "decision", "input", "kept", "onward", "position")
+
+    def __init__(self, input: Input, position: Position, decision: Decision) -> None:
+        self.input = input
+        self.position = position
+        self.decision = decision
+        self.asked = 0 if input.outcome is None else input.outcome.unanswered
+        self.kept = False
+        """Whether another run may come to this very moment."""
+        self.onward: dict[int, _Moment] = {}
+        """What came after it, by the number of the case; of cases that are always the same."""
+
+
 class Player:
     """Plays runs of one machine in one world, and counts the ways that they take."""
 
@@ -87,7 +106,11 @@ class Player:
         refuse_unknown_guards(self._opaque, world)
         self._oracle = self._guessing() if self._opaque else None
         self.idle = chart.position("simulated")
-        self._first = None if self._opaque else evolve(chart, self.idle, self.begun)
+        self.room = KEPT
+        """How many moments more may be kept."""
+        self._first = None if self._opaque else self._moment(self.idle, self.begun)
+        if self._first is not None:
+            self._first.kept = True
         self._timed = {
             s.name: s for s in spec.states.values()
             if s.action is not None and family_of(s) != "pure" and (s.within or chart.time_left)
@@ -97,46 +120,72 @@ class Player:
 
     def play(self, seed: int, number: int, heard: list[Record] | None = None) -> Simulated:
         """Run number so-and-so. `heard` gets its records."""
-        chance, oracle = self._chance, self._oracle
+        chance = self._chance
         chance.seed(seed * _SPREAD + number)
-        chart, counting, taking = self.chart, self.visits, self.taken
-        position, decision = self._first or evolve(chart, self.idle, self.begun, oracle=oracle)
-        if heard is not None:
-            heard.append(_record(0, chart.spec.start, self.begun, position, decision))
+        counting, taking = self.visits, self.taken
+        moment = self._first or self._moment(self.idle, self.begun)
         most: list[Any] | None = [None] * len(self.watch) if self.watch else None
         asked = steps = 0
+        before = self.idle
         while True:
+            position, decision = moment.position, moment.decision
             for name in decision.path:
                 counting[name] += 1
             for origin in decision.taken:
                 taking[origin] = taking.get(origin, 0) + 1
-            if position.ended or steps >= self.longest:
-                break
-            input = self._next(position, chance)
-            if input is None:
-                break
-            if input.outcome is not None:
-                asked += input.outcome.unanswered
-            before = position.state
-            position, decision = evolve(chart, position, input, oracle=oracle)
-            steps += 1
+            asked += moment.asked
             if most is not None:
                 _note(most, self.watch, position.facts)
             if heard is not None:
-                heard.append(_record(steps, before, input, position, decision))
+                heard.append(_record(steps, before.state, moment))
+            if position.ended or steps >= self.longest:
+                break
+            after = self._after(moment, chance)
+            if after is None:
+                break
+            before, moment = position, after
+            steps += 1
         self.steps += steps
         return summary(number, position, asked, tuple(most or ()))
 
-    def _next(self, position: Position, chance: Random) -> Input | None:
-        """What happens next; None when the run waits for somebody who never comes."""
-        now = position.facts.marks.now
-        if position.status == "paused":
-            if position.state in self.chart.waiting:
-                return self._answer(position, chance)
-            due = position.wake_at
-            return None if due is None else Input("resume", at=max(now, due))
-        made, duration = self.outcomes.at(position).draw(position, chance)
-        return self.finished(position, made, duration)
+    def _after(self, moment: _Moment, chance: Random) -> _Moment | None:
+        """What comes next; None when the run waits for somebody who never comes."""
+        position = moment.position
+        if position.status != "paused":
+            cases = self.outcomes.at(position)
+            number = cases.pick(chance)
+            same = cases.fixed[number]
+            if same and (known := moment.onward.get(number)) is not None:
+                return known
+            made, duration = cases.come(number, position, chance)
+            input = self.finished(position, made, duration)
+        elif position.state in self.chart.waiting:
+            wait = self.outcomes.waits[position.state]
+            number = bisect_right(wait.steps, chance.random())
+            same = wait.delay.fixed is not None
+            if same and (known := moment.onward.get(number)) is not None:
+                return known
+            event, data, _ = wait.answers[number]
+            delay = self._delays[position.state](chance)
+            input = self.answered(position, event, data, delay)
+        else:
+            number, same, due = 0, True, position.wake_at
+            if (known := moment.onward.get(number)) is not None:
+                return known
+            input = None if due is None else Input("resume", at=max(position.facts.marks.now, due))
+        if input is None:
+            return None
+        after = self._moment(position, input)
+        if same and moment.kept and self.room and self._oracle is None:
+            # `evolve` is pure: what it made of a position and an input need not be asked again
+            self.room -= 1
+            moment.onward[number] = after
+            after.kept = True
+        return after
+
+    def _moment(self, position: Position, input: Input) -> _Moment:
+        """What `evolve` makes of an input."""
+        return _Moment(input, *evolve(self.chart, position, input, oracle=self._oracle))
 
     def finished(self, position: Position, made: Outcome | Blocked, duration: float) -> Input:
         """What an action came to, as the run hears of it: cut off where it took too long."""
@@ -155,11 +204,6 @@ class Player:
                 return Input("step", "", made, now, now + allowed + A_HAIR)
         return Input("step", "", made, now, now + duration)
 
-    def _answer(self, position: Position, chance: Random) -> Input | None:
-        wait = self.outcomes.waits[position.state]
-        ((event, data, _),) = chance.choices(wait.answers, [share for *_, share in wait.answers])
-        return self.answered(position, event, data, self._delays[position.state](chance))
-
     def answered(
         self, position: Position, event: str, data: Mapping[str, Any], delay: float
     ) -> Input | None:
@@ -175,14 +219,13 @@ class Player:
         return lambda name, _: chance.random() < guards[name]
 
 
-def _record(
-    number: int, state: str, input: Input, position: Position, decision: Decision
-) -> Record:
+def _record(number: int, state: str, moment: _Moment) -> Record:
+    input, decision = moment.input, moment.decision
     if decision.opaque:
         input = input._replace(opaque=decision.opaque)
     return Record(
         number, state, input, decision.taken, decision.signals, decision.next, decision.status,
-        position.wake_at, decision.warnings,
+        moment.position.wake_at, decision.warnings,
     )  # fmt: skip
 
 

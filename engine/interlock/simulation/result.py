@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from interlock.checker.bound import Bound
 from interlock.checker.bound.result import say_amount
-from interlock.core.html import Cell, bundle, folded, table
+from interlock.core.html import Cell, bundle, folded, line, table
 from interlock.core.units import say_elapsed
 from interlock.simulation.assumed import Assumption
 from interlock.simulation.chain import Exact
@@ -26,6 +26,11 @@ from interlock.simulation.numbers import Share, Spread, share, spread
 
 FIGURES = ("actions", "llm_calls", "tool_calls", "tokens", "usd", "elapsed", "waiting")
 """What is counted of each run, in the order in which it is shown."""
+NAMES = {
+    "actions": "actions", "llm_calls": "model calls", "tool_calls": "tool calls",
+    "tokens": "tokens", "usd": "USD", "elapsed": "time", "waiting": "of it waiting",
+}  # fmt: skip
+"""The same in words."""
 BOUNDED = frozenset({"actions", "llm_calls", "tool_calls", "tokens", "usd", "waiting"})
 """Those that a bound has a figure for, under the same name."""
 FAR = 5.0
@@ -247,18 +252,20 @@ class Simulation:
         ]
         figures = [
             (
-                n, *(say(n, v) for v in (s.mean, s.median, s.p95, s.most)),
+                NAMES[n], *(say(n, v) for v in (s.mean, s.median, s.p95, s.most)),
                 "" if (most := self.most(n)) is None else say(n, most),
             )
             for n, s in self.figures.items()
         ]  # fmt: skip
         parts = [
+            line(self.head()),
             table(reasons, head=("reason", "share", "95% confidence"), right=(1,)),
             table(
                 figures, head=("", "mean", "median", "p95", "max", "proven bound"),
                 right=(1, 2, 3, 4, 5),
             ),
         ]  # fmt: skip
+        parts.append(line(self.chain_said()))
         if self.suggestions:
             rows = [
                 (s.limit, s.text(s.now), s.text(s.suggested), s.because) for s in self.suggestions

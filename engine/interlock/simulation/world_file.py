@@ -89,6 +89,8 @@ class _Wrong(ValueError):
     """A value that is none of its kind; the text says what would be one."""
 
 
+MOST_CALLS = 100
+"""Tool calls of one reply, model calls of one child."""
 CATEGORIES = ("TRANSIENT", "RECOVERABLE", "CRITICAL")
 
 
@@ -288,12 +290,12 @@ def _amount(one: Callable[[Any], float]) -> Callable[[Any], Amount]:
                 counts = cast("Mapping[str, Any]", said["counts"])
                 weights = {float(one(v)): _weight(w) for v, w in counts.items()}
                 return weighted(_some(weights))
-            case ["high", "low"]:
+            case ["high", "low"] if one is not _few:
                 low, high = one(said["low"]), one(said["high"])
                 if low > high:
                     raise _Wrong("`low` is more than `high`")
                 return Amount("even", (low, high)) if low < high else fixed(low)
-            case ["median", "p95"]:
+            case ["median", "p95"] if one is not _few:
                 median, p95 = one(said["median"]), one(said["p95"])
                 if not 0 < median <= p95:
                     raise _Wrong("`median` is above 0, and `p95` at least the median")
@@ -354,11 +356,18 @@ def _fields(given: Any) -> dict[str, Choice]:
     return {str(name): _one_of(value) for name, value in cast("Mapping[str, Any]", given).items()}
 
 
-_TOKENS, _TIME = _amount(_number), _amount(_seconds)
+def _few(given: Any) -> float:
+    value = _number(given)
+    if value != int(value) or value > MOST_CALLS:
+        raise _Wrong(f"a whole number of calls, at most {MOST_CALLS}")
+    return value
+
+
+_TOKENS, _TIME, _CALLS = _amount(_number), _amount(_seconds), _amount(_few)
 _READ: Mapping[str, Callable[[Any], Any]] = {
-    "fails": _fails, "tool_calls": _TOKENS, "tools": _choice, "repeats": _share, "texts": _choice,
+    "fails": _fails, "tool_calls": _CALLS, "tools": _choice, "repeats": _share, "texts": _choice,
     "results": _fields, "prompt_tokens": _TOKENS, "completion_tokens": _TOKENS, "grows": bool,
-    "usd": _number, "call_fails": _share, "adds": _TOKENS, "calls": _TOKENS, "reasons": _choice,
+    "usd": _number, "call_fails": _share, "adds": _TOKENS, "calls": _CALLS, "reasons": _choice,
     "duration": _TIME, "answers": _choice, "delay": _TIME, "data": _fields,
 }  # fmt: skip
 

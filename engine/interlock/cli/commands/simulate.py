@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 CELLS = 24
 """Of a bar."""
 _COLOURS = {"natural": "green", "limit": "yellow", "error": "red", "human": "cyan"}
-_NAMES = {
-    "actions": "actions", "llm_calls": "model calls", "tool_calls": "tool calls",
-    "tokens": "tokens", "usd": "USD", "elapsed": "time", "waiting": "of it waiting",
-}  # fmt: skip
 
 
 class Share(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  only since click 8.3
@@ -272,7 +268,7 @@ def _draw(machine: Machine, found: Simulation, path: Path) -> None:
 
 def said(found: Simulation) -> Iterator[str]:
     """The result for people."""
-    from interlock.simulation.result import say
+    from interlock.simulation.result import NAMES, say
 
     yield out.style(found.head(), bold=True)
     if found.learnt:
@@ -290,7 +286,7 @@ def said(found: Simulation) -> Iterator[str]:
     yield ""
     figures = [
         Row((
-            _NAMES[n], *(say(n, v) for v in (s.mean, s.median, s.p95, s.most)),
+            NAMES[n], *(say(n, v) for v in (s.mean, s.median, s.p95, s.most)),
             "" if (most := found.most(n)) is None else say(n, most),
         ))
         for n, s in found.figures.items()
@@ -326,17 +322,17 @@ def _suggested(suggestions: tuple[Suggestion, ...]) -> Iterator[str]:
 
 def _columns(suggestion: Suggestion) -> tuple[str, str, str, str]:
     """The limit that is enough, what it stops, what it saves on average and proves lower."""
-    from interlock.simulation.result import say
+    from interlock.simulation.result import NAMES, say
 
     if suggestion.stops is None:
         return "", "", "", out.plain(suggestion.because)
     saves = [
-        f"{'' if v > 0 else '−'}{say(n, abs(v))} {_NAMES[n]}"
+        f"{'' if v > 0 else '−'}{say(n, abs(v))} {NAMES[n]}"
         for n, v in suggestion.saves.items()
         if n in ("llm_calls", "tokens") and abs(v) >= 0.05
     ]
     proves = [
-        f"{_NAMES[n]} ≤ {say(n, value)}"
+        f"{NAMES[n]} ≤ {say(n, value)}"
         for n, value in suggestion.bound.items()
         if value is not None and value != suggestion.before.get(n)
     ]
