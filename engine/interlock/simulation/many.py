@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from multiprocessing import get_context
 from typing import Any, Protocol
 
+from interlock.core.errors import SetupError
 from interlock.machine.build import Chart
 from interlock.simulation.play import LONGEST, Player, Simulated, Watch
 from interlock.simulation.world import World
@@ -84,7 +85,7 @@ def sample(plan: Plan, runs: int, *, jobs: int = 1, progress: Progress | None = 
             progress(len(part))
         whole.visits, whole.taken, whole.steps = player.visits, player.taken, player.steps
         return whole
-    packed = pickle.dumps(plan)
+    packed = _packed(plan)
     spread = [parts[n::jobs] for n in range(min(jobs, len(parts)))]
     with ProcessPoolExecutor(len(spread), mp_context=get_context("spawn")) as pool:
         waiting = [pool.submit(_elsewhere, packed, some) for some in spread]
@@ -107,6 +108,17 @@ def watched(
             progress(PART)
     whole.visits, whole.taken, whole.steps = player.visits, player.taken, player.steps
     return whole
+
+
+def _packed(plan: Plan) -> bytes:
+    """What is simulated, for another process."""
+    try:
+        return pickle.dumps(plan)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise SetupError(
+            f"the machine cannot go to another process: {error}",
+            hint="use one process, or bring its tools from a module that can be imported",
+        ) from error
 
 
 def _silent(_: int) -> None:

@@ -17,6 +17,7 @@ from interlock.core.units import parse_fraction
 
 if TYPE_CHECKING:
     from interlock.api import Machine
+    from interlock.language.spec import MachineSpec
     from interlock.run.recorded import RecordedRun
     from interlock.simulation.limits import Suggestion
     from interlock.simulation.result import Simulation
@@ -128,10 +129,10 @@ Exit codes: 0, or 1 where a run went past the proven bound, or simulation and ex
 @options.journal_option
 @options.format_option()
 def simulate(machine: str, number: int | None, output: str | None, **given: Any) -> None:
-    """Play thousands of runs of a machine on a simulated clock, without a model.
+    """Play thousands of runs of a machine, without a model.
 
-    Shows which stop reasons come how often, what runs cost and how long they take against the
-    proven bound, and how the exact Markov chain agrees.
+    The clock is simulated, nothing is called. Shows which stop reasons come how often, what runs
+    cost and how long they take against the proven bound, and how the exact Markov chain agrees.
     """
     from interlock.cli.loading import read_machine
     from interlock.cli.values import values_of
@@ -152,7 +153,7 @@ def simulate(machine: str, number: int | None, output: str | None, **given: Any)
     if number is not None:
         _show_run(loaded, number, world, chosen, how)
         return
-    with _progress(more["runs"], how) as tick:
+    with _progress(_plays(spec, how), how) as tick:
         found = loaded.simulate(
             world, runs=more["runs"], jobs=more["jobs"], at_most=more["at_most"],
             chain=not more["no_chain"], longest=more["longest"], progress=tick, **chosen,
@@ -205,6 +206,14 @@ def _tasks(machine: Machine, how: How) -> list[dict[str, Any]] | None:
     from interlock.api.tasks import read_tasks_file
 
     return None if how.tasks is None else read_tasks_file(Path(how.tasks), machine.spec)
+
+
+def _plays(spec: MachineSpec, how: How) -> int:
+    """How many runs are played: for a suggestion each limit has three times some of its own."""
+    from interlock.simulation.limits import RUNS, limits_watched
+
+    suggested = 0 if how.more["at_most"] is None else 3 * RUNS * len(limits_watched(spec))
+    return how.more["runs"] + suggested
 
 
 def _write(world: World, path: Path) -> None:
