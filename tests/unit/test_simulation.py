@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from interlock import SpecError, guard, load
+from interlock.catalog import shipped
 from interlock.core.errors import SetupError
 from interlock.language.yaml.reading import read
 from interlock.run.journal import MemoryJournal
@@ -386,3 +387,12 @@ def test_a_simulation_shows_itself_and_obeys_no_text() -> None:
     assert told["figures"]["actions"]["bound"] == 30
     assert told["assumptions"]
     assert World() == World()
+
+
+@pytest.mark.parametrize("name", sorted(set(shipped()) - {"lifecycle"}))
+def test_every_shipped_machine_is_simulated_at_once(name: str) -> None:
+    found = load(name).simulate(runs=150)
+    assert found.runs == 150
+    assert found.exceeded == ()
+    assert found.agrees in (True, None), found.chain_said()
+    assert found.assumptions

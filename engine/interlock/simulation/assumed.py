@@ -92,7 +92,7 @@ def assumed(spec: MachineSpec, state: StateSpec) -> Happens:
             return Happens({}, call_fails=0.05, adds=fixed(100), duration=fixed(1.0))
         case "child":
             return Happens(
-                {"RECOVERABLE": 0.05}, results={}, prompt_tokens=fixed(500),
+                {"RECOVERABLE": 0.05}, results=_output(spec, state), prompt_tokens=fixed(500),
                 completion_tokens=fixed(200), calls=fixed(3), reasons=(("completed", 1.0),),
                 duration=fixed(10.0),
             )  # fmt: skip
@@ -117,6 +117,16 @@ def assumed(spec: MachineSpec, state: StateSpec) -> Happens:
             return Happens({"RECOVERABLE": 0.05}, results=results, duration=fixed(1.0))
 
 
+def _output(spec: MachineSpec, state: StateSpec) -> dict[str, Choice]:
+    """What the output of a child holds, field by field."""
+    named = state.args.get("machine")
+    child = spec.machines.get(str(named.value)) if named is not None else None
+    output = child.output if child is not None else None
+    if not isinstance(output, Mapping):
+        return {}
+    return {name: ((plain_value(part.type), 1.0),) for name, part in output.items()}
+
+
 def in_words(spec: MachineSpec, state: StateSpec, missing: frozenset[str]) -> list[str]:
     """What was assumed of a state, of what a world could have said and did not."""
     own = assumed(spec, state)
@@ -138,8 +148,12 @@ def in_words(spec: MachineSpec, state: StateSpec, missing: frozenset[str]) -> li
     if "adds" in missing and own.adds is not None:
         out.append("a tool's result adds 100 tokens to the conversation")
     if "calls" in missing and own.calls is not None:
-        out.append("a child makes 3 model calls and completes")
-    if "results" in missing and any(len(c) > 1 for c in (own.results or {}).values()):
+        out.append("a child makes 3 model calls and completes, its output empty texts and zeros")
+    if (
+        "results" in missing
+        and "calls" not in missing
+        and any(len(c) > 1 for c in (own.results or {}).values())
+    ):
         assert own.results is not None
         said = ", ".join(f"`{p}` {_said(c)}" for p, c in own.results.items())
         out.append(f"of its result {said}")
