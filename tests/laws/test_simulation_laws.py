@@ -41,8 +41,8 @@ def shares(draw: st.DrawFn) -> dict[str, Any]:
     return {
         "infer": {
             "fails": fails, "tool_calls": {"counts": {"0": 1, "1": draw(st.integers(0, 2)), "2": 0.5}},
-            "repeats": draw(st.sampled_from([0, 0.3])), "prompt_tokens": draw(st.sampled_from([1, [1, 2]])),
-            "completion_tokens": draw(st.sampled_from([0, [0, 1]])), "grows": draw(st.booleans()),
+            "repeats": draw(st.sampled_from([0, 0.3])), "prompt_tokens": draw(st.sampled_from([1, [1, 2], [1, 9]])),
+            "completion_tokens": draw(st.sampled_from([0, [0, 1], [0, 3]])), "grows": draw(st.booleans()),
             "duration": draw(st.sampled_from(["0s", "3s", ["1s", "45s"]])),
         },
         "call_tools": {"call_fails": draw(st.sampled_from([0, 0.4])), "adds": 1, "duration": "2s"},

@@ -254,7 +254,9 @@ class Outcomes:
             ctx, fields = doing.given(position)
             queue = ctx.queue
             by: Mapping[str, Any] = queue[0].by if queue else EMPTY
-            sent, written = max(int(sent), 1), int(written)
+            written = int(min(written, self._most or written))
+            window = position.facts.usage.context_window  # no call is longer than that
+            sent = max(int(min(sent, window - written) if window else sent), 1)
             spent = Spent(1, sent, written, self._cost(happens.usd, sent, written))
             if "tool" in by:
                 spent = Spent(tools={str(by["tool"]): 1})
