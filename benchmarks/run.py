@@ -86,6 +86,10 @@ ROWS = (
     Row("simulated steps a second, one core", "1/s", "simulating", "alike, 1/s", "≥ 50,000"),
     Row("the same where no two replies are alike", "1/s", "simulating", "unlike, 1/s"),
     Row("the exact chain of 3,500 positions", "s", "simulating", "chain, s"),
+    Row("the verdicts for 1,000 runs of 100 steps, another limit", "s", "upgrading", "looser, s"),
+    Row("the same where a state has another name", "s", "upgrading", "renamed, s"),
+    Row("a record counted into a coverage, six rules", "μs", "covering", "count", "≤ 100"),
+    Row("the same in a run of 5,000, against one of 500", "×", "covering", "growth", "≤ 1.3"),
     Row("`import interlock`", "ms", "starting", "import, ms"),
     Row("`interlock --help`", "ms", "starting", "--help, ms"),
 )  # fmt: skip

@@ -26,6 +26,7 @@ from interlock.api.simulating import planned
 from interlock.checker.bound import bound
 from interlock.core.outcome import Outcome, Reply, Spent
 from interlock.core.records import Input, Record
+from interlock.coverage.seeing import Seeing
 from interlock.language.load import load as load_text
 from interlock.machine.build import Chart
 from interlock.notebook.live import live_bundle
@@ -77,6 +78,21 @@ def plausible(seq: int) -> Record:
     at = 1_700_000_000.25 + seq
     given = Input("step", outcome=outcome, started=at - 1, at=at)
     return Record(seq, "think", given, ("think.next.1",), next="think", status="running")
+
+
+def covering(count: int = 5_000) -> Figures:
+    """Counting one record into a coverage; and what one costs in a run ten times as long."""
+    run = machine(STEPS).start("x", vars={"last": count + 10})
+    for _ in range(count):
+        by_hand(advance(run.session))
+    records, chart = run.records, run.machine.chart
+
+    def counted(records: list[Record]) -> float:
+        seeing = Seeing(chart)
+        return cpu(lambda: seeing.add("x", records), len(records))
+
+    short = statistics.median(counted(records[: count // 10]) for _ in range(10))
+    return {"count": counted(records), "growth": counted(records) / short}
 
 
 def append(count: int = 2_000) -> Figures:
@@ -259,6 +275,28 @@ def simulating(runs: int = 5_000) -> Figures:
     return {"alike, 1/s": alike, "unlike, 1/s": unlike, "chain, s": chain}
 
 
+def upgrading(count: int = 1_000, steps: int = 100) -> Figures:
+    """So many runs of so many steps in a SQLite file, judged under changed files. CPU seconds.
+
+    The first file has another name for a state, the second another limit.
+    """
+    made, text = machine(TALK), "x" * 200
+    reply = {"text": text, "usage": {"prompt_tokens": 9, "completion_tokens": 9}}
+    turns = steps - 1  # the first step receives the task
+    renamed = machine(TALK.replace("think", "ponder"))
+    looser = machine(TALK.replace("steps: 1_000_000", "steps: 2_000_000"))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "journal.db"
+        journal = SqliteJournal(path)
+        for _ in range(count):
+            made.run("x", script=[reply] * turns, journal=journal, vars={"turns": turns})
+        by_hand(journal.close())
+        spent = [cpu(lambda to=to: to.upgrade(made, path)) / 1e6 for to in (renamed, looser)]
+        kinds = {to.upgrade(made, path).verdicts[0].kind for to in (renamed, looser)}
+        assert kinds == {"map", "safe"}
+    return {"renamed, s": spent[0], "looser, s": spent[1]}
+
+
 def starting() -> Figures:
     """Whole processes: `import interlock` and `interlock --help`, over a bare one. Milliseconds."""
 
@@ -328,6 +366,7 @@ WORKLOADS: dict[str, Callable[[], Figures]] = {
     "raw": raw,
     "step": step,
     "append": append,
+    "covering": covering,
     "agents in memory": lambda: agents(durable=False),
     "agents durable": lambda: agents(durable=True),
     "weight": weight,
@@ -337,6 +376,7 @@ WORKLOADS: dict[str, Callable[[], Figures]] = {
     "proving": proving,
     "simulating": simulating,
     "starting": starting,
+    "upgrading": upgrading,
     "painting": painting,
 }
 

@@ -63,7 +63,9 @@ SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
         Entry("show", "show", "Show a run: its result, its records, its path."),
         Entry("why", "why", "Show why a run went where it went."),
         Entry("fork", "again", "Begin a new run from a record of an old one."),
+        Entry("coverage", "coverage", "Show which parts of a machine its runs have gone through."),
         Entry("replay", "again", "Decide the records of a run again, and compare."),
+        Entry("upgrade", "upgrade", "Say which recorded runs may go on with a changed file."),
         Entry("record", "record", "Write a scenario that plays what a recorded run did."),
     )),
     ("Reference", (

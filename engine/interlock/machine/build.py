@@ -70,7 +70,7 @@ class Chart:
         self.handled = handled_states(spec)
         self.step = _region(self.region, "state", spec, ways(spec, self.handled))
         self.status = self.step
-        self._lifecycle = lifecycle
+        self.lifecycle = lifecycle
         self._children: dict[str, Chart] = {}
         if lifecycle is not None:
             self.status = _region(self.region, "status", lifecycle, ways(lifecycle, frozenset()))
@@ -126,8 +126,12 @@ class Chart:
         """The chart of a child machine, by the name that this one has for it. `KeyError`."""
         found = self._children.get(name)
         if found is None:
-            found = self._children[name] = Chart(self.spec.machines[name], self._lifecycle)
+            found = self._children[name] = self.beside(self.spec.machines[name])
         return found
+
+    def beside(self, spec: MachineSpec) -> Chart:
+        """The chart of another machine, whose runs have the same statuses."""
+        return Chart(spec, self.lifecycle)
 
     # rules ----------------------------------------------------------------------------------
 
