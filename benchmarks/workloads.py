@@ -22,6 +22,7 @@ from interlock import catalog
 from interlock.actions import builtin
 from interlock.adapters.sqlite import SqliteJournal
 from interlock.api import examine, lifecycle, load
+from interlock.api.simulating import planned
 from interlock.checker.bound import bound
 from interlock.core.outcome import Outcome, Reply, Spent
 from interlock.core.records import Input, Record
@@ -33,6 +34,10 @@ from interlock.run.journal import Event, MemoryJournal, RunRow, Update
 from interlock.run.loop import advance
 from interlock.run.ports import ModelReply
 from interlock.run.sync import by_hand
+from interlock.simulation.amounts import Amount
+from interlock.simulation.chain import exact
+from interlock.simulation.play import Player
+from interlock.simulation.world import Happens, World
 from machines import (
     STEPS,
     TALK,
@@ -264,6 +269,26 @@ def proving() -> Figures:
     }
 
 
+def simulating(runs: int = 5_000) -> Figures:
+    """The agent in its assumed world, and in one where no two replies are alike. CPU time."""
+    known = load("agent")
+    size = Amount("lognormal", (200, 800))
+    varied = World(actions={"infer": Happens(prompt_tokens=size, completion_tokens=size)})
+    players = [
+        planned(known, world, 0, limits={}, vars={}, tasks=None).player()
+        for world in (World(), varied)
+    ]
+
+    def play(player: Player, seed: int) -> float:
+        before = player.steps
+        spent = cpu(lambda: [player.play(seed, number) for number in range(runs)])
+        return (player.steps - before) / spent * 1e6
+
+    alike, unlike = (statistics.median(play(p, n) for n in range(5)) for p in players)
+    chain = cpu(lambda: exact(players[0])) / 1e6
+    return {"alike, 1/s": alike, "unlike, 1/s": unlike, "chain, s": chain}
+
+
 def upgrading(count: int = 1_000, steps: int = 100) -> Figures:
     """So many runs of so many steps in a SQLite file, judged under changed files. CPU seconds.
 
@@ -363,6 +388,7 @@ WORKLOADS: dict[str, Callable[[], Figures]] = {
     "loading": loading,
     "checking": checking,
     "proving": proving,
+    "simulating": simulating,
     "starting": starting,
     "upgrading": upgrading,
     "painting": painting,

@@ -176,7 +176,7 @@ async def work(ctx: Context, attempts: int = 3) -> Outcome | Blocked:
     queue, known = _ready(ctx.queue, kept(ctx), await _begun(ctx))
     if not queue or not _waits(queue[0]):
         return Outcome.failed(Category.RECOVERABLE, "the queue is empty", kind="no_task")
-    task, rest = queue[0], queue[1:]
+    task = queue[0]
     begun = Outcome(kept={KEPT: known._asdict()})
     ctx.so_far = partial(_failed, ctx, begun, _failure("cut off"), queue, attempts)
     if "machine" not in task.by:  # a child writes down its own calls
@@ -184,11 +184,27 @@ async def work(ctx: Context, attempts: int = 3) -> Outcome | Blocked:
     made = await _attempt(ctx, task)
     if isinstance(made, Blocked):
         return made
+    outcome = _came_of(ctx, made, queue, known, attempts)
+    return await _at_deadline(ctx, outcome) if outcome.timed_out else outcome
+
+
+def attempted(ctx: Context, made: Attempt, attempts: int = 3) -> Outcome:
+    """What `work` comes to when its next task was attempted so: the part without effects."""
+    queue, known = _ready(ctx.queue, kept(ctx), "")
+    if not queue or not _waits(queue[0]):
+        return Outcome.failed(Category.RECOVERABLE, "the queue is empty", kind="no_task")
+    return _came_of(ctx, made, queue, known, attempts)
+
+
+def _came_of(
+    ctx: Context, made: Attempt, queue: tuple[Task, ...], known: Kept, attempts: int
+) -> Outcome:
+    """The outcome of an attempt at the first task of the queue."""
+    task, rest = queue[0], queue[1:]
     outcome, text, result = made
-    outcome = outcome._replace(kept=begun.kept)
+    outcome = outcome._replace(kept={KEPT: known._asdict()})
     if outcome.error is not None:
-        failed = _failed(ctx, outcome, outcome.error, queue, attempts)
-        return await _at_deadline(ctx, failed) if outcome.timed_out else failed
+        return _failed(ctx, outcome, outcome.error, queue, attempts)
     try:
         metrics, more = _report(result, task, rest, ctx.facts.queue)
     except TaskError as error:

@@ -27,6 +27,7 @@ from interlock.api.detached import DetachedRun
 from interlock.api.drawing import seen
 from interlock.api.history import history
 from interlock.api.run import Run, StartOptions, new_run_id
+from interlock.api.simulating import Simulating
 from interlock.api.tasks import first_tasks
 from interlock.api.upgrading import Upgrading
 from interlock.api.wiring import PortOptions, make_ports, prepare, suspends
@@ -64,7 +65,7 @@ def lifecycle() -> MachineSpec:
     return loaded.spec
 
 
-class Machine(AsksCoverage, Upgrading):
+class Machine(AsksCoverage, Upgrading, Simulating):
     """A compiled machine: start it, run it, check it, draw it.
 
         machine = load("agent")

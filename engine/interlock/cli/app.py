@@ -38,6 +38,7 @@ SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
         Entry("check", "check", "Find every mistake of a machine file, before anything runs."),
         Entry("bound", "bound", "Show the worst that a run of a machine can cost, before it runs."),
         Entry("query", "query", "Ask which ways a run of a machine can take, and which never."),
+        Entry("simulate", "simulate", "Play thousands of runs of a machine, without a model."),
         Entry("draw", "draw", "Draw a machine as a flowchart."),
         Entry("test", "scenarios", "Run scenarios: scripted runs with what is expected of them."),
     )),

@@ -57,7 +57,8 @@ class Conversation(Sequence[Message]):
     def add(self, messages: Iterable[Message]) -> Conversation:
         """The conversation with these at its end."""
         added = tuple(messages)
-        return Conversation(added, before=self) if added else self
+        length = self._length + len(added)
+        return Conversation(added, before=self, length=length) if added else self
 
     def whole(self) -> tuple[Message, ...]:
         """All messages, oldest first."""

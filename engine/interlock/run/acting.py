@@ -17,8 +17,9 @@ from interlock.core.errors import Category
 from interlock.core.outcome import Blocked, Outcome
 from interlock.core.specs import ActionSpec
 from interlock.core.types import accepts
-from interlock.language.expression import GUARD_ERRORS, Expression, GuardFailed, no_oracle
+from interlock.language.expression import GUARD_ERRORS, GuardFailed
 from interlock.language.spec import MachineSpec, StateSpec
+from interlock.machine.allowed import time_allowed
 from interlock.run.context import Context
 from interlock.run.events import Started
 from interlock.run.failing import (
@@ -165,32 +166,10 @@ async def _waited(session: Session, action: ActionSpec, started: float) -> float
 
 
 def _deadline(session: Session, state: StateSpec, started: float, waited: float) -> float | None:
-    """The smaller of `within` and what the nearest time rule leaves; waiting counts.
-
-    Once a stop has been decided rules are off, and only `within` counts.
-    """
-    facts, nearest = session.position.facts, None
-    if not session.position.stopping:
-        if session.deadline is not None:
-            nearest = max(session.deadline - started, 0.0)
-        for left_by_rule in session.chart.time_left:
-            left = _seconds(left_by_rule, facts)
-            # a limit that was reached while the action waited ends it, one from before does not
-            if left is not None and left + waited > 0 and (nearest is None or left < nearest):
-                nearest = max(left, 0.0)
-    within = state.within
-    if within is not None:
-        own = _seconds(within, facts) if isinstance(within, Expression) else within
-        if own is not None and (nearest is None or own - waited < nearest):
-            nearest = max(own - waited, 0.0)
-    return None if nearest is None else started + nearest
-
-
-def _seconds(expression: Expression, facts: Any) -> float | None:
-    try:
-        return expression.fn(facts, no_oracle)
-    except GUARD_ERRORS:
-        return None
+    """When the action must be done, on the run's clock."""
+    above = None if session.deadline is None else max(session.deadline - started, 0.0)
+    left = time_allowed(session.chart, state, session.position, waited=waited, above=above)
+    return None if left is None else started + left
 
 
 async def _doubt(

@@ -7,16 +7,35 @@ Source: design "language", section 8: text fields are templates, value fields ar
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
+from interlock.core.position import Position
 from interlock.language.spec import Given
 from interlock.language.template.template import Template
+from interlock.machine.build import Chart
 from interlock.machine.saving import template_names
 from interlock.run.job import Job
-from interlock.run.session import Session
 
 
-def fields_of(session: Session, job: Job) -> dict[str, Any]:
+class Asked(Protocol):
+    """What fields are evaluated over: a run at its position. A `Session` is one."""
+
+    @property
+    def chart(self) -> Chart:
+        """The machine."""
+        ...
+
+    @property
+    def position(self) -> Position:
+        """Where the run is."""
+        ...
+
+    def ask(self, name: str, args: tuple[Any, ...]) -> bool:
+        """Ask a registered Python guard."""
+        ...
+
+
+def fields_of(session: Asked, job: Job) -> dict[str, Any]:
     """Every field of a state's `with`. Raises what its expressions and templates raise."""
     fields = dict(job.constant)
     for name, given in job.given.items():
@@ -24,7 +43,7 @@ def fields_of(session: Session, job: Job) -> dict[str, Any]:
     return fields
 
 
-def _value(session: Session, given: Given) -> Any:
+def _value(session: Asked, given: Given) -> Any:
     match given.kind:
         case "constant" | "data":
             return given.value
@@ -39,11 +58,11 @@ def _value(session: Session, given: Given) -> Any:
             return _rendered(session, given.value)
 
 
-def _each(session: Session, fields: Mapping[str, Given]) -> dict[str, Any]:
+def _each(session: Asked, fields: Mapping[str, Given]) -> dict[str, Any]:
     return {name: _value(session, part) for name, part in fields.items()}
 
 
-def _rendered(session: Session, value: Any) -> Any:
+def _rendered(session: Asked, value: Any) -> Any:
     """A template's text, or data in which every template is its text."""
     if isinstance(value, Template):
         if value.constant:

@@ -70,7 +70,7 @@ def doctor(**given: Any) -> None:
     """
     how = How.of(given)
     checks = [*_python(), _models(), _drawing(), _sandbox(), _screen(), _notebook(), _proofs()]
-    checks += [_keys(), _journal(how), _terminal()]
+    checks += [_simulation(), _keys(), _journal(how), _terminal()]
     if how.is_json:
         out.result(out.as_json([c._asdict() for c in checks]))
     else:
@@ -174,6 +174,14 @@ def _proofs() -> Check:
         said = "no z3: guards that intervals cannot settle stay open in `interlock check`"
         return Check("proofs", "missing", said, 'pip install "interlock[prove]"')
     return Check("proofs", "ok", f"z3-solver {version}")
+
+
+def _simulation() -> Check:
+    version = _version("numpy")
+    if version is None:
+        said = "no numpy: loops that no counter cuts have no exact chain in `interlock simulate`"
+        return Check("simulation", "missing", said, 'pip install "interlock[simulate]"')
+    return Check("simulation", "ok", f"numpy {version}")
 
 
 def _keys() -> Check:

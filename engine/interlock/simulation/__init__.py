@@ -1,0 +1,25 @@
+"""Thousands of runs of a machine on a simulated clock, without effects.
+
+    amounts     how many, how long: numbers that are fixed or drawn
+    world       what actions, people and opaque guards come to, with which probability
+    world_file  the form of a world file
+    assumed     what is taken for granted where no world says it
+    learnt      a world from recorded runs
+    cases       what may come of something, with its weights
+    outcomes    a world and a position to the outcomes that may come
+    play        one run: draw an outcome, let `evolve` decide, again
+    many        thousands of runs, in one process or several
+    result      what came of them
+    doing       actions without effects are done as they are
+    numbers     shares with their confidence, quantiles
+    deciding    which facts decide, so that positions can be told apart
+    chain       the same exactly: the absorbing Markov chain over those positions
+    solving     its linear equations; the door to numpy
+    limits      suggestions for limits
+
+A world says what comes from outside, never which edge is taken: guards are decided by `evolve`, as
+in a real run.
+
+Imported by: api
+Source: design "architecture", section 3 (simulation is `evolve`).
+"""

@@ -1,0 +1,398 @@
+"""Worlds, amounts, outcomes, learning and suggestions: the parts of a simulation, one by one."""
+
+from __future__ import annotations
+
+import math
+from random import Random
+from typing import Any, NamedTuple
+
+import pytest
+
+from interlock import SpecError, guard, load
+from interlock.catalog import shipped
+from interlock.core.errors import SetupError
+from interlock.language.yaml.reading import read
+from interlock.run.journal import MemoryJournal
+from interlock.run.recorded import RecordedRun, read_run
+from interlock.run.sync import by_hand
+from interlock.simulation.amounts import Amount, drawing, fixed, seen, weighted
+from interlock.simulation.learnt import learn
+from interlock.simulation.limits import limits_watched, rounded_up
+from interlock.simulation.numbers import quantile, share, spread
+from interlock.simulation.world import World
+from interlock.simulation.world_file import read_world, world_data, world_of, write_world
+
+ASKING = """interlock: 1
+machine: asking
+model: {name: scripted}
+tools: [conversation_search]
+limits: {steps: 30, patience: 5m}
+rules: [{when: run.steps >= limits.steps, stop: steps_limit}]
+states:
+  question: {do: receive, next: think}
+  think:
+    do: infer
+    with: {output: {type: object, properties: {mood: {enum: [good, bad]}, sure: {type: boolean}}, required: [mood]}}
+    failed: confirm
+    next: [{when: len(last.tool_calls) > 0, to: act}, {to: confirm}]
+  act: {do: call_tools, next: think}
+  confirm: {ask: Good?, on: {yes: done, no: think}, within: limits.patience, expired: late}
+  late: {stop: user_unresponsive}
+  done: {stop: completed}
+"""
+
+
+def asking() -> Any:
+    return load(ASKING)
+
+
+# amounts ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("amount", "mean"),
+    [
+        (fixed(3), 3.0),
+        (weighted({0: 1, 10: 3}), 7.5),
+        (Amount("even", (1.0, 3.0)), 2.0),
+        (Amount("lognormal", (100.0, 300.0)), 100 * math.exp((math.log(3) / 1.6448536269514722) ** 2 / 2)),
+    ],
+    ids=["fixed", "weighted", "even", "lognormal"],
+)  # fmt: skip
+def test_draws_have_the_mean_that_the_amount_says(amount: Amount, mean: float) -> None:
+    chance, draw = Random(1), drawing(amount)  # noqa: S311 - no secret
+    drawn = [draw(chance) for _ in range(40_000)]
+    assert amount.mean == pytest.approx(mean)
+    assert sum(drawn) / len(drawn) == pytest.approx(mean, rel=0.02)
+
+
+def test_the_95th_percentile_of_a_lognormal_is_as_written() -> None:
+    chance = Random(2)  # noqa: S311 - no secret
+    draw = drawing(Amount("lognormal", (100.0, 300.0)))
+    drawn = sorted(draw(chance) for _ in range(40_000))
+    assert quantile(drawn, 0.5) == pytest.approx(100, rel=0.03)
+    assert quantile(drawn, 0.95) == pytest.approx(300, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    "amount", [Amount("even", (1.0, 3.0)), Amount("lognormal", (2.0, 5.0)), weighted({1: 1, 4: 3})]
+)
+@pytest.mark.parametrize("at", [0.0, 1.5, 2.5, 9.0, math.inf])
+def test_the_parts_of_a_split_are_the_whole(amount: Amount, at: float) -> None:
+    parts = amount.split(at)
+    assert sum(share for _, share in parts) == pytest.approx(1)
+    assert sum(mean * share for mean, share in parts) == pytest.approx(amount.mean)
+    chance, draw = Random(3), drawing(amount)  # noqa: S311 - no secret
+    drawn = [draw(chance) for _ in range(20_000)]
+    seen_below = sum(value < at for value in drawn) / len(drawn)
+    assert sum(share for mean, share in parts if mean < at) == pytest.approx(seen_below, abs=0.02)
+
+
+def test_many_different_values_are_thinned_out_to_quantiles() -> None:
+    found = seen(range(10_000))
+    assert len(found.values) == 200
+    assert found.mean == pytest.approx(5_000, rel=0.01)
+
+
+# numbers ------------------------------------------------------------------------------------
+
+
+def test_a_share_and_its_interval_as_wilson_gives_them() -> None:
+    found = share(10, 100)
+    assert (found.value, round(found.low, 4), round(found.high, 4)) == (0.1, 0.0552, 0.1744)
+    assert (share(0, 50).low, round(share(0, 50).high, 4)) == (0.0, 0.0713)
+    assert share(50, 50).high == 1.0
+
+
+def test_how_values_are_spread() -> None:
+    found = spread([4.0, 1.0, 2.0, 3.0])
+    assert found is not None
+    assert (found.mean, found.median, found.p95, found.most) == (2.5, 2.0, 4.0, 4.0)
+    assert found.deviation == pytest.approx(math.sqrt(5 / 3))
+    assert spread([]) is None
+
+
+# the world file -----------------------------------------------------------------------------
+
+WHOLE = """world: 1
+about: What we saw.
+task: Is it good?
+prices: {prompt: 0.000001, completion: 2e-6}
+states:
+  think:
+    fails: {TRANSIENT: 2%, CRITICAL: 0.1%}
+    tool_calls: {counts: {0: 40%, 1: 60%}}
+    tools: {conversation_search: 1}
+    repeats: 10%
+    results: {mood: {good: 3, bad: 1}, sure: {"true": 1}}
+    prompt_tokens: 1_000
+    completion_tokens: {median: 200, p95: 800}
+    duration: {low: 1s, high: 2500ms}
+  confirm: {answers: {yes: 7, no: 1, nobody: 2}, delay: [1m, 2m, 2m]}
+actions:
+  call_tools: {call_fails: 5%, adds: 100, duration: 1s}
+"""
+
+
+def test_a_world_file_is_read_and_written_back() -> None:
+    world = read_world(WHOLE, file="world.yaml", spec=asking().spec)
+    think, confirm = world.states["think"], world.states["confirm"]
+    assert think.fails == {"TRANSIENT": 0.02, "CRITICAL": 0.001}
+    assert think.tool_calls == weighted({0.0: 0.4, 1.0: 0.6})
+    assert think.results == {"mood": (("good", 0.75), ("bad", 0.25)), "sure": ((True, 1.0),)}
+    assert think.duration == Amount("even", (1.0, 2.5))
+    assert confirm.answers == (("yes", 0.7), ("no", 0.1), ("nobody", 0.2))
+    assert confirm.delay is not None
+    assert confirm.delay.mean == pytest.approx(100)
+    assert world.prices == (0.000001, 2e-6)
+    again = read_world(write_world(world), file="again.yaml", spec=asking().spec)
+    assert world_data(again) == world_data(world)
+
+
+class Wrong(NamedTuple):
+    """One mistake: the text, and the finding with the place where it stands."""
+
+    id: str
+    text: str
+    code: str
+    said: str
+    at: str
+
+
+MISTAKES = (
+    Wrong("no-version", "task: x", "IL202", "`world` is missing", ""),
+    Wrong("another-version", "world: 2", "IL203", "`world` takes `1`", ":1:8"),
+    Wrong("unknown-key", "world: 1\nstate: {}", "IL201", "unknown key `state`", ":2:1"),
+    Wrong("unknown-word", "world: 1\nstates: {think: {fail: 1%}}", "IL201", "unknown key `fail`", ":2:18"),
+    Wrong("unknown-state", "world: 1\nstates: {thnk: {fails: 1%}}", "IL301", "no state `thnk`", ":2:10"),
+    Wrong("only-decides", "world: 1\nstates: {done: {fails: 1%}}", "IL207", "`done`: it only decides", ":2:10"),
+    Wrong("unknown-action", "world: 1\nactions: {inf: {fails: 1%}}", "IL401", "no action `inf`", ":2:11"),
+    Wrong("unknown-guard", "world: 1\nguards: {sound: 50%}", "IL103", "no guard `sound`", ":2:10"),
+    Wrong("unknown-event", "world: 1\nstates: {confirm: {answers: {maybe: 1}}}", "IL410", "no event `maybe`", ":2:30"),
+    Wrong("unknown-tool", "world: 1\nstates: {think: {tools: {dig: 1}}}", "IL405", "no tool `dig`", ":2:26"),
+    Wrong("says-nothing", "world: 1\nstates: {act: {tool_calls: 1}}", "IL207", "`tool_calls` says nothing of `act`", ":2:16"),
+    Wrong("no-share", "world: 1\nstates: {think: {repeats: 200%}}", "IL209", "a share", ":2:27"),
+    Wrong("too-much", "world: 1\nstates: {think: {fails: {TRANSIENT: 60%, CRITICAL: 50%}}}", "IL209", "more than 100%", ":2:25"),
+    Wrong("no-category", "world: 1\nstates: {think: {fails: {FATAL: 1%}}}", "IL209", "`FATAL` is no category", ":2:25"),
+    Wrong("no-duration", "world: 1\nstates: {think: {duration: 3}}", "IL209", "a duration", ":2:28"),
+    Wrong("upside-down", "world: 1\nstates: {think: {duration: {low: 3s, high: 1s}}}", "IL209", "`low` is more than `high`", ":2:28"),
+    Wrong("no-median", "world: 1\nstates: {think: {prompt_tokens: {median: 0, p95: 3}}}", "IL209", "above 0", ":2:33"),
+    Wrong("all-zero", "world: 1\nstates: {confirm: {answers: {yes: 0}}}", "IL209", "all weights are 0", ":2:29"),
+    Wrong("negative", "world: 1\nprices: {prompt: -1, completion: 1}", "IL209", "a number, 0 or more", ":2:18"),
+    Wrong("too-many-calls", "world: 1\nstates: {think: {tool_calls: 1_000_000}}", "IL209", "at most 100", ":2:30"),
+    Wrong("half-a-call", "world: 1\nstates: {think: {tool_calls: 0.5}}", "IL209", "whole number", ":2:30"),
+    Wrong("no-mapping", "[1]", "IL203", "a world file is a mapping", ":1:1"),
+    Wrong("a-tag", "world: !!python/object:os.system 1", "IL", "", ""),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("case", MISTAKES, ids=lambda case: case.id)
+def test_a_mistake_is_said_with_its_place(case: Wrong) -> None:
+    with pytest.raises(SpecError) as raised:
+        read_world(case.text, file="w.yaml", spec=asking().spec)
+    found = raised.value.findings[0]
+    assert found.code.startswith(case.code)
+    assert case.said in found.message
+    assert str(found.place).endswith(case.at)
+
+
+def test_every_mistake_is_said_at_once() -> None:
+    text = "world: 1\nstates: {think: {repeats: 2, fails: x, tool_calls: y}}"
+    with pytest.raises(SpecError) as raised:
+        world_of(read(text, "w.yaml"), asking().spec)
+    assert len(raised.value.findings) == 3
+
+
+# simulations --------------------------------------------------------------------------------
+
+
+def test_a_machine_is_simulated_at_once_and_says_what_it_assumed() -> None:
+    found = asking().simulate(runs=400)
+    said = "\n".join(map(str, found.assumptions))
+    assert "think: the action fails: 2% TRANSIENT" in said
+    assert "confirm: answers: 45% yes, 45% no, 10% nobody, after a minute" in said
+    assert "no price is known" in said
+    assert {"completed", "user_unresponsive"} <= set(found.reasons)
+    assert found.agrees
+    assert not found.exceeded
+    assert "usd" not in found.figures
+
+
+def test_what_the_world_says_is_not_assumed() -> None:
+    world = read_world(WHOLE, file="world.yaml", spec=asking().spec)
+    found = asking().simulate(world, runs=300)
+    assert found.figures["usd"].mean > 0
+    assert [str(a) for a in found.assumptions if "confirm" in a.states] == []
+    assert (
+        "infinitely many values" in found.exact.why
+    )  # log-normal tokens of a growing conversation
+    assert found.agrees is None
+
+
+def test_more_results_than_anybody_can_count_are_refused() -> None:
+    mood = {str(n): 1 for n in range(50)}
+    fields = {"mood": mood, "sure": mood}
+    with pytest.raises(SetupError, match="can be 2,500 things together"):
+        asking().simulate({"world": 1, "states": {"think": {"results": fields}}}, runs=1)
+
+
+def test_a_sure_world_leaves_one_way() -> None:
+    world: dict[str, Any] = {
+        "world": 1,
+        "states": {"think": {"fails": {}, "tool_calls": 0}, "confirm": {"answers": {"nobody": 1}}},
+    }
+    found = asking().simulate(world, runs=20)
+    assert [*found.reasons] == ["user_unresponsive"]
+    assert found.figures["waiting"].mean == 300
+    assert found.exact.reasons == {"user_unresponsive": 1.0}
+
+
+@guard
+def is_sound(steps: int) -> bool:
+    """A guard that only Python knows."""
+    return steps > 0
+
+
+OPAQUE = """interlock: 1
+machine: opaque
+limits: {steps: 10}
+rules: [{when: run.steps >= limits.steps, stop: steps_limit}]
+states:
+  look: {do: nothing, next: [{when: is_sound(run.steps), to: done}, {to: look}]}
+  done: {stop: completed}
+"""
+
+
+def test_an_opaque_guard_needs_a_probability() -> None:
+    machine = load(OPAQUE, guards=[is_sound])
+    with pytest.raises(SetupError, match="nobody knows how often it holds"):
+        machine.simulate(runs=10)
+    found = machine.simulate({"world": 1, "guards": {"is_sound": "25%"}}, runs=4_000)
+    # the budget is looked at before the edge: nine looks, then the tenth step stops the run
+    assert found.exact.reasons["steps_limit"] == pytest.approx(0.75**9)
+    assert found.agrees
+
+
+def test_a_wait_that_nobody_answers_has_no_end() -> None:
+    text = ASKING.replace(", within: limits.patience, expired: late", "").replace(
+        "  late: {stop: user_unresponsive}\n", ""
+    ).replace(", patience: 5m", "")  # fmt: skip
+    world = {"world": 1, "states": {"confirm": {"answers": {"nobody": 1}}}}
+    found = load(text).simulate(world, runs=50)
+    assert [*found.kinds] == ["waiting"]
+    assert found.exact.reasons["waiting"] == pytest.approx(1, abs=1e-4)
+
+
+def test_a_run_that_nothing_ends_is_left() -> None:
+    text = "interlock: 1\nmachine: m\nstates:\n  a: {do: nothing, next: a}\n  b: {end: completed}\nignore: [{code: IL304, at: states.b, reason: x}]"
+    found = load(text).simulate(runs=3, longest=50)
+    assert [*found.reasons] == ["unfinished"]
+    assert "for ever" in found.exact.why
+
+
+# learning -----------------------------------------------------------------------------------
+
+
+def recorded(machine: Any, count: int, world: Any = None) -> list[RecordedRun]:
+    """Simulated runs as recorded ones."""
+    journal = MemoryJournal()
+    for number in range(count):
+        machine.simulated_run(number, world, seed=3, journal=journal)
+    found = [by_hand(read_run(journal, row)) for row in by_hand(journal.rows())]
+    return [run for run in found if isinstance(run, RecordedRun)]
+
+
+def test_a_world_is_learnt_back_from_the_runs_that_it_made() -> None:
+    machine = asking()
+    world = read_world(
+        WHOLE.replace("{median: 200, p95: 800}", "[200, 300]"), file="w", spec=machine.spec
+    )
+    found = learn(machine.chart, recorded(machine, 800, world))
+    think, confirm = found.states["think"], found.states["confirm"]
+    assert found.runs == 800
+    assert found.samples["think"] > 1_000
+    assert think.fails is not None
+    assert think.fails["TRANSIENT"] == pytest.approx(0.02, abs=0.01)
+    assert think.tool_calls is not None
+    assert think.tool_calls.mean == pytest.approx(0.6, abs=0.03)
+    assert think.completion_tokens is not None
+    assert think.completion_tokens.mean == pytest.approx(250, rel=0.02)
+    assert think.prompt_tokens == fixed(1_000)
+    assert think.repeats == pytest.approx(0.1, abs=0.05)
+    assert dict(confirm.answers or ())["yes"] == pytest.approx(0.7, abs=0.05)
+    assert confirm.delay is not None
+    assert confirm.delay.mean == pytest.approx(100, rel=0.05)
+    told = learn(machine.chart, recorded(machine, 3), smooth=10).states["think"].fails
+    assert told is not None
+    assert 0 < told["TRANSIENT"] < 0.02
+
+
+def test_a_learnt_world_says_from_how_much() -> None:
+    machine = asking()
+    found = machine.simulate(learn_from=recorded(machine, 5), runs=100)
+    assert found.learnt == "Learnt from 5 recorded runs of asking."
+    assert 0 < found.thin["confirm"] < 30
+
+
+def test_runs_of_another_machine_are_left_out() -> None:
+    assert learn(load("agent").chart, recorded(asking(), 3)).runs == 0
+
+
+# suggestions --------------------------------------------------------------------------------
+
+
+def test_the_suggested_limit_stops_as_few_as_was_asked_for() -> None:
+    found = load("agent").simulate(runs=100, at_most=0.02)
+    steps = next(s for s in found.suggestions if s.limit == "steps")
+    assert steps.now == 50
+    assert steps.suggested < 25
+    assert steps.stops is not None
+    assert steps.stops.value <= 0.02
+    assert steps.bound["actions"] == steps.suggested
+    below = load("agent").simulate(runs=2_000, limits={"steps": steps.suggested - 1}, chain=False)
+    assert 1 - below.kinds["natural"].value > 0.02
+
+
+def test_a_limit_that_is_read_in_another_way_is_left_alone() -> None:
+    found = load("moderator").simulate(runs=100, at_most=0.01)
+    tokens = next(s for s in found.suggestions if s.limit == "tokens")
+    assert tokens.suggested is None
+    assert "reads it in another way" in tokens.because
+
+
+def test_a_detour_stops_nothing() -> None:
+    assert "context" not in [one.limit for one in limits_watched(load("agent").spec)]
+
+
+@pytest.mark.parametrize(
+    ("value", "up"), [(0.213, 0.22), (47.3, 48), (0, 0.01), (999, 1000), (0.22, 0.23)]
+)
+def test_a_little_more_in_two_digits(value: float, up: float) -> None:
+    assert rounded_up(value) == up
+
+
+# how it shows itself --------------------------------------------------------------------------
+
+
+def test_a_simulation_shows_itself_and_obeys_no_text() -> None:
+    evil = ASKING.replace("machine: asking", "machine: asking\ntitle: <script>alert(1)</script>")
+    found = load(evil).simulate(runs=100, at_most=0.05)
+    shown = found._repr_mimebundle_()  # pyright: ignore[reportPrivateUsage]
+    assert "<script" not in shown["text/html"]
+    assert "proven bound" in shown["text/html"]
+    assert repr(found).startswith("<Simulation of asking: 100 runs, mostly ")
+    assert "95% confidence" in shown["text/html"]
+    assert len(found.rows()) == 100
+    told = found.to_dict()
+    assert told["figures"]["actions"]["bound"] == 30
+    assert told["assumptions"]
+    assert World() == World()
+
+
+@pytest.mark.parametrize("name", sorted(set(shipped()) - {"lifecycle"}))
+def test_every_shipped_machine_is_simulated_at_once(name: str) -> None:
+    found = load(name).simulate(runs=150)
+    assert found.runs == 150
+    assert found.exceeded == ()
+    assert found.agrees in (True, None), found.chain_said()
+    assert found.assumptions
