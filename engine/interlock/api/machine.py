@@ -26,6 +26,7 @@ from interlock.api.detached import DetachedRun
 from interlock.api.history import history
 from interlock.api.run import Run, StartOptions, new_run_id
 from interlock.api.tasks import first_tasks
+from interlock.api.whatif import AsksWhatIf
 from interlock.api.wiring import PortOptions, make_ports, prepare, suspends
 from interlock.core.errors import Finding, Findings, SetupError, SpecError
 from interlock.core.facts import Facts
@@ -61,7 +62,7 @@ def lifecycle() -> MachineSpec:
     return loaded.spec
 
 
-class Machine:
+class Machine(AsksWhatIf):
     """A compiled machine: start it, run it, check it, draw it.
 
         machine = load("agent")

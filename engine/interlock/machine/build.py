@@ -70,7 +70,7 @@ class Chart:
         self.handled = handled_states(spec)
         self.step = _region(self.region, "state", spec, ways(spec, self.handled))
         self.status = self.step
-        self._lifecycle = lifecycle
+        self.lifecycle = lifecycle
         self._children: dict[str, Chart] = {}
         if lifecycle is not None:
             self.status = _region(self.region, "status", lifecycle, ways(lifecycle, frozenset()))
@@ -124,7 +124,7 @@ class Chart:
         """The chart of a child machine, by the name that this one has for it. `KeyError`."""
         found = self._children.get(name)
         if found is None:
-            found = self._children[name] = Chart(self.spec.machines[name], self._lifecycle)
+            found = self._children[name] = Chart(self.spec.machines[name], self.lifecycle)
         return found
 
     # rules ----------------------------------------------------------------------------------

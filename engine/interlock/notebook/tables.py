@@ -13,11 +13,11 @@ from datetime import UTC, datetime
 from typing import Any, SupportsIndex, overload
 
 from interlock.core.columns import Row, lay_out
-from interlock.core.errors import SetupError
 from interlock.core.facts import Facts
 from interlock.core.html import Cell, Cells, bundle, table
 from interlock.core.records import Record
 from interlock.machine.build import Chart
+from interlock.run.frames import frame
 from interlock.run.words import action_of, because, duration_of, outcome_of, path_of
 
 
@@ -46,7 +46,7 @@ class Records(list[Record]):
 
     def frame(self) -> Any:
         """A pandas frame with a row for each record, `seq` as its index; see `rows`."""
-        return _frame(self.rows(), "seq")
+        return frame(self.rows(), "seq")
 
     def _row(self, record: Record) -> dict[str, Any]:
         given, outcome = record.input, record.outcome
@@ -106,7 +106,7 @@ class KnownFacts(Facts):
 
     def frame(self) -> Any:
         """A pandas frame with a row for each fact: its name and its value."""
-        return _frame([{"fact": name, "value": value} for name, value in self.items()], "fact")
+        return frame([{"fact": name, "value": value} for name, value in self.items()], "fact")
 
 
 def _short(path: Sequence[str]) -> str:
@@ -116,12 +116,3 @@ def _short(path: Sequence[str]) -> str:
 
 
 _LISTED = 5
-
-
-def _frame(rows: list[dict[str, Any]], index: str) -> Any:
-    try:
-        import pandas  # noqa: ICN001, PLC0415 # pyright: ignore[reportMissingTypeStubs]
-    except ImportError:
-        raise SetupError("pandas is not installed", hint="pip install pandas") from None
-    made: Any = pandas
-    return made.DataFrame(rows).set_index(index) if rows else made.DataFrame()

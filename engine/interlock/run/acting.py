@@ -15,10 +15,12 @@ from typing import Any
 
 from interlock.core.errors import Category
 from interlock.core.outcome import Blocked, Outcome
+from interlock.core.position import Position
 from interlock.core.specs import ActionSpec
 from interlock.core.types import accepts
 from interlock.language.expression import GUARD_ERRORS, Expression, GuardFailed, no_oracle
 from interlock.language.spec import MachineSpec, StateSpec
+from interlock.machine.build import Chart
 from interlock.run.context import Context
 from interlock.run.events import Started
 from interlock.run.failing import (
@@ -169,11 +171,21 @@ def _deadline(session: Session, state: StateSpec, started: float, waited: float)
 
     Once a stop has been decided rules are off, and only `within` counts.
     """
-    facts, nearest = session.position.facts, None
-    if not session.position.stopping:
-        if session.deadline is not None:
-            nearest = max(session.deadline - started, 0.0)
-        for left_by_rule in session.chart.time_left:
+    return deadline_of(
+        session.chart, session.position, state, started, waited, outer=session.deadline
+    )
+
+
+def deadline_of(
+    chart: Chart, position: Position, state: StateSpec, started: float, waited: float, *,
+    outer: float | None = None,
+) -> float | None:  # fmt: skip
+    """When an action that is started has to be done. `outer`: when its parent's has to be."""
+    facts, nearest = position.facts, None
+    if not position.stopping:
+        if outer is not None:
+            nearest = max(outer - started, 0.0)
+        for left_by_rule in chart.time_left:
             left = _seconds(left_by_rule, facts)
             # a limit that was reached while the action waited ends it, one from before does not
             if left is not None and left + waited > 0 and (nearest is None or left < nearest):
