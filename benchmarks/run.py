@@ -83,6 +83,12 @@ ROWS = (
     Row("the bound of the moderator, 45 states", "ms", "proving", "bound, ms"),
     Row("loading, checking and bounding it", "ms", "proving", "check and bound, ms", "≤ 100"),
     Row("the bound of 1,000 states, 5,000 edges", "s", "proving", "dense, s"),
+    Row("what if, 1,000 runs of 100 steps in SQLite", "s", "what if", "the same, s", "≤ 5"),
+    Row(
+        "the same where each run stops in its middle", "s", "what if", "stopped in the middle, s",
+        "≤ 5",
+    ),
+    Row("the same for a sweep of ten limits", "s", "what if", "ten limits, s"),
     Row("`import interlock`", "ms", "starting", "import, ms"),
     Row("`interlock --help`", "ms", "starting", "--help, ms"),
 )  # fmt: skip

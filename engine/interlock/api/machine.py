@@ -25,6 +25,7 @@ from interlock.api.continuing import carried, changed, refuse_otherwise
 from interlock.api.detached import DetachedRun
 from interlock.api.history import history
 from interlock.api.run import Run, StartOptions, new_run_id
+from interlock.api.stats import HasStats
 from interlock.api.tasks import first_tasks
 from interlock.api.whatif import AsksWhatIf
 from interlock.api.wiring import PortOptions, make_ports, prepare, suspends
@@ -62,7 +63,7 @@ def lifecycle() -> MachineSpec:
     return loaded.spec
 
 
-class Machine(AsksWhatIf):
+class Machine(AsksWhatIf, HasStats):
     """A compiled machine: start it, run it, check it, draw it.
 
         machine = load("agent")

@@ -73,7 +73,7 @@ def asked(
     chart, name = machine.chart, machine.name
     checked = [checked_values(machine.spec, limits, None)[0] for limits in points]
     questions = [Question(chart, limits) for limits in checked]
-    older, unread, assumed = _older(chart), list[Unread](), 0
+    older, unread, assumed = older_charts(chart), list[Unread](), 0
     judged: list[list[Any]] = [[] for _ in questions]
     for run in runs:
         if isinstance(run, Unread):
@@ -98,7 +98,7 @@ def asked(
     ]
 
 
-def _older(chart: Chart) -> Callable[[str], Chart | None]:
+def older_charts(chart: Chart) -> Callable[[str], Chart | None]:
     """The charts of machines as they were when runs were recorded, each made once."""
 
     @cache

@@ -6,7 +6,7 @@ Imported by: commands that ask many recorded runs
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ FEW = 20
 
 
 @contextmanager
-def counted(what: str, length: int) -> Iterator[Callable[[], object]]:
+def counted(what: str, length: int) -> Generator[Callable[[], object]]:
     """Gives a function to be called once for each. Nothing is shown where nobody looks."""
     if length < FEW or not out.is_terminal(sys.stderr):
         yield lambda: None

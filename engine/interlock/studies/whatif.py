@@ -37,6 +37,7 @@ from interlock.run.recorded import RecordedRun
 from interlock.run.replay import as_now
 from interlock.studies.whatif_again import Again, NotAsked, Remembering, again, stops
 from interlock.studies.whatif_given import (
+    asks_guards,
     begun_otherwise,
     changed_names,
     followed,
@@ -115,7 +116,7 @@ class Question:
     def __init__(self, chart: Chart, limits: Mapping[str, Any]) -> None:
         self.chart = chart
         self.limits = dict(limits)
-        self.asks_guards = bool(chart.spec.registry.guards)
+        self.asks_guards = asks_guards(chart.spec)
         self._told: dict[frozenset[str], dict[str, str]] = {}
         self._rewritten: dict[str, tuple[dict[str, str], frozenset[str]]] = {}
 
@@ -167,6 +168,8 @@ class _Way:
         self.timing = Timing(self.chart, subject.old, names, subject.began["limits"])
         self.notes: list[str] = []
         self.kind: ResultKind = "waiting"
+        self.raised_otherwise = False
+        """Other signals wait than did: the end may find another reason among them."""
 
     def judged(self) -> Judged:
         """Its verdict."""
@@ -211,6 +214,8 @@ class _Way:
             return self._unknown(position, _said(error)), position
         if _same(record, after, decision):
             self._note(record, decision)
+            if self.raised_otherwise and decision.winner and self._wins(record, decision):
+                return self._otherwise(record, position, after, decision), after
             return _Stop(Verdict.SAME), after
         return self._otherwise(record, position, after, decision), after
 
@@ -237,8 +242,13 @@ class _Way:
                 if name in (f"limits.{n}" for n in self.question.limits):
                     self.notes.append(f"record {record.seq} set {name} to {value}")
         if record.signals.reasons != decision.signals.reasons:
+            self.raised_otherwise = True
             told = told_otherwise(self.chart.spec, self.changed | {"signals"})
             self.told = {**self.told, **told}
+
+    def _wins(self, record: Record, decision: Decision) -> bool:
+        """Whether the run stops for another reason than it did, although by the same way."""
+        return decision.winner != self.subject.again.winners.get(record.seq, "")
 
     # what is decided otherwise ---------------------------------------------------------------
 
@@ -249,13 +259,12 @@ class _Way:
         if (fault := self._not_the_limits(record)) is not None:
             return self._unknown(position, fault)
         edge = next(
-            (e for n, e in enumerate(decision.taken) if record.taken[n : n + 1] != (e,)),
-            decision.taken[-1] if decision.taken else "",
+            (e for n, e in enumerate(decision.taken) if record.taken[n : n + 1] != (e,)), ""
         )
-        if stops(after, decision) and not position.stopping:
+        if stops(after, decision) and not (position.stopping and edge):
             reason = decision.winner
             self.kind = kind_of(self.chart.spec, reason, after.status if after.ended else "")
-            here = subject.stopped_at == record.seq
+            here = subject.stopped_at == record.seq or position.stopping
             verdict = Verdict.OTHERWISE if here else Verdict.EARLIER
             return _Stop(verdict, after.state, edge, "", reason, not after.ended)
         if subject.stopped_at == record.seq:

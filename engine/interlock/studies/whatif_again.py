@@ -40,36 +40,42 @@ class Again(NamedTuple):
     why: str
     stopped_at: int | None
     """The record that settled why the run stops."""
-    reason: str
-    """What that was; an end may still find a higher reason."""
+    winners: dict[int, str]
+    """What it was to stop for, by the record that said so: an end may find a higher reason."""
     asked: dict[int, Asked]
     answer: str | None
     """The first line of what came of it."""
+
+    @property
+    def reason(self) -> str:
+        """What it stopped for in the end."""
+        return next(reversed(self.winners.values()), "")
 
 
 def again(chart: Chart, run: RecordedRun) -> Again:
     """The run, decided by the machine and the limits that it was started with."""
     position, asked = chart.position(run.run_id), dict[int, Asked]()
-    stopped_at, reason, text = None, "", ""
+    stopped_at, winners, text = None, dict[int, str](), ""
     for recorded in run.records:
         record = as_now(recorded, chart.spec.renamed)
         listening = Listening(record)
         try:
             after, decision = evolve(chart, position, record.input, oracle=listening)
         except (StatusError, KeyError, NotAsked) as error:
-            return Again(record.seq, str(error), stopped_at, reason, asked, None)
+            return Again(record.seq, str(error), stopped_at, winners, asked, None)
         if found := difference(record, position, after, decision):
-            return Again(record.seq, found, stopped_at, reason, asked, None)
+            return Again(record.seq, found, stopped_at, winners, asked, None)
         if listening.heard:
             asked[record.seq] = listening.heard
         if stopped_at is None and stops(after, decision):
             stopped_at = record.seq
-        reason = decision.winner or reason
+        if decision.winner:
+            winners[record.seq] = decision.winner
         if record.outcome is not None and record.outcome.reply is not None:
             text = record.outcome.reply.text
         position = after
     answer = _first_line(chart, position.facts, text)
-    return Again(None, "", stopped_at, reason, asked, answer)
+    return Again(None, "", stopped_at, winners, asked, answer)
 
 
 def stops(position: Position, decision: Decision) -> bool:

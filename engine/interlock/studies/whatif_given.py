@@ -16,12 +16,19 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from interlock.checker.unused import parts_of, reads_of
+from interlock.language.expression import Expression
 from interlock.language.spec import MachineSpec, StateSpec
 from interlock.machine.budget import budgets_of
 
 _CHILDREN = frozenset({"run_machine", "run_machines", "work"})
 _PROMPTED = frozenset({"model"})
 """Actions that use this port send the model what the head of the file says."""
+
+
+def asks_guards(spec: MachineSpec) -> bool:
+    """Whether an expression of the file asks a registered Python guard."""
+    parts = (part for part, _ in parts_of(spec))
+    return any(isinstance(part, Expression) and part.opaque for part in parts)
 
 
 def followed(spec: MachineSpec, changed: frozenset[str]) -> frozenset[str]:

@@ -11,11 +11,11 @@ from typing import Any
 
 from interlock.core.columns import Line, Row, lay_out
 from interlock.core.html import Cell, Tone, bundle, folded, line, table
-from interlock.core.units import say_count, say_elapsed, say_fraction
+from interlock.core.units import say_count, say_elapsed
 from interlock.machine.ways import ENGINE_ENDS
 from interlock.run.frames import frame
 from interlock.run.recorded import Unread
-from interlock.studies.saying import say_usd
+from interlock.studies.saying import percent, say_usd
 from interlock.studies.whatif_values import Judged, Spending, Verdict, total
 from interlock.view.flowchart import printable
 
@@ -147,8 +147,8 @@ class WhatIf:
             return
         sure = sum(run.verdict.sure for run in self.runs)
         yield (
-            f"sure of the end of {sure} of {_runs(self.runs)} ({_percent(self.sure)}), "
-            f"and of {_percent(self.known)} of their records"
+            f"sure of the end of {sure} of {_runs(self.runs)} ({percent(self.sure)}), "
+            f"and of {percent(self.known)} of their records"
         )
         if self.of(Verdict.EARLIER, Verdict.OTHERWISE):
             yield f"saved for sure: {_spent(self.saved)}"
@@ -175,7 +175,7 @@ class WhatIf:
             lost = sum(run.lost for run in found)
             risk = sum(run.at_risk for run in found)
             said = str(lost) if lost else f"{risk} may be" if risk else ""
-            share = _percent(_share(len(found), len(self.runs)))
+            share = percent(_share(len(found), len(self.runs)))
             yield (str(verdict), str(len(found)), share, *spent, said), _COLOURS[verdict]
 
     def _listed(self, most: int) -> Sequence[Judged]:
@@ -189,7 +189,7 @@ class WhatIf:
         return "\n".join(line.text for line in self.lines())
 
     def __repr__(self) -> str:
-        return f"<WhatIf {self.title}, {_percent(self.sure)} sure>"
+        return f"<WhatIf {self.title}, {percent(self.sure)} sure>"
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """What a notebook shows: the table by verdict, and the runs that change."""
@@ -250,7 +250,7 @@ class Sweep:
             tokens = f"{saved.tokens:,}" if saved.tokens else "·"
             value = f"{self.limit}={point.limits[self.limit]}"
             usd = "·" if not saved.usd else say_usd(saved.usd)
-            yield (value, *counts, tokens, usd, said, _percent(point.sure))
+            yield (value, *counts, tokens, usd, said, percent(point.sure))
 
     def _kept(self) -> list[int]:
         """The columns that say anything."""
@@ -328,7 +328,7 @@ def _now(run: Judged) -> str:
             at = "" if run.state in ENGINE_ENDS else f" at {run.state}"
             return f"stops for {run.reason}{at}"
         case Verdict.ELSEWHERE:
-            return f"goes to {run.state} by {run.edge}"
+            return f"goes to {run.state} by {run.edge}" if run.edge else f"stays at {run.state}"
         case Verdict.LATER:
             return f"goes on to {run.state}"
         case _:
@@ -387,10 +387,3 @@ def _runs(runs: Iterable[Judged]) -> str:
 
 def _share(part: int, whole: int) -> float:
     return part / whole if whole else 1.0
-
-
-def _percent(share: float) -> str:
-    """A share, never rounded up to all or down to none."""
-    if 0.995 <= share < 1 or 0 < share < 0.005:
-        return say_fraction(round(share, 4))
-    return f"{share * 100:.0f}%"

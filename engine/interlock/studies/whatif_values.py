@@ -163,7 +163,10 @@ class Judged(NamedTuple):
             case Verdict.EARLIER | Verdict.OTHERWISE:
                 said = f"{self.verdict}{at}, for `{self.reason}` at `{self.state}`"
             case Verdict.ELSEWHERE:
-                said = f"goes elsewhere{at}, to `{self.state}` by {self.edge}"
+                way = (
+                    f"to `{self.state}` by {self.edge}" if self.edge else f"stays at `{self.state}`"
+                )
+                said = f"goes elsewhere{at}, {way}"
             case Verdict.LATER:
                 said = f"goes on{at}, where it stopped for `{self.was}`"
             case Verdict.UNKNOWN:
