@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from interlock.cli import out
 from interlock.cli.table import Row, table
 from interlock.cli.values import answer_data, read_value
-from interlock.cli.words import Budget, say_cost
+from interlock.cli.words import say_cost
 from interlock.core.columns import size
 from interlock.core.errors import AnswerError
 from interlock.core.types import (
@@ -28,6 +28,7 @@ from interlock.core.types import (
     list_of,
     map_of,
 )
+from interlock.machine.budgets import Budget
 
 # values -------------------------------------------------------------------------------------
 

@@ -51,6 +51,8 @@ CASES = [
     Case("before: only when it is about to be entered", "rules:\n  - {when: run.steps >= 1, to: d, before: [c]}\nstates:\n  a: {do: act, next: b}\n  b: {do: act, next: c}\n  c: {do: act, next: z}\n  d: {do: keep, next: return}\n" + END, {}, "a b d c z", "completed"),
     Case("before: behind a decision", "rules:\n  - {when: run.steps >= 1, to: d, before: [c]}\nstates:\n  a: {do: act, next: q}\n  q: {ask: Q?, when: run.steps >= 1, then: c, else: z}\n  c: {do: act, next: z}\n  d: {do: keep, next: return}\n" + END, {}, "a q d c z", "completed"),
     Case("a detour is skipped straight after itself", "rules:\n  - {when: run.steps >= 1, to: d}\nstates:\n  a: {do: act, next: b}\n  b: {do: act, next: z}\n  d: {do: keep, next: return}\n" + END, {}, "a d b d z", "completed"),
+    Case("a detour that goes elsewhere is skipped straight after its own target", "rules:\n  - {when: run.steps >= 1 and run.visits.b < 1, to: d}\nstates:\n  a: {do: act, next: z}\n  b: {do: act, next: z}\n  d: {do: keep, next: b}\n" + END, {}, "a d b z", "completed"),
+    Case("it may be made again when another action has finished", "rules:\n  - {when: run.steps >= 1 and run.visits.b < 2, to: d}\nstates:\n  a: {do: act, next: z}\n  b: {do: act, next: z}\n  d: {do: keep, next: b}\n" + END, {}, "a d b d b z", "completed"),
     Case("an unhandled failure stops", "states:\n  a: {do: act, next: z}\n" + END, {"a": [failure()]}, "a end-error", "error", "error"),
     Case("failed takes its edge", "states:\n  a: {do: act, failed: b, next: z}\n  b: {do: keep, next: z}\n" + END, {"a": [failure()]}, "a b z", "completed"),
     Case("failed: next goes on", "states:\n  a: {do: act, failed: next, next: z}\n" + END, {"a": [failure()]}, "a z", "completed"),

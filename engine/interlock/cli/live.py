@@ -16,9 +16,11 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from interlock.cli import out, words
+from interlock.cli import out
 from interlock.core.units import say_elapsed
+from interlock.machine.budgets import budgets
 from interlock.run.events import Delta, Event, FromChild, Recorded, Started
+from interlock.run.words import because
 
 if TYPE_CHECKING:
     from interlock.api import Run
@@ -103,7 +105,7 @@ class Live:
             case Recorded():
                 record = event.record
                 path = " → ".join([record.state, *event.decision.path])
-                why = words.because(self._chart, record)
+                why = because(self._chart, record)
                 self._last = f"{path}  because {why}" if why else path
                 self._doing = ""
 
@@ -162,7 +164,7 @@ class Live:
         grid.add_column(no_wrap=True)
         grid.add_column(no_wrap=True)
         grid.add_column(no_wrap=True)
-        found = words.budgets(self._chart, self._facts_now())
+        found = budgets(self._chart, self._facts_now())
         fullest = sorted(found, key=lambda b: b.share, reverse=True)[:BARS]
         for budget in (b for b in found if b in fullest):
             bar = Text(_drawn(budget.bar, self._console), style=budget.colour)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock.cli import out, words
+from interlock.cli import out
 from interlock.cli.table import Line, Row, styled, table_lines
+from interlock.run.words import action_of, because, duration_of, outcome_of, path_of
 
 if TYPE_CHECKING:
     from interlock.core.records import Record
@@ -36,9 +37,9 @@ def records_lines(
     rows = [
         Row(
             (
-                str(r.seq), r.kind, "" if r.kind == "start" else r.state, words.action_of(chart, r),
-                words.outcome_of(r), words.duration_of(r), _path(chart, r, brief=brief),
-                "" if brief else words.because(chart, r),
+                str(r.seq), r.kind, "" if r.kind == "start" else r.state, action_of(chart, r),
+                outcome_of(r), duration_of(r), _path(chart, r, brief=brief),
+                "" if brief else because(chart, r),
             ),
             "red" if r.outcome is not None and not r.outcome.ok else "",
         )
@@ -49,5 +50,5 @@ def records_lines(
 
 
 def _path(chart: Chart, record: Record, *, brief: bool) -> str:
-    path = words.path_of(chart, record)
+    path = path_of(chart, record)
     return " → ".join((path[0], "…", path[-1]) if brief and len(path) > 3 else path)

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
-from interlock.cli import out, words
+from interlock.cli import out
 from interlock.cli.ending import ending
 from interlock.cli.table import Line, Row, table_lines
 from interlock.language.expression import Expression
 from interlock.language.template.template import Template
+from interlock.machine.budgets import budgets
 
 if TYPE_CHECKING:
     from interlock.api import Run
@@ -105,7 +106,7 @@ def _rules(run: Run) -> Iterator[Row]:
     if covering is None:
         return
     yield Row(("rules", f"{len(covering.numbers)} looked at first"))
-    found = words.budgets(chart, run.facts)
+    found = budgets(chart, run.facts)
     fullest = sorted(found, key=lambda b: b.share, reverse=True)[:BARS]
     for budget in (b for b in found if b in fullest):
         colour = "" if budget.colour == "green" else budget.colour

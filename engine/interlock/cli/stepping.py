@@ -14,7 +14,7 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
-from interlock.cli import out, words
+from interlock.cli import out
 from interlock.cli.faults import kind_of
 from interlock.cli.records import records_lines
 from interlock.cli.standing import standing
@@ -25,6 +25,7 @@ from interlock.core.errors import InterlockError, LimitError, RunError, nearest
 from interlock.machine.saying import fact_value, say_value
 from interlock.run.events import Delta, Event
 from interlock.run.result import say_facts
+from interlock.run.words import action_of, because, outcome_of, path_of
 
 if TYPE_CHECKING:
     from interlock.api import Run
@@ -254,10 +255,10 @@ class Commands:
 
     def _tell(self, record: Record) -> None:
         chart = self.run.machine.chart
-        action = words.action_of(chart, record) or record.kind
-        said = words.outcome_of(record)
-        path = " → ".join(words.path_of(chart, record))
-        why = words.because(chart, record)
+        action = action_of(chart, record) or record.kind
+        said = outcome_of(record)
+        path = " → ".join(path_of(chart, record))
+        why = because(chart, record)
         line = f"{record.seq}  {action}: {said}" if said else f"{record.seq}  {action}"
         line += (f"  → {path}" if path else "") + (f"  because {why}" if why else "")
         failed = record.outcome is not None and not record.outcome.ok

@@ -9,8 +9,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Protocol
 
-from interlock.cli import out, words
+from interlock.cli import out
 from interlock.run.events import Event, Recorded
+from interlock.run.words import action_of, because, outcome_of
 
 if TYPE_CHECKING:
     from interlock.api import Run
@@ -64,16 +65,16 @@ class Lines(Quiet):
     def see(self, event: Event) -> None:
         if isinstance(event, Recorded):
             record, chart = event.record, self._chart
-            did = " ".join(p for p in (words.action_of(chart, record), _said(record)) if p)
+            did = " ".join(p for p in (action_of(chart, record), _said(record)) if p)
             entered = " → ".join(event.decision.path)
-            why = words.because(chart, record)
+            why = because(chart, record)
             line = f"{record.seq:>3}  {record.state}  {did}"
             line += f"  → {entered}" if entered else ""
             out.say(out.plain(line + (f"  ({why})" if why else "")))
 
 
 def _said(record: Record) -> str:
-    said = words.outcome_of(record)
+    said = outcome_of(record)
     return said if record.kind == "step" else f"{record.kind} {said}".strip()
 
 

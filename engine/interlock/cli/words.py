@@ -1,7 +1,7 @@
-"""Records, decisions and budgets in words.
+"""What an answer carries and what model calls took, in words.
 
-Belongs here: sentences and cells about a run. Never: printing, colours of a terminal.
-Imported by: views, live, batch, drive, records, standing, prompt, commands.show
+Belongs here: sentences of the command line alone; those about a record are in `run.words`.
+Imported by: ask, batch, drive, commands.show
 """
 
 from __future__ import annotations
@@ -11,25 +11,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from interlock.core.units import say_count
-from interlock.machine.budgets import Budget, budgets
-from interlock.run.words import action_of, because, duration_of, outcome_of, path_of
 
 if TYPE_CHECKING:
     from interlock.core.facts import Facts
     from interlock.core.types import Type
-
-__all__ = [
-    "Budget",
-    "action_of",
-    "because",
-    "budgets",
-    "calls_and_cost",
-    "duration_of",
-    "fields_of",
-    "outcome_of",
-    "path_of",
-    "say_cost",
-]
 
 
 def fields_of(fields: Mapping[str, Type]) -> str:

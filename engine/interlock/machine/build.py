@@ -104,6 +104,8 @@ class Chart:
                 self.before[name] = (*self.before.get(name, ()), number)
         self.warns = _warns(spec)
         self.rule_warns = tuple((n, r.id) for n, r in enumerate(spec.rules) if r.id in self.warns)
+        self.detours = {r.id: r.to for r in spec.rules if r.kind == "detour"}
+        """Where each detour leads, by the id of its rule."""
         self.time_left = _time_left(spec)
         """What each time limit leaves, in seconds: it also bounds a long action."""
 
@@ -145,7 +147,7 @@ class Chart:
     @cached_property
     def returnable(self) -> Mapping[str, bool]:
         """For each detour by id: whether it may come back to where it interrupted the run."""
-        return {r.id: self._comes_back(r.to) for r in self.spec.rules if r.kind == "detour"}
+        return {id: self._comes_back(to) for id, to in self.detours.items()}
 
     def _comes_back(self, start: str) -> bool:
         seen, pending = {start}, [start]

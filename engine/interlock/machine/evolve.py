@@ -100,7 +100,8 @@ def _step(walk: Walk, input: Input) -> None:
     _take_in(walk, outcome)
     if action.work and walk.raising.continued:
         walk.suppress()
-    walk.skip = ""
+    if walk.skip and chart.detours[walk.skip] != state.name:
+        walk.skip = ""  # straight after its own target a detour is passed over, no longer
     walk.facts = fold(
         walk.facts, outcome, state=state.name, action=action, started=input.started,
         at=input.at, saved=saved, messages=len(walk.messages), stopping=walk.stopping,
