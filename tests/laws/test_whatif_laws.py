@@ -56,8 +56,8 @@ def limited(draw: st.DrawFn) -> Any:
     return data
 
 
-def _listed(given: Any) -> list[Any]:
-    return given if isinstance(given, list) else [given]
+def _listed(edges: Any) -> list[Any]:
+    return [*edges] if isinstance(edges, list) else [edges]
 
 
 def lived(machine: Machine, given: dict[str, Any]) -> Run:
@@ -76,8 +76,8 @@ def lived(machine: Machine, given: dict[str, Any]) -> Run:
 def test_the_same_limits_change_nothing(data: Any, what: list[Made], given: Any) -> None:
     machine = machine_of(data, what)
     run = lived(machine, given)
-    for limits in ({}, given):
-        (judged,) = machine.whatif(run, limits=limits).runs
+    for question in (None, given):
+        (judged,) = machine.whatif(run, limits=question).runs
         assert judged.verdict is Verdict.SAME, str(judged)
         assert judged.reason == str(run.result.reason or "")
 

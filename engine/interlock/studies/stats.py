@@ -36,6 +36,7 @@ from interlock.studies.stats_values import (
 )
 from interlock.studies.whatif import kind_of
 from interlock.studies.whatif_again import stops
+from interlock.studies.whatif_given import unknown_action
 from interlock.studies.whatif_values import spending
 
 Charts = Callable[[RecordedRun], Chart]
@@ -147,6 +148,9 @@ class Gathering:
 
     def _fold(self, chart: Chart, run: RecordedRun) -> None:
         """The margins of a run: its facts after every record, held against every bound."""
+        if unknown_action(chart.spec):
+            self.unfolded.append(run.run_id)
+            return
         watched = self._watched_by(chart)
         position, taken = chart.position(run.run_id), ()
         peaks: dict[Bounded, float] = {}

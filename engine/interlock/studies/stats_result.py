@@ -158,7 +158,10 @@ class Stats:
         if self.unfolded:
             yield ""
             count = say_count(len(self.unfolded), "run")
-            yield f"{count} cannot be decided again as recorded: their margins are left out"
+            yield (
+                f"{count} cannot be decided again as recorded, or have actions that are not known "
+                "here: their margins are left out"
+            )
 
     def _tables(self) -> Iterator[_Table]:
         if not self.runs:

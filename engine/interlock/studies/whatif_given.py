@@ -31,6 +31,15 @@ def asks_guards(spec: MachineSpec) -> bool:
     return any(isinstance(part, Expression) and part.opaque for part in parts)
 
 
+def unknown_action(spec: MachineSpec) -> str:
+    """An action that the file names and nobody here has declared; empty where there is none.
+
+    Whether it is work is part of its declaration, and decides what counts as a failure in a row.
+    """
+    actions = (state.action for state in spec.states.values() if state.action is not None)
+    return next((action.name for action in actions if action.run is None), "")
+
+
 def followed(spec: MachineSpec, changed: frozenset[str]) -> frozenset[str]:
     """The changed facts, and the variables whose values come of them."""
     found = set(changed)
