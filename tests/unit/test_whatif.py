@@ -388,7 +388,25 @@ def test_what_a_child_spent_is_its_parents() -> None:
     judged = one(made, run, steps=1)
     assert judged.verdict is Verdict.EARLIER
     assert (judged.saved.tokens, judged.saved.usd) == (240, pytest.approx(0.5))
-    judged = one(made, run, tokens=900)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "sure"),
+    [(900, True), (121, True), (120, False), (60, False)],
+    ids=["far-from-it", "one-below", "reached", "less"],
+)
+def test_a_child_that_comes_near_neither_rest_of_a_limit_does_what_it_did(
+    tokens: int, sure: bool
+) -> None:
+    made = load(CHILD)
+    usage = {"prompt_tokens": 100, "completion_tokens": 20}
+    script = [{"text": "a", "usage": usage}, {"text": "b", "usage": usage}]
+    run = made.start("t", script=script)
+    run.run()
+    judged = one(made, run, tokens=tokens)
+    if sure:
+        assert judged.verdict.sure, str(judged)
+        return
     assert judged.verdict is Verdict.UNKNOWN
     assert judged.because == "its child `helper` is given what is left of `limits.tokens`"
 

@@ -63,7 +63,7 @@ SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
         Entry("why", "why", "Show why a run went where it went."),
         Entry("fork", "again", "Begin a new run from a record of an old one."),
         Entry("replay", "again", "Decide the records of a run again, and compare."),
-        Entry("stats", "stats", "Show what many recorded runs have in common, with plots."),
+        Entry("stats", "stats", "Show what recorded runs have in common."),
         Entry("whatif", "whatif", "Show what recorded runs would have done under other limits."),
     )),
     ("Reference", (

@@ -280,7 +280,7 @@ def bar(share: float) -> str:
 def _say(name: str, value: float) -> str:
     if TOTALS[name] == "s":
         return say_elapsed(value)
-    return say_usd(value) if name == "usd" else say_number(round(value, 1))
+    return say_usd(value) if name == "usd" else say_number(round(value))
 
 
 def _first_words(message: str) -> str:

@@ -36,6 +36,7 @@ from interlock.machine.evolve import evolve
 from interlock.run.recorded import RecordedRun
 from interlock.run.replay import as_now
 from interlock.studies.whatif_again import Again, NotAsked, Remembering, again, stops
+from interlock.studies.whatif_children import Children
 from interlock.studies.whatif_given import (
     asks_guards,
     begun_otherwise,
@@ -166,6 +167,7 @@ class _Way:
         self.told = question.told(subject, self.changed)
         names = followed(self.chart.spec, self.changed) if self.changed else self.changed
         self.timing = Timing(self.chart, subject.old, names, subject.began["limits"])
+        self.children = Children(self.chart.spec, names)
         self.notes: list[str] = []
         self.kind: ResultKind = "waiting"
         self.raised_otherwise = False
@@ -177,8 +179,7 @@ class _Way:
         records, found, at = self.subject.records, _Stop(Verdict.SAME), None
         position, before = self.chart.position(run.run_id), None
         for record in records:
-            if self.timing.matters and before is not None:
-                self.timing.before = before
+            self.timing.before = before
             found, position = self._next(position, record)
             if found.verdict is not Verdict.SAME:
                 at = record.seq
@@ -200,6 +201,8 @@ class _Way:
         works = record.kind in ("step", "blocked") and not position.stopping
         if works and (told := self.told.get(position.state)):
             return self._unknown(position, told), position
+        if works and (noticed := self.children.noticed(record, position.facts, self.timing.limits)):
+            return self._unknown(position, noticed), position
         if self.timing.matters:
             timed = self.timing.of(position, record)
             if timed.because:
@@ -238,6 +241,7 @@ class _Way:
     def _note(self, record: Record, decision: Decision) -> None:
         """What is otherwise although the run goes the same way."""
         if record.kind == "edit":
+            self.timing.edited(record)
             for name, value in record.input.data.items():
                 if name in (f"limits.{n}" for n in self.question.limits):
                     self.notes.append(f"record {record.seq} set {name} to {value}")

@@ -1,13 +1,13 @@
 """Which actions would have been given something else, when limits or the file are others.
 
-An outcome that was recorded says what a model answered to what it was sent. Where the prompt, a
-field of `with` or the budget of a child reads what has changed, the answer might be another one,
-and a what-if must stop being sure there.
+An outcome that was recorded says what a model answered to what it was sent. Where the prompt or
+a field of `with` reads what has changed, the answer might be another one, and a what-if must stop
+being sure there. What a child is given is another module's.
 
 Belongs here: the names that changed, followed through `set` and `save`, and the states whose
 actions read one. Never: decisions.
 
-Imported by: studies.whatif
+Imported by: studies.whatif, studies.whatif_children
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Any
 from interlock.checker.unused import parts_of, reads_of
 from interlock.language.expression import Expression
 from interlock.language.spec import MachineSpec, StateSpec
-from interlock.machine.budget import budgets_of
 
-_CHILDREN = frozenset({"run_machine", "run_machines", "work"})
+PARENTS = frozenset({"run_machine", "run_machines", "work"})
+"""Actions that run children."""
 _PROMPTED = frozenset({"model"})
 """Actions that use this port send the model what the head of the file says."""
 
@@ -74,11 +74,6 @@ def _why(spec: MachineSpec, state: StateSpec, names: frozenset[str]) -> str:
         for inner, _ in parts_of(part):
             if read := _about(reads_of(spec, inner), names):
                 return f"{where} reads `{read}`"
-    if state.action is not None and state.action.name in _CHILDREN:
-        for child in _children(spec, state):
-            for limit in budgets_of(spec, child):
-                if f"limits.{limit}" in names:
-                    return f"its child `{child.name}` is given what is left of `limits.{limit}`"
     return ""
 
 
@@ -89,14 +84,6 @@ def _given(spec: MachineSpec, state: StateSpec) -> Iterator[tuple[str, Any]]:
     if _PROMPTED & (state.action.uses | state.action.may_use):
         yield "`instructions`", spec.instructions
         yield "`memory`", spec.memory
-
-
-def _children(spec: MachineSpec, state: StateSpec) -> Iterator[MachineSpec]:
-    named = state.args.get("machine")
-    only = named.value if named is not None and named.kind == "constant" else None
-    for name, child in spec.machines.items():
-        if only is None or name == only:
-            yield child
 
 
 def _about(reads: frozenset[str], names: frozenset[str] | set[str]) -> str:
@@ -126,7 +113,7 @@ def rewritten(old: MachineSpec, new: MachineSpec) -> dict[str, str]:
             out[name] = f"`{name}` gives its action something else"
         elif head and _PROMPTED & (state.action.uses | state.action.may_use):
             out[name] = f"the file's `{head[0]}` differs"
-        elif state.action.name in _CHILDREN and old.machines != new.machines:
+        elif state.action.name in PARENTS and old.machines != new.machines:
             out[name] = "the file's `machines` differ"
     return out
 

@@ -209,7 +209,7 @@ class WhatIf:
 
 
 _SWEEP = ("same", "earlier", "otherwise", "elsewhere", "goes on", "unknown")
-_SWEEP_HEAD = ("", *_SWEEP, "tokens saved", "USD saved", "answers lost", "sure")
+_SWEEP_HEAD = ("", *_SWEEP, "tokens saved", "USD saved", "answers lost", "won", "sure")
 
 
 @dataclass(frozen=True, repr=False)
@@ -224,8 +224,8 @@ class Sweep:
         rows = [
             {
                 self.limit: p.limits[self.limit], **{str(v): len(p.of(v)) for v in Verdict},
-                **p.saved._asdict(), "lost": len(p.lost), "at_risk": len(p.at_risk),
-                "sure": p.sure, "known": p.known,
+                **p.saved._asdict(), "lost": len(p.lost), "won": len(p.won),
+                "at_risk": len(p.at_risk), "sure": p.sure, "known": p.known,
             }
             for p in self.points
         ]  # fmt: skip
@@ -250,7 +250,8 @@ class Sweep:
             tokens = f"{saved.tokens:,}" if saved.tokens else "·"
             value = f"{self.limit}={point.limits[self.limit]}"
             usd = "·" if not saved.usd else say_usd(saved.usd)
-            yield (value, *counts, tokens, usd, said, percent(point.sure))
+            won = str(len(point.won) or "·")
+            yield (value, *counts, tokens, usd, said, won, percent(point.sure))
 
     def _kept(self) -> list[int]:
         """The columns that say anything."""
@@ -375,8 +376,8 @@ def _spent_briefly(saved: Spending) -> str:
     calls = saved.llm_calls + saved.tool_calls
     parts = [
         say_count(calls, "call") if calls else "",
-        say_count(saved.tokens, "token") if saved.tokens else "",
         f"{say_usd(saved.usd)} USD" if saved.usd else "",
+        say_count(saved.tokens, "token") if saved.tokens and not saved.usd else "",
     ]
     return ", ".join(part for part in parts if part) or "–"
 

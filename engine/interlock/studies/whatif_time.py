@@ -49,13 +49,15 @@ class Timing:
         self.before: Record | None = None
         """The record before the one at hand."""
 
+    def edited(self, edit: Record) -> None:
+        """Somebody changed limits by hand: they hold from here on, then as now."""
+        self.limits |= _limits_in(edit)
+
     def of(self, position: Position, record: Record) -> Timed:
         """What becomes of a record at a wait, or at an action that was cut off."""
         before = self.before
         if before is None:
             return _AS_IT_WAS
-        if record.kind == "edit":
-            self.limits |= _limits_in(record)
         if position.wake_at != before.wake_at and position.status == "paused":
             return self._waited(position, record)
         if record.kind != "step" or record.outcome is None or not record.outcome.timed_out:

@@ -58,9 +58,10 @@ Exit codes: 0, or 1 where --fail-on finds something.
 @options.define_option
 @options.format_option()
 def whatif(machine: str, runs: tuple[str, ...], first: int, **given: Any) -> None:
-    """Show what recorded runs would have done under other limits, or as another file.
+    """Show what recorded runs would have done under other limits.
 
-    Without RUN, all runs of MACHINE in the journal. Which would have stopped earlier, later or
+    Or as another file: MACHINE need not be the one that they were recorded with. Without RUN, all
+    of its runs in the journal. Which would have stopped earlier, later or
     elsewhere; what that saves; which answers are lost; and how much of it is sure.
     """
     from interlock.api.whatif import asked
