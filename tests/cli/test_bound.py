@@ -119,9 +119,14 @@ def test_the_certificate_of_a_run(sh: Shell) -> None:
     sh.write("gate.yaml", GATE)
     sh.write("replies.yaml", "replies: [hello]\n")
     sh("run", "gate.yaml", "x", "--script", "replies.yaml", "--limit", "steps=3")
-    done = sh("bound", "--run", "last")
+    done = sh("bound", "--run", "last", "--format", "json", "-o", "run.cert.json")
     assert done.code == 0, done.err
     data = json.loads(done.out)
+    assert data == json.loads((sh.folder / "run.cert.json").read_text("utf-8"))
+    said = " ".join(sh("bound", "--run", "last").out.split())
+    assert f"gate {data['hash'][:12]}, proven by interlock" in said
+    assert "actions 3 by run.steps >= limits.steps" in said
+    assert "assuming that nobody changes a limit" in said
     assert (data["machine"], data["limits"]["steps"]) == ("gate", 3)
     assert data["bounds"]["actions"]["value"] == 3
     assert sh("replay", "last").code == 0

@@ -375,6 +375,9 @@ def test_doctor_says_what_is_here_and_no_secret(sh: Shell, monkeypatch: pytest.M
         "models",
         "sandbox",
         "drawing",
+        "screen",
+        "notebook",
+        "proofs",
         "keys",
         "journal",
     } <= set(told)

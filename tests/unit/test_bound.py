@@ -165,6 +165,7 @@ def test_how_far_past_a_limit() -> None:
 
 def test_which_stops_report_and_save() -> None:
     found = load("moderator").bound()
+    assert len({w.to for w in found.wraps}) == len(found.wraps)
     wraps = {w.to: w for w in found.wraps}
     assert {(w.reports, w.saves) for w in wraps.values() if w.to.startswith("stop_")} == {
         ("always", "always")

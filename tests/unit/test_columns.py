@@ -55,6 +55,16 @@ def test_a_row_keeps_its_colour_on_every_line() -> None:
     assert lay_out([], width=9) == []
 
 
+def test_a_last_cell_may_hang() -> None:
+    row = Row(("", "███░░  run.steps  3 of a long bound"), hang=7)
+    assert [line.text for line in lay_out([row], width=26)] == [
+        "  ███░░  run.steps  3 of a", "         long bound",
+    ]  # fmt: skip
+    assert lay_out([row], width=60) == lay_out([row._replace(hang=0)], width=60)
+    narrow = [line.text for line in lay_out([row], width=12)]
+    assert narrow == [line.text for line in lay_out([row._replace(hang=0)], width=12)]
+
+
 cells = st.text(st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp", "Mn", "Me")), max_size=30)
 
 

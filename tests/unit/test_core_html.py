@@ -10,8 +10,9 @@ import pytest
 from interlock.core.html import LONGEST, MOST, Cell, bundle, folded, image, line, pairs, table
 
 ALLOWED = {"table", "thead", "tbody", "tr", "th", "td", "p", "br", "img", "details", "summary"}
-MORE = {"img": {"alt", "src", "style"}, "table": {"cellpadding"}}
+MORE = {"img": {"alt", "src", "style"}}
 STYLES = {"text-align", "vertical-align", "color", "opacity", "font-family", "font-weight"}
+STYLES |= {"padding"}
 
 
 class Strict(HTMLParser):
@@ -51,6 +52,12 @@ HOSTILE = (
     "a\x00\x1b[2J\u202eb\ud800",
     "🎉 שלום 你好",
 )
+
+
+def test_each_cell_says_its_own_room() -> None:
+    shown = table([("a", Cell("b", "good", code=True))], head=("x", "y"))
+    assert shown.count("padding:4px 8px") == 4
+    assert "color:#16a34a;font-family:monospace" in shown
 
 
 @pytest.mark.parametrize("text", HOSTILE)

@@ -77,6 +77,9 @@ FAULTS = [
     Fault("«run.visits.pln» >= 1", "IL103", "`run.visits.plan`"),
     Fault("last.error is not None and «last.error.mesage» == 'x'", "IL103", "`last.error.message`"),
     Fault("any(«c.nam» == 'x' for c in last.tool_calls)", "IL103", "`c.name`"),
+    Fault(
+        "«errors.count» > 1", "IL103", "did you mean `signals.count`? Known: `errors.consecutive`"
+    ),
     Fault("«bussy»", "IL103", "`busy`"),
     Fault("«broken»", "IL103", "in `broken`: unknown fact `usage.tokenz`"),
     Fault("vars.flag and «egg»", "IL112", "egg → hen → egg"),

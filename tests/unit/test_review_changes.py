@@ -26,6 +26,13 @@ rules:
   - {when: run.steps >= limits.steps, stop: steps_limit}
 """
 
+WAITS = """\
+limits: {reply: 5m}
+states:
+  ask: {ask: "Yes?", on: {yes: done}, within: limits.reply, expired: done}
+  done: {stop: completed}
+"""
+
 
 def machine(body: str, file: str = "m.yaml") -> Machine:
     text = HEAD + body + ("" if "states:" in body else STATES)
@@ -98,6 +105,7 @@ LIMITS = [
     Case("off", LIMITED, LIMITED.replace("50", "{type: int, value: null}"), ("limit `steps`: `50` → `off`: `steps_limit` is no longer in force",)),
     Case("on", LIMITED.replace("50", "{type: int, value: null}"), LIMITED, ("limit `steps`: `off` → `50`: `steps_limit` is now in force",)),
     Case("type", LIMITED, LIMITED.replace("50", "50.0"), ("type of limit `steps`: `int` → `float`",)),
+    Case("deadline", WAITS, WAITS.replace("5m", "10m"), ("limit `reply`: `5 min` → `10 min`: `ask` is given more time",)),
     Case("duration", LIMITED.replace("50", "30m").replace("run.steps", "run.elapsed"), LIMITED.replace("50", "24h").replace("run.steps", "run.elapsed"), ("limit `steps`: `30 min` → `24 hours`: `steps_limit` stops later",)),
     Case("new", LIMITED, LIMITED.replace("50}", "50, tokens: 9}") + "  - {when: usage.total_tokens >= limits.tokens, stop: token_limit}\n", ("rule `token_limit` added: when usage.total_tokens >= limits.tokens: stop token_limit", "limit `tokens` added: 9")),
 ]  # fmt: skip

@@ -15,6 +15,7 @@ from interlock import Run, load
 from interlock.run.standing import meters_of, standing_of
 from interlock.testing import ManualClock
 from interlock.view.flowchart import Arrow, Box, Flowchart, RuleLine
+from interlock.view.live.colours import TAKEN, badge_ink
 from interlock.view.live.standing import Meter, Standing
 from interlock.view.mermaid.read import read_mermaid
 from interlock.view.report.cells import AMBER_CELL, EMPTY_CELL, GREEN_CELL, RED_CELL, bar
@@ -174,12 +175,36 @@ def test_each_look_as_text() -> None:
     run.run()
     plain, live, report = (run.draw(look=look) for look in get_args(Look))
     assert "✓ completed" not in plain.text()
-    assert live.text() == report.text() != plain.text()
+    assert len({plain.text(), live.text(), report.text()}) == 3
     assert live.text().startswith("Step-based agent: stopped for completed (natural) · 2 steps\n")
     assert "done ✓ completed" in live.text()
     assert "no tool calls ×1" in live.text()
     assert "▶ done  ✓ completed\n" in live.outline()
     assert "▶ done  ✓ completed\n" in report.outline()
+
+
+@pytest.mark.parametrize("form", ["text", "outline", "mermaid"])
+def test_a_report_in_characters_has_its_values(form: str) -> None:
+    run = load("agent").start("x", script=["Hello."], clock=ManualClock(0), limits={"steps": 4})
+    run.run()
+    live, report = (getattr(run.draw(look=look), form)() for look in ("live", "report"))
+    for said in ("· 2 / 4 █████░░░░░", "0.04% / 95% ░░░░░░░░░░"):
+        assert said in report
+        assert said not in live
+
+
+def test_a_decision_in_characters_has_its_value() -> None:
+    drawn = moderator().draw(look="report").mermaid()
+    assert '{"Consecutive<br/>Errors ≥ 3?<br/>3 / 3 ██████████"}' in drawn
+    assert '{"Error<br/>Category?<br/>RECOVERABLE"}' in drawn
+    chain = load("agent").start("x", script=["Hello."]).draw(look="report", rules="chain")
+    assert "<br/>0 / 50 ░░░░░░░░░░" in chain.mermaid()
+
+
+def test_badge_and_counts_have_their_colours_where_there_is_no_style() -> None:
+    dot = moderator().draw(look="live").dot()
+    assert f'COLOR="{badge_ink("")}"><B>● NOW</B>' in dot
+    assert f'No <FONT COLOR="{TAKEN}"><B>×3</B>' in dot
 
 
 def test_as_mermaid_it_is_the_chart_with_the_moment_written_into_it() -> None:

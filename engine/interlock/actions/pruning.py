@@ -85,6 +85,10 @@ def essentials(ctx: Context, messages: tuple[Message, ...]) -> tuple[Message, ..
     return messages if messages == short or not messages else short
 
 
+SUMMARY = "Summary of the conversation so far:\n\n"
+"""What stands before a summary in the conversation."""
+
+
 class Parted(NamedTuple):
     """A conversation that is to be summarized."""
 
@@ -100,7 +104,7 @@ class Parted(NamedTuple):
 
     def with_summary(self, text: str) -> Messages:
         """The conversation with the summary in place of the older messages."""
-        return (user(f"Summary of the conversation so far:\n\n{text}"), *self.newest)
+        return (user(SUMMARY + text), *self.newest)
 
 
 def parted(messages: Messages, budget: int, count: Count) -> Parted:

@@ -110,4 +110,5 @@ def _rules(run: Run) -> Iterator[Row]:
     fullest = sorted(found, key=lambda b: b.share, reverse=True)[:BARS]
     for budget in (b for b in found if b in fullest):
         colour = "" if budget.colour == "green" else budget.colour
-        yield Row(("", f"{budget.bar}  {budget.fact}  {budget.said}"), colour)
+        said = f"{budget.bar}  {budget.fact}  {budget.said}"
+        yield Row(("", said), colour, hang=len(budget.bar) + 2)

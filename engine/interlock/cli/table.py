@@ -39,5 +39,5 @@ def table_lines(
 ) -> list[Line]:
     """The lines of a table, each with its colour for whoever shows it."""
     shown = [Row(tuple(head), "dim"), *rows] if head and rows else list(rows)
-    clean = [Row(tuple(out.plain(c) for c in row.cells), row.colour) for row in shown]
+    clean = [row._replace(cells=tuple(out.plain(c) for c in row.cells)) for row in shown]
     return lay_out(clean, width=width or out.width(), right=right, spare=spare, indent=indent)

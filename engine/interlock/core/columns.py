@@ -28,6 +28,8 @@ class Row(NamedTuple):
 
     cells: tuple[str, ...]
     colour: str = ""
+    hang: int = 0
+    """Columns by which the last cell is indented where it is wrapped."""
 
 
 class Line(NamedTuple):
@@ -69,7 +71,7 @@ def lay_out(
     return [
         Line(f"{indent}{line}".rstrip(), row.colour)
         for row in rows
-        for line in _drawn([row.cells[c] for c in kept], widths, at_right)
+        for line in _drawn([row.cells[c] for c in kept], widths, at_right, row.hang)
     ]
 
 
@@ -95,8 +97,13 @@ def _fitted(wanted: list[int], room: int) -> list[int]:
     return widths
 
 
-def _drawn(cells: list[str], widths: list[int], right: Collection[int]) -> Iterator[str]:
+def _drawn(cells: list[str], widths: list[int], right: Collection[int], hang: int) -> Iterator[str]:
     wrapped = [list(_wrap(cell, widths[n])) for n, cell in enumerate(cells)]
+    if hang and hang + _NARROWEST <= widths[-1]:
+        first, *_ = _wrap(cells[-1], widths[-1])
+        rest = cells[-1].removeprefix(first).lstrip()
+        behind = _wrap(rest, widths[-1] - hang) if rest else ()
+        wrapped[-1] = [first, *(" " * hang + line for line in behind)]
     for number in range(max(len(lines) for lines in wrapped)):
         parts = [lines[number] if number < len(lines) else "" for lines in wrapped]
         yield GAP.join(_pad(part, widths[n], n in right) for n, part in enumerate(parts))

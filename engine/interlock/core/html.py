@@ -30,6 +30,8 @@ _STYLES: Mapping[Tone, str] = MappingProxyType(
         "strong": "font-weight:bold",
     }
 )
+_ROOM = "padding:4px 8px"
+"""Said in every cell: marimo takes away what a table says for all of them."""
 LONGEST = 1_000
 """Characters of a cell; what is cut off is in the object that is shown."""
 MOST = 200
@@ -46,6 +48,8 @@ class Cell(NamedTuple):
 
     text: str
     tone: Tone = ""
+    code: bool = False
+    """Whether it is also set in the letters of code."""
 
 
 Cells = Sequence[str | Cell]
@@ -61,7 +65,7 @@ def escaped(text: str) -> str:
 def table(rows: Iterable[Cells], *, head: Sequence[str] = (), right: Collection[int] = ()) -> str:
     """A table. `right` are the columns that are aligned there."""
     all_rows = list(rows)
-    lines = ['<table cellpadding="4">']  # marimo gives cells no room of its own
+    lines = ["<table>"]
     if head:
         cells = (Cell(name, "strong") for name in head)
         lines.append(f"<thead><tr>{''.join(_cells(cells, right, 'th'))}</tr></thead>")
@@ -115,8 +119,10 @@ def _shown(rows: list[Cells]) -> Iterator[Cells]:
 def _cells(cells: Iterable[str | Cell], right: Collection[int], tag: str) -> Iterator[str]:
     for at, given in enumerate(cells):
         cell = given if isinstance(given, Cell) else Cell(given)
-        style = f"text-align:{'right' if at in right else 'left'};vertical-align:top"
+        side = "right" if at in right else "left"
+        style = f"text-align:{side};vertical-align:top;{_ROOM}"
         style += f";{_STYLES[cell.tone]}" if cell.tone else ""
+        style += f";{_STYLES['code']}" if cell.code else ""
         yield f'<{tag} style="{style}">{_inner(cell.text)}</{tag}>'
 
 

@@ -34,6 +34,15 @@ def parse_duration(text: str) -> float | None:
     return sum(float(n) * unit for n, unit in parts if n is not None)
 
 
+def read_duration(value: object) -> float | None:
+    """Seconds of a duration as files hold it, ``30s`` or a number; None if it is none."""
+    if isinstance(value, str):
+        return parse_duration(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return float(value) if 0 <= value < math.inf else None
+
+
 def parse_fraction(text: str) -> float | None:
     """0.95 of ``95%``; None if it is none."""
     return float(text[:-1]) / 100 if _FRACTION.fullmatch(text) else None

@@ -46,11 +46,11 @@ OPPOSITE: Mapping[Kind, Kind] = MappingProxyType(
     }
 )  # fmt: skip
 
-Way = Literal["sooner", "later", "more", "fewer", "on", "off"]
+Way = Literal["sooner", "later", "more", "fewer", "on", "off", "longer", "shorter"]
 _TURNED: Mapping[Way, Way] = MappingProxyType(
     {
         "sooner": "later", "later": "sooner", "more": "fewer", "fewer": "more",
-        "on": "off", "off": "on",
+        "on": "off", "off": "on", "longer": "shorter", "shorter": "longer",
     }
 )  # fmt: skip
 _SAID: Mapping[Way, str] = MappingProxyType(
@@ -58,6 +58,7 @@ _SAID: Mapping[Way, str] = MappingProxyType(
         "sooner": "{who} stops sooner", "later": "{who} stops later",
         "more": "{who} holds in more cases", "fewer": "{who} holds in fewer cases",
         "on": "{who} is now in force", "off": "{who} is no longer in force",
+        "longer": "{who} is given more time", "shorter": "{who} is given less time",
     }
 )  # fmt: skip
 
@@ -74,6 +75,11 @@ class Effect:
     def __str__(self) -> str:
         who = f"`{self.after}`" if self.after else ""
         return _SAID[self.way].format(who=who).strip()
+
+    @property
+    def deadline(self) -> bool:
+        """Whether it is about the time that is given, not about a guard."""
+        return self.way in ("longer", "shorter")
 
     def mirrored(self) -> Effect:
         """The same, seen from the other machine."""

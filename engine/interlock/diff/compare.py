@@ -55,6 +55,8 @@ class _Guard(NamedTuple):
     new: Expression
     stops: int
     """1 when the run stops where it holds, -1 when it stops where it does not, else 0."""
+    deadline: bool = False
+    """Whether it is no guard but the time that an action or a wait is given."""
 
 
 def compare(a: MachineSpec, b: MachineSpec) -> Comparison:
@@ -257,10 +259,14 @@ class _Comparing:
     def _note_guard(self, name: str, parts: tuple[Part, Part], said: tuple[Aspect, Aspect]) -> None:
         """Remember a guard that is written alike in both, for what the limits in it do to it."""
         old, new = said[0].guard, said[1].guard
-        if old is None or new is None or name != "when" or said[0].value != said[1].value:
+        if old is None or new is None or said[0].value != said[1].value:
+            return
+        if name not in ("when", "within"):
             return
         before, after = (part.name for part in parts)
-        self.guards.append(_Guard(before, after, old, new, self._stops(parts)))
+        deadline = name == "within"
+        stops = 0 if deadline else self._stops(parts)
+        self.guards.append(_Guard(before, after, old, new, stops, deadline))
 
     def _stops(self, parts: tuple[Part, Part]) -> int:
         """Whether the run stops where a guard holds, as both machines say."""
@@ -280,7 +286,9 @@ class _Comparing:
             if signs[0] != signs[1] or signs[0] not in ("+", "-") or not _ordered(old, new):
                 continue
             moved = (1 if new > old else -1) * (1 if signs[0] == "+" else -1)
-            yield Effect(guard.before, guard.after, _way(moved, guard.stops))
+            time: Way = "longer" if moved > 0 else "shorter"
+            way = time if guard.deadline else _way(moved, guard.stops)
+            yield Effect(guard.before, guard.after, way)
 
 
 def _ordered(old: Any, new: Any) -> bool:

@@ -155,7 +155,8 @@ class _Merging:
         if was:
             notes = tuple(note for note in notes if note.name not in _IN_LABEL)
         else:
-            notes += tuple(_limits(self.changes, new.id))
+            ways = " ".join(one_line(w.label) for w in self.b.arrows if w.source == new.id)
+            notes += tuple(_limits(self.changes, new.id, ways))
         look = (old.shape, old.role, old.entry) != (new.shape, new.role, new.entry)
         changed = bool(was or notes or look)
         return Marked("changed", was, notes) if changed else UNCHANGED
@@ -283,11 +284,15 @@ def _notes(changes: Iterable[Change], what: str) -> dict[str, tuple[Note, ...]]:
     return found
 
 
-def _limits(changes: Iterable[Change], state: str) -> Iterator[Note]:
-    """What limits do to the guard of a state whose label does not show them."""
+def _limits(changes: Iterable[Change], state: str, ways: str) -> Iterator[Note]:
+    """What limits do to the guard of a state whose label does not show them.
+
+    Nor is a deadline told again that stands on one of the `ways` out of the state.
+    """
     for change in changes:
         if change.what == "limit" and change.before is not None and change.after is not None:
-            if any(effect.after == state for effect in change.effects):
+            on_arrow = change.after.text in ways
+            if any(e.after == state and not (e.deadline and on_arrow) for e in change.effects):
                 yield Note(f"limits.{change.side.name}", change.before.text, change.after.text)
 
 

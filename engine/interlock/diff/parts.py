@@ -214,7 +214,8 @@ def state_part(state: StateSpec, names: Renaming = SAME) -> Part:
     if state.warn_at is not None:
         said.add("warn_at", state.warn_at, text=_share(state.warn_at))
     if state.within is not None:
-        said.add("within", state.within, text=_seconds(state.within))
+        read = state.within if isinstance(state.within, Expression) else None
+        said.add("within", state.within, text=_seconds(state.within), guard=read)
     if state.retry is not None:
         retry = state.retry
         waits = f"{write_duration(retry.base)} × {shown(retry.factor)}"

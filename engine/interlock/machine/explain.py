@@ -248,7 +248,7 @@ def _html_table(rows: tuple[Row, ...]) -> str:
             tone = _TONES[cells.colour]
             failed = row.mark == FAILED
             listed.append(
-                (Cell(mark, "bad" if failed else tone), Cell(text, tone or "code"),
+                (Cell(mark, "bad" if failed else tone), Cell(text, tone, code=True),
                  Cell(values, "bad" if failed else tone), Cell(left, tone), Cell(to, tone))
             )  # fmt: skip
     return table(listed, head=("", "looked at", "values", "left", "leads to"), right={3})

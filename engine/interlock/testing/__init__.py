@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from interlock.testing.crash import CrashAt, Crashed
     from interlock.testing.loopback import LoopbackServer
     from interlock.testing.own import own_from
+    from interlock.testing.recording.recording import Recording, recording
     from interlock.testing.report import ScenarioFailed, ScenarioReport
     from interlock.testing.scenario_file import Scenario
     from interlock.testing.scenarios import (
@@ -34,6 +35,7 @@ _WHERE = {
     "LoopbackServer": "interlock.testing.loopback",
     "ManualClock": "interlock.testing.clock",
     "MemoryJournal": "interlock.run.journal",
+    "Recording": "interlock.testing.recording.recording",
     "Scenario": "interlock.testing.scenario_file",
     "ScenarioFailed": "interlock.testing.report",
     "ScenarioReport": "interlock.testing.report",
@@ -41,6 +43,7 @@ _WHERE = {
     "find_scenarios": "interlock.testing.scenarios",
     "load_scenario": "interlock.testing.scenarios",
     "own_from": "interlock.testing.own",
+    "recording": "interlock.testing.recording.recording",
     "run_scenario": "interlock.testing.scenarios",
     "scenario": "interlock.testing.scenarios",
 }
@@ -51,6 +54,7 @@ __all__ = [
     "LoopbackServer",
     "ManualClock",
     "MemoryJournal",
+    "Recording",
     "Scenario",
     "ScenarioFailed",
     "ScenarioReport",
@@ -58,6 +62,7 @@ __all__ = [
     "find_scenarios",
     "load_scenario",
     "own_from",
+    "recording",
     "run_scenario",
     "scenario",
 ]

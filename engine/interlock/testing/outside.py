@@ -2,10 +2,13 @@
 
 One event comes before each action or wait that is due, in the order of the list:
 
-- `cancel`, `pause` and `enqueue` as soon as so many steps are finished,
+- `cancel`, `pause`, `enqueue` and `set` as soon as so many steps are finished,
 - `send` when so many steps are finished and the run waits,
 - `resume` likewise, when the run is paused. A paused run takes no steps: if its number lies further
   on, it comes when nothing else can.
+
+With `at` an event comes only when the run is in that state, with `delay` after so much time on the
+simulated clock.
 
 Belongs here: when an event comes. Never: what it does to the run.
 """
@@ -16,6 +19,7 @@ from collections.abc import Sequence
 
 from interlock.api import Run
 from interlock.core.errors import RunError
+from interlock.run.sync import by_hand
 from interlock.testing.scenario_file import OutsideEvent
 
 
@@ -36,6 +40,7 @@ def play(
         due = next((e for e in left if _is_due(run, e, rests=rests)), None)
         if due is not None:
             left.remove(due)
+            _wait(run, due)
             _deliver(run, due)
         elif rests:
             break
@@ -49,9 +54,18 @@ def play(
     return left
 
 
+def _wait(run: Run, event: OutsideEvent) -> None:
+    """Let the time pass that lies before an event. The clock of a scenario is simulated."""
+    if event.delay:
+        clock = run.session.ports.clock
+        by_hand(clock.sleep(event.delay))
+
+
 def _is_due(run: Run, event: OutsideEvent, *, rests: bool) -> bool:
-    waits = run.state in run.machine.chart.waiting and run.status == "paused"
-    reached = run.facts.run.steps >= event.after
+    asked = run.session.position.asked
+    state = run.state if asked is None else asked.state
+    waits = run.status == "paused" and (asked is not None or state in run.machine.chart.waiting)
+    reached = run.facts.run.steps >= event.after and event.at in ("", state)
     match event.kind:
         case "send":
             return reached and waits
@@ -73,3 +87,6 @@ def _deliver(run: Run, event: OutsideEvent) -> None:
             run.resume()
         case "enqueue":
             run.enqueue(event.tasks)
+        case "set":
+            for name, value in event.data.items():
+                run.set(name, value)

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from interlock.api import Run
 from interlock.machine.explain import Row
 from interlock.run.result import Result
+from interlock.testing.requests import Request
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class ScenarioReport:
     result: Result | None = None
     """None when the run could not be started."""
     run: Run | None = field(default=None, repr=False)
+    requests: tuple[Request, ...] = field(default=(), repr=False)
+    """What the model was asked, call by call; empty when it was another model than the script."""
 
     def __str__(self) -> str:
         if self.passed:

@@ -8,7 +8,9 @@
     limits: {steps: 10}
     tasks: [mend it, {text: test it}] # in place of the machine's
     vars: {approach: sums}
+    memory: {persona: Terse.}         # also `agent`, `session`, `messages`, `settings` of the model
     clock: simulated
+    requests: [...]                   # what the model was asked when the replies were recorded
     expect: {reason, kind, path, facts, output}
 
 Belongs here: keys, kinds of value, places. Never: a machine, a run. Whether a fact, a state or a
@@ -33,24 +35,41 @@ from interlock.adapters.scripted import parse_replies
 from interlock.core.codes import finding
 from interlock.core.errors import Finding, Place, SpecError, nearest
 from interlock.core.facts import EMPTY
+from interlock.core.units import read_duration
 from interlock.language.file.file import Shape, Text
 from interlock.language.yaml.reading import Document, read
 from interlock.language.yaml.reading import Path as At
+from interlock.testing.requests import Request
+from interlock.testing.requests import read as requests_in
 
-EventKind = Literal["send", "cancel", "pause", "resume", "enqueue"]
-EVENT_KINDS: tuple[EventKind, ...] = ("send", "cancel", "pause", "resume", "enqueue")
+EventKind = Literal["send", "cancel", "pause", "resume", "enqueue", "set"]
+EVENT_KINDS: tuple[EventKind, ...] = ("send", "cancel", "pause", "resume", "enqueue", "set")
+
+
+Count = Annotated[int, Strict(), Field(ge=0)]
 
 
 class EventShape(Shape):
     """Something from outside; it has one of `EVENT_KINDS`."""
 
-    after: Annotated[int, Strict(), Field(ge=0)]
+    after: Count
+    at: Text | None = None
+    delay: JsonValue = None
     send: Text | None = None
     data: dict[str, JsonValue] | None = None
     cancel: Text | None = None
     pause: Literal[True] | None = None
     resume: Literal[True] | None = None
     enqueue: list[JsonValue] | None = None
+    set: dict[str, JsonValue] | None = None
+
+
+class RequestShape(Shape):
+    """What the model was asked: see `testing.requests`."""
+
+    keeps: Count | None = None
+    messages: list[dict[str, JsonValue]] | None = None
+    tools: list[Text] | None = None
 
 
 class ExpectShape(Shape):
@@ -75,11 +94,21 @@ class ScenarioShape(Shape):
     clock: Literal["simulated"] = "simulated"
     limits: dict[str, JsonValue] | None = None
     vars: dict[str, JsonValue] | None = None
+    memory: dict[str, Text] | None = None
+    messages: list[JsonValue] | None = None
+    agent: Text | None = None
+    session: Text | None = None
+    settings: dict[str, JsonValue] | None = None
+    requests: list[RequestShape] | None = None
     expect: ExpectShape
 
 
+STARTS = ("memory", "messages", "agent", "session", "settings")
+"""What else a run may be started with."""
+
+
 class OutsideEvent(NamedTuple):
-    """An answer, a cancel, a pause, a resume or more tasks, and the step after which it comes."""
+    """An answer, a cancel, a pause, a resume, more tasks or an edit, and when it comes."""
 
     number: int
     """Its place in the list, from 0."""
@@ -91,6 +120,10 @@ class OutsideEvent(NamedTuple):
     data: Mapping[str, Any] = EMPTY
     tasks: tuple[Any, ...] = ()
     """Those that are added to the queue."""
+    at: str = ""
+    """The state in which the run is then; empty: in any."""
+    delay: float = 0.0
+    """Seconds on the simulated clock that pass before it comes."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.word}".strip()
@@ -114,6 +147,10 @@ class Scenario:
     """In place of the machine's; None leaves those."""
     limits: Mapping[str, Any] = field(default_factory=dict[str, Any])
     vars: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    start: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Of `STARTS` what the file says, as `Machine.start` takes it."""
+    requests: tuple[Request, ...] = ()
+    """What the model was asked when the replies were recorded; empty: nobody compares."""
     expect: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Only what the file says: `reason: null` is an expectation, its absence is none."""
 
@@ -151,6 +188,8 @@ def scenario_of(document: Document, *, name: str, folder: Path | None) -> Scenar
         tuple(shape.replies or ()), tuple(event_of(n, e) for n, e in enumerate(shape.events or ())),
         {n: tuple(r) for n, r in (shape.tools or {}).items()},
         None if shape.tasks is None else tuple(shape.tasks), shape.limits or {}, shape.vars or {},
+        {n: value for n in STARTS if (value := getattr(shape, n)) is not None},
+        requests_in([r.model_dump(exclude_none=True) for r in shape.requests or ()]),
         {n: getattr(shape.expect, n) for n in ExpectShape.model_fields if n in expected},
     )  # fmt: skip
 
@@ -207,9 +246,8 @@ def _fault(
 
 def _model(path: At) -> type[BaseModel]:
     """The mapping that holds the key at the end of a path."""
-    return {"events": EventShape, "expect": ExpectShape}.get(
-        str(path[0]) if len(path) > 1 else "", ScenarioShape
-    )
+    holders = {"events": EventShape, "expect": ExpectShape, "requests": RequestShape}
+    return holders.get(str(path[0]) if len(path) > 1 else "", ScenarioShape)
 
 
 _REPLY = re.compile(r"(replies(?:\.\w+)*): (.*)", re.DOTALL)
@@ -236,6 +274,9 @@ def _of_event(document: Document, number: int, event: EventShape) -> Iterator[Fi
     elif event.data is not None and event.send is None:
         said = f"`data` goes with `send`, not with `{kinds[0]}`"
         yield finding("IL207", said, document.key((*path, "data")), at=f"events.{number}.data")
+    if event.delay is not None and read_duration(event.delay) is None:
+        said, at = "`delay` is a duration, such as `30s`", (*path, "delay")
+        yield finding("IL203", said, document.at(at), at=f"events.{number}.delay")
 
 
 def kinds_of(event: EventShape) -> list[EventKind]:
@@ -246,4 +287,6 @@ def kinds_of(event: EventShape) -> list[EventKind]:
 def event_of(number: int, event: EventShape) -> OutsideEvent:
     """An event of one kind as it comes to a run."""
     word, tasks = event.send or event.cancel or "", tuple(event.enqueue or ())
-    return OutsideEvent(number, event.after, kinds_of(event)[0], word, event.data or EMPTY, tasks)
+    data = event.data or event.set or EMPTY
+    kind, delay = kinds_of(event)[0], read_duration(event.delay) or 0.0
+    return OutsideEvent(number, event.after, kind, word, data, tasks, event.at or "", delay)

@@ -17,37 +17,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from interlock import catalog
-from interlock.actions import builtin
-from interlock.actions.declare import specs_of
-from interlock.adapters.scripted import Scripted
-from interlock.api import Machine, Own, Run, load
+from interlock.api import Own
 from interlock.core.codes import finding
-from interlock.core.errors import RunError, ScriptError, SetupError, SpecError, nearest
-from interlock.core.specs import Registry
+from interlock.core.errors import SetupError, SpecError, nearest
 from interlock.language.yaml.document import short
 from interlock.language.yaml.reading import Document
 from interlock.run.ports import Model
-from interlock.testing.clock import ManualClock
-from interlock.testing.expecting import Expectation
-from interlock.testing.outside import play
+from interlock.testing.playing import play_scenario
 from interlock.testing.report import ScenarioFailed, ScenarioReport
-from interlock.testing.scenario_check import checked
 from interlock.testing.scenario_file import (
-    OutsideEvent,
     Scenario,
     read_scenario,
     scenario_of,
 )
-from interlock.testing.scripted_tools import ScriptedTool
 
 SUFFIX = ".scenario.yaml"
-LONGEST = 10_000
-"""Records of a run. One that takes more never ends."""
 
 
 def find_scenarios(paths: Iterable[str | Path]) -> list[Path]:
@@ -97,7 +85,7 @@ def run_scenario(
     or its machine has faults; whatever goes wrong after that is in the report.
     """
     made = source if isinstance(source, Scenario) else load_scenario(source)
-    return _play(made, _machine_of(made), tools, model=model, settings=settings)
+    return play_scenario(made, _machine_of(made), tools, model=model, settings=settings)
 
 
 class ScenarioKeys(TypedDict, total=False):
@@ -109,6 +97,12 @@ class ScenarioKeys(TypedDict, total=False):
     tasks: Sequence[Any]
     limits: Mapping[str, Any]
     vars: Mapping[str, Any]
+    memory: Mapping[str, str]
+    messages: Sequence[Mapping[str, Any]]
+    agent: str
+    session: str
+    settings: Mapping[str, Any]
+    requests: Sequence[Mapping[str, Any]]
     expect: Mapping[str, Any]
 
 
@@ -126,7 +120,7 @@ def scenario(
     data = {"machine": str(machine), "task": task, **keys}
     document = Document(_listed(data), "", "")
     made = scenario_of(document, name="scenario", folder=None)
-    report = _play(made, machine, own)
+    report = play_scenario(made, machine, own)
     if not report.passed:
         raise ScenarioFailed(report)
     return report
@@ -153,88 +147,6 @@ def _machine_of(made: Scenario) -> Path:
     name = short(made.machine)
     said = f"there is no machine `{name}`, neither as a file nor among the shipped ones"
     raise SpecError([finding("IL411", said, made.place("machine"), hint=hint, at="machine")])
-
-
-# playing ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Stage:
-    """A scenario, ready to be played."""
-
-    scenario: Scenario
-    expected: Expectation
-    machine: Machine
-    tools: tuple[ScriptedTool, ...]
-    model: Scripted | None
-    """None when another model than the scenario's is asked."""
-
-
-def _play(
-    made: Scenario, source: str | Path, own: Own, *, model: Model | str | None = None,
-    settings: Mapping[str, Any] | None = None,
-) -> ScenarioReport:  # fmt: skip
-    """Play it; whatever goes wrong is in the report."""
-    tools = tuple(ScriptedTool(name, results) for name, results in made.tools.items())
-    machine = load(source, tools=[_with(tools, specs_of(own))])
-    clock = ManualClock()
-    script = Scripted(made.replies, clock=clock) if model is None else None
-    stage = _Stage(made, checked(made, machine), machine, tools, script)
-    try:
-        run = machine.start(
-            made.task, script=script, model=model, settings=settings, clock=clock,
-            limits=made.limits, vars=made.vars, tasks=made.tasks,
-        )  # fmt: skip
-    except RunError as error:
-        return ScenarioReport(made.name, passed=False, problems=(str(error),))
-    problems = [*_drive(stage, run), *_left_over(stage, run)]
-    problems += [str(d) for d in stage.expected.differences(run.result)]
-    return ScenarioReport(made.name, not problems, tuple(problems), run.result, run)
-
-
-def _with(tools: Sequence[ScriptedTool], own: Registry) -> Registry:
-    """The caller's registry, with scripted tools in the place of those they stand for."""
-    known = {**builtin().tools, **own.tools}
-    scripted = {t.name: t.spec(known.get(t.name)) for t in tools}
-    return Registry(own.actions, {**own.tools, **scripted}, own.guards)
-
-
-def _drive(stage: _Stage, run: Run) -> Iterator[str]:
-    """Drive the run, and say what kept it from going on or from hearing an event."""
-    made = stage.scenario
-    try:
-        for event in play(run, made.events, most=LONGEST):
-            at = made.at("events", event.number)
-            yield f"`{event}` never came{at}\n  {_why_not(run, event)}"
-    except RunError as error:
-        spent = [t.name for t in stage.tools if t.asked > len(t.results)]
-        key = "replies" if isinstance(error, ScriptError) else "events"
-        at = made.at("tools", *spent[:1]) if spent else made.at(key)
-        yield f"step {run.facts.run.steps + 1} at `{run.state}`{at}\n  {error}"
-
-
-def _why_not(run: Run, event: OutsideEvent) -> str:
-    steps = run.facts.run.steps
-    count = "1 step" if steps == 1 else f"{steps} steps"
-    stands = f"the run {'ended' if run.ended else 'rests'} at `{run.state}` after {count}"
-    if event.kind == "resume":
-        return f"{stands}, and was not paused"
-    if steps < event.after:
-        return f"{stands}; it was to come after {event.after}"
-    return f"{stands}, and did not wait then" if event.kind == "send" else stands
-
-
-def _left_over(stage: _Stage, run: Run) -> Iterator[str]:
-    made = stage.scenario
-    failed = sum(r.outcome.unanswered for r in run.records if r.outcome is not None)
-    used = run.facts.usage.llm_calls + failed
-    if stage.model is not None and (left := stage.model.left_over(used)):
-        said = f"{left} of {len(made.replies)} replies were never asked for"
-        yield f"{said}{made.at('replies', used)}"
-    for tool in stage.tools:
-        if (left := len(tool.results) - tool.asked) > 0:
-            said = f"{left} of {len(tool.results)} results were never asked for"
-            yield f"tool `{tool.name}`: {said}{made.at('tools', tool.name, tool.asked)}"
 
 
 __all__ = [

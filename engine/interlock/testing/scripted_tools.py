@@ -1,7 +1,9 @@
 """Tools that give what a scenario says, call by call, instead of running their code.
 
 A result is any data; `{error: text}` is a failure that the model is told, and
-`{stop: message}`, with a `reason` or without, asks the run to stop.
+`{stop: message}`, with a `reason` or without, asks the run to stop. `{returns: {text, ok, result,
+changes, partial, progressed, category}}` is what a tool says that returns a `ToolResult`, and
+`{delay: 3s, result: ...}` any of these after a while on the run's clock.
 
 A tool that is known keeps its description, its arguments and their checks, its effect: only its
 code is not run. One that is not known takes any arguments.
@@ -16,16 +18,19 @@ from typing import Any, cast
 from interlock.core.errors import ScriptError
 from interlock.core.outcome import ToolResult
 from interlock.core.specs import ToolSpec
+from interlock.core.units import read_duration
 from interlock.run.failing import AgentStop
+from interlock.run.ports import Clock
 
 
 class ScriptedTool:
     """The results of one tool, given in order, and how many were asked for."""
 
-    def __init__(self, name: str, results: tuple[Any, ...]) -> None:
+    def __init__(self, name: str, results: tuple[Any, ...], clock: Clock | None = None) -> None:
         self.name = name
         self.results = results
         self.asked = 0
+        self._clock = clock
 
     def spec(self, known: ToolSpec | None) -> ToolSpec:
         """The tool as a machine may name it."""
@@ -42,7 +47,20 @@ class ScriptedTool:
                 f"tool `{self.name}` has {len(self.results)} scripted results,"
                 f" and call {self.asked} was made, with {given[:200]}"
             )
-        return _given(self.results[self.asked - 1])
+        result, delay = late(self.results[self.asked - 1])
+        if delay and self._clock is not None:
+            await self._clock.sleep(delay)
+        return _given(result)
+
+
+def late(result: Any) -> tuple[Any, float]:
+    """A result as a scenario writes it, and the seconds after which it comes."""
+    if isinstance(result, dict):
+        told = cast(dict[str, Any], result)
+        seconds = read_duration(told.get("delay"))
+        if seconds is not None and set(told) == {"delay", "result"}:
+            return told["result"], seconds
+    return cast(Any, result), 0.0
 
 
 def _given(result: Any) -> Any:
@@ -52,9 +70,21 @@ def _given(result: Any) -> Any:
     if "error" in told and set(told) <= {"error", "category", "progressed"}:
         more = {name: value for name, value in told.items() if name != "error"}
         return ToolResult(f"error: {told['error']}", ok=False, **more)
+    if set(told) == {"returns"} and isinstance(told["returns"], dict):
+        return _whole(cast(dict[str, Any], told["returns"]))
     if "stop" in told and set(told) <= {"stop", "reason"}:
         raise AgentStop(str(told["stop"]), reason=str(told.get("reason", "stop_requested")))
     return told
+
+
+def _whole(said: dict[str, Any]) -> Any:
+    if "text" not in said or not set(said) <= set(_PARTS):
+        return {"returns": said}  # it is data of that name
+    given: dict[str, Any] = {**said, "partial": tuple(said.get("partial", ()))}
+    return ToolResult(**given)
+
+
+_PARTS = ("text", "ok", "result", "changes", "partial", "progressed", "category")
 
 
 def _any_arguments(text: str) -> dict[str, Any]:

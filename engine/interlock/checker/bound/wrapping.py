@@ -16,7 +16,7 @@ from interlock.checker.paths.routes import Routes
 def wraps_of(routes: Routes, spending: Spending, names: Mapping[str, str]) -> tuple[Wrap, ...]:
     """For each state that a stop leads to: what follows, and what leads there."""
     walk = _Walk(routes, spending)
-    found: dict[int, list[str]] = {}
+    found: dict[str, dict[int, list[str]]] = {}
     for route in routes.routes:
         source, dest = routes.places[route.source], routes.places[route.dest]
         opens = (
@@ -25,20 +25,33 @@ def wraps_of(routes: Routes, spending: Spending, names: Mapping[str, str]) -> tu
             and (not source.stopping or source.stops is not None)
         )
         if opens and dest.state:
-            ids = found.setdefault(route.dest, [])
+            ids = found.setdefault(dest.state, {}).setdefault(route.dest, [])
             if route.origin not in ids:
                 ids.append(route.origin)
-    out: list[Wrap] = []
-    for place, ids in found.items():
-        costs = {shown: walk.cost(place, resource) for resource, shown in names.items()}
-        out.append(
-            Wrap(
-                routes.places[place].state, tuple(ids), walk.does(place, "report"),
-                walk.does(place, "save_run"), {n: c for n, c in costs.items() if c != 0},
-            )
-        )  # fmt: skip
+    wraps = (_wrap(walk, state, ways, names) for state, ways in found.items())
     order = {name: n for n, name in enumerate(routes.spec.states)}
-    return tuple(sorted(out, key=lambda w: order.get(w.to, len(order))))
+    return tuple(sorted(wraps, key=lambda w: order.get(w.to, len(order))))
+
+
+def _wrap(walk: _Walk, state: str, ways: Mapping[int, list[str]], names: Mapping[str, str]) -> Wrap:
+    """One line for a state, whatever else is known in the places that it is entered in."""
+    costs = {shown: _most([walk.cost(p, r) for p in ways]) for r, shown in names.items()}
+    return Wrap(
+        state,
+        tuple(dict.fromkeys(origin for ids in ways.values() for origin in ids)),
+        _together({walk.does(place, "report") for place in ways}),
+        _together({walk.does(place, "save_run") for place in ways}),
+        {name: cost for name, cost in costs.items() if cost != 0},
+    )
+
+
+def _together(said: set[str]) -> str:
+    return said.pop() if len(said) == 1 else "sometimes"
+
+
+def _most(costs: list[float | None]) -> float | None:
+    known = [cost for cost in costs if cost is not None]
+    return max(known) if len(known) == len(costs) else None
 
 
 class _Walk:

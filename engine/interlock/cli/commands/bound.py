@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,7 @@ A figure holds in every run in which the assumptions do; it is proven, not estim
 @click.argument("machine", required=False, shell_complete=completion.machines)
 @click.option(
     "--run", "of_run", metavar="RUN", shell_complete=completion.runs,
-    help="Print the certificate that was stored with a run when it began.",
+    help="What was proven of a recorded run when it began; as a certificate with --format json.",
 )  # fmt: skip
 @click.option(
     "--limit", type=options.PAIR, multiple=True, shell_complete=completion.pairs("limits"),
@@ -81,7 +82,7 @@ def bound(machine: str | None, of_run: str | None, output: str | None, **given: 
     if (machine is None) == (of_run is None):
         raise click.UsageError("name a MACHINE, or a recorded run with --run")
     if of_run is not None:
-        out.result(_stored(of_run, how))
+        _show_stored(_stored(of_run, how), output, how)
         return
     loaded = read_machine(str(machine), how)
     spec = loaded.spec
@@ -122,6 +123,20 @@ def _stored(run: str, how: How) -> str:
     return text
 
 
+def _show_stored(certificate: str, output: str | None, how: How) -> None:
+    from interlock.view.saving import write_whole
+
+    data: dict[str, Any] = json.loads(certificate)
+    if output is not None:
+        write_whole(Path(output), f"{certificate}\n".encode())
+        out.say(f"{output}: the certificate of {data['machine']} {data['hash'][:12]}", "dim")
+    if how.is_json:
+        out.result(certificate)
+        return
+    for line in _certified(data):
+        out.result(line)
+
+
 def _assume(pairs: Any) -> Assume | None:
     from interlock.checker.bound import Assume
     from interlock.cli.values import read_number
@@ -145,36 +160,60 @@ def _assume(pairs: Any) -> Assume | None:
 # for people ---------------------------------------------------------------------------------
 
 
+def _certified(data: Mapping[str, Any]) -> Iterator[str]:
+    """What a certificate says, which may be of another version: what it lacks is left out."""
+    head = f"{data['machine']} {data['hash'][:12]}, proven by interlock {data['interlock']}"
+    if data.get("unknown"):
+        yield f"{head}: unknown: {data['unknown']}"
+        return
+    yield out.style(f"{head}, at worst", bold=True)
+    figures: Mapping[str, Mapping[str, Any]] = data["bounds"]
+    yield from table([
+        Row((
+            said, str(figures[name]["text"]).removeprefix("at most "),
+            _reason(figures[name]["value"], figures[name].get("why", ""), figures[name]["by"]),
+        ))
+        for name, said in _WORDS.items() if name in figures
+    ])  # fmt: skip
+    yield from _assuming(data["assumptions"])
+
+
+def _assuming(assumptions: Iterable[str]) -> Iterator[str]:
+    yield ""
+    yield "assuming that"
+    for said in assumptions:
+        yield f"  {out.plain(said)}"
+
+
 def _said(found: Bound) -> Iterator[str]:
     if found.unknown:
         yield f"{found.machine}: unknown: {found.unknown}"
         return
     yield out.style(f"{found.machine}, at worst", bold=True)
-    rows = [Row((_WORDS[n], _amount(f), _because(f)), _colour(f)) for n, f in found.figures.items()]
+    rows = [
+        Row((_WORDS[n], _amount(f), _reason(f.value, f.why, f.by)), _colour(f))
+        for n, f in found.figures.items()
+    ]
     yield from table(rows)
-    yield from _part("limits", [
+    yield from _part([
         Row((o.guard, o.where, o.text)) for o in found.overshoots
     ], ("guard", "looked at", "a run goes"))  # fmt: skip
-    yield from _part("stops", [
+    yield from _part([
         Row((w.to, w.reports, w.saves, _costs(w.costs))) for w in found.wraps
     ], ("leads to", "reports", "saves", "what follows costs at most"))  # fmt: skip
-    yield from _part("children", [
+    yield from _part([
         Row((name, _child(child))) for name, child in found.children.items()
     ], ("child", "at worst"))  # fmt: skip
-    yield ""
-    yield "assuming that"
-    for said in found.assumptions:
-        yield f"  {said}"
+    yield from _assuming(found.assumptions)
     witness = found.figures["actions"].witness
     if str(witness):
         yield ""
         yield out.plain(f"the most actions  {witness}")
 
 
-def _part(title: str, rows: list[Row], head: tuple[str, ...]) -> Iterator[str]:
+def _part(rows: list[Row], head: tuple[str, ...]) -> Iterator[str]:
     if rows:
         yield ""
-        del title
         yield from table(rows, head)
 
 
@@ -182,10 +221,10 @@ def _amount(figure: Figure) -> str:
     return figure.text.removeprefix("at most ")
 
 
-def _because(figure: Figure) -> str:
-    if figure.value is None:
-        return figure.why
-    return "by " + ", ".join(figure.by) if figure.by else ""
+def _reason(value: float | None, why: str, by: Sequence[str]) -> str:
+    if value is None:
+        return why
+    return "by " + ", ".join(by) if by else ""
 
 
 def _colour(figure: Figure) -> str:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from interlock.core.errors import Finding
     from interlock.language.spec import MachineSpec
 
+_SHOWN = 6
+"""Names of a list that are shown to people."""
+
 
 @click.command(
     epilog="""\b
@@ -124,6 +127,12 @@ def _failures(machine: Machine) -> str:
     return where if handled else f"failed actions {rest}"
 
 
+def _some(names: list[str]) -> str:
+    """The first few of many names."""
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"{', '.join(names[:_SHOWN])}{more}"
+
+
 def _left_open(spec: MachineSpec) -> list[str]:
     """What is no mistake, and good to know: what only somebody outside ends or changes."""
     from interlock.checker.unused import parameters
@@ -133,7 +142,7 @@ def _left_open(spec: MachineSpec) -> list[str]:
     given = [f"`vars.{name}`" for name in parameters(spec)]
     out: list[str] = []
     if waits:
-        out.append(f"{', '.join(waits)}: waits until somebody answers, without a deadline")
+        out.append(f"{_some(waits)}: waits until somebody answers, without a deadline")
     if given:
-        out.append(f"{', '.join(given)}: nothing in the file changes it, a caller may give it")
+        out.append(f"{_some(given)}: nothing in the file changes it, a caller may give it")
     return out

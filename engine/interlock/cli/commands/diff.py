@@ -13,7 +13,7 @@ import click
 from interlock.cli import options, out
 from interlock.cli.faults import OK, USAGE, MisuseError, report, say_error
 from interlock.cli.how import How
-from interlock.core.errors import InterlockError
+from interlock.core.errors import InterlockError, RunError
 
 if TYPE_CHECKING:
     from interlock.diff.change import Change
@@ -116,11 +116,13 @@ def _write(made: Diff, form: str, output: str | None, full: bool) -> None:
 
 def save(path: Path, content: str | bytes) -> None:
     """Write a file. `MisuseError` where it cannot be: an exit code of 1 would mean a difference."""
+    from interlock.view.saving import write_whole
+
     data = content if isinstance(content, bytes) else content.encode(errors="replace")
     try:
-        path.write_bytes(data)
-    except OSError as error:
-        raise MisuseError(f"{path} cannot be written: {error.strerror or error}") from None
+        write_whole(path, data)
+    except RunError as error:
+        raise MisuseError(error.message) from None
 
 
 def _drawn(made: Diff, form: str, full: bool) -> str | bytes:

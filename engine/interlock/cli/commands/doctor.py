@@ -69,8 +69,8 @@ def doctor(**given: Any) -> None:
     Names of API keys are shown, never their values. Nothing is sent anywhere.
     """
     how = How.of(given)
-    checks = [*_python(), _models(), _drawing(), _sandbox(), _screen(), _keys(), _journal(how)]
-    checks.append(_terminal())
+    checks = [*_python(), _models(), _drawing(), _sandbox(), _screen(), _notebook(), _proofs()]
+    checks += [_keys(), _journal(how), _terminal()]
     if how.is_json:
         out.result(out.as_json([c._asdict() for c in checks]))
     else:
@@ -158,6 +158,22 @@ def _screen() -> Check:
         said = "no textual: `interlock step` is a prompt"
         return Check("screen", "missing", said, 'pip install "interlock[tui]"')
     return Check("screen", "ok", f"textual {version}")
+
+
+def _notebook() -> Check:
+    version = _version("anywidget")
+    if version is None:
+        said = "no anywidget: pictures and tables, but no `run.panel()`"
+        return Check("notebook", "missing", said, 'pip install "interlock[notebook]"')
+    return Check("notebook", "ok", f"anywidget {version}")
+
+
+def _proofs() -> Check:
+    version = _version("z3-solver")
+    if version is None:
+        said = "no z3: guards that intervals cannot settle stay open in `interlock check`"
+        return Check("proofs", "missing", said, 'pip install "interlock[prove]"')
+    return Check("proofs", "ok", f"z3-solver {version}")
 
 
 def _keys() -> Check:

@@ -73,6 +73,7 @@ Rules hold after every step: `box` lists them beside the chart, `chain` draws th
 def draw(machine: str | None, output: str | None, everything: bool, **given: Any) -> None:
     """Draw a machine as a flowchart."""
     from interlock.cli.loading import seen_machine
+    from interlock.view.saving import write_whole
 
     form = given.pop("format")
     how = How.of(given)
@@ -92,7 +93,7 @@ def draw(machine: str | None, output: str | None, everything: bool, **given: Any
         _save(picture, path)
     else:
         drawn = _drawn(picture, form)
-        path.write_bytes(drawn if isinstance(drawn, bytes) else drawn.encode())
+        write_whole(path, drawn if isinstance(drawn, bytes) else drawn.encode())
     boxes, arrows = len(picture.chart.boxes), say_count(len(picture.chart.arrows), "arrow")
     out.say(f"{path}: {boxes} {'box' if boxes == 1 else 'boxes'}, {arrows}", "dim")
 

@@ -186,7 +186,10 @@ def unknown_name(ctx: Context, node: ast.Name) -> ExpressionFault:
 def _unknown_fact(ctx: Context, root: str, field: str, node: ast.expr) -> ExpressionFault:
     fields = [n for n, _ in ctx.scope.roots[root].fields]
     elsewhere = [f for f in _homes(ctx, field) if not f.startswith(f"{root}.")]
-    hint = f"did you mean `{elsewhere[0]}`?" if elsewhere else _closest(root, field, fields)
+    hint = _closest(root, field, fields)
+    if elsewhere:
+        here = f" {hint[0].upper()}{hint[1:]}" if hint.startswith("known:") else ""
+        hint = f"did you mean `{elsewhere[0]}`?{here}"
     if not hint and root in ("limits", "vars", "memory"):
         hint = f"declare it under `{root}`"
     return ctx.fault("IL103", f"unknown fact `{root}.{field}`", node, hint)

@@ -31,6 +31,7 @@ from interlock.view.live.colours import (
     PALE,
     PALE_INK,
     TAKEN,
+    badge_ink,
     paint_of,
     pale,
     stands_out,
@@ -136,6 +137,26 @@ class PaintedDress(LiveDress):
         if times is None:
             return {**style, "color": PALE, "fontcolor": PALE_INK}
         return {**style, "color": TAKEN, "penwidth": str(width(times)), "fontcolor": INK}
+
+    def box_label(self, box: Box) -> str:
+        """The label, and under it the badge in its colour."""
+        if box.id != self._plan.now:
+            return super().box_label(box)
+        line = LEFT if box.role == "rules" and "\n" in box.label else "<BR/>"
+        badge = f"<B>{html_text(self._plan.badge)}</B>"
+        ink = badge_ink(self._plan.how)
+        said = [html_text(part) for part in box.label.strip("\n").split("\n") if part]
+        lines = [*said, f'<FONT POINT-SIZE="9" COLOR="{ink}">{badge}</FONT>']
+        return Html(f"<{''.join(f'{one}{line}' for one in lines)}>")
+
+    def arrow_label(self, arrow: Arrow) -> str:
+        """The label, and behind it the count in the colour of what was taken."""
+        times = self._taken.get(arrow, 0)
+        if not times:
+            return super().arrow_label(arrow)
+        lines = [f"{SPACE}{html_text(part.strip())} " for part in arrow.shown.split("\n")]
+        count = f'<FONT COLOR="{TAKEN}"><B>{say_times(times)}</B></FONT> '
+        return Html(f"<{LEFT.join(lines)}{count}{LEFT}>")
 
     def caption(self) -> str:
         """How the run stands."""

@@ -45,9 +45,14 @@ def small(text: str, ink: str) -> str:
     return f'<FONT POINT-SIZE="8" COLOR="{ink}">{html_text(text)}</FONT>' if text.strip() else " "
 
 
+def full_cells(share: float) -> int:
+    """How many cells of a bar are full. The last is only when the bound is reached."""
+    return min(CELLS, int(max(0.0, share) * CELLS + 1e-9))
+
+
 def bar(share: float, *, bright: bool = True, align: str = "CENTER") -> str:
-    """Ten cells. The last is full only when the bound is reached."""
-    full = min(CELLS, int(max(0.0, share) * CELLS + 1e-9)) if bright else 0
+    """Ten cells."""
+    full = full_cells(share) if bright else 0
     colour = RED_CELL if share >= RED else AMBER_CELL if share >= AMBER else GREEN_CELL
     size = 'FIXEDSIZE="TRUE" WIDTH="6" HEIGHT="4"'
     drawn = "".join(

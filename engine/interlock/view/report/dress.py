@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from interlock.view.dot.write import Html, Style, html_text, title_style
-from interlock.view.flowchart import Arrow, Box, Flowchart, RuleLine
-from interlock.view.from_graph import LISTED, rule_boxes, wrapped
+from interlock.view.flowchart import Arrow, Box, Flowchart
+from interlock.view.from_graph import LISTED, wrapped
 from interlock.view.live.colours import PALE_INK, TAKEN, badge_ink
 from interlock.view.live.dress import LEFT, SPACE, PaintedDress, titled
 from interlock.view.live.plan import Plan, say_times
 from interlock.view.live.standing import Meter
 from interlock.view.report.cells import SMALL_INK, bar, cells, legend, row, small, table
+from interlock.view.report.measured import listed_rules, placed
 
 
 class ReportDress(PaintedDress):
@@ -27,17 +28,8 @@ class ReportDress(PaintedDress):
 
     def __init__(self, chart: Flowchart, plan: Plan, meters: Mapping[str, Meter]) -> None:
         super().__init__(chart, plan)
-        self._meters = dict(meters)
-        listed = rule_boxes(chart)
-        drawn = {arrow.id: arrow for arrow in chart.arrows if arrow.kind == "rule" and arrow.id}
-        self._lines: dict[str, list[RuleLine]] = {}
-        for line in chart.rules:
-            if line.id not in drawn and line.id in listed:
-                self._lines.setdefault(listed[line.id], []).append(line)
-        boxes = {box.id: box for box in chart.boxes}
-        for id, arrow in drawn.items():  # in a chain the rule is a decision of its own
-            if boxes[arrow.source].role == "decision" and id in meters:
-                self._meters[arrow.source] = self._meters.pop(id)
+        self._meters = placed(chart, meters)
+        self._lines = listed_rules(chart)
 
     def title(self, chart: Flowchart) -> Style:
         """The title, how the run stands, and what the colours mean."""

@@ -23,6 +23,7 @@ from interlock.view.live.standing import Meter, Standing
 from interlock.view.mermaid.write import to_mermaid
 from interlock.view.picture import Picture
 from interlock.view.report.dress import ReportDress
+from interlock.view.report.measured import measured
 from interlock.view.text.draw import WIDTH, Drawing
 
 Look = Literal["plain", "live", "report"]
@@ -46,6 +47,7 @@ class RunPicture(Picture):
     ) -> None:
         super().__init__(chart, prefix=prefix, engine=engine)
         self._plan = Planner(chart).plan(standing)
+        self._valued = chart if meters is None else measured(chart, meters)
         self._dress = (
             PaintedDress(chart, self._plan)
             if meters is None
@@ -57,14 +59,14 @@ class RunPicture(Picture):
         return to_dot(self.chart, prefix=self.prefix, dress=self._dress)
 
     def mermaid(self) -> str:
-        """Mermaid text, with the badge and the counts in its labels."""
-        return to_mermaid(marked(self.chart, self._plan))
+        """Mermaid text, with the badge, the counts and the values in its labels."""
+        return to_mermaid(marked(self._valued, self._plan))
 
     def drawn(self, *, width: int = WIDTH, here: str = "") -> Drawing | None:
         """The picture in characters, with where the run is and how often it went which way."""
-        chart = marked(self.chart, self._plan)
+        chart = marked(self._valued, self._plan)
         return Picture(chart).drawn(width=width, here=here or self._plan.now)
 
     def outline(self) -> str:
         """An outline in characters, with a mark at the present state and how often what was."""
-        return Outline(self.chart).text(self._plan)
+        return Outline(self._valued).text(self._plan)

@@ -70,7 +70,7 @@ function decisionRow({ mark, text: guard, values, left, share, to, taken, looked
     { className: `${kind} ${atom ? "il-atom" : ""}` },
     text("td", mark, "il-sign"),
     text("td", guard, "il-code"),
-    text("td", values),
+    text("td", values, "il-values"),
     h("td", { className: "il-left-over" }, left, bar),
     text("td", to),
   );
