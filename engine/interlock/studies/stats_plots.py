@@ -22,8 +22,7 @@ from interlock.studies.saying import percent, say_usd
 from interlock.view.flowchart import printable
 
 if TYPE_CHECKING:
-    from interlock.studies.stats_result import Stats
-    from interlock.studies.stats_values import StateLine
+    from interlock.studies.stats_values import Figures, StateLine
 
 LISTED = 14
 """Rows of a plot: states, limits, reasons. The rest is said to be left out."""
@@ -45,7 +44,7 @@ _STYLE = {
 }  # fmt: skip
 
 
-def figure(stats: Stats) -> Any:
+def figure(stats: Figures) -> Any:
     """All plots on one page, as a figure of matplotlib."""
     import_matplotlib()
     from matplotlib.figure import Figure  # noqa: PLC0415
@@ -66,7 +65,7 @@ def figure(stats: Stats) -> Any:
     return made
 
 
-def save(stats: Stats, path: Path) -> list[Path]:
+def save(stats: Figures, path: Path) -> list[Path]:
     """Write them: one page for a ``.svg`` or ``.png``, else a folder with a file for each."""
     if path.suffix.lower() in (".svg", ".png"):
         return [_written(figure(stats), path)]
@@ -117,7 +116,7 @@ def _styled() -> AbstractContextManager[None]:
 # which plots ----------------------------------------------------------------------------------
 
 
-def _plots(stats: Stats) -> list[tuple[str, Callable[[Any], None]]]:
+def _plots(stats: Figures) -> list[tuple[str, Callable[[Any], None]]]:
     """The plots that have something to show, by the names of their files."""
     priced = stats.totals["usd"].total > 0
     if not stats.runs:
@@ -133,7 +132,7 @@ def _plots(stats: Stats) -> list[tuple[str, Callable[[Any], None]]]:
     return found
 
 
-def _height(stats: Stats, name: str) -> float:
+def _height(stats: Figures, name: str) -> float:
     """Inches that a plot needs for its rows."""
     acting = sum(1 for s in stats.states if s.actions)
     rows = {
@@ -151,7 +150,7 @@ def _nothing(ax: Any) -> None:
 # bars ---------------------------------------------------------------------------------------
 
 
-def _reasons(stats: Stats, ax: Any) -> None:
+def _reasons(stats: Figures, ax: Any) -> None:
     shown = stats.reasons[:LISTED]
     _bars(
         ax, [r.reason or "not ended" for r in shown], [r.runs for r in shown],
@@ -168,7 +167,7 @@ def _reasons(stats: Stats, ax: Any) -> None:
         ax.legend(handles=patches, loc="lower right", frameon=False, fontsize=8)
 
 
-def _time(stats: Stats, ax: Any) -> None:
+def _time(stats: Figures, ax: Any) -> None:
     shown = _greatest(stats, lambda s: s.time.total)
     _bars(
         ax, [s.state for s in shown], [s.time.total for s in shown],
@@ -185,7 +184,7 @@ def _time(stats: Stats, ax: Any) -> None:
     _in_time(ax)
 
 
-def _cost(stats: Stats, ax: Any, *, priced: bool) -> None:
+def _cost(stats: Figures, ax: Any, *, priced: bool) -> None:
     def amount(state: StateLine) -> float:
         return state.usd.total if priced else state.tokens.total
 
@@ -205,7 +204,7 @@ def _together(total: str, count: int, median: str) -> str:
     return f"{total}  ({count:,} × {median})"
 
 
-def _greatest(stats: Stats, key: Callable[[StateLine], float]) -> list[StateLine]:
+def _greatest(stats: Figures, key: Callable[[StateLine], float]) -> list[StateLine]:
     """The states that took most, of those that acted."""
     return sorted((s for s in stats.states if s.actions), key=key, reverse=True)[:LISTED]
 
@@ -246,7 +245,7 @@ def _title(text: str, rows: int) -> str:
 # margins ------------------------------------------------------------------------------------
 
 
-def _margins(stats: Stats, ax: Any) -> None:
+def _margins(stats: Figures, ax: Any) -> None:
     """The peak of every run against each limit: a dot for a run, a box for the middle half."""
     shown = stats.margins[:LISTED]
     chance = Random(1)  # noqa: S311  dots side by side, the same each time
@@ -296,7 +295,7 @@ def _some(values: Sequence[float]) -> Sequence[float]:
 # distributions ------------------------------------------------------------------------------
 
 
-def _durations(stats: Stats, ax: Any) -> None:
+def _durations(stats: Figures, ax: Any) -> None:
     dist = stats.totals["elapsed"]
     _histogram(ax, dist.values, say_elapsed)
     ax.set_title("How long runs take")
@@ -304,7 +303,7 @@ def _durations(stats: Stats, ax: Any) -> None:
     _in_time(ax)
 
 
-def _costs(stats: Stats, ax: Any, *, priced: bool) -> None:
+def _costs(stats: Figures, ax: Any, *, priced: bool) -> None:
     dist = stats.totals["usd" if priced else "tokens"]
     _histogram(ax, dist.values, say_usd if priced else say_number)
     unit = "USD a run" if priced else "tokens a run (no price is known)"

@@ -19,11 +19,7 @@ from interlock.studies.saying import percent, say_usd
 from interlock.studies.stats import Gathering
 from interlock.studies.stats_values import (
     TOTALS,
-    Dist,
-    FailureLine,
-    MarginLine,
-    ReasonLine,
-    StateLine,
+    Figures,
 )
 from interlock.view.flowchart import printable
 
@@ -54,25 +50,11 @@ class _Table:
 
 
 @dataclass(frozen=True, repr=False)
-class Stats:
+class Stats(Figures):
     """What many recorded runs of one machine have in common. Printed, it is a few tables.
 
     Times in seconds, cost in USD. Shares of limits: value over bound, 1 where it is reached.
     """
-
-    machine: str
-    runs: int
-    reasons: tuple[ReasonLine, ...]
-    totals: dict[str, Dist]
-    """Of whole runs: `steps`, `llm_calls`, `tool_calls`, `tokens`, `usd`, `elapsed`, `working`,
-    `waiting`. Runs without a known price are not among `usd`."""
-    states: tuple[StateLine, ...]
-    margins: tuple[MarginLine, ...]
-    failures: tuple[FailureLine, ...]
-    unfolded: tuple[str, ...] = ()
-    """Runs that cannot be decided again as they were recorded: their margins are left out."""
-    unread: tuple[Unread, ...] = ()
-    """Runs that could not be asked, each with the reason."""
 
     @classmethod
     def of(cls, name: str, found: Gathering, unread: Sequence[Unread] = ()) -> Stats:
@@ -261,8 +243,7 @@ class Stats:
         all plots on one page; any other path is a folder, in which each gets a file of its own.
         Needs the extra `plots`. Gives the figure, or the files that were written.
         """
-        # matplotlib: when it is asked for
-        from interlock.studies import stats_plots  # noqa: PLC0415
+        from interlock.studies import stats_plots  # noqa: PLC0415  when it is asked for
 
         return stats_plots.figure(self) if path is None else stats_plots.save(self, Path(path))
 

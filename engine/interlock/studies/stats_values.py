@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from interlock.core.reasons import ResultKind
+from interlock.run.recorded import Unread
 from interlock.studies.saying import percent
 
 LOOSE = 0.5
@@ -165,6 +166,25 @@ class FailureLine(NamedTuple):
     runs: int
     message: str
     """The first of them."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """All figures of one machine's runs. Times in seconds, cost in USD."""
+
+    machine: str
+    runs: int
+    reasons: tuple[ReasonLine, ...]
+    totals: dict[str, Dist]
+    """Of whole runs: `steps`, `llm_calls`, `tool_calls`, `tokens`, `usd`, `elapsed`, `working`,
+    `waiting`. Runs without a known price are not among `usd`."""
+    states: tuple[StateLine, ...]
+    margins: tuple[MarginLine, ...]
+    failures: tuple[FailureLine, ...]
+    unfolded: tuple[str, ...] = ()
+    """Runs that cannot be decided again as they were recorded: their margins are left out."""
+    unread: tuple[Unread, ...] = ()
+    """Runs that could not be asked, each with the reason."""
 
 
 TOTALS: Mapping[str, str] = {

@@ -70,7 +70,7 @@ def doctor(**given: Any) -> None:
     """
     how = How.of(given)
     checks = [*_python(), _models(), _drawing(), _sandbox(), _screen(), _notebook(), _proofs()]
-    checks += [_keys(), _journal(how), _terminal()]
+    checks += [_plots(), _keys(), _journal(how), _terminal()]
     if how.is_json:
         out.result(out.as_json([c._asdict() for c in checks]))
     else:
@@ -174,6 +174,14 @@ def _proofs() -> Check:
         said = "no z3: guards that intervals cannot settle stay open in `interlock check`"
         return Check("proofs", "missing", said, 'pip install "interlock[prove]"')
     return Check("proofs", "ok", f"z3-solver {version}")
+
+
+def _plots() -> Check:
+    version = _version("matplotlib")
+    if version is None:
+        said = "no matplotlib: `interlock stats` has tables, but no --plot"
+        return Check("plots", "missing", said, 'pip install "interlock[plots]"')
+    return Check("plots", "ok", f"matplotlib {version}")
 
 
 def _keys() -> Check:
