@@ -104,7 +104,7 @@ class Gathering:
         self._reasons[reason, kind] += 1
         self._count_records(run.run_id, records)
         self._count_totals(records)
-        self._fold(chart, run)
+        self._fold(chart, run, natural=kind == "natural")
 
     # from the records -----------------------------------------------------------------------
 
@@ -146,8 +146,11 @@ class Gathering:
 
     # from the facts -------------------------------------------------------------------------
 
-    def _fold(self, chart: Chart, run: RecordedRun) -> None:
-        """The margins of a run: its facts after every record, held against every bound."""
+    def _fold(self, chart: Chart, run: RecordedRun, *, natural: bool) -> None:
+        """The margins of a run: its facts after every record, held against every bound.
+
+        A run that came to its natural end was stopped by none, although a guard led it there.
+        """
         if unknown_action(chart.spec):
             self.unfolded.append(run.run_id)
             return
@@ -165,7 +168,7 @@ class Gathering:
                     return
                 if was_stopping:  # rules are off: what follows a stop is no way to a limit
                     continue
-                if stops(position, decision):
+                if stops(position, decision) and not natural:
                     taken = decision.taken
                 for one in watched:
                     one.read(position.facts, peaks, ends)
