@@ -210,7 +210,7 @@ def test_plots_have_the_figures_and_are_the_same_each_time(tmp_path: Path) -> No
     (two,) = found.plot(tmp_path / "b.svg")
     text = one.read_text("utf-8")
     assert text == two.read_text("utf-8")
-    for said in ("Why runs stop", "completed", "1  (50%)", "limits.steps", "work", "m, 2 runs"):
+    for said in ("Why runs stop", "completed", "1  (50%)", "steps", "work", "m, 2 runs"):
         assert said in text
     files = found.plot(tmp_path / "all")
     assert [f.name for f in files] == [

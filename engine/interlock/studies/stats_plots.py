@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 LISTED = 14
 """Rows of a plot: states, limits, reasons. The rest is said to be left out."""
-_LONGEST = 34
+_LONGEST = 24
 """Characters of a name beside an axis."""
 _SPREAD = 400
 """Single runs that a strip shows; of more it shows so many, evenly chosen."""
@@ -196,8 +196,10 @@ def _cost(stats: Figures, ax: Any, *, priced: bool) -> None:
             _together(say_number(amount(s)), s.tokens.n, say_number(s.tokens.median)) for s in shown
         ]
     _bars(ax, [s.state for s in shown], [amount(s) for s in shown], said, [_BLUE] * len(shown))
-    ax.set_title("Cost of each state" if priced else "Tokens of each state (no price is known)")
-    ax.set_xlabel(f"{'USD' if priced else 'tokens'} together; in brackets: actions × median")
+    rows = sum(1 for s in stats.states if amount(s))
+    ax.set_title(_title("Cost of each state" if priced else "Tokens of each state", rows))
+    unit = "USD" if priced else "no price is known: tokens"
+    ax.set_xlabel(f"{unit} together; in brackets: actions × median")
 
 
 def _together(total: str, count: int, median: str) -> str:
@@ -235,11 +237,12 @@ def _rows(ax: Any, names: Sequence[str]) -> None:
 
 def _short(name: str) -> str:
     text = printable(name)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    half = _LONGEST // 2  # names that are alike mostly differ at their end
+    return text if len(text) <= _LONGEST else f"{text[: half - 1]}…{text[-half:]}"
 
 
 def _title(text: str, rows: int) -> str:
-    return text if rows <= LISTED else f"{text} (the first {LISTED} of {rows})"
+    return text if rows <= LISTED else f"{text} ({LISTED} of {rows})"
 
 
 # margins ------------------------------------------------------------------------------------
@@ -272,7 +275,7 @@ def _margins(stats: Figures, ax: Any) -> None:
         )  # fmt: skip
     ax.set_xticks([0, 0.25, 0.5, 0.75, 1.0], ["0%", "25%", "50%", "75%", "100%"])
     ax.set_title(_title("How near runs come to each limit", len(stats.margins)))
-    ax.set_xlabel("most that a run used: a dot is a run, the box holds half of them")
+    ax.set_xlabel("most of it that a run used; the box: half of the runs")
 
 
 _FAR = 1.5
@@ -281,7 +284,8 @@ _FAR = 1.5
 
 def _held(fact: str, bound: str) -> str:
     """A name that fits beside an axis: the limit, where it is one; else the fact as well."""
-    return bound if bound.startswith("limits.") else f"{fact} ≥ {bound}"
+    root, _, name = bound.partition(".")
+    return name if root == "limits" else f"{fact} ≥ {bound}"
 
 
 def _some(values: Sequence[float]) -> Sequence[float]:
