@@ -461,6 +461,26 @@ def test_a_run_of_another_machine_is_reported_and_passed_over() -> None:
     assert str(found.unread[0]) == ("run `f` is passed over: it is a run of `other`, not of `m`")
 
 
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"limits": 3}, {"limits": {"steps": "many"}}, {"vars": [1]}, {"messages": 5},
+        {"tasks": [{"odd": 1}]}, {"memory": "x"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_record_that_no_engine_wrote_is_passed_over(broken: dict[str, Any]) -> None:
+    made, run = ran(LOOP, {"work": [PAID] * 5})
+    first = run.records[0]
+    odd = first._replace(input=first.input._replace(data=broken))
+    row = RunRow("r", "m", made.hash, status="completed", reason="completed")
+    recorded = RecordedRun(row, (odd, *run.records[1:]), made.canonical())
+    found = made.whatif([recorded, run], limits={"tokens": 900})
+    assert len(found.runs) + len(found.unread) == 2
+    assert found.runs[-1].verdict is Verdict.SAME
+    assert made.stats([recorded, run]).runs in (1, 2)
+
+
 def test_a_machine_that_nobody_kept_is_taken_to_be_this_one_and_said() -> None:
     made, run = ran(LOOP)
     unknown = RecordedRun(RunRow("f", "m", "0" * 64, status="completed", reason="completed"),

@@ -43,6 +43,7 @@ def gathered(
     from interlock.run.recorded import RecordedRun, Unread  # noqa: PLC0415  when it is asked for
     from interlock.studies.stats import Gathering  # noqa: PLC0415
     from interlock.studies.stats_result import Stats  # noqa: PLC0415
+    from interlock.studies.whatif_values import BROKEN  # noqa: PLC0415
 
     chart, unread = machine.chart, list[Unread]()
     older = older_charts(chart)
@@ -59,7 +60,11 @@ def gathered(
             name = run.row.machine
             unread.append(Unread(run.run_id, f"it is a run of `{name}`, not of `{machine.name}`"))
         else:
-            found.add(run)
+            try:
+                found.add(run)
+            except BROKEN as error:
+                why = f"its records cannot be counted: {type(error).__name__}: {error}"
+                unread.append(Unread(run.run_id, why))
         if tick is not None:
             tick()
     return Stats.of(machine.name, found, unread)

@@ -69,6 +69,7 @@ def asked(
     from interlock.run.recorded import Unread  # noqa: PLC0415  when it is asked for
     from interlock.studies.whatif import Question, Subject  # noqa: PLC0415
     from interlock.studies.whatif_result import WhatIf  # noqa: PLC0415
+    from interlock.studies.whatif_values import BROKEN  # noqa: PLC0415
 
     chart, name = machine.chart, machine.name
     checked = [checked_values(machine.spec, limits, None)[0] for limits in points]
@@ -87,8 +88,14 @@ def asked(
             assumed += not (
                 subject.is_old and (run.machine or run.row.machine_hash == machine.hash)
             )
-            for question, answers in zip(questions, judged, strict=True):
-                answers.append(question.ask(subject))
+            try:
+                found = [question.ask(subject) for question in questions]
+            except BROKEN as error:
+                why = f"its records cannot be decided: {type(error).__name__}: {error}"
+                unread.append(Unread(run.run_id, why))
+                continue
+            for answers, answer in zip(judged, found, strict=True):
+                answers.append(answer)
         if tick is not None:
             tick()
     said = [{n: say_value(v, machine.spec.limits[n].type) for n, v in p.items()} for p in checked]

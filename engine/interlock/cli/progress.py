@@ -18,6 +18,8 @@ from interlock.cli import out
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+PAINTED = 50
+"""How often it is painted, at most."""
 FEW = 20
 """Of fewer there is no bar: the answer comes at once."""
 
@@ -29,8 +31,9 @@ def counted(what: str, length: int) -> Generator[Callable[[], object]]:
         yield lambda: None
         return
     bar = click.progressbar(
-        length=length, label=what, file=sys.stderr, width=30, show_pos=True, show_percent=False
-    )
+        length=length, label=what, file=sys.stderr, width=30, show_pos=True, show_percent=False,
+        update_min_steps=max(1, length // PAINTED),
+    )  # fmt: skip
     with bar as moving:
         yield partial(moving.update, 1)
     # over the bar: the answer takes its place

@@ -37,7 +37,7 @@ from interlock.studies.stats_values import (
 from interlock.studies.whatif import kind_of
 from interlock.studies.whatif_again import stops
 from interlock.studies.whatif_given import unknown_action
-from interlock.studies.whatif_values import spending
+from interlock.studies.whatif_values import BROKEN, Spending, spending
 
 Charts = Callable[[RecordedRun], Chart]
 """The chart by which a run was recorded."""
@@ -95,15 +95,18 @@ class Gathering:
     def add(self, run: RecordedRun) -> None:
         """Count one run in."""
         chart, row = self._charts(run), run.row
-        self.runs += 1
         renamed = self.chart.spec.renamed
         records = [as_now(record, renamed) for record in run.records]
+        spent = spending(records)  # what cannot be counted is said before anything is
+        failed = [found for record in records for found in _failures(record)]
+        self.runs += 1
         over = row.status in ("completed", "error")
         reason = row.reason or _raised(records[-1]) if over else ""
         kind: ResultKind = kind_of(chart.spec, reason, row.status) if over else "waiting"
         self._reasons[reason, kind] += 1
         self._count_records(run.run_id, records)
-        self._count_totals(records)
+        self._count_failures(run.run_id, failed)
+        self._count_totals(spent, records)
         self._fold(chart, run, natural=kind == "natural")
 
     # from the records -----------------------------------------------------------------------
@@ -129,12 +132,13 @@ class Gathering:
                 state.tokens.append(spent.prompt_tokens + spent.completion_tokens)
             if spent.cost is not None:
                 state.usd.append(spent.cost)
-            for failed, message in _failures(record):
-                count, runs, first = self._failures.get(failed, (0, set[str](), message))
-                self._failures[failed] = (count + 1, runs | {run_id}, first)
 
-    def _count_totals(self, records: list[Record]) -> None:
-        spent = spending(records)
+    def _count_failures(self, run_id: str, failures: list[tuple[_Failed, str]]) -> None:
+        for failed, message in failures:
+            count, runs, first = self._failures.get(failed, (0, set[str](), message))
+            self._failures[failed] = (count + 1, runs | {run_id}, first)
+
+    def _count_totals(self, spent: Spending, records: list[Record]) -> None:
         elapsed = max(0.0, records[-1].input.at - records[0].input.at)
         for name, value in (
             ("steps", spent.actions), ("llm_calls", spent.llm_calls),
@@ -172,7 +176,7 @@ class Gathering:
                     taken = decision.taken
                 for one in watched:
                     one.read(position.facts, peaks, ends)
-        except (StatusError, LookupError):
+        except (StatusError, *BROKEN):
             self.unfolded.append(run.run_id)
             return
         self._keep(chart, position, watched, peaks, ends, frozenset(taken))

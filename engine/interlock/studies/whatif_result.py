@@ -193,13 +193,11 @@ class WhatIf:
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """What a notebook shows: the table by verdict, and the runs that change."""
-        rows = [[Cell(c, _TONES[colour]) for c in cells] for cells, colour in self._by_verdict()]
+        rows = [_toned(cells, colour, 0) for cells, colour in self._by_verdict()]
         shown = line(self.title, "strong") + (table(rows, head=_HEAD, right=_RIGHT) if rows else "")
         shown += "".join(map(line, self.words()))
         if self.changes:
-            runs = [
-                [Cell(c, _TONES[_COLOURS[r.verdict]]) for c in _cells(r)] for r in self._listed(200)
-            ]
+            runs = [_toned(_cells(r), _COLOURS[r.verdict], 2) for r in self._listed(200)]
             shown += folded("the runs that change", table(runs, head=_RUNS, right={1}))
         return bundle(shown, str(self))
 
@@ -321,6 +319,11 @@ def _cells(run: Judged) -> tuple[str, ...]:
     answer = printable(run.answer or "")
     kept = "" if not answer else f"{'lost: ' if run.lost else ''}{_short(answer)}"
     return (run.run_id, at, printable(_now(run)), _was(run), saved, kept)
+
+
+def _toned(cells: Sequence[str], colour: str, at: int) -> list[Cell]:
+    """A row of a notebook's table, with one cell in its colour."""
+    return [Cell(c, _TONES[colour] if n == at else "") for n, c in enumerate(cells)]
 
 
 def _now(run: Judged) -> str:

@@ -61,6 +61,8 @@ class Spending(NamedTuple):
         )  # fmt: skip
 
 
+BROKEN = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What comes of records that hold something else than an engine writes."""
 NOTHING = Spending()
 
 
