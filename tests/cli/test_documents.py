@@ -119,6 +119,23 @@ def test_a_file_that_is_there_is_written_over_only_by_force(sh: Shell) -> None:
     assert [p.name for p in sh.folder.glob(".m.yaml*")] == []
 
 
+@pytest.mark.parametrize("name", ["FLOW.md", "./FLOW.md", "link.md"])
+def test_a_document_is_never_written_over(sh: Shell, name: str) -> None:
+    (sh.folder / "link.md").symlink_to("FLOW.md")
+    done = sh("import", "FLOW.md", "--chart", "1", "-o", name, "--force")
+    assert (done.code, (sh.folder / "FLOW.md").read_text()) == (2, FLOW)
+    assert "is the document itself" in done.err
+
+
+def test_a_chart_that_no_file_can_hold(sh: Shell) -> None:
+    chart = "".join(f"  n{n}[{'word ' * 80}{n}] --> n{n + 1}\n" for n in range(2_200))
+    (sh.folder / "large.mmd").write_text(f"flowchart TD\n{chart}")
+    done = sh("import", "large.mmd", "-o", "large.yaml")
+    assert done.code == 2
+    assert "the flowchart is too large for one machine: 2,201 boxes" in done.err
+    assert "<text>" not in done.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

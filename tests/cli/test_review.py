@@ -368,6 +368,19 @@ def test_only_what_is_asked_for(repo: Shell, monkeypatch: pytest.MonkeyPatch) ->
     assert "asker.yaml" in reviewed(repo, "main", "../asker.yaml").out
 
 
+@pytest.mark.parametrize("path", ["nosuch.yaml", "partss", "..", "../.."])
+def test_a_path_that_is_not_there_is_no_review_of_nothing(repo: Shell, path: str) -> None:
+    change(repo, "asker.yaml", "steps: 10", "steps: 5")
+    done = repo("review", "main", path)
+    assert (done.code, done.out) == (2, "")
+    assert f"there is no `{path}` in `main` or the working tree" in done.err
+
+
+def test_a_path_that_is_gone_was_there(repo: Shell) -> None:
+    (repo.folder / "asker.yaml").unlink()
+    assert "asker was removed" in reviewed(repo, "main", "asker.yaml").out
+
+
 def test_a_machine_that_does_not_load_is_told_and_gives_2(repo: Shell) -> None:
     change(repo, "asker.yaml", "run.steps >= limits.steps", "run.stps >= limits.steps")
     done = reviewed(repo)
@@ -416,6 +429,19 @@ def test_pictures_and_their_links(repo: Shell) -> None:
     for name in names:
         assert f"(https://x.example/{name}?a=(1%29)" in done.out
         ET.parse(repo.folder / "out" / "pictures" / name)  # noqa: S314 - ours
+
+
+def test_a_picture_that_cannot_be_drawn_costs_no_comment(
+    repo: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change(repo, "asker.yaml", "ok: done", "ok: done\n      again: think")
+    monkeypatch.setattr("interlock.view.picture.find_engine", lambda: "mermaid")
+    done = repo("review", "main", "--pictures", "out", "--link", "https://x.example/{picture}")
+    assert (done.code, done.err.count("\n")) == (1, 1)
+    assert "not drawn: asker.changes.svg, asker.full.svg: there is no Graphviz" in done.err
+    assert "### `asker.yaml`" in done.out
+    assert "x.example" not in done.out
+    assert list((repo.folder / "out").iterdir()) == []
 
 
 def test_json_and_a_file(repo: Shell) -> None:

@@ -56,6 +56,12 @@ def test_why_and_facts(sh: Shell) -> None:
     assert "records are numbered 0 to 2" in " ".join(said(done, "why 99"))
 
 
+def test_a_value_is_no_order_to_a_terminal(sh: Shell) -> None:
+    done = stepped(sh, "set vars.approach \x1b[31mred\x9b", "facts vars.approach")
+    assert "vars.approach = \ufffd[31mred\ufffd" in done.out
+    assert not {"\x1b", "\x9b"} & set(done.out)
+
+
 def test_set_changes_a_limit_on_the_record(sh: Shell) -> None:
     done = stepped(sh, "set steps 2", "set vars.tries 9", "facts vars.tries", "run", "records")
     assert said(done, "set steps 2") == ["limits.steps = 2"]
@@ -85,7 +91,7 @@ REFUSED = [
     Refused("no-state", "run to", "says not where to"),
     Refused("answer", "answer ok", "the run waits for nothing"),
     Refused("answer-nothing", "answer", "the run waits for nothing"),
-    Refused("back", "back 9", "there is no record"),
+    Refused("back", "back 9", "9 records cannot be taken back"),
     Refused("number", "back two", "`two` is no number"),
     Refused("do", "do it", "`do` takes nothing"),
     Refused("private", "_step", "there is no command `_step`"),

@@ -44,7 +44,8 @@ function eventHere(snapshot, type) {
 function actionNames(config) {
   const found = new Set();
   JSON.stringify(config, (key, value) => {
-    if (key === "entry" || key === "actions") for (const one of value) found.add(one.type);
+    const listed = (key === "entry" || key === "actions") && Array.isArray(value);
+    if (listed) for (const one of value) found.add(one.type); // a state may have the name, too
     return value;
   });
   return [...found];

@@ -379,6 +379,25 @@ def hostile(text: str) -> str:
 
 @pytest.mark.node("xstate")
 @pytest.mark.node("@scion-scxml/scxml")
+def test_words_of_the_formats_are_names_of_states(xstate: Oracle, scion: Oracle) -> None:
+    words = (
+        "initial final parallel history state scxml transition on entry exit invoke always".split()
+    )
+    words += "after done error id type target constructor prototype default end class".split()
+    ways = zip(words, [*words[1:], "over"], strict=True)
+    body = "".join(f"  {word}: {{do: nothing, next: {to}}}\n" for word, to in ways)
+    made = machine(f"states:\n{body}  over: {{stop: completed}}\n")
+    live, going = Live(made), [Happening("")] + [Happening("advance")] * len(words)
+    said = [
+        xstate.ask({"config": json.loads(to_xstate(made))}, going),
+        scion.ask({"document": to_scxml(made)}, going),
+    ]
+    assert [told(one) for one in said] == [live.ways()] * 2
+    assert [one["path"][-1] for one in said] == [["over"]] * 2
+
+
+@pytest.mark.node("xstate")
+@pytest.mark.node("@scion-scxml/scxml")
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: ascii(text)[:20])
 def test_hostile_texts_come_back(xstate: Oracle, scion: Oracle, text: str) -> None:
     made = machine(hostile(text))

@@ -134,6 +134,18 @@ def test_a_machine_shows_its_picture() -> None:
     assert bundle["text/plain"].startswith("<Machine agent")
 
 
+def test_a_machine_that_cannot_be_drawn_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(*_: object, **__: object) -> bytes:
+        raise SetupError("Graphviz has no mind to")
+
+    monkeypatch.setattr("interlock.view.picture.find_engine", lambda: "dot")
+    monkeypatch.setattr("interlock.view.picture.render", refuses)
+    bundle = shown(load("agent"))
+    assert set(bundle) == {"text/plain"}
+    assert "Graphviz has no mind to" in bundle["text/plain"]
+    assert "llm_inference" in bundle["text/plain"]
+
+
 @PYGRAPHVIZ
 def test_a_run_shows_where_it_stands_also_where_svg_is_not_drawn(run: Run) -> None:
     bundle = shown(run)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -221,7 +222,7 @@ def test_back_takes_records_back(asking: Machine, opened: Opened) -> None:
     assert page.run.id != old
     assert len(page.run.records) == count - 2 == len(shows["records"])
     page.ask("back", records=99)
-    assert "there is no record" in page.fault
+    assert "99 records cannot be taken back" in page.fault
     page.ask("answer", event="yes")
     assert (page.fault, page.run.state) == ("", "work")
 
@@ -432,6 +433,16 @@ def test_whatever_is_sent_the_run_is_sound_and_the_page_is_told(
         assert len(page.shows["records"]) == len(page.run.records)
     finally:
         page.desk.close()
+
+
+def test_half_a_character_can_be_sent_to_a_page(asking: Machine, opened: Opened) -> None:
+    page = opened(asking.start())
+    shows = page.ask("set", name="vars.note", value="half \ud83d")
+    shown = {one["name"]: one["value"] for one in shows["editable"]}
+    assert shown["vars.note"] == "half \ufffd"
+    page.ask("answer", event="\udc9b")
+    assert "does not take" in page.fault or "waits for nothing" in page.fault
+    assert json.dumps(page.shows, ensure_ascii=False).encode()
 
 
 def test_nothing_of_a_label_becomes_markup(opened: Opened) -> None:

@@ -183,6 +183,32 @@ def test_children_are_recorded_from_their_own_runs() -> None:
     assert (made.differences, made.lacks) == ((), ())
 
 
+WORKS = """
+interlock: 1
+machine: works
+title: Has its tasks done by another machine
+model: {name: scripted}
+machines: {agent: agent}
+limits: {steps: 20}
+rules:
+  - {when: run.steps >= limits.steps, stop: steps_limit}
+states:
+  do_it:
+    do: work
+    next: [{when: queue.size > 0, to: do_it}, {to: done}]
+  done: {stop: completed}
+"""
+
+
+def test_a_task_that_a_machine_does_is_recorded_from_its_run() -> None:
+    tasks = [{"text": "One.", "by": {"machine": "agent"}}, {"text": "Two."}]
+    run = load(WORKS).start(script=["First.", "Second."], tasks=tasks, clock=ManualClock())
+    run.run()
+    made = recording(run, run.machine)
+    assert (made.differences, made.lacks) == ((), ())
+    assert made.keys["replies"] == ["First.", "Second."]
+
+
 def test_a_run_in_a_file_is_recorded_as_one_in_memory(tmp_path: Path) -> None:
     runs = [
         shop(call("bread"), "Buy?", journal=journal)

@@ -18,7 +18,7 @@ from interlock.diff.aligning import Pairs
 from interlock.diff.diff import Diff, diff
 from interlock.diff.dress import ReviewDress
 from interlock.diff.merged import HIDDEN, Merged, focus, merge
-from interlock.diff.mermaid import MOST, to_review_mermaid
+from interlock.diff.mermaid import ARROWS, MOST, to_review_mermaid
 from interlock.diff.picture import ReviewPicture
 from interlock.view.dot.write import to_dot
 from interlock.view.flowchart import Arrow, Box, Flowchart, one_line, printable
@@ -34,7 +34,7 @@ HOSTILE = [
     "<b>bold</b>", "</B></FONT><IMG SRC='x'/>", "<", ">", "&", "&lt;script&gt;", "&#60;", 'say "x"', "it's",
     "back\\slash", "ends with \\", "\\N \\G \\L \\T \\E", "a\\nb\\lc", '"]; evil [label="', "<script>alert(1)</script>",
     "]]>", "<!-- x -->", "{a|b|<p>c}", "é 🎉 ≥ \u05d0\u05d1", "%%{init: {}}%%", "```", "end", "graph", "o", "x", "-->", "$$x$$",
-    "fa:fa-bell", "1. one", "- one", "+ one", "~~x~~", "`x`", "#quot;", "\x00\x1b[2J", "\u202egnp", " ", "\u200b", "x" * 2000,
+    "fa:fa-bell", "]", "1. one", "- one", "+ one", "~~x~~", "`x`", "#quot;", "\x00\x1b[2J", "\u202egnp", " ", "\u200b", "x" * 2000, "漢" * 2000,
 ]  # fmt: skip
 
 
@@ -198,8 +198,7 @@ def parsed(picture: ReviewPicture) -> ET.Element:
 @DOT
 @pytest.mark.parametrize("mark", ["same", "added", "removed", "changed"])
 def test_hostile_labels_are_drawn_as_they_are(mark: str) -> None:
-    labels = [label for label in HOSTILE if len(label) < 100]
-    new, old = chart(labels), chart(labels, prefix="was ")
+    new, old = chart(HOSTILE), chart(HOSTILE, prefix="was ")
     sides = {
         "same": (new, new),
         "added": (Flowchart(), new),
@@ -277,6 +276,16 @@ def test_a_notebook_is_shown_words_and_picture() -> None:
     assert "image/svg+xml" in bundle or "text/vnd.mermaid" in bundle
     same = between("", "")._repr_mimebundle_()  # pyright: ignore[reportPrivateUsage]
     assert set(same) == {"text/plain"}
+
+
+def test_without_graphviz_a_notebook_is_told_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("interlock.view.picture.find_engine", lambda: "mermaid")
+    bundle = edited()._repr_mimebundle_()  # pyright: ignore[reportPrivateUsage]
+    assert set(bundle) == {"text/plain", "text/vnd.mermaid"}
+    assert bundle["text/plain"].startswith("moderator: ")
+    assert bundle["text/plain"].endswith('For a picture: pip install "interlock[diagrams]"\n')
 
 
 # mermaid ------------------------------------------------------------------------------------
@@ -363,6 +372,17 @@ def test_mermaid_text_is_never_too_long() -> None:
     assert text.count(":::added") >= min(50, 400 - int(cut[1]))  # what changed is kept first
     assert to_review_mermaid(merged(chart(labels[:2]), chart(labels[:3]))).count("more boxes") == 0
     assert len(to_review_mermaid(found, most=600)) < 600
+
+
+def test_mermaid_text_never_has_too_many_arrows() -> None:
+    boxes = tuple(Box(f"n{n}", f"Box {n}") for n in range(30))
+    ends = [(a.id, b.id) for a in boxes for b in boxes]
+    before = Flowchart("many", boxes, tuple(Arrow(*pair) for pair in ends[:450]))
+    found = merged(before, Flowchart("many", boxes, tuple(Arrow(*pair) for pair in ends)))
+    text = to_review_mermaid(found)
+    assert len(text) < MOST
+    assert 250 < len(re.findall(r" (?:-->|-\.->)", text)) <= ARROWS
+    assert "more boxes do not fit into this picture" in text
 
 
 # large --------------------------------------------------------------------------------------

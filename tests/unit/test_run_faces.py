@@ -355,6 +355,29 @@ class TestByHand:
         assert run.run().reason == "completed"
         assert run.facts.run.id == run.id
 
+    @pytest.mark.parametrize("records", [0, -1, 4, 99])
+    def test_only_what_was_done_is_taken_back(self, records: int) -> None:
+        run = line()
+        with pytest.raises(RunError, match="1 record cannot be taken back") as fresh:
+            run.back()
+        assert fresh.value.hint == "the run has done nothing yet"
+        run.run()
+        old = run.id
+        with pytest.raises(RunError, match="cannot be taken back") as refused:
+            run.back(records)
+        assert refused.value.hint == "3 records can: the start of a run stays"
+        assert run.id == old
+
+    def test_a_run_that_is_driven_is_not_taken_back(self) -> None:
+        run = line()
+        run.step()
+        run.step()
+        old = run.id
+        with run.session.turn, pytest.raises(StatusError, match="is being driven"):
+            run.back()
+        assert run.id == old
+        assert run.back().id != old
+
     def test_fork_leaves_the_run_as_it_is(self) -> None:
         run = line()
         run.run()

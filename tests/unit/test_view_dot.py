@@ -261,3 +261,21 @@ def test_nothing_of_graphviz_is_imported_before_something_is_drawn() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+def far_reaching(boxes: int) -> Flowchart:
+    """A row of boxes with a second arrow from each, to somewhere else in the row."""
+    names = [f"s{n}" for n in range(boxes)]
+    ways = [(n, to) for n in range(boxes - 1) for to in (n + 1, n * 7919 % boxes)]
+    return Flowchart(
+        boxes=tuple(Box(name, name) for name in names),
+        arrows=tuple(Arrow(names[n], names[to]) for n, to in ways),
+    )
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_rows_cannot_hold_is_drawn_without_them(engine: Engine) -> None:
+    chart = far_reaching(400)
+    svg = render(to_dot(chart), "svg", engine=engine, timeout=60.0).decode()
+    assert (svg.count('class="edge"'), svg.count('class="node"')) == (798, 400)
+    assert "layout" not in to_dot(far_reaching(40))

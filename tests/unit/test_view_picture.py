@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from interlock.core.errors import RunError, SetupError
 from interlock.view.flowchart import Arrow, Box, Flowchart
+from interlock.view.mermaid.write import to_mermaid, too_large
 from interlock.view.picture import Picture
 
 CHART = Flowchart("A <title>", (Box("a", "A"), Box("b", "B")), (Arrow("a", "b", "x"),))
@@ -75,6 +77,16 @@ def test_without_graphviz_a_notebook_gets_mermaid() -> None:
     assert shown.engine == "mermaid"
     with pytest.raises(SetupError, match="there is no Graphviz"):
         shown.svg()
+
+
+def test_what_mermaid_would_not_draw_is_left_to_the_text() -> None:
+    many = replace(CHART, arrows=tuple(Arrow("a", "b", str(n)) for n in range(501)))
+    long = replace(CHART, boxes=tuple(Box(f"n{n}", "long " * 300) for n in range(40)), arrows=())
+    for chart, says in ((many, "501 arrows"), (long, "characters")):
+        bundle = Picture(chart, engine="mermaid").bundle()
+        assert set(bundle) == {"text/plain"}
+        assert says in too_large(to_mermaid(chart))
+    assert not too_large(to_mermaid(replace(many, arrows=many.arrows[:500])))
 
 
 @pytest.mark.system("dot", install="apt-get install graphviz")

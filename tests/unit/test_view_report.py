@@ -150,8 +150,10 @@ def test_a_run_that_a_rule_stopped_ends_in_its_box() -> None:
 
 
 @DOT
-def test_whatever_a_label_says_is_shown() -> None:
-    hostile = 'a & b < c > "d" \\N \\G <TABLE> ]]> </style> שלום 🎉'
+@pytest.mark.parametrize(
+    "hostile", ['a & b < c > "d" \\N \\G <TABLE> ]]> </style> שלום 🎉', "]", "[", "]]>", "&amp;"]
+)
+def test_whatever_a_label_says_is_shown(hostile: str) -> None:
     rule = RuleLine("rules.0", hostile, "stop", hostile)
     chart = Flowchart(
         hostile,

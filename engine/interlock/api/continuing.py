@@ -17,6 +17,7 @@ from typing import Any
 from interlock.core.errors import MachineChangedError, RunError, StatusError
 from interlock.core.plain import plain
 from interlock.core.records import Record
+from interlock.core.units import say_count
 from interlock.language.spec import MachineSpec
 from interlock.language.values import var_value
 from interlock.run.journal import RunRow
@@ -74,6 +75,19 @@ async def refuse_otherwise(session: Session) -> None:
     )
 
 
+def first_taken_back(session: Session, records: int) -> int:
+    """The number of the first of the newest `records`; `RunError` when there are not as many.
+
+    The record of the start stays: without it there is no run.
+    """
+    most = max(0, session.tally.records - 1)
+    if not 1 <= records <= most:
+        can = f"{say_count(most, 'record')} can: the start of a run stays"
+        hint = can if most else "the run has done nothing yet"
+        raise RunError(f"{say_count(records, 'record')} cannot be taken back", hint=hint)
+    return session.tally.records - records
+
+
 async def forked(
     old: Session, records: Sequence[Record], at: int | None, *, run_id: str, machine: str | None
 ) -> Session:
@@ -84,10 +98,9 @@ async def forked(
     count = old.tally.records
     seq = count if at is None else at
     if not 1 <= seq <= count:
-        raise RunError(
-            f"there is no record {seq} to fork at",
-            hint=f"records are numbered 0 to {count - 1}; `at` is the first that is left out",
-        )
+        numbers = f"records are numbered 0 to {count - 1}; `at` is the first that is left out"
+        hint = numbers if count else "the run has no records yet"
+        raise RunError(f"there is no record {seq} to fork at", hint=hint)
     now, there = old.ports.clock.now(), position_before(old.chart, records, seq, run_id)
     row = old.row._replace(
         run_id=run_id, epoch=0, created=now, updated=now, status=there.status,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, get_args
 
 from interlock import __version__, catalog
 from interlock.actions import builtin, own_sources, with_own
@@ -29,7 +29,7 @@ from interlock.api.stats import HasStats
 from interlock.api.tasks import first_tasks
 from interlock.api.whatif import AsksWhatIf
 from interlock.api.wiring import PortOptions, make_ports, prepare, suspends
-from interlock.core.errors import Finding, Findings, SetupError, SpecError
+from interlock.core.errors import Finding, Findings, SetupError, SpecError, refuse_unknown
 from interlock.core.facts import Facts
 from interlock.core.outcome import Message
 from interlock.core.records import Input
@@ -108,7 +108,7 @@ class Machine(AsksWhatIf, HasStats):
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
         """What a notebook shows: the picture; a terminal shows what it is."""
         bundle = self.draw()._repr_mimebundle_()  # pyright: ignore[reportPrivateUsage]
-        return bundle if "text/vnd.mermaid" in bundle else bundle | {"text/plain": repr(self)}
+        return bundle | {"text/plain": repr(self)} if "image/svg+xml" in bundle else bundle
 
     def __repr__(self) -> str:
         return f"<Machine {self.name}: {len(self.spec.states)} states, {self.hash[:8]}>"
@@ -136,6 +136,8 @@ class Machine(AsksWhatIf, HasStats):
         `rules`: one dashed `box`, a `chain` of decisions, or `none`. `all` shows what the engine
         adds. `region` is ``state`` or ``status``. Labels show the limits of `facts`.
         """
+        refuse_unknown("way to draw rules", rules, get_args(RuleDrawing))
+        refuse_unknown("region", region, ("state", "status"))
         if region == "status":
             status = Chart(lifecycle())
             live = region_graph(status, self.chart.status, status.position("").facts)

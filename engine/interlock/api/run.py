@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mappin
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, cast
 
-from interlock.api.continuing import forked
+from interlock.api.continuing import first_taken_back, forked
 from interlock.api.detached import DetachedRun, detached
 from interlock.api.hearing import Heard
 from interlock.api.of_machine import OfMachine
@@ -391,7 +391,8 @@ class Run(Shown["Startable"]):
 
     async def aback(self, records: int = 1) -> Run:
         """Take back the newest records; see `back`."""
-        forked = await self.afork(self.session.tally.records - records)
+        with self.session.turn:  # else what drives it would go on with a run that nobody sees
+            forked = await self.afork(first_taken_back(self.session, records))
         self.session, self._moved = forked.session, False
         if self._live is not None:
             self._heard.at(self.session)

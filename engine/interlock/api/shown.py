@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, get_args
 
 from interlock.api.of_machine import OfMachine
+from interlock.core.errors import refuse_unknown
 from interlock.notebook.live import Live, live_bundle
 from interlock.notebook.screen import screen
 from interlock.run.events import Event
@@ -51,6 +52,7 @@ class Shown(ABC, Generic[M]):
         `plain` adds nothing. `live` shows where the run is and the way that it took, with counts.
         `report` also shows what every decision and rule reads now, against its bound.
         """
+        refuse_unknown("look", look, get_args(Look))
         session = self.session
         picture = self.machine.draw(
             rules=rules, all=all, region=region, facts=session.position.facts

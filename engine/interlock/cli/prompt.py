@@ -104,7 +104,7 @@ def reader() -> Callable[[str], str]:
         line = sys.stdin.readline()
         if not line:
             raise EOFError
-        out.result(f"{prompt}{line.rstrip()}")
+        out.result(out.plain(f"{prompt}{line.rstrip()}"))
         return line
 
     return read

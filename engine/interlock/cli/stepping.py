@@ -212,7 +212,7 @@ class Commands:
         before = self.run.facts
         self.run.set(name, read_value(declared.type, value) if declared else value)
         self._before = (before, self.run.facts)
-        self._say(f"{name} = {value}")
+        self._say(out.plain(f"{name} = {value}"))
 
     def do_break(self, rest: str) -> None:
         """A breakpoint more, or one less; without a text, which there are."""

@@ -333,3 +333,10 @@ class JournalCorrupt(JournalError):
 
 class JournalTooNew(JournalError):
     """The journal was written by a newer version of interlock."""
+
+
+def refuse_unknown(what: str, word: object, known: Iterable[str]) -> None:
+    """`RunError` for a word of an argument that is none of those that it takes."""
+    words = tuple(known)
+    if word not in words:
+        raise RunError(f"there is no {what} `{word}`", hint=nearest(str(word), words))

@@ -169,8 +169,8 @@ class Diff:
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
         """What a notebook shows: the words, and the focus picture where the flowcharts differ."""
-        bundle = self.picture().bundle() if self.drawn else {}
-        return bundle | {"text/plain": self.text()}
+        text = self.text()
+        return self.picture().bundle(text) if self.drawn else {"text/plain": text}
 
 
 def _count(number: int) -> str:

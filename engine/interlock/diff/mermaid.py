@@ -1,14 +1,13 @@
 """A merged chart as Mermaid, for a comment under a pull request: GitHub draws it.
 
-Old words stand struck through over the new; signs say what the colours say. The text stays under
-the 50,000 characters that Mermaid takes: a chart that would be longer is cut at a whole box, and a
-box of its own says so.
+Old words stand struck through over the new; signs say what the colours say. The text stays within
+what Mermaid takes: a chart with more characters or arrows is cut at a whole box, and a box of its
+own says so.
 
 Belongs here: classes, lines and bounds. Never: what changed (`merged`), escapes (`view.mermaid`).
 
 Imports:      view.mermaid.write, view.ids
 Imported by:  diff.picture
-Source:       mermaid 12.3, `maxTextSize`
 """
 
 from __future__ import annotations
@@ -21,10 +20,8 @@ from interlock.diff.dress import INKS
 from interlock.diff.merged import HIDDEN, Line, Mark, Marked, Merged, Note
 from interlock.view.flowchart import Arrow, Box, one_line
 from interlock.view.ids import safe_ids
-from interlock.view.mermaid.write import BRACKETS, escape
+from interlock.view.mermaid.write import ARROWS, BRACKETS, MOST, escape
 
-MOST = 50_000
-"""Characters that Mermaid takes by default."""
 _LONGEST = 2_000
 """Characters of one label that are written."""
 
@@ -49,13 +46,18 @@ _NOTE = 60
 
 
 def to_review_mermaid(merged: Merged, *, most: int = MOST) -> str:
-    """The chart as Mermaid text of fewer than `most` characters, ending with a newline."""
+    """The chart as Mermaid text of fewer than `most` characters, ending with a newline.
+
+    It has no more arrows than Mermaid draws.
+    """
     boxes, arrows = list(merged.chart.boxes), list(merged.chart.arrows)
     while True:
         text = _written(merged, boxes, arrows, cut=len(merged.chart.boxes) - len(boxes))
-        if len(text) < most or not boxes:
+        if (len(text) < most and len(arrows) <= ARROWS) or not boxes:
             return text
-        keep = max(0, min(len(boxes) - 1, len(boxes) * most // len(text) - 1))
+        # of arrows between boxes that are all joined half the boxes have a quarter
+        share = min(most / len(text), (ARROWS / max(1, len(arrows))) ** 0.5)
+        keep = max(0, min(len(boxes) - 1, int(len(boxes) * share) - 1))
         boxes = _most_telling(merged, boxes)[:keep]
         kept = {box.id for box in boxes}
         boxes = [box for box in merged.chart.boxes if box.id in kept]

@@ -6,6 +6,8 @@ Imported by:  diff.diff
 
 from __future__ import annotations
 
+from typing import Any
+
 from interlock.diff.dress import INKS, ReviewDress
 from interlock.diff.merged import Merged
 from interlock.diff.mermaid import to_review_mermaid
@@ -40,6 +42,10 @@ class ReviewPicture(Picture):
     def drawn(self, *, width: int = WIDTH, here: str = "") -> Drawing | None:
         """None: characters show the changes as a list."""
         return None
+
+    def bundle(self, text: str | None = None) -> dict[str, Any]:
+        """See `Picture.bundle`; `text` takes the place of the list."""
+        return self._bundle(self.text() if text is None else text)
 
     def outline(self) -> str:
         """Boxes and arrows that are new, gone or changed, a line each."""

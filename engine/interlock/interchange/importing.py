@@ -21,6 +21,7 @@ from interlock.interchange.documents import Read
 from interlock.interchange.names import as_name, once
 from interlock.interchange.skeleton import skeleton
 from interlock.interchange.writing import Head, written
+from interlock.language.yaml.reading import MAX_BYTES
 from interlock.view.compare.difference import Difference, differences
 from interlock.view.flowchart import Flowchart, one_line
 
@@ -71,6 +72,7 @@ def import_chart(read: Read, *, name: str = "", source: str = "") -> Imported:
     notes = [f"Note: {note}." for note in read.reading.notes]
     notes += [f"Repaired in line {r.line}: {r.what}." for r in read.repairs]
     head = Head(machine, title, source or found.file or "a flowchart", where, (), notes)
+    _refuse_too_large(written(states, head), chart)
     loaded = load(written(states, head))
     drawn = loaded.draw(rules="none").chart
     deviations = differences(chart, drawn)
@@ -79,6 +81,15 @@ def import_chart(read: Read, *, name: str = "", source: str = "") -> Imported:
         head = head._replace(deviations=declared)
         loaded = load(written(states, head))
     return Imported(written(states, head), loaded, read, deviations, states.unreached)
+
+
+def _refuse_too_large(text: str, chart: Flowchart) -> None:
+    if (size := len(text.encode())) > MAX_BYTES:
+        raise SetupError(
+            f"the flowchart is too large for one machine: {len(chart.boxes):,} boxes, "
+            f"a file of {size:,} bytes; {MAX_BYTES:,} are allowed",
+            hint="import a part of it, and let machines run one another as children",
+        )
 
 
 def _why(difference: Difference, drawn: Flowchart) -> str:

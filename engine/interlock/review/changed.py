@@ -8,6 +8,7 @@ Imported by:  review.comment, cli
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -39,6 +40,16 @@ class Scope:
         first = repository.revision(base)
         last = repository.revision(head) if head else None
         return cls(repository, repository.common(first, last), last)
+
+    def has(self, path: str) -> bool:
+        """Whether a path from the root is a file or a folder on either side."""
+        if path == ".." or path.startswith("../"):
+            return False
+        if self.head is not None:
+            now = self.head.has(path)
+        else:
+            now = os.path.lexists(self.repository.root / path)
+        return now or self.base.has(path)
 
     @property
     def now(self) -> str:

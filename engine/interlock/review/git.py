@@ -118,6 +118,10 @@ class Revision:
         """The beginning of its hash."""
         return self.commit[:9]
 
+    def has(self, path: str) -> bool:
+        """Whether there is a file or a folder at a path from the root."""
+        return path == "." or bool(_git(self.repository.root, "ls-tree", self.commit, "--", path))
+
     def read(self, path: str) -> bytes | None:
         """The content of a file, of a link that of what it leads to; None when there is none.
 

@@ -24,7 +24,7 @@ from interlock.core.html import image
 from interlock.view.dot.engine import INSTALL, Engine, find_engine, render
 from interlock.view.dot.write import to_dot
 from interlock.view.flowchart import Flowchart, one_line
-from interlock.view.mermaid.write import to_mermaid
+from interlock.view.mermaid.write import to_mermaid, too_large
 from interlock.view.saving import save
 from interlock.view.text.draw import MOST, WIDTH, Drawing, draw
 from interlock.view.text.outline import to_outline
@@ -134,10 +134,14 @@ class Picture:
 
     def bundle(self) -> dict[str, Any]:
         """What a notebook shows: SVG, PNG where it is small, text; Mermaid without Graphviz."""
-        bundle: dict[str, Any] = {"text/plain": self.text()}
+        return self._bundle(self.text())
+
+    def _bundle(self, text: str) -> dict[str, Any]:
+        bundle: dict[str, Any] = {"text/plain": text}
         if self.engine == "mermaid":
             bundle["text/plain"] += f"\nFor a picture: {INSTALL}\n"
-            return bundle | {"text/vnd.mermaid": self.mermaid()}
+            chart = self.mermaid()
+            return bundle if too_large(chart) else bundle | {"text/vnd.mermaid": chart}
         try:
             bundle["image/svg+xml"] = self.svg()
             if len(self.chart.boxes) <= _SMALL:

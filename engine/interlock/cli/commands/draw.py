@@ -87,8 +87,10 @@ def draw(machine: str | None, output: str | None, everything: bool, **given: Any
         picture = _run(more["run"], how).draw(look=more["look"], **shown)
     if output is None or output == "-":
         _show(picture, form or "text")
+        _say_too_large(picture, form or "text")
         return
     path = Path(output)
+    _say_too_large(picture, form or path.suffix)
     if form is None:
         _save(picture, path)
     else:
@@ -96,6 +98,14 @@ def draw(machine: str | None, output: str | None, everything: bool, **given: Any
         write_whole(path, drawn if isinstance(drawn, bytes) else drawn.encode())
     boxes, arrows = len(picture.chart.boxes), say_count(len(picture.chart.arrows), "arrow")
     out.say(f"{path}: {boxes} {'box' if boxes == 1 else 'boxes'}, {arrows}", "dim")
+
+
+def _say_too_large(picture: Picture, form: str) -> None:
+    """What Mermaid draws only where it is told to."""
+    from interlock.view.mermaid.write import too_large
+
+    if form in ("mermaid", ".mmd", ".mermaid") and (said := too_large(picture.mermaid())):
+        out.say(said, "yellow")
 
 
 def _run(name: str, how: How) -> Run:

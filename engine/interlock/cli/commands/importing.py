@@ -57,6 +57,8 @@ def import_(document: str, output: str | None, force: bool, **given: Any) -> Non
     if path is not None and path.exists() and not force:
         raise MisuseError(f"`{path}` is there already", hint="say --force to write over it")
     found = found_in(document, how)
+    if path is not None and path.exists() and path.samefile(document):
+        raise MisuseError(f"`{path}` is the document itself", hint="name another file")
     chart = read(found, repair=how.more["repair"])
     source = document if path is None else os.path.relpath(document, path.parent)
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,7 +83,7 @@ def _reviewed(base: str, paths: Sequence[str], given: Mapping[str, Any]) -> list
     scope = Scope.of(Path.cwd(), base, given["head"])
     looking = Looking(specs_of(load_tools(how.tools)))
     found = list(changed(scope, looking, [_from_root(scope, path) for path in paths]))
-    names = _pictures(found, given["pictures"])
+    names = _named(found, given["pictures"])
     text = (
         _json(scope, found) if given["format"] == "json" else _markdown(scope, found, names, given)
     )
@@ -99,24 +99,51 @@ def _from_root(scope: Scope, path: str) -> str:
     import os
 
     root = scope.repository.root.resolve()
-    return Path(os.path.relpath(Path(path).absolute(), root)).as_posix()
+    found = Path(os.path.relpath(Path(path).absolute(), root)).as_posix()
+    if not scope.has(found):
+        hint = "PATH is a file or a folder of the repository, as it is now or as it was"
+        raise MisuseError(f"there is no `{path}` in `{scope.base.name}` or {scope.now}", hint=hint)
+    return found
 
 
-def _pictures(found: Sequence[Reviewed], folder: str | None) -> Mapping[tuple[str, str], str]:
+def _named(found: Sequence[Reviewed], folder: str | None) -> Mapping[tuple[str, str], str]:
     """The names of the pictures, which are written where a folder for them is given."""
-    from interlock.review.comment import file_names, pictures
+    from interlock.review.comment import file_names
 
     names = file_names(found)
-    if folder is not None:
-        try:
-            Path(folder).mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            said = f"{folder} cannot be made: {error.strerror or error}"
-            raise MisuseError(said) from None
-        for one in found:
-            for kind, picture in pictures(one).items():
-                picture.save(Path(folder) / names[one.path, kind])
-    return names
+    if folder is None:
+        return names
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        said = f"{folder} cannot be made: {error.strerror or error}"
+        raise MisuseError(said) from None
+    return dict(_written(found, names, Path(folder)))
+
+
+def _written(
+    found: Sequence[Reviewed], names: Mapping[tuple[str, str], str], folder: Path
+) -> Iterator[tuple[tuple[str, str], str]]:
+    """The pictures that could be drawn; of the others it is said why not, in a line for each cause.
+
+    A picture that is missing is no reason to go without the comment.
+    """
+    from interlock.review.comment import pictures
+
+    missing: dict[str, list[str]] = {}
+    for one in found:
+        for kind, picture in pictures(one).items():
+            name = names[one.path, kind]
+            try:
+                picture.svg()
+            except InterlockError as error:
+                cause = f"{error.message}; {error.hint}" if error.hint else error.message
+                missing.setdefault(cause, []).append(name)
+            else:
+                picture.save(folder / name)
+                yield (one.path, kind), name
+    for cause, left in missing.items():
+        out.say(out.plain(f"not drawn: {', '.join(left)}: {cause}"), "yellow")
 
 
 def _markdown(

@@ -7,12 +7,13 @@ the notebook, is shown too.
 
 Belongs here: who waits for whom. Never: a widget, a socket, the look of anything.
 
-Imports:      notebook.panel, view.live
+Imports:      notebook.panel, run
 Imported by:  notebook.panel.widget
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import queue
 import threading
@@ -43,6 +44,7 @@ from interlock.notebook.panel.orders import (
 from interlock.notebook.panel.paper import Paper
 from interlock.notebook.panel.stepped import Stepped
 from interlock.run.events import Event, Recorded
+from interlock.run.sound import sound_text
 
 Publish = Callable[[Json], None]
 """Shows the page what has changed: parts of the board, by name."""
@@ -112,7 +114,7 @@ class Desk:
     def _tell(self, changed: Json) -> None:
         """Show the page something. Where there is no page any more the run goes on without."""
         try:
-            self._publish(changed)
+            self._publish(_sendable(changed))
         except Exception:  # noqa: BLE001  whatever a page does, it is not the run's
             _log.exception("the panel of run `%s` could not show something", self.run.id)
 
@@ -237,6 +239,13 @@ class Desk:
             return None
         number = records[-1].seq if seq is None else seq
         return decision(self.run.why(number), number)
+
+
+def _sendable(changed: Json) -> Json:
+    """The same without halves of characters, which no page could be sent."""
+    text = json.dumps(changed, ensure_ascii=False)
+    sound = sound_text(text)
+    return changed if sound is text else json.loads(sound)
 
 
 def drive(run: Stepped, order: Driving) -> None:

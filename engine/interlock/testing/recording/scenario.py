@@ -24,7 +24,7 @@ from interlock.run.journal import CHILD_MARK
 from interlock.run.recorded import RecordedRun
 from interlock.run.result import Result
 from interlock.testing.recording.outside import event_of, task_of
-from interlock.testing.recording.said import said_in
+from interlock.testing.recording.said import NOTHING, said_in
 
 STARTS = ("agent", "session", "limits", "vars", "memory", "messages")
 """What a run was started with, under the names that a scenario has for it too."""
@@ -37,6 +37,8 @@ class Moment(NamedTuple):
     record: Record
     before: Position
     previous: float
+    told: bool = False
+    """Child machines were asked in its place: their records hold what was said."""
 
 
 @dataclass
@@ -51,16 +53,17 @@ class Script:
 
     def take_in(self, moment: Moment, steps: int | None) -> None:
         """What one record adds. `steps`: those of the run itself, where this is a child's."""
-        said = said_in(moment.record, moment.before, moment.chart.spec)
+        record, before = moment.record, moment.before
+        said = NOTHING if moment.told else said_in(record, before, moment.chart.spec)
         for reply in said.replies:
             self.replies.append(_without_ids(reply, len(self.replies)))
         for tool, result in said.results:
             self.tools.setdefault(tool, []).append(result)
         if said.unknown:
-            where = f"record {moment.record.seq} at `{moment.record.state}`"
+            where = f"record {record.seq} at `{record.state}`"
             self.lacks.append(f"{where}: {said.unknown}")
-        event = event_of(moment.record, moment.before, moment.previous)
-        if event is not None and (steps is None or moment.record.kind == "answer"):
+        event = event_of(record, before, moment.previous)
+        if event is not None and (steps is None or record.kind == "answer"):
             self.events.append(event if steps is None else {**event, "after": steps})
 
 
@@ -79,9 +82,10 @@ def script_of(chart: Chart, run: RecordedRun, children: Sequence[RecordedRun] = 
     below = _Children(chart, children)
     for moment in _moments(chart, run):
         steps = moment.before.facts.run.steps
-        for inner in below.during(run.run_id, moment):
-            script.take_in(inner, steps)
-        script.take_in(moment, None)
+        inner = below.during(run.run_id, moment)
+        for one in inner:
+            script.take_in(one, steps)
+        script.take_in(moment._replace(told=bool(inner)), None)
     return script
 
 
@@ -105,14 +109,16 @@ class _Children:
     runs: Sequence[RecordedRun]
     done: set[str] = field(default_factory=set[str])
 
-    def during(self, parent: str, moment: Moment) -> Iterator[Moment]:
-        """The records of the children of one step, by the time at which they were made."""
+    def during(self, parent: str, moment: Moment) -> list[Moment]:
+        """The records of the children of one step, by the time at which each was begun."""
+        if moment.record.kind == "start":  # nothing has been done yet, in whatever state that is
+            return []
         step = moment.before.facts.run.steps
         prefix = f"{parent}{CHILD_MARK}{moment.record.state}{CHILD_MARK}{step}"
         found = [run for run in self.runs if self._is_of(run.run_id, prefix)]
         self.done |= {run.run_id for run in found}
         inner = [m for run in found for m in self._whole(moment.chart, run)]
-        yield from sorted(inner, key=lambda m: m.record.input.started)
+        return sorted(inner, key=lambda m: m.record.input.started or m.record.input.at)
 
     def _is_of(self, run_id: str, prefix: str) -> bool:
         if not run_id.startswith(prefix) or run_id in self.done:
@@ -122,8 +128,9 @@ class _Children:
 
     def _whole(self, chart: Chart, run: RecordedRun) -> Iterator[Moment]:
         for moment in _moments(chart.child(self._name(chart, run)), run):
-            yield from self.during(run.run_id, moment)
-            yield moment
+            inner = self.during(run.run_id, moment)
+            yield from inner
+            yield moment._replace(told=bool(inner))
 
     @staticmethod
     def _name(chart: Chart, run: RecordedRun) -> str:

@@ -14,8 +14,10 @@ from collections.abc import Callable, Sequence
 
 from interlock.view.flowchart import Arrow, Box, Flowchart, Role
 
-_MANY, _VERY_MANY = 1_500, 8_000
+_MANY, _VERY_MANY, _TOO_MANY = 1_500, 8_000, 25_000
 """Rows that all arrows of a chart pass together; the shipped machines have at most 302."""
+_NO_ROWS = {"layout": "sfdp", "overlap": "prism", "splines": "line"}
+"""A layout by forces between the boxes: seconds where rows would take minutes and gigabytes."""
 
 
 def as_reached(chart: Flowchart) -> list[Box]:
@@ -64,7 +66,8 @@ def effort(chart: Flowchart) -> dict[str, str]:
     """How much care a layout gets. What Graphviz does for a long arrow it does at each row passed.
 
     Beyond some thousands of these its best layout takes minutes: then fewer rounds are made, and
-    where there are very many, arrows are straight lines, which pass behind boxes.
+    where there are very many, arrows are straight lines, which pass behind boxes. Where there are
+    too many for that, there are no rows: every box and arrow is there, but no way down.
     """
     place = {box.id: number for number, box in enumerate(chart.boxes)}
     row = dict.fromkeys(place, 0)
@@ -76,7 +79,9 @@ def effort(chart: Flowchart) -> dict[str, str]:
         return {}
     few_rounds = {"nslimit": "2"}
     hurried = {"nslimit": "1", "mclimit": "0.2", "splines": "line"}
-    return few_rounds if passed <= _VERY_MANY else hurried
+    if passed <= _TOO_MANY:
+        return few_rounds if passed <= _VERY_MANY else hurried
+    return _NO_ROWS
 
 
 def panels(chart: Flowchart) -> list[Box]:

@@ -38,6 +38,9 @@ INK = "#1e293b"
 
 _LONG = 60
 """Characters of a line that is drawn as it is; `LISTED` of `view.from_graph` for lists of rules."""
+_TIP = 1_000
+"""Characters of a tooltip. Graphviz reads no text of 16,384 bytes; one takes four of them, and a
+backslash is written four times."""
 
 _GRAPH = MappingProxyType(
     {
@@ -352,9 +355,12 @@ def dot_text(text: str, *, left: bool = False) -> str:
 
 def html_text(text: str) -> str:
     """The same inside an `Html` label."""
-    return html.escape(printable(text)).replace("\\", "\\\\")
+    # A text that is `]` alone is taken for nothing by the reader of such labels.
+    return html.escape(printable(text)).replace("\\", "\\\\").replace("]", "&#93;")
 
 
 def dot_tip(text: str) -> str:
-    """A text for tooltips, which Graphviz reads for escapes twice."""
-    return printable(text).strip("\n").replace("&", "&amp;").replace("\\", "\\" * 4)
+    """A text for tooltips, which Graphviz reads for escapes twice; a very long one is cut."""
+    tip = printable(text).strip("\n")
+    tip = tip if len(tip) <= _TIP else f"{tip[: _TIP - 1]}…"
+    return tip.replace("&", "&amp;").replace("\\", "\\" * 4)

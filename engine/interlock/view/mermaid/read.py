@@ -34,9 +34,7 @@ from interlock.view.mermaid.labels import has_tags, numbered, says
 from interlock.view.mermaid.parse import parse
 from interlock.view.mermaid.shapes import shape_of
 from interlock.view.mermaid.source import Source
-
-_DRAWN = 500
-"""Arrows that Mermaid draws without being told to."""
+from interlock.view.mermaid.write import ARROWS
 
 
 class Note(NamedTuple):
@@ -219,8 +217,8 @@ class _Chart:
             self._note("the description is left out")
         if self.source.front.keys() - {"title"}:
             self._note("of the front matter only the title is kept")
-        if arrows > _DRAWN:
-            self._note(f"Mermaid draws more than {_DRAWN} arrows only where `maxEdges` is raised")
+        if arrows > ARROWS:
+            self._note(f"Mermaid draws more than {ARROWS} arrows only where `maxEdges` is raised")
 
     def _note_group(self, group: Group) -> None:
         self._note("the frame of a group is left out, its boxes stay", group.at)

@@ -7,7 +7,8 @@ comment is written as character codes.
 
 Imports:      view.flowchart, view.ids, view.mermaid.shapes
 Imported by:  view.picture, actions.reporting; view.mermaid.labels (the number of trial)
-Source:       design "traps" (pictures); mermaid 12.3, `flow.jison` and `preprocessDiagram`
+Source:       design "traps" (pictures); mermaid 12.3, `flow.jison`, `preprocessDiagram`,
+              `maxTextSize` and `maxEdges`
 """
 
 from __future__ import annotations
@@ -19,6 +20,11 @@ from types import MappingProxyType
 from interlock.view.flowchart import COLOUR, Arrow, Box, Flowchart, Shape, one_line, printable
 from interlock.view.ids import safe_ids
 from interlock.view.mermaid.shapes import NAMES
+
+MOST = 50_000
+"""Characters of a text from which on Mermaid refuses it, unless the page says otherwise."""
+ARROWS = 500
+"""Arrows of a chart that Mermaid draws, unless the page says otherwise."""
 
 BRACKETS: Mapping[Shape, tuple[str, str]] = MappingProxyType(
     {
@@ -58,6 +64,9 @@ _NAMED = {'"': "#quot;", "&": "#amp;", "<": "#lt;"}
 _EMPTY = "#160;"
 """Mermaid refuses a label without any character."""
 
+_LINK = re.compile(r"^    \w+ -(?:-|\.-)>", re.MULTILINE | re.ASCII)
+"""A link as it is written here. Nothing else has a blank behind an id."""
+
 # Mermaid takes the last `;` off a line that looks as if it set the style of something.
 _LIKE_A_STYLE = re.compile(r":(?=\S*#)")
 
@@ -72,6 +81,18 @@ def to_mermaid(chart: Flowchart) -> str:
     lines += [f"    {_link(arrow, ids)}" for arrow in chart.arrows]
     lines += [f"    style {ids[box.id]} {style}" for box in chart.boxes if (style := _style(box))]
     return "\n".join(lines) + "\n"
+
+
+def too_large(text: str) -> str:
+    """Why Mermaid draws a text of ours only where it is told to; empty where it draws it."""
+    if (arrows := len(_LINK.findall(text))) > ARROWS:
+        return (
+            f"{arrows:,} arrows: Mermaid draws more than {ARROWS} only where `maxEdges` is raised"
+        )
+    if len(text) > MOST:
+        long = f"{len(text):,} characters: Mermaid takes more than {MOST:,}"
+        return f"{long} only where `maxTextSize` is raised"
+    return ""
 
 
 def escape(label: str) -> str:
