@@ -516,4 +516,6 @@ def test_what_it_says() -> None:
     assert repr(found) == "<WhatIf what if steps=2: 1 of 1 run of m change, 100% sure>"
     assert "stops for steps_limit" in html(found)
     assert found.to_dict()["verdicts"]["stops earlier"] == 1
-    assert str(made.whatif([], limits={"steps": 2})).endswith("no run was asked")
+    assert str(made.whatif([], limits={"steps": 2})) == "what if steps=2: no runs of m"
+    assert str(made.sweep([], "steps", [1, 2])) == "steps of m, over 0 runs"
+    assert "no runs of m" in html(made.whatif([]))

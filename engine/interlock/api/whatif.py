@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 from interlock.api.bounds import checked_values
 from interlock.api.of_machine import OfMachine
 from interlock.core.errors import LimitError
+from interlock.core.types import Type
+from interlock.core.units import write_duration
 from interlock.language.load import load
 from interlock.machine.build import Chart
 from interlock.machine.saying import say_value
@@ -98,11 +100,18 @@ def asked(
                 answers.append(answer)
         if tick is not None:
             tick()
-    said = [{n: say_value(v, machine.spec.limits[n].type) for n, v in p.items()} for p in checked]
+    said = [{n: _written(v, machine.spec.limits[n].type) for n, v in p.items()} for p in checked]
     return [
         WhatIf(name, limits, tuple(answers), tuple(unread), assumed)
         for limits, answers in zip(said, judged, strict=True)
     ]
+
+
+def _written(value: Any, type: Type) -> str:
+    """The value of a limit as a file would have it."""
+    if value is None:
+        return "off"
+    return write_duration(value) if type.kind == "duration" else say_value(value, type)
 
 
 def older_charts(chart: Chart) -> Callable[[str], Chart | None]:

@@ -90,6 +90,8 @@ class WhatIf:
     @property
     def title(self) -> str:
         """What was asked, and how much comes of it."""
+        if not self.runs:
+            return f"{self.asked}: no runs of {self.machine}"
         return f"{self.asked}: {len(self.changes)} of {_runs(self.runs)} of {self.machine} change"
 
     @property
@@ -130,7 +132,7 @@ class WhatIf:
         """The table by verdict, the runs that change, and what is sure, for a terminal."""
         out = [Line(self.title, "bold")]
         if not self.runs:
-            return [*out, *(Line(text) for text in self.words())]
+            return out
         rows = [Row(_HEAD, "dim"), *(Row(cells, colour) for cells, colour in self._by_verdict())]
         out += [Line(""), *_laid(rows, width, right=_RIGHT, spare=(6, 2))]
         if changes := self._listed(listed):
@@ -142,9 +144,6 @@ class WhatIf:
 
     def words(self) -> Iterator[str]:
         """What is sure, what was saved and lost, in sentences."""
-        if not self.runs:
-            yield "no run was asked"
-            return
         sure = sum(run.verdict.sure for run in self.runs)
         yield (
             f"sure of the end of {sure} of {_runs(self.runs)} ({percent(self.sure)}), "
@@ -195,7 +194,7 @@ class WhatIf:
         """What a notebook shows: the table by verdict, and the runs that change."""
         rows = [_toned(cells, colour, 0) for cells, colour in self._by_verdict()]
         shown = line(self.title, "strong") + (table(rows, head=_HEAD, right=_RIGHT) if rows else "")
-        shown += "".join(map(line, self.words()))
+        shown += "".join(map(line, self.words() if self.runs else ()))
         if self.changes:
             runs = [_toned(_cells(r), _COLOURS[r.verdict], 2) for r in self._listed(200)]
             shown += folded("the runs that change", table(runs, head=_RUNS, right={1}))
@@ -268,6 +267,8 @@ class Sweep:
     def lines(self, width: int = 100, listed: int = LISTED) -> list[Line]:
         """The table, for a terminal. `listed` is for single questions."""
         del listed
+        if not self.points[0].runs:
+            return [Line(self.title, "bold")]
         kept = self._kept()
         rows = [Row(tuple(_SWEEP_HEAD[n] for n in kept), "dim")]
         rows += [Row(tuple(row[n] for n in kept)) for row in self._rows()]
@@ -369,6 +370,7 @@ def _spent(saved: Spending) -> str:
         say_count(saved.tool_calls, "tool call") if saved.tool_calls else "",
         say_count(saved.tokens, "token") if saved.tokens else "",
         f"{say_usd(saved.usd)} USD" if saved.usd else "",
+        f"{say_elapsed(saved.working)} of work" if saved.working >= 1 else "",
         f"{say_elapsed(saved.waiting)} of waiting" if saved.waiting else "",
     ]
     said = ", ".join(part for part in parts if part)
