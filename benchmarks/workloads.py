@@ -25,6 +25,7 @@ from interlock.api import examine, lifecycle, load
 from interlock.checker.bound import bound
 from interlock.core.outcome import Outcome, Reply, Spent
 from interlock.core.records import Input, Record
+from interlock.coverage.seeing import Seeing
 from interlock.language.load import load as load_text
 from interlock.machine.build import Chart
 from interlock.notebook.live import live_bundle
@@ -72,6 +73,21 @@ def plausible(seq: int) -> Record:
     at = 1_700_000_000.25 + seq
     given = Input("step", outcome=outcome, started=at - 1, at=at)
     return Record(seq, "think", given, ("think.next.1",), next="think", status="running")
+
+
+def covering(count: int = 5_000) -> Figures:
+    """Counting one record into a coverage; and what one costs in a run ten times as long."""
+    run = machine(STEPS).start("x", vars={"last": count + 10})
+    for _ in range(count):
+        by_hand(advance(run.session))
+    records, chart = run.records, run.machine.chart
+
+    def counted(records: list[Record]) -> float:
+        seeing = Seeing(chart)
+        return cpu(lambda: seeing.add("x", records), len(records))
+
+    short = statistics.median(counted(records[: count // 10]) for _ in range(10))
+    return {"count": counted(records), "growth": counted(records) / short}
 
 
 def append(count: int = 2_000) -> Figures:
@@ -328,6 +344,7 @@ WORKLOADS: dict[str, Callable[[], Figures]] = {
     "raw": raw,
     "step": step,
     "append": append,
+    "covering": covering,
     "agents in memory": lambda: agents(durable=False),
     "agents durable": lambda: agents(durable=True),
     "weight": weight,

@@ -121,3 +121,77 @@ def test_pytest_pays_nothing_for_the_plugin_where_there_is_no_scenario(tmp_path:
     )
     code, output = pytest_in(tmp_path)
     assert code == 0, output
+
+
+# coverage -----------------------------------------------------------------------------------
+
+
+def test_the_coverage_of_a_session(tmp_path: Path) -> None:
+    (tmp_path / "a.scenario.yaml").write_text(PASSES)
+    code, output = pytest_in(tmp_path, "--interlock-coverage")
+    assert code == 0, output
+    assert "interlock coverage" in output
+    assert "edges" in output
+    assert "2/8" in output
+    assert "run.steps >= limits.steps" in output
+
+
+def test_a_threshold_fails_the_session(tmp_path: Path) -> None:
+    (tmp_path / "a.scenario.yaml").write_text(PASSES)
+    code, output = pytest_in(tmp_path, "--interlock-coverage-fail-under", "100")
+    assert code == 1, output
+    assert "1 passed" in output
+    assert "FAILED: `agent`: 2/8 edges are 25 %, below 100 %" in output
+    assert pytest_in(tmp_path, "--interlock-coverage-fail-under=20")[0] == 0
+
+
+def test_a_machine_that_nothing_runs_is_reported_when_it_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.scenario.yaml").write_text(PASSES)
+    code, output = pytest_in(
+        tmp_path, "--interlock-coverage=team", "--interlock-coverage-save=c.json"
+    )
+    assert code == 0, output
+    assert "0/16" in output
+    assert "agent:" not in output
+    assert '"machine": "team"' in (tmp_path / "c.json").read_text()
+
+
+def test_scenarios_in_python_count_too(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(
+        "from interlock.testing import scenario\n\n"
+        "def test_it():\n"
+        "    scenario('agent', 'x', replies=['Hi.'], expect={'reason': 'completed'})\n"
+    )
+    _, output = pytest_in(tmp_path, "--interlock-coverage")
+    assert "2/8" in output
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--interlock-coverage", "."], "`.` is a folder and no machine"),
+        (["--interlock-coverage=agnt"], "did you mean `agent`?"),
+        (["--interlock-coverage-fail-under=lots"], "`lots` is no percentage"),
+    ],
+)
+def test_a_wrong_option_is_said_before_any_test(
+    tmp_path: Path, options: list[str], said: str
+) -> None:
+    (tmp_path / "a.scenario.yaml").write_text(PASSES)
+    code, output = pytest_in(tmp_path, *options)
+    assert code == 4, output
+    assert said in output
+    assert "Traceback" not in output
+
+
+def test_workers_hand_their_part_to_the_controller(tmp_path: Path) -> None:
+    (tmp_path / "a.scenario.yaml").write_text(PASSES)
+    (tmp_path / "b.scenario.yaml").write_text(PASSES.replace("Hi.", "Hi there."))
+    alone, together = tmp_path / "alone.json", tmp_path / "together.json"
+    assert pytest_in(tmp_path, f"--interlock-coverage-save={alone}")[0] == 0
+    code, output = pytest_in(
+        tmp_path, "-p", "xdist", "-n", "2", f"--interlock-coverage-save={together}"
+    )
+    assert code == 0, output
+    assert "2 runs, 6 records" in output
+    assert alone.read_text() == together.read_text()

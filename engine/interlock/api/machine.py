@@ -22,6 +22,7 @@ from interlock.api.bounds import (
     wanted_bounds,
 )
 from interlock.api.continuing import carried, changed, refuse_otherwise
+from interlock.api.coverage import AsksCoverage
 from interlock.api.detached import DetachedRun
 from interlock.api.history import history
 from interlock.api.run import Run, StartOptions, new_run_id
@@ -63,7 +64,7 @@ def lifecycle() -> MachineSpec:
     return loaded.spec
 
 
-class Machine(AsksWhatIf, HasStats):
+class Machine(AsksCoverage, AsksWhatIf, HasStats):
     """A compiled machine: start it, run it, check it, draw it.
 
         machine = load("agent")

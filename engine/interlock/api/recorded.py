@@ -12,30 +12,40 @@ from typing import TypeAlias
 from interlock.api.run import Run
 from interlock.core.errors import SetupError
 from interlock.run.journal import Journal
-from interlock.run.recorded import Recorded, RecordedRun, Unread, read_export, read_run
+from interlock.run.recorded import (
+    Recorded,
+    RecordedRun,
+    Unread,
+    read_children,
+    read_export,
+    read_run,
+)
 from interlock.run.sync import wait
 
 Runs: TypeAlias = "Journal | Run | RecordedRun | Unread | str | Path | Iterable[Runs]"
 """A journal or the path of its file, a run, an exported ``.jsonl``, or any of these in a list."""
 
 
-def recorded_runs(given: Runs, machine: str = "") -> Iterator[Recorded]:
+def recorded_runs(given: Runs, machine: str = "", *, children: bool = False) -> Iterator[Recorded]:
     """The runs, one by one, each read when it is asked for; those that cannot be read as `Unread`.
 
     Of a journal: the runs of `machine` (its name; empty: of all machines), the newest first,
-    without those of child machines. `SetupError` for what holds no runs.
+    without those of child machines, which `children` brings behind their parent. `SetupError` for
+    what holds no runs.
     """
     if isinstance(given, (RecordedRun, Unread)):
         yield given
     elif isinstance(given, Run):
         yield _of_run(given)
+        if children:
+            yield from _below(given.session.journal, given.id)
     elif isinstance(given, (str, Path)):
-        yield from _of_file(Path(given), machine)
+        yield from _of_file(Path(given), machine, children)
     elif hasattr(given, "rows"):
-        yield from _of_journal(given, machine)  # pyright: ignore[reportArgumentType]
+        yield from _of_journal(given, machine, children)  # pyright: ignore[reportArgumentType]
     elif isinstance(given, Iterable):
         for one in given:
-            yield from recorded_runs(one, machine)
+            yield from recorded_runs(one, machine, children=children)
     else:
         hint = "give a run, a journal, the path of one, or a list of these"
         raise SetupError(f"a {type(given).__name__} holds no recorded runs", hint=hint)
@@ -50,7 +60,7 @@ def _of_run(run: Run) -> Recorded:
     return read
 
 
-def _of_file(path: Path, machine: str) -> Iterator[Recorded]:
+def _of_file(path: Path, machine: str, children: bool) -> Iterator[Recorded]:
     if not path.is_file():
         hint = "give a journal's file, or what `interlock runs export` printed"
         raise SetupError(f"there is no file `{path}`", hint=hint)
@@ -61,12 +71,18 @@ def _of_file(path: Path, machine: str) -> Iterator[Recorded]:
 
     journal = SqliteJournal(path)
     try:
-        yield from _of_journal(journal, machine)
+        yield from _of_journal(journal, machine, children)
     finally:
         wait(journal.close(), suspends=journal.suspends)
 
 
-def _of_journal(journal: Journal, machine: str) -> Iterator[Recorded]:
+def _of_journal(journal: Journal, machine: str, children: bool) -> Iterator[Recorded]:
     found = journal.rows(machine=machine or None, children=False)
     for row in wait(found, suspends=journal.suspends):
         yield wait(read_run(journal, row), suspends=journal.suspends)
+        if children:
+            yield from _below(journal, row.run_id)
+
+
+def _below(journal: Journal, run_id: str) -> list[Recorded]:
+    return wait(read_children(journal, run_id), suspends=journal.suspends)

@@ -62,6 +62,7 @@ SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
         Entry("show", "show", "Show a run: its result, its records, its path."),
         Entry("why", "why", "Show why a run went where it went."),
         Entry("fork", "again", "Begin a new run from a record of an old one."),
+        Entry("coverage", "coverage", "Show which parts of a machine its runs have gone through."),
         Entry("replay", "again", "Decide the records of a run again, and compare."),
         Entry("stats", "stats", "Show what recorded runs have in common."),
         Entry("whatif", "whatif", "Show what recorded runs would have done under other limits."),

@@ -92,10 +92,13 @@ class Chosen:
             out.say(f"and {say_count(more, 'more run')} passed over", "yellow")
 
 
-def chosen(names: tuple[str, ...], how: How, machine: str = "") -> Chosen:
+def chosen(
+    names: tuple[str, ...], how: How, machine: str = "", *, children: bool = False
+) -> Chosen:
     """The runs that the command line names; without names those of `machine` in the journal.
 
-    `machine` is its name; empty means of every machine. Runs of child machines only when named.
+    `machine` is its name; empty means of every machine. Runs of child machines only when named, or
+    behind their parent with `children`.
     """
     from interlock.cli.stored import find_run, open_journal
 
@@ -109,20 +112,24 @@ def chosen(names: tuple[str, ...], how: How, machine: str = "") -> Chosen:
             count += len(found)
         else:
             journal = journal or open_journal(how)
-            sources.append(_stored(journal, find_run(journal, name)))
+            sources.append(_stored(journal, find_run(journal, name), children))
             count += 1
     if not names:
         journal = open_journal(how)
-        sources = [_stored(journal, row) for row in _rows(journal, how, machine)]
+        sources = [_stored(journal, row, children) for row in _rows(journal, how, machine)]
         count = len(sources)
     return Chosen(sources, count)
 
 
-def _stored(journal: Journal, row: RunRow) -> Callable[[], list[Recorded]]:
-    from interlock.run.recorded import read_run
+def _stored(journal: Journal, row: RunRow, children: bool) -> Callable[[], list[Recorded]]:
+    from interlock.run.recorded import read_children, read_run
     from interlock.run.sync import by_hand
 
-    return lambda: [by_hand(read_run(journal, row))]
+    def read() -> list[Recorded]:
+        below = by_hand(read_children(journal, row.run_id)) if children else []
+        return [by_hand(read_run(journal, row)), *below]
+
+    return read
 
 
 def _already(found: list[Recorded]) -> Callable[[], list[Recorded]]:

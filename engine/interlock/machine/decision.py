@@ -16,9 +16,12 @@ from interlock.core.records import Input
 
 
 class Look(NamedTuple):
-    """One moment of a decision: the rules, or the edges of one state, that were looked at."""
+    """One moment of a decision: the rules, or the edges of one state, that were looked at.
 
-    kind: Literal["rules", "edges"]
+    Of kind `status` it is the region beside the states: `state` is the status then.
+    """
+
+    kind: Literal["rules", "edges", "status"]
     state: str
     trigger: str
     facts: Facts

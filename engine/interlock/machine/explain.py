@@ -138,7 +138,8 @@ def explain(chart: Chart, decision: Decision) -> Explanation:
     """Everything a traced decision looked at, in order."""
     rows: list[Row] = []
     for look in decision.looks:
-        rows += _rules(chart, look, decision) if look.kind == "rules" else _edges(chart, look)
+        if look.kind != "status":  # the file decides nothing there
+            rows += _rules(chart, look, decision) if look.kind == "rules" else _edges(chart, look)
     return Explanation(decision.state, decision.input.kind, tuple(rows), decision)
 
 

@@ -81,9 +81,13 @@ class Walk:
         """A trigger of the status region. `StatusError` when the table does not have it."""
         cursor = self.cursor
         event = self.chart.status.triggers.get(trigger)
-        before = cursor.status
-        if event is None or event.trigger(cursor) is None:
+        before, facts = cursor.status, cursor.facts
+        taken = event.trigger(cursor) if event is not None else None
+        if taken is None:
             raise StatusError(f"cannot {trigger}: the run is {before}")
+        if self.looks is not None:
+            look = Look("status", before, trigger, facts, (), taken.origin, "", self.oracle)
+            self.looks.append(look)
         self.paused_from = before if trigger == "pause" else ""
         run = cursor.facts.run._replace(status=cursor.status, paused_from=self.paused_from)
         cursor.facts = cursor.facts._replace(run=run)

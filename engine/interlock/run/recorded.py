@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 from interlock.core.errors import InterlockError
 from interlock.core.records import Record
-from interlock.run.journal import Event, Journal, RunRow
+from interlock.run.journal import CHILD_MARK, Event, Journal, RunRow
 
 
 class RecordedRun(NamedTuple):
@@ -60,6 +60,12 @@ async def read_run(journal: Journal, row: RunRow) -> Recorded:
     last = next((n for n in range(len(events), 0, -1) if events[n - 1].record is not None), 0)
     records = tuple(event.record for event in events if event.record is not None)
     return _sound(RecordedRun(row, records, text, tuple(events[last:])))
+
+
+async def read_children(journal: Journal, run_id: str) -> list[Recorded]:
+    """The runs of a run's child machines, theirs too, the oldest first."""
+    rows = await journal.rows(prefix=run_id + CHILD_MARK)
+    return [await read_run(journal, row) for row in reversed(rows)]
 
 
 def read_export(text: str, source: str) -> list[Recorded]:

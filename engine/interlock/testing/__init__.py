@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from interlock.adapters.scripted import Scripted
     from interlock.run.journal import MemoryJournal
     from interlock.testing.clock import ManualClock
+    from interlock.testing.covering import Covering, collecting
     from interlock.testing.crash import CrashAt, Crashed
     from interlock.testing.loopback import LoopbackServer
     from interlock.testing.own import own_from
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     )
 
 _WHERE = {
+    "Covering": "interlock.testing.covering",
     "CrashAt": "interlock.testing.crash",
     "Crashed": "interlock.testing.crash",
     "LoopbackServer": "interlock.testing.loopback",
@@ -40,6 +42,7 @@ _WHERE = {
     "ScenarioFailed": "interlock.testing.report",
     "ScenarioReport": "interlock.testing.report",
     "Scripted": "interlock.adapters.scripted",
+    "collecting": "interlock.testing.covering",
     "find_scenarios": "interlock.testing.scenarios",
     "load_scenario": "interlock.testing.scenarios",
     "own_from": "interlock.testing.own",
@@ -49,6 +52,7 @@ _WHERE = {
 }
 
 __all__ = [
+    "Covering",
     "CrashAt",
     "Crashed",
     "LoopbackServer",
@@ -59,6 +63,7 @@ __all__ = [
     "ScenarioFailed",
     "ScenarioReport",
     "Scripted",
+    "collecting",
     "find_scenarios",
     "load_scenario",
     "own_from",

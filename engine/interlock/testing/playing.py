@@ -20,6 +20,7 @@ from interlock.core.errors import RunError, ScriptError
 from interlock.core.specs import Registry
 from interlock.run.ports import Model
 from interlock.testing.clock import ManualClock
+from interlock.testing.covering import played
 from interlock.testing.expecting import Expectation
 from interlock.testing.outside import play
 from interlock.testing.report import ScenarioReport
@@ -65,6 +66,7 @@ def play_scenario(
     except RunError as error:
         return ScenarioReport(made.name, passed=False, problems=(str(error),))
     problems = [*_drive(stage, run)]
+    played(run)
     if asked is None or not asked.missed:
         problems += _left_over(stage, run)
         problems += [str(d) for d in stage.expected.differences(run.result)]

@@ -3,6 +3,9 @@
     pytest tests                                  # the scenarios with the other tests
     pytest --interlock-tools tools.py tests       # with the tools that the machines name
 
+    pytest --interlock-coverage tests/scenarios   # which parts of their machines they go through
+    pytest --interlock-coverage=agent --interlock-coverage-fail-under=100 tests
+
     [tool.pytest.ini_options]
     interlock_tools = ["tools.py"]                # files are taken from pytest's root folder
 
@@ -14,22 +17,54 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from interlock import testing
 from interlock.core.errors import InterlockError
+from interlock.view.flowchart import printable
+
+if TYPE_CHECKING:
+    from interlock.coverage.coverage import Coverage
 
 SUFFIX = ".scenario.yaml"
+_COVERAGE, _FAIL_UNDER = "--interlock-coverage", "--interlock-coverage-fail-under"
+_HANDED = "interlock_coverage"
+"""Under this name a worker of pytest-xdist hands its part to the controller."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--interlock-tools`, and the same as a setting."""
+    """`--interlock-tools`, and the same as a setting; `--interlock-coverage` and its threshold."""
     about = "tools, actions and guards of scenarios' machines: a module, a file or module:name"
     group = parser.getgroup("interlock")
     group.addoption("--interlock-tools", action="append", default=[], metavar="TOOLS", help=about)
     parser.addini("interlock_tools", about, type="args", default=[])
+    group.addoption(
+        _COVERAGE, action="append", nargs="?", const="", default=[], metavar="MACHINE",
+        help="show which parts of their machines scenarios go through; =MACHINE, a file or the name"
+        " of a shipped one, shows that one only, also where nothing runs it",
+    )  # fmt: skip
+    group.addoption(
+        _FAIL_UNDER, action="append", default=[], metavar="[WHAT=]PERCENT",
+        help="fail where less was seen of a machine: 100 is of the edges; states=, atoms= ...",
+    )  # fmt: skip
+    group.addoption(
+        "--interlock-coverage-save", metavar="FILE",
+        help="write what was counted, to be added up with `interlock coverage --with`",
+    )  # fmt: skip
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Collect the coverage of scenarios, where somebody asks for it."""
+    named: list[str] = config.getoption(_COVERAGE) or []
+    wanted: list[str] = config.getoption(_FAIL_UNDER) or []
+    if named or wanted or config.getoption("--interlock-coverage-save"):
+        try:
+            plugin = CoveragePlugin(config, [name for name in named if name], wanted)
+        except InterlockError as error:
+            raise pytest.UsageError(str(error)) from None
+        config.pluginmanager.register(plugin, "interlock-coverage")
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> ScenarioFile | None:
@@ -52,10 +87,7 @@ class ScenarioItem(pytest.Item):
 
     def runtest(self) -> None:
         """Play it. Faults of its file or its machine fail it too."""
-        config = self.config
-        named: list[str] = config.getoption("--interlock-tools") or config.getini("interlock_tools")
-        own = [testing.own_from(name, folder=config.rootpath) for name in named]
-        report = testing.run_scenario(self.path, tools=own)
+        report = testing.run_scenario(self.path, tools=_own(self.config))
         if not report.passed:
             raise testing.ScenarioFailed(report)
 
@@ -68,3 +100,70 @@ class ScenarioItem(pytest.Item):
     def reportinfo(self) -> tuple[Path, int, str]:
         """How pytest calls it."""
         return self.path, 0, f"scenario {self.name}"
+
+
+def _own(config: pytest.Config) -> list[object]:
+    """The tools, actions and guards of one's own."""
+    named: list[str] = config.getoption("--interlock-tools") or config.getini("interlock_tools")
+    return [testing.own_from(name, folder=config.rootpath) for name in named]
+
+
+class CoveragePlugin:
+    """The coverage of all scenarios of a session; of workers, each hands in its part."""
+
+    def __init__(self, config: pytest.Config, named: list[str], wanted: list[str]) -> None:
+        from interlock.api import load  # noqa: PLC0415  when it is asked for
+        from interlock.coverage.coverage import wanted_of  # noqa: PLC0415
+
+        if folders := [name for name in named if Path(name).is_dir()]:
+            said = f"`{folders[0]}` is a folder and no machine"
+            raise pytest.UsageError(f"{said}: write {_COVERAGE} behind it, or {_COVERAGE}=MACHINE")
+        self._config = config
+        self._wanted = wanted_of(wanted)
+        own = _own(config)
+        self._covering = testing.Covering(load(name, tools=own) for name in named)
+        self._collecting = testing.collecting(self._covering)
+        self._handed: list[str] = []
+        self._found: tuple[Coverage, ...] = ()
+        self._short: list[str] = []
+
+    def pytest_sessionstart(self) -> None:
+        """Count from now on."""
+        self._collecting.__enter__()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: object) -> None:
+        """A worker of pytest-xdist is done: take its part."""
+        del error
+        if (part := getattr(node, "workeroutput", {}).get(_HANDED)) is not None:
+            self._handed.append(part)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Hand in, or add up and hold against the threshold."""
+        from interlock.coverage.coverage import from_json, to_json, total  # noqa: PLC0415
+
+        self._collecting.__exit__(None, None, None)
+        mine = self._covering.coverages()
+        handing: dict[str, Any] | None = getattr(self._config, "workeroutput", None)
+        if handing is not None:
+            handing[_HANDED] = to_json(mine)
+            return
+        self._found = total((*mine, *(one for part in self._handed for one in from_json(part))))
+        self._short = [said for one in self._found for said in one.below(self._wanted)]
+        if file := self._config.getoption("--interlock-coverage-save"):
+            Path(file).write_text(to_json(self._found), "utf-8")
+        if self._short and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """The table, and what was not seen."""
+        from interlock.coverage.table import told_lines  # noqa: PLC0415  when it is asked for
+
+        terminalreporter.section("interlock coverage")
+        for line in told_lines(self._found):
+            terminalreporter.write_line(printable(line.text))
+        for said in self._covering.passed:
+            terminalreporter.write_line(printable(said), yellow=True)
+        for said in self._short:
+            terminalreporter.write_line(f"FAILED: {printable(said)}", red=True)

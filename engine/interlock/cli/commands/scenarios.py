@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from interlock.cli import options, out
+from interlock.cli import covering, options, out
 from interlock.cli.faults import ERROR, MisuseError, count
 from interlock.cli.how import How
 from interlock.core.errors import InterlockError, SpecError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from interlock.core.specs import Registry
+    from interlock.coverage.coverage import Coverage
 
 
 @click.command(
@@ -24,13 +27,20 @@ Examples:
   interlock test
   interlock test tests/scenarios --tools tools.py
   interlock test hello.scenario.yaml --format json
+  interlock test tests/scenarios --coverage --fail-under 100
 
 \b
 A scenario is NAME.scenario.yaml: a machine, a task, scripted replies, and what is expected. The
-exit code is 1 when one fails.
+exit code is 1 when one fails, or less is covered than --fail-under wants.
 """
 )
 @click.argument("paths", nargs=-1, type=click.Path(exists=True))
+@click.option(
+    "--coverage", "covered", is_flag=True,
+    help="Show which parts of their machines the scenarios go through, and which never.",
+)  # fmt: skip
+@covering.threshold_option
+@covering.save_option
 @options.tools_option
 @options.format_option()
 def test(paths: tuple[str, ...], **given: Any) -> None:
@@ -40,23 +50,51 @@ def test(paths: tuple[str, ...], **given: Any) -> None:
     """
     from interlock.cli.loading import load_tools
     from interlock.cli.stored import shown
-    from interlock.testing import find_scenarios
+    from interlock.testing import Covering, collecting, find_scenarios
 
     how = How.of(given)
+    wanted = covering.wanted_of(how)
     found = find_scenarios(paths or (".",))
     if not found:
         raise MisuseError("there is no scenario here", hint="a scenario is a NAME.scenario.yaml")
     own = load_tools(how.tools)
-    played = [Played(shown(path), *_play(path, own, how)) for path in found]
+    shows = bool(how.more["covered"] or wanted or how.more["save"])
+    counted = Covering()
+    with collecting(counted) if shows else nullcontext():
+        played = [Played(shown(path), *_play(path, own, how)) for path in found]
     failed = sum(not one.passed for one in played)
+    coverages = counted.coverages() if shows else ()
+    short = [said for one in coverages for said in one.below(wanted)]
     if how.is_json:
-        out.result(out.as_json([one._asdict() for one in played]))
+        told: Any = [one._asdict() for one in played]
+        if shows:
+            told = {"scenarios": told, "coverage": [one.to_dict() for one in coverages],
+                    "below": short}  # fmt: skip
+        out.result(out.as_json(told))
     else:
         for one in played:
             _say(one)
         told = f"{len(played) - failed} passed" + (f", {failed} failed" if failed else "")
         out.result(out.style(told, "red" if failed else "green"))
-    raise click.exceptions.Exit(ERROR if failed else 0)
+        _say_coverage(coverages)
+    if shows:
+        covering.save(how, coverages)
+        _say_short(counted.passed, short)
+    raise click.exceptions.Exit(ERROR if failed or short else 0)
+
+
+def _say_coverage(coverages: Sequence[Coverage]) -> None:
+    if coverages:
+        out.result()
+        covering.tell(coverages)
+
+
+def _say_short(passed: Iterable[str], short: Iterable[str]) -> None:
+    """What was not counted, and what is not enough."""
+    for said in passed:
+        out.say(out.plain(said), "yellow")
+    for said in short:
+        out.say(out.plain(said), "red")
 
 
 class Played(NamedTuple):

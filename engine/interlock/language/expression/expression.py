@@ -22,7 +22,7 @@ from interlock.language.expression import compile as code
 from interlock.language.expression import monotone, operators, reading
 from interlock.language.expression.check import Checker
 from interlock.language.expression.narrow import implied
-from interlock.language.expression.reading import Bound, Probe, Reading
+from interlock.language.expression.reading import Atom, Bound, Probe, Reading
 from interlock.language.expression.runtime import GUARD_ERRORS, Function, Oracle, no_oracle
 from interlock.language.expression.scope import ExpressionFault, Scope
 from interlock.language.expression.syntax import read
@@ -115,8 +115,13 @@ class Expression:
         return implied(self.root, holds=holds)
 
     @cached_property
+    def atoms(self) -> tuple[Atom, ...]:
+        """The comparisons and yes-or-no facts that it is made of, in the order of the text."""
+        return tuple(reading.atoms(self.root))
+
+    @cached_property
     def _probes(self) -> tuple[Probe, ...]:
-        return tuple(Probe(atom) for atom in reading.atoms(self.root))
+        return tuple(Probe(atom) for atom in self.atoms)
 
     def readings(self, facts: Facts, oracle: Oracle = no_oracle) -> tuple[Reading, ...]:
         """What each atom says, in the order of the text; each is evaluated by itself."""

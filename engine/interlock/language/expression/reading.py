@@ -14,6 +14,7 @@ import operator
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from interlock.core.types import BOOL
 from interlock.language.expression.compile import operands
 from interlock.language.expression.monotone import climbs
 from interlock.language.expression.runtime import GUARD_ERRORS, Oracle, alike
@@ -76,6 +77,13 @@ class Atom(NamedTuple):
     """1 when the guard can only become true by it, -1 under a `not`, 0 where both may be."""
     decides: bool
     """Whether the guard is true whenever the atom turns that way."""
+
+    @property
+    def node(self) -> Node:
+        """The atom as an expression of its own."""
+        if self.link is None:
+            return self.left
+        return Compare(BOOL, self.text, self.left, (self.link,))
 
 
 def atoms(node: Node, way: int = 1, *, decides: bool = True) -> Iterator[Atom]:

@@ -1,0 +1,448 @@
+"""Coverage of small machines: each kind of item, proofs, sums, what is refused, the heat map."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock import guard, load
+from interlock.api import Machine
+from interlock.api.coverage import covered
+from interlock.core.errors import RunError, SetupError
+from interlock.coverage.coverage import Coverage, from_json, to_json, wanted_of
+from interlock.coverage.figures import Figure
+from interlock.coverage.heat import NEVER, SHADES, Scale
+from interlock.run.journal import MemoryJournal
+from interlock.run.recorded import RecordedRun
+from interlock.testing import Covering, ManualClock, collecting, scenario
+
+SHOP = """\
+interlock: 1
+machine: shop
+model: {name: scripted}
+limits: {steps: 20, tokens: 1000}
+vars: {kind: {type: str, value: ""}, tries: 0}
+machines: {helper: helper.yaml}
+rules:
+  - {when: run.steps >= limits.steps, stop: steps_limit}
+  - {when: usage.total_tokens >= limits.tokens and run.steps > 1, to: trim}
+  - {when: errors.total >= 2, signal: error_threshold}
+states:
+  ask: {do: infer, retry: {times: 1, base: 1s}, failed: sorry, next: kind}
+  kind:
+    of: vars.kind
+    cases: {a: help, b: approve}
+    else: done
+  help: {do: run_machine, with: {machine: helper, task: x}, failed: next, next: done}
+  approve: {ask: "Well?", on: {yes: both, no: sorry}, within: 1h, expired: sorry}
+  both: {all: [left, right]}
+  left: {when: vars.tries > 3, then: sorry, else: joined}
+  right: {next: joined}
+  joined: {next: done}
+  trim: {do: checkpoint, next: return}
+  sorry: {stop: error_threshold}
+  done: {stop: completed}
+"""
+HELPER = """\
+interlock: 1
+machine: helper
+model: {name: scripted}
+states:
+  work: {do: infer, next: done}
+  done: {stop: completed}
+"""
+LONG = {"text": "x", "usage": {"prompt_tokens": 2000, "completion_tokens": 1}}
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Machine:
+    (tmp_path / "helper.yaml").write_text(HELPER)
+    (tmp_path / "shop.yaml").write_text(SHOP)
+    return load(tmp_path / "shop.yaml")
+
+
+def seen(coverage: Coverage) -> set[str]:
+    return {c.item.key for c in coverage.covered if c.times}
+
+
+def of_run(machine: Machine, **options: Any) -> Coverage:
+    clock = ManualClock()
+    answer = options.pop("answer", None)
+    run = machine.start("t", clock=clock, **options)
+    while answer and run.state != "approve":
+        run.step()
+    if answer and answer != "late":  # a simulated clock does not wait: nobody answers in time
+        run.send(answer)
+    run.run()
+    return machine.coverage(run)
+
+
+# what is seen -------------------------------------------------------------------------------
+
+
+def test_states_edges_and_the_reason(shop: Machine) -> None:
+    coverage = of_run(shop, script=["Hi."])
+    found = seen(coverage)
+    assert {"state:ask", "state:kind", "state:done", "edge:ask.next.0", "edge:kind.else"} <= found
+    assert "reason:completed" in found
+    assert not {"edge:kind.a", "state:help", "rule:rules.0", "reason:error_threshold"} & found
+    assert (coverage.runs, coverage.records) == (1, 2)
+
+
+def test_a_case_a_child_and_its_own_coverage(shop: Machine) -> None:
+    coverage = of_run(shop, script=["Hi.", "Helped."], vars={"kind": "a"})
+    assert {"edge:kind.cases.a", "child:help/helper"} <= seen(coverage), seen(coverage)
+    (helper,) = coverage.inside
+    assert helper.machine == "helper"
+    assert str(helper.figures["edge"]) == "1/1"
+    assert helper.runs == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "edge"),
+    [("yes", "approve.on.yes"), ("no", "approve.on.no"), ("late", "approve.expired")],
+)
+def test_events_and_time_outs(shop: Machine, answer: str, edge: str) -> None:
+    coverage = of_run(shop, script=["Hi."], vars={"kind": "b"}, answer=answer)
+    assert f"edge:{edge}" in seen(coverage), seen(coverage)
+    assert coverage.roles("edge")["expired"].seen == (answer == "late")
+    assert coverage.roles("edge")["all"].seen == (2 if answer == "yes" else 0)
+
+
+def test_a_retry_a_failure_and_a_signal_rule(shop: Machine) -> None:
+    broken = {"error": {"category": "TRANSIENT", "message": "no"}}
+    coverage = of_run(shop, script=[broken, broken])
+    assert {"edge:ask.retry", "edge:ask.failed", "rule:rules.2"} <= seen(coverage)
+    assert "reason:error_threshold" in seen(coverage)
+    assert coverage.times("edge")["ask.retry"] == 1
+
+
+def test_a_detour_and_the_way_back(shop: Machine) -> None:
+    coverage = of_run(shop, script=["Hi.", LONG], vars={"kind": "a"})
+    assert {"rule:rules.1", "state:trim", "edge:trim.next.0"} <= seen(coverage)
+    assert coverage.roles("rule")["detour"].seen == 1
+    assert "edge:help.next.0" in seen(coverage), "the edge that the detour put off"
+
+
+def test_atoms_count_when_they_decide(shop: Machine) -> None:
+    """`tokens >= limit and steps > 1`: with both false neither decides."""
+    alone = of_run(shop, script=["Hi."])
+    assert not {k for k in seen(alone) if k.startswith("atom:rules.1#")}
+    both = of_run(shop, script=["Hi.", LONG], vars={"kind": "a"})
+    assert {k for k in seen(both) if k.startswith("atom:rules.1#")} == {
+        "atom:rules.1#0=true", "atom:rules.1#1=true",
+    }  # fmt: skip
+
+
+def test_a_guard_behind_the_way_that_was_taken_was_not_looked_at() -> None:
+    body = HELPER.replace(
+        "next: done}",
+        "next: [{when: run.steps >= 1, to: done}, {when: run.steps >= 2, to: done}, {to: work}]}",
+    )
+    machine = load(body)
+    found = seen(machine.coverage(machine_run(machine)))
+    assert "atom:work.next.0#0=true" in found
+    assert not {key for key in found if key.startswith("atom:work.next.1#")}
+
+
+def test_a_run_ends_for_one_reason_however_long_its_epilogue() -> None:
+    coverage = of_run(load("moderator"), script=["Done."])
+    assert coverage.times("reason")["completed"] == 1
+    assert sum(coverage.times("reason").values()) == coverage.runs == 1
+    assert coverage.times("state")["report"] == 1
+
+
+def test_what_is_none_of_the_files_stands_beside(shop: Machine) -> None:
+    run = shop.start("t", script=["Hi."], clock=ManualClock())
+    run.cancel()
+    run.run()
+    coverage = shop.coverage(run)
+    assert coverage.beside["reason:user_requested"] == 1
+    assert not any(c.item.id == "user_requested" for c in coverage.covered)
+    assert "also stopped for user_requested ×1" in str(coverage)
+
+
+def test_python_guards_are_apart(tmp_path: Path) -> None:
+    @guard
+    def odd(steps: int) -> bool:
+        return steps % 2 == 1
+
+    @guard
+    def big(steps: int) -> bool:
+        return steps > 100
+
+    body = HELPER.replace(
+        "next: done}", "next: [{when: big(run.steps) or odd(run.steps), to: done}, {to: work}]}"
+    )
+    machine = load(body, guards=[odd, big])
+    coverage = machine.coverage(machine_run(machine))
+    assert [str(f) for f in (coverage.figures["guard"], coverage.figures.get("atom"))] == [
+        "1/4",
+        "None",
+    ]
+    # `big or odd` at step 1: `odd` decides by being true, `big` by nothing
+    assert {k for k in seen(coverage) if k.startswith("guard:")} == {"guard:work.next.0#1=true"}
+    assert "Python guards, not seen inside" in str(coverage)
+
+
+def machine_run(machine: Machine) -> Any:
+    run = machine.start("t", script=["a", "b", "c"], clock=ManualClock())
+    run.run()
+    return run
+
+
+# proofs -------------------------------------------------------------------------------------
+
+LOST = """\
+interlock: 1
+machine: lost
+model: {name: scripted}
+limits: {steps: 5}
+vars: {n: 0}
+rules:
+  - {when: run.steps >= limits.steps, stop: steps_limit}
+  - {when: run.steps < 0, stop: no_progress}
+states:
+  work: {do: infer, next: [{when: run.steps < 0, to: never}, {when: run.steps >= 0 and vars.n == 1, to: done}, {to: done}]}
+  never: {do: infer, next: done}
+  done: {stop: completed}
+"""
+
+
+def test_what_cannot_be_is_apart_and_does_not_count() -> None:
+    machine = load(LOST)
+    coverage = machine.coverage(machine_run(machine))
+    lost = {c.item.key: c.unreachable for c in coverage.unreachable}
+    assert lost["state:never"] == "no way leads to it"
+    assert lost["edge:work.next.0"] == "proven: `run.steps < 0` never holds here"
+    assert lost["edge:never.next.0"] == "no way leads to `never`"
+    assert lost["rule:rules.1"] == "proven: `run.steps < 0` never holds here"
+    assert lost["reason:no_progress"] == "what raises it is never come to"
+    assert lost["atom:work.next.1#0=false"] == "proven: never false while it decides"
+    assert "atom:work.next.1#1=true" not in lost
+    assert str(coverage.figures["edge"]) == "1/2"
+    assert {c.item.id for c in coverage.missing if c.item.kind == "edge"} == {"work.next.1"}
+    assert "cannot be reached" in str(coverage)
+
+
+def test_what_was_seen_is_seen_whatever_was_proven() -> None:
+    machine = load(LOST)
+    coverage = machine.coverage(machine_run(machine))
+    one = next(c for c in coverage.covered if c.item.key == "state:never")
+    shown = one._replace(times=1, unreachable="")
+    assert (one + shown) == (shown + one) == shown
+
+
+# sums, files, thresholds --------------------------------------------------------------------
+
+
+def test_it_adds_up_and_is_written(shop: Machine, tmp_path: Path) -> None:
+    one, other = (
+        of_run(shop, script=["Hi."]),
+        of_run(shop, script=["Hi.", "Yes."], vars={"kind": "a"}),
+    )
+    both = one + other
+    assert both.runs == 2
+    assert both.times("edge")["ask.next.0"] == 2
+    file = tmp_path / "c.json"
+    file.write_text(to_json([one, *one.inside]))
+    assert shop.coverage(saved=[file, other]) == both
+
+
+def test_other_items_are_refused_and_named(shop: Machine) -> None:
+    other = load(SHOP.replace("vars.tries > 3", "vars.tries > 4").replace(
+        "  right: {next: joined}\n", "  right: {next: more}\n  more: {next: joined}\n"
+    ).replace("machines: {helper: helper.yaml}\n", "").replace(
+        "do: run_machine, with: {machine: helper, task: x}, failed: next", "do: infer"))  # fmt: skip
+    with pytest.raises(RunError) as refused:
+        _both = shop.coverage() + other.coverage()
+    said = str(refused.value)
+    assert "new: `state more`, `edge more.next.0`" in said
+    assert "gone: `child help/helper`" in said
+    assert "changed: `edge left.then`, `edge right.next.0`, `atom left.then#0`" in said
+
+
+def test_limits_and_labels_change_nothing_that_counts(shop: Machine, tmp_path: Path) -> None:
+    file = tmp_path / "shop.yaml"
+    file.write_text(SHOP.replace("steps: 20", "steps: 30"))
+    later = load(file)
+    journal = MemoryJournal()
+    shop.run("t", script=["Hi."], journal=journal, clock=ManualClock())
+    assert later.hash != shop.hash
+    assert later.coverage(journal).runs == 1
+
+
+def test_a_run_of_a_changed_machine_is_passed_over_with_what_changed(
+    shop: Machine, tmp_path: Path
+) -> None:
+    file = tmp_path / "shop.yaml"
+    file.write_text(SHOP.replace("vars.tries > 3", "vars.tries > 4"))
+    later = load(file)
+    journal = MemoryJournal()
+    run = shop.start("t", script=["Hi."], journal=journal, clock=ManualClock())
+    run.run()
+    coverage = later.coverage(journal)
+    assert coverage.runs == 0
+    (said,) = coverage.passed
+    assert said.startswith(f"run `{run.id}` is not counted: the machine has changed since: ")
+    assert "`edge left.then`, `atom left.then#0`" in said
+
+
+def test_a_record_that_is_none_of_the_machines_passes_the_run_over(shop: Machine) -> None:
+
+    run = shop.start("t", script=["Hi."], clock=ManualClock())
+    run.run()
+    records = list(run.records)
+    broken = records[1]._replace(taken=("kind.cases.a",))
+    row = run.session.row
+    found = covered(shop, [RecordedRun(row, (records[0], broken))])
+    assert (found.runs, found.records, seen(found)) == (0, 0, set())
+    assert "record 1 at `ask` is decided otherwise" in found.passed[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", '{"machines": 3}', '{"machines": [{"format": "other"}]}', "[" * 100_000,
+     '{"machines": [{"format": "interlock-coverage/1", "items": [{"kind": "x", "id": "y", "times": 1}]}]}'],
+)  # fmt: skip
+def test_what_is_no_coverage_is_refused(text: str) -> None:
+    with pytest.raises(SetupError):
+        from_json(text)
+
+
+def test_thresholds(shop: Machine) -> None:
+    assert wanted_of(["90", "atoms=75.5", "states=100%"]) == {
+        "edge": 90,
+        "atom": 75.5,
+        "state": 100,
+    }
+    coverage = of_run(shop, script=["Hi."])
+    (said,) = coverage.below(wanted_of(["50"]))
+    assert said.startswith("`shop`: 2/")
+    assert coverage.below(wanted_of(["1"])) == ()
+    for wrong in ("edgs=3", "101", "many"):
+        with pytest.raises(SetupError):
+            wanted_of([wrong])
+
+
+def test_all_but_one_of_a_thousand_is_not_everything() -> None:
+
+    assert Figure(9_999, 10_000).percent == 99.9
+    assert (Figure(3, 3).percent, Figure(0, 0).percent) == (100, 100)
+
+
+# scenarios ----------------------------------------------------------------------------------
+
+
+def test_scenarios_count_while_somebody_collects() -> None:
+    said: Any = {"replies": ["Hi."], "expect": {"reason": "completed"}}
+    with collecting() as found:
+        scenario("agent", "Hello.", **said)
+    scenario("agent", "Hello.", **said)
+    (one,) = found.coverages()
+    assert (one.machine, one.runs) == ("agent", 1)
+
+
+def test_a_named_machine_is_there_without_a_run_and_others_are_not() -> None:
+    covering = Covering([load("step_choice")])
+    with collecting(covering):
+        scenario("agent", "Hello.", replies=["Hi."], expect={"reason": "completed"})
+    (one,) = covering.coverages()
+    assert (one.machine, one.runs, one.figures["edge"].seen) == ("step_choice", 0, 0)
+
+
+def test_the_status_of_every_run_counts_for_the_lifecycle() -> None:
+    covering = Covering([load("lifecycle")])
+    with collecting(covering):
+        scenario("agent", "Hello.", replies=["Hi."], expect={"reason": "completed"})
+    (one,) = covering.coverages()
+    taken = {id: times for id, times in one.times("edge").items() if times}
+    assert taken == {"idle.on.start": 1, "running.on.complete": 1}
+    assert one.times("state")["completed"] == one.times("reason")["completed"] == one.runs == 1
+
+
+# pictures -----------------------------------------------------------------------------------
+
+
+def test_the_scale_is_logarithmic_and_says_its_ranges() -> None:
+    scale = Scale([1, 5, 100_000, 0])
+    assert [said for said, _ in scale.ranges] == [
+        "1–10", "11–100", "101–1,000", "1,001–10,000", "10,001–100,000",
+    ]  # fmt: skip
+    assert [scale.shade(n) for n in (1, 10, 11, 100_000)] == [
+        SHADES[0],
+        SHADES[0],
+        SHADES[1],
+        SHADES[4],
+    ]
+    assert scale.shade(0) is NEVER
+    assert [said for said, _ in Scale([1, 2]).ranges] == ["1", "2"]
+    assert Scale([]).ranges == []
+
+
+@pytest.mark.system("dot", install="apt-get install graphviz")
+@pytest.mark.parametrize("name", ["agent", "moderator", "team"])
+def test_the_heat_map_moves_nothing(name: str) -> None:
+    machine = load(name)
+    plain, heat = machine.draw(), machine.coverage().draw()
+    assert _positions(heat.svg()) == _positions(plain.svg())
+
+
+def _positions(svg: str) -> set[str]:
+    """Where every box and arrow stands, a dashed one drawn in more pieces than a whole one."""
+    _page, drawn = svg.split("/>", 1)  # the paper; its title may be higher
+    return set(re.findall(r' (?:points|d|cx|cy)="[^"]*"', drawn))
+
+
+def test_never_seen_is_red_and_dashed_and_explained(shop: Machine) -> None:
+    dot = of_run(shop, script=["Hi."]).draw().dot()
+    assert "never" in dot
+    line = next(line for line in dot.splitlines() if line.lstrip().startswith("help ["))
+    assert "dashed" in line
+    assert NEVER.line in line
+
+
+def test_text_and_mermaid_say_how_often(shop: Machine) -> None:
+    picture = of_run(shop, script=["Hi."]).draw()
+    assert "×1" in picture.outline()
+    assert "(never)" in picture.mermaid()
+
+
+def test_a_coverage_that_was_read_back_is_drawn_when_it_is_added(shop: Machine) -> None:
+    (read,) = from_json(to_json([of_run(shop, script=["Hi."])]))
+    with pytest.raises(SetupError, match="cannot be drawn"):
+        read.draw()
+    assert "×1" in (read + shop.coverage()).draw().outline()
+
+
+@pytest.mark.system("dot", install="apt-get install graphviz")
+def test_a_hostile_label_stays_a_text() -> None:
+    body = HELPER.replace("work: {", 'work: {label: "<script>alert(1)</script>]]>", ')
+    coverage = load(body).coverage()
+    html = coverage._repr_mimebundle_()["text/html"]  # pyright: ignore[reportPrivateUsage]
+    assert "&lt;script" in html
+    assert "<script" not in html
+    assert "<script" not in coverage.draw().svg()
+
+
+def test_it_shows_itself(shop: Machine) -> None:
+    coverage = of_run(shop, script=["Hi."])
+    assert repr(coverage).startswith("<Coverage of shop by 1 run: 3/")
+    bundle = coverage._repr_mimebundle_()  # pyright: ignore[reportPrivateUsage]
+    assert "not seen" in bundle["text/html"]
+    assert "vars.tries &gt; 3" in bundle["text/html"]
+    assert "vars.tries > 3 → sorry" in str(coverage)
+    assert re.search(r"right\.next\.0 +→ joined", str(coverage))
+    (left,) = (c.item for c in coverage.missing if c.item.key == "edge:left.then")
+    assert re.fullmatch(r".*shop\.yaml:20", left.place), left.place
+
+
+@pytest.mark.extra("pandas", install="pip install pandas")  # noqa: S610 - no Django
+def test_a_frame(shop: Machine) -> None:
+    frame = of_run(shop, script=["Hi."]).frame()
+    assert frame.loc["edge:ask.next.0", "times"] == 1
+    assert json.loads(json.dumps(list(frame.columns)))
