@@ -89,6 +89,8 @@ ROWS = (
         "≤ 5",
     ),
     Row("the same for a sweep of ten limits", "s", "what if", "ten limits, s"),
+    Row("the verdicts for 1,000 runs of 100 steps, another limit", "s", "upgrading", "looser, s"),
+    Row("the same where a state has another name", "s", "upgrading", "renamed, s"),
     Row("a record counted into a coverage, six rules", "μs", "covering", "count", "≤ 100"),
     Row("the same in a run of 5,000, against one of 500", "×", "covering", "growth", "≤ 1.3"),
     Row("`import interlock`", "ms", "starting", "import, ms"),

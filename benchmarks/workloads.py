@@ -250,6 +250,28 @@ def proving() -> Figures:
     }
 
 
+def upgrading(count: int = 1_000, steps: int = 100) -> Figures:
+    """So many runs of so many steps in a SQLite file, judged under changed files. CPU seconds.
+
+    The first file has another name for a state, the second another limit.
+    """
+    made, text = machine(TALK), "x" * 200
+    reply = {"text": text, "usage": {"prompt_tokens": 9, "completion_tokens": 9}}
+    turns = steps - 1  # the first step receives the task
+    renamed = machine(TALK.replace("think", "ponder"))
+    looser = machine(TALK.replace("steps: 1_000_000", "steps: 2_000_000"))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "journal.db"
+        journal = SqliteJournal(path)
+        for _ in range(count):
+            made.run("x", script=[reply] * turns, journal=journal, vars={"turns": turns})
+        by_hand(journal.close())
+        spent = [cpu(lambda to=to: to.upgrade(made, path)) / 1e6 for to in (renamed, looser)]
+        kinds = {to.upgrade(made, path).verdicts[0].kind for to in (renamed, looser)}
+        assert kinds == {"map", "safe"}
+    return {"renamed, s": spent[0], "looser, s": spent[1]}
+
+
 def whatif(count: int = 1_000, steps: int = 100) -> Figures:
     """So many runs of so many steps in a SQLite file, decided again. CPU seconds of one core.
 
@@ -353,8 +375,9 @@ WORKLOADS: dict[str, Callable[[], Figures]] = {
     "checking": checking,
     "proving": proving,
     "starting": starting,
-    "painting": painting,
     "what if": whatif,
+    "upgrading": upgrading,
+    "painting": painting,
 }
 
 

@@ -35,7 +35,7 @@ def pictured() -> Run:
 
 def live(run: Run) -> str:
     """The live picture, with ids that are the same each time."""
-    return LivePicture(run.draw().chart, prefix="live-").svg(standing_of(run.session))
+    return LivePicture(run.draw().chart, prefix="live-").still(standing_of(run.session))
 
 
 def report(run: Run) -> str:

@@ -166,6 +166,22 @@ def test_a_long_action_is_shown_and_can_be_paused(shown: Shown) -> None:
     shown.at("tidy", "paused")
 
 
+def test_a_run_is_cancelled_when_it_is_asked_for_twice(shown: Shown) -> None:
+    shown.press("Step")
+    shown.at("look", "running")
+    shown.press("Cancel")
+    shown.button("Really cancel?").wait_for()
+    shown.press("Step")
+    shown.at("agree", "paused")
+    shown.button("Cancel").focus()
+    shown.page.keyboard.press("c")
+    shown.button("Really cancel?").wait_for()
+    shown.page.keyboard.press("c")
+    shown.at("refused", "completed")
+    expect_text(shown.page, shown.root.locator(".il-ending"), "user_requested")
+    assert shown.button("Cancel").get_attribute("aria-disabled") == "true"
+
+
 def test_what_a_cell_does_is_seen_in_the_panel(shown: Shown) -> None:
     shown.opened.run(1, "run.run()")
     shown.at("agree", "paused")

@@ -161,7 +161,7 @@ def test_an_import_for_programs(sh: Shell) -> None:
     assert told["deviations"] == ["shape of db: cylinder became rect"]
     assert told["unreached"] == ["c"]
     assert [note["text"] for note in told["not_kept"]] == [
-        "the direction `LR` is left out: charts go down"
+        "a machine has no direction: `interlock draw --direction lr` draws it that way"
     ]
     assert load(told["text"]).name == "x"
 

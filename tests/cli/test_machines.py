@@ -244,7 +244,7 @@ def test_a_machine_that_is_too_large_for_a_picture_is_an_outline(sh: Shell) -> N
 
 
 def test_draw_in_every_format(sh: Shell) -> None:
-    assert sh("draw", "agent", "--format", "mermaid").out.startswith("flowchart")
+    assert sh("draw", "agent", "--format", "mermaid").out.splitlines()[1] == "flowchart TD"
     assert sh("draw", "agent", "--format", "dot").out.startswith(("digraph", "//", "strict"))
     drawn = [
         sh("draw", "agent", "--format", "mermaid", "--rules", r).out
@@ -252,13 +252,39 @@ def test_draw_in_every_format(sh: Shell) -> None:
     ]
     assert len(set(drawn)) == 3
     assert min(drawn, key=len) == drawn[2]
+    sideways = sh("draw", "agent", "--format", "mermaid", "--direction", "lr").out
+    assert sideways.splitlines()[1] == "flowchart LR"
     assert "end-error" in sh("draw", "executive", "--all", "--format", "mermaid").out
     assert "Idle" in sh("draw", "agent", "--region", "status").out
     done = sh("draw", "agent", "-o", "agent.mmd")
     assert done.out == ""
-    assert (sh.folder / "agent.mmd").read_text().startswith("flowchart")
+    assert (sh.folder / "agent.mmd").read_text().splitlines()[1] == "flowchart TD"
     assert sh("draw", "agent", "--format", "dot", "-o", "agent.txt").code == 0
     assert "llm_inference" in (sh.folder / "agent.txt").read_text()
+
+
+def test_characters_go_down_only(sh: Shell) -> None:
+    for more in ((), ("--format", "outline"), ("-o", "a.txt")):
+        done = sh("draw", "agent", "--direction", "lr", *more)
+        assert done.code == 2
+        assert "give -o FILE.svg, or --format mermaid" in done.err
+    assert sh("draw", "agent", "--direction", "lr", "-o", "a.mmd").code == 0
+    assert sh("draw", "agent", "--direction", "tb").code == 0
+
+
+def test_the_neighbourhood_of_a_state(sh: Shell) -> None:
+    out = sh("draw", "moderator_full", "--around", "check_context").out
+    assert "Context Size" in out
+    assert "Recovery Possible?" in out
+    assert "Error Category?" not in out
+    assert "… 51 boxes hidden" in out
+    wider = sh("draw", "moderator_full", "--around", "check_context", "--hops", "2").out
+    assert "Error" in wider
+    assert "… 45 boxes hidden" in wider
+    wrong = sh("draw", "moderator_full", "--around", "check_contxt")
+    assert wrong.code == 2
+    assert "did you mean `check_context`?" in wrong.err
+    assert sh("draw", "agent", "--around", "done", "--hops", "-1").code == 2
 
 
 @pytest.mark.system("dot", install="apt-get install graphviz")

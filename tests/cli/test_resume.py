@@ -336,7 +336,7 @@ def test_a_new_file_that_decides_otherwise_is_refused(sh: Shell) -> None:
     done = sh("resume", "b", "--machine", "adder.yaml", "--tools", "tools.py", "--use-new-file")
     assert done.code == 1
     assert "record 2 at think" in done.err
-    assert "interlock fork b --at 2 --machine FILE" in done.err
+    assert "interlock fork b --at 2 --machine adder.yaml" in done.err
 
 
 # fork and replay ----------------------------------------------------------------------------

@@ -174,6 +174,12 @@ def test_outside_of_a_repository_a_revision_is_refused(
     done = sh("diff", "main:adder.yaml", "adder.yaml")
     assert done.code == 2
     assert "is in no git repository" in done.err
+    assert "written REV:PATH" in done.err
+    done = sh("review", "main")
+    assert done.code == 2
+    assert "is in no git repository" in done.err
+    assert "run it inside the repository" in done.err
+    assert "REV:PATH" not in done.err
 
 
 def test_without_git_that_is_said(

@@ -1,4 +1,4 @@
-"""The screens of `docs/stepping.md`: each is there, shows what it is for, and asks nobody for anything."""
+"""The screens of the pages: each is there, shows what it is for, and asks nobody for anything."""
 
 from __future__ import annotations
 
@@ -33,3 +33,14 @@ def test_the_script_draws_them() -> None:
     drawn = dict(SCRIPT["screens"]())
     for shot in SCRIPT["SHOTS"]:
         assert shot.shows in shown(drawn[shot.name])
+
+
+def test_the_panel_is_taken_of_the_notebook_s_shop() -> None:
+    """A browser takes it; here is what it would run, up to the panel."""
+    script = runpy.run_path(str(DOCS / "panel_screen.py"))
+    shop, _, panel = script["source"]().rpartition("\n")
+    assert panel == "again.panel()"
+    names: dict[str, Any] = {}
+    exec(shop, names)  # noqa: S102 - the notebook that ships
+    assert names["again"].run().status == "paused"
+    assert script["PICTURE"].read_bytes().startswith(b"\x89PNG")

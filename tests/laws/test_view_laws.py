@@ -18,7 +18,16 @@ from interlock.core.errors import SpecError
 from interlock.view.compare.difference import Difference, differences
 from interlock.view.dot.engine import render
 from interlock.view.dot.write import to_dot
-from interlock.view.flowchart import Arrow, Box, Flowchart, Role, Shape, one_line, printable
+from interlock.view.flowchart import (
+    Arrow,
+    Box,
+    Direction,
+    Flowchart,
+    Role,
+    Shape,
+    one_line,
+    printable,
+)
 from interlock.view.ids import KEYWORDS, safe_ids
 from interlock.view.mermaid.read import read_mermaid
 from interlock.view.mermaid.write import to_mermaid
@@ -95,7 +104,8 @@ def charts(draw: st.DrawFn) -> Flowchart:
         Arrow(source, target, draw(labels), kind=draw(kinds), number=draw(numbers))
         for source, target in draw(_pairs(names))
     ]
-    return Flowchart(draw(labels), tuple(boxes), tuple(arrows))
+    ways = st.sampled_from(get_args(Direction))
+    return Flowchart(draw(labels), tuple(boxes), tuple(arrows), direction=draw(ways))
 
 
 def _pairs(names: list[str]) -> st.SearchStrategy[list[tuple[str, str]]]:

@@ -10,6 +10,7 @@ import pytest
 
 from interlock.adapters.cancel import Cancellation
 from interlock.api import Machine, Run, find_faults, load
+from interlock.core.errors import MachineChangedError
 from interlock.core.records import Record
 from interlock.run.journal import MemoryJournal
 from interlock.run.sync import by_hand
@@ -126,13 +127,13 @@ def test_a_child_that_was_removed_begins_anew_and_takes_the_answer() -> None:
     assert run.run().reason == "completed"
 
 
-def test_a_changed_file_that_has_no_such_child_goes_on_without() -> None:
+def test_a_changed_file_that_has_no_such_child_is_refused_while_the_child_waits() -> None:
     run = waiting(ASKS + GO % "")
     text = "states:\n  go: {do: nothing, failed: next, next: done}\n  done: {stop: completed}\n"
     changed = load(HEAD + text)
-    again = changed.open(run.id, journal=run.session.journal, changed=True, clock=ManualClock())
-    assert dict(again.answers) == {}
-    assert again.run().reason == "completed"
+    with pytest.raises(MachineChangedError, match="`asks` is gone") as caught:
+        changed.open(run.id, journal=run.session.journal, changed=True, clock=ManualClock())
+    assert "until the child has ended" in caught.value.hint
 
 
 # stopping -------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from packaging.requirements import Requirement
 
 from interlock.diff.change import Effect
 from interlock.language.yaml.reading import read
@@ -78,6 +79,18 @@ def test_the_workflow_runs_nothing_of_a_fork() -> None:
         assert "git checkout" not in script
         assert "git switch" not in script
         assert "${{" not in script  # what an event says reaches a script as a variable only
+
+
+def test_the_workflow_installs_nothing_by_its_bare_name() -> None:
+    """The name is free on the package index: whoever takes it would run in the workflow."""
+    (name, found), *more = re.findall(
+        r"pip install [\"']?(\S+) ?([^\"'\n]*)", block("machines.yml")
+    )
+    assert (name, found, more) == ("interlock[diagrams]", "@ $INTERLOCK", [])
+    source = workflow()["jobs"]["review"]["env"]["INTERLOCK"]
+    assert re.fullmatch(r"git\+https://github\.com/OWNER/REPOSITORY@COMMIT", source)
+    said = f"interlock[diagrams] @ {source}"
+    assert Requirement(said).url == source
 
 
 @pytest.mark.system("bash", install="apt-get install bash")

@@ -164,3 +164,42 @@ def test_the_table_is_never_wider_than_it_may_be(text: str, width: int) -> None:
         width
     )
     assert all(size(line.text) <= width for line in lines)
+
+
+def test_each_python_guard_keeps_its_own_answer() -> None:
+    """The second of two is not said to have answered what the first did."""
+    machine = load(
+        """
+interlock: 1
+machine: m
+title: Two guards of the application's own
+model: {name: scripted}
+limits: {steps: 5}
+rules:
+  - {when: run.steps >= limits.steps, stop: steps_limit}
+states:
+  a:
+    do: receive
+    next:
+      - {when: never(), to: b}
+      - {when: always() and run.steps >= 9, to: c}
+      - {to: b}
+  b: {do: measure, next: c}
+  c: {stop: completed}
+""",
+        guards=[never, always],
+    )
+    run = machine.start("x", clock=ManualClock(0.0))
+    run.run()
+    atoms = [atom for row in run.why(1).rows for atom in row.atoms]
+    assert [(a.text, a.holds) for a in atoms if "()" in a.text] == [
+        ("never()", False), ("always()", True),
+    ]  # fmt: skip
+
+
+def never() -> bool:
+    return False
+
+
+def always() -> bool:
+    return True

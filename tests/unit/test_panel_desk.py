@@ -289,6 +289,41 @@ def test_a_long_action_blocks_nobody_and_can_be_paused(opened: Opened) -> None:
     assert page.run.ended, "a step ends the pause and does the action"
 
 
+@pytest.mark.parametrize("before", [(), ("step",), ("run",)], ids=["fresh", "at-rest", "waiting"])
+def test_a_run_that_rests_is_cancelled(
+    before: tuple[str, ...], asking: Machine, opened: Opened
+) -> None:
+    page = opened(asking.start())
+    for order in before:
+        page.ask(order)
+    page.ask("cancel")
+    assert page.fault == ""
+    assert page.run.result.reason == "user_requested"
+    assert page.shows["ended"] is True
+    assert page.shows["cannot"]["cancel"] == "The run has ended"
+    page.ask("cancel")
+    assert page.fault.startswith("the run has ended")
+    page.ask("back")
+    assert not page.run.ended
+
+
+@pytest.mark.parametrize("order", ["step", "run"])
+def test_a_run_that_is_driven_is_cancelled_after_its_action(order: str, opened: Opened) -> None:
+    held = Held()
+    page = opened(held.machine.start())
+    page.ask("step")  # the run begins
+    page.desk.take({"do": order, "id": 1})
+    assert held.begun.acquire(timeout=20)
+    page.desk.take({"do": "cancel", "id": 2})
+    while page.shows.get("heard") != 2:
+        threading.Event().wait(0.01)
+    assert page.shows["busy"] == "cancelling after this action"
+    held.let_go.release()
+    page.wait()
+    assert page.run.result.reason == "user_requested"
+    assert (page.shows["ended"], page.shows["busy"], page.fault) == (True, "", "")
+
+
 def test_meanwhile_other_orders_are_refused(opened: Opened) -> None:
     held = Held()
     page = opened(held.machine.start())

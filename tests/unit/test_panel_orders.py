@@ -13,6 +13,7 @@ from interlock.notebook.panel.orders import (
     LONGEST,
     Answer,
     Back,
+    Cancel,
     Order,
     Pause,
     Run,
@@ -39,6 +40,7 @@ class Good(NamedTuple):
         Good("run", {"do": "run"}, Run()),
         Good("run-to", {"do": "run", "until": " think "}, Run("think")),
         Good("pause", {"do": "pause"}, Pause()),
+        Good("cancel", {"do": "cancel"}, Cancel()),
         Good("answer", {"do": "answer", "event": "yes"}, Answer("yes", {})),
         Good(
             "answer-with-data",

@@ -237,6 +237,8 @@ class Verdict(NamedTuple):
         Verdict("guard-written", LIMITED, LIMITED.replace("run.steps >= limits.steps", "run.steps>=limits.steps"), "m: the same machine, written in another way"),
         Verdict("words", "title: A\n", "title: B\n", "m: does the same; 1 difference of words"),
         Verdict("sooner", LIMITED, LIMITED.replace("50", "20"), "m: 1 difference; stops sooner"),
+        Verdict("longer", WAITS, WAITS.replace("5m", "10m"), "m: 1 difference; waits longer"),
+        Verdict("shorter", WAITS, WAITS.replace("5m", "1m"), "m: 1 difference; waits shorter"),
         Verdict("and-words", "title: A\n" + LIMITED, "title: B\n" + LIMITED.replace("50", "80"), "m: 1 difference and 1 of words; stops later"),
     ],
     ids=lambda case: case.id,

@@ -17,12 +17,13 @@ from interlock.api import Machine
 from interlock.diff.aligning import Pairs
 from interlock.diff.diff import Diff, diff
 from interlock.diff.dress import ReviewDress
-from interlock.diff.merged import HIDDEN, Merged, focus, merge
+from interlock.diff.merged import Merged, focus, merge
 from interlock.diff.mermaid import ARROWS, MOST, to_review_mermaid
 from interlock.diff.picture import ReviewPicture
 from interlock.view.dot.write import to_dot
 from interlock.view.flowchart import Arrow, Box, Flowchart, one_line, printable
 from interlock.view.ids import safe_ids
+from interlock.view.nearby import HIDDEN
 from tests.conftest import NODE
 from tests.unit.test_review_changes import between, ways
 
@@ -77,6 +78,29 @@ def edited() -> Diff:
     end = '  stop_steps: {label: "STOP:\\nSteps", stop: steps_limit, next: report}\n'
     other = other.replace("  stop_tokens: {", f"{end}  stop_tokens: {{", 1)
     return diff(load(one), load(other), names=("main", "work"))
+
+
+FOUR = {
+    "tokens: 1_000_000": "tokens: 500_000",
+    "response: 5m": "response: 10m",
+    "apply_fix, next: monitor": "apply_fix, next: checkpoint",
+    "Notify User\\nContinue with Caution": "Warn the User",
+}
+"""Changes of the moderator that lie far apart, and what stands in their places."""
+
+
+@DOT
+def test_changes_that_lie_far_apart_fit_one_screen() -> None:
+    text = changed = (ROOT / "machines" / "moderator.yaml").read_text("utf-8")
+    for old, new in FOUR.items():
+        assert old in changed
+        changed = changed.replace(old, new)
+    for made in (edited(), diff(load(text), load(changed))):
+        size = re.search(r'width="(\d+)pt" height="(\d+)pt"', made.picture().svg())
+        assert size is not None
+        wide, high = (int(points) * 4 / 3 for points in size.groups())
+        assert wide <= 1920
+        assert high <= 1080
 
 
 # marks --------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import pytest
 from interlock.actions import builtin
 from interlock.adapters.sqlite import SqliteJournal
 from interlock.api import Machine, Run
-from interlock.core.errors import MachineChangedError, StatusError
+from interlock.core.errors import MachineChangedError
 from interlock.core.outcome import Outcome
 from interlock.language.load import load
 from interlock.run.journal import Letter, MemoryJournal
@@ -164,10 +164,9 @@ class TestRenamed:
         run.step()
         run.step()
         by_hand(run.session.note("intent", "r/work/1", {"state": "work", "action": "act"}))
-        again = opened(journal)
-        assert again.state == "labour"
-        with pytest.raises(StatusError, match="in doubt"):
-            again.run()
+        with pytest.raises(MachineChangedError, match="in doubt") as caught:
+            opened(journal)
+        assert "until that is settled" in caught.value.hint
 
 
 def path_after(run: Run) -> str:
@@ -194,8 +193,12 @@ class TestChanged:
 
     def test_a_state_that_is_gone_is_a_difference(self) -> None:
         gone = OLD.replace("work", "labour")
-        with pytest.raises(MachineChangedError, match="next was work, now it is labour"):
+        with pytest.raises(
+            MachineChangedError, match="needs a state map: `work` is `labour` now"
+        ) as caught:
             opened(recorded()[1], gone, changed=True)
+        assert caught.value.hint == "put `renamed: {work: labour}` into the file"
+        assert opened(recorded()[1], gone + "renamed: {work: labour}\n").state == "person"
 
     def test_attaching_says_the_same(self) -> None:
         made, _ = recorded()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree as ET
 
@@ -16,6 +17,7 @@ from interlock.view.flowchart import Arrow, Box, Flowchart
 from interlock.view.live.picture import LivePicture
 from interlock.view.live.plan import Planner, say_times
 from interlock.view.live.standing import Standing
+from interlock.view.picture import Picture
 
 SVG = "{http://www.w3.org/2000/svg}"
 PYGRAPHVIZ = pytest.mark.extra(  # noqa: S610 - no Django
@@ -255,6 +257,36 @@ def test_a_png_is_painted_too() -> None:
     before, after = picture.png(AT_B), picture.png(DONE)
     assert before.startswith(b"\x89PNG")
     assert before != after
+
+
+def sitting(svg: str) -> dict[str, float]:
+    """How far below the middle of its box the only line of each label stands."""
+    found: dict[str, float] = {}
+    for node in element(svg).iter(f"{SVG}g"):
+        lines = [float(text.attrib["y"]) for text in node.iter(f"{SVG}text")]
+        if node.get("class") == "node" and len(lines) == 1:
+            shapes = [e for e in node.iter() if e.tag in (f"{SVG}path", f"{SVG}polygon")]
+            written = " ".join(e.attrib.get("d", "") + e.attrib.get("points", "") for e in shapes)
+            heights = [float(y) for y in re.findall(r",(-?[\d.]+)", written)]
+            name = node.attrib["id"].rpartition("-")[2]
+            found[name] = round(lines[0] - (min(heights) + max(heights)) / 2, 1)
+    return found
+
+
+@PYGRAPHVIZ
+def test_a_picture_that_stays_as_it_is_keeps_no_room(tmp_path: Path) -> None:
+    """Labels sit in their boxes as in the plain picture; where the run is there is a badge."""
+    picture = live()
+    plain, still = sitting(Picture(CHART).svg()), picture.still(AT_B)
+    at_rest = sitting(still)
+    assert at_rest
+    assert max(abs(at_rest[name] - plain[name]) for name in at_rest) < 1
+    assert "NOW" in still
+    assert "×" in still
+    assert "<style" not in still
+    saved = picture.save(tmp_path / "a.svg", AT_B).read_text("utf-8")
+    assert saved == still
+    assert picture.svg(AT_B) != still, "the one that is painted keeps its rooms"
 
 
 @PYGRAPHVIZ

@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 import pytest
 
-from interlock.view.flowchart import Arrow, Box, Flowchart
+from interlock.view.flowchart import Arrow, Box, Direction, Flowchart
 from interlock.view.ids import safe_ids
-from interlock.view.mermaid.write import escape, to_mermaid
+from interlock.view.mermaid.read import read_mermaid
+from interlock.view.mermaid.write import WIDE, escape, to_mermaid
 
 
 def test_a_chart_is_written_box_by_box_arrow_by_arrow() -> None:
@@ -45,6 +46,24 @@ def test_a_chart_is_written_box_by_box_arrow_by_arrow() -> None:
         "    style end_1 fill:#ffcdd2\n"
         "    style rules_1 stroke-dasharray:5 4\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("direction", "written"), [("tb", "TD"), ("lr", "LR"), ("bt", "BT"), ("rl", "RL")]
+)
+def test_a_direction_is_written_and_read_back(direction: Direction, written: str) -> None:
+    chart = Flowchart(boxes=(Box("a", "A"),), direction=direction)
+    text = to_mermaid(chart)
+    assert text.startswith(f"flowchart {written}\n")
+    assert read_mermaid(text).direction == direction
+
+
+def test_lists_of_rules_get_room_for_their_lines() -> None:
+    """Else Mermaid breaks them at 200 pixels, into a column of words."""
+    rules = Box("rules-1", "after every step\nrun.steps >= 3 → stop", role="rules", origin="rule")
+    text = to_mermaid(Flowchart(boxes=(rules,), direction="lr"))
+    assert text.splitlines()[:2] == [WIDE, "flowchart LR"]
+    assert [box.label for box in read_mermaid(text).boxes] == [rules.label]
 
 
 def test_an_empty_chart() -> None:

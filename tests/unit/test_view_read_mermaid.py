@@ -240,9 +240,9 @@ def test_what_is_not_kept_is_noted(case: Loss) -> None:
 
 
 def test_what_the_head_sets_is_noted_too() -> None:
-    text = "---\ntitle: T\nconfig: {theme: dark}\n---\nflowchart RL\nA" + "\nA --> A" * 501
+    text = "---\ntitle: T\nconfig: {theme: dark}\n---\nflowchart BR\nA" + "\nA --> A" * 501
     assert [str(note) for note in read_flowchart(text).notes] == [
-        "the direction `RL` is left out: charts go down",
+        "the direction `BR` is left out: the chart goes down",
         "of the front matter only the title is kept",
         "Mermaid draws more than 500 arrows only where `maxEdges` is raised",
     ]

@@ -12,17 +12,28 @@ Source: design "language", sections 1 (`renamed`) and 5; "architecture", section
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from interlock.actions.assumed import assuming
 from interlock.core.errors import MachineChangedError, RunError, StatusError
 from interlock.core.plain import plain
 from interlock.core.records import Record
 from interlock.core.units import say_count
+from interlock.language.load import load
 from interlock.language.spec import MachineSpec
 from interlock.language.values import var_value
-from interlock.run.journal import RunRow
-from interlock.run.replay import position_before, replay
+from interlock.machine.build import Chart
+from interlock.run.journal import Journal, RunRow, digest
+from interlock.run.moving import fork_under
+from interlock.run.recorded import Unread, read_run
+from interlock.run.replay import position_before
 from interlock.run.session import Session
+
+if TYPE_CHECKING:
+    from interlock.studies.upgrade_verdict import Verdict
+
+RECORDED = "<recorded>"
+"""What the file of a machine from a journal is called."""
 
 
 def carried(spec: MachineSpec, parent: Session) -> dict[str, Any]:
@@ -48,31 +59,68 @@ def carried(spec: MachineSpec, parent: Session) -> dict[str, Any]:
     }
 
 
-def changed(row: RunRow, name: str, hash: str) -> MachineChangedError:
-    """The refusal of a run that was started with another machine."""
+async def judged(
+    journal: Journal, row: RunRow, chart: Chart, *, at: int | None = None, now: float | None = None
+) -> Verdict | None:
+    """What the machine of `chart` means for a recorded run, or for its records below `at`.
+
+    None for a run that has no record yet, or cannot be read.
+    """
+    # the room above: whoever opens a run with its own machine does not load it
+    from interlock.studies.upgrade import Upgrade  # noqa: PLC0415
+
+    run = await read_run(journal, row)
+    if isinstance(run, Unread):
+        return None
+    if at is not None:
+        run = run._replace(records=run.records[:at], pending=())
+    return Upgrade(recorded_chart(run.machine, chart), chart).judge(run, now=now)
+
+
+def recorded_chart(text: str, chart: Chart) -> Chart | None:
+    """The chart of a machine as a journal keeps it, beside another; None where it is none.
+
+    What it names and nobody here has declared is taken as named: nothing of it is run.
+    """
+    loaded = load(text, RECORDED, assuming(chart.spec.registry)) if text else None
+    return None if loaded is None or loaded.spec is None else chart.beside(loaded.spec)
+
+
+async def take_up(session: Session, row: RunRow, *, accepted: bool) -> None:
+    """A run that was started with another machine, under this one: read by its names of now.
+
+    `MachineChangedError` unless it may go on, and that is meant.
+    """
+    chart, now = session.chart, session.ports.clock.now()
+    verdict = await judged(session.journal, row, chart, now=now)
+    meant = accepted or bool(chart.spec.renamed)
+    if not meant or (verdict is not None and not verdict.goes_on):
+        raise changed(row, chart, verdict)
+    if verdict is not None:
+        session.names, session.origin = verdict.names, verdict.origin(row.machine_hash)
+
+
+def changed(row: RunRow, chart: Chart, verdict: Verdict | None) -> MachineChangedError:
+    """The refusal of a run that was started with another machine, with what may be done."""
+    said = f": {verdict}" if verdict is not None else ""
     return MachineChangedError(
-        f"run `{row.run_id}` was started with another machine than this `{name}`",
-        hint=f"it was {row.machine_hash[:8]}, this one is {hash[:8]}; `open(..., changed=True)`"
-        " goes on with this one, if it decides what is recorded as it was",
+        f"run `{row.run_id}` was started with another machine than this `{chart.name}`{said}",
+        hint=_cure(row, chart, verdict),
+        verdict=verdict,
     )
 
 
-async def refuse_otherwise(session: Session) -> None:
-    """`MachineChangedError` unless the session's machine decides every record as it was."""
-    events = await session.journal.events(session.run_id)
-    records = [e.record for e in events if e.record is not None]
-    found = replay(session.chart, records, session.run_id)
-    if found.same:
-        return
-    first = found.differences[0]
-    hint = "start a new run with it"
-    if first.seq > 0:
-        hint = f"with the machine it was started with, `fork(at={first.seq})` begins before that"
-    raise MachineChangedError(
-        f"this `{session.chart.name}` decides run `{session.run_id}` otherwise than was recorded:"
-        f" {first}",
-        hint=hint,
-    )
+def _cure(row: RunRow, chart: Chart, verdict: Verdict | None) -> str:
+    if verdict is None or verdict.goes_on:
+        hashes = f"it was {row.machine_hash[:8]}, this one is {digest(chart.text)[:8]}"
+        return f"{hashes}; `open(..., changed=True)` goes on with this one"
+    if verdict.kind == "map":
+        return f"put `renamed: {verdict.flow}` into the file"
+    cause = verdict.cause
+    if cause is not None and cause.record:
+        with_old = "with the machine it was started with"
+        return f"{with_old}, `fork(at={cause.record})` begins before that"
+    return "start a new run with it" if cause is None else cause.cure
 
 
 def first_taken_back(session: Session, records: int) -> int:
@@ -106,9 +154,13 @@ async def forked(
         run_id=run_id, epoch=0, created=now, updated=now, status=there.status,
         state=there.state, reason="", steps=there.facts.run.steps, wake_at=there.wake_at,
     )  # fmt: skip
-    if machine is not None:
+    if machine is None:
+        await old.journal.fork(old.run_id, seq, row)
+    else:
         row = row._replace(machine_hash=await old.journal.put_blob(machine))
-    await old.journal.fork(old.run_id, seq, row)
+        await fork_under(
+            old.journal, old.run_id, seq, row, old.chart, names=old.names, origin=old.origin
+        )
     made = Session(old.chart, old.journal, run_id, old.ports)
     made.cancels = old.cancels
     await made.open(snapshot=False)

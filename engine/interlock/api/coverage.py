@@ -13,10 +13,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from interlock.api.of_machine import OfMachine
 from interlock.core.errors import SetupError
 from interlock.language.load import load
 from interlock.machine.build import Chart
+from interlock.view.of_machine import OfMachine
 
 if TYPE_CHECKING:
     from interlock.api.recorded import Runs

@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
 from interlock import catalog
 from interlock.actions import with_own
 from interlock.actions.assumed import assuming
 from interlock.actions.declare import specs_of
+from interlock.api.drawing import DrawOptions
 from interlock.api.machine import Machine, lifecycle
 from interlock.checker import examine as examine_chart
 from interlock.checker.solver import solver
@@ -22,7 +23,6 @@ from interlock.core.specs import Registry
 from interlock.language.load import Find, Found
 from interlock.language.load import load as load_text
 from interlock.machine.build import Chart
-from interlock.view.flowchart import RuleDrawing
 from interlock.view.picture import Picture
 
 Own = object
@@ -168,9 +168,8 @@ def check(
 
 
 def draw(
-    source: str | Path | Machine, *, tools: Own = (), rules: RuleDrawing = "box",
-    all: bool = False, region: str = "state",
+    source: str | Path | Machine, *, tools: Own = (), **shown: Unpack[DrawOptions]
 ) -> Picture:  # fmt: skip
     """The picture of a machine, or of a file that names these `tools`; see `Machine.draw`."""
     machine = source if isinstance(source, Machine) else load(source, tools=tools)
-    return machine.draw(rules=rules, all=all, region=region)
+    return machine.draw(**shown)

@@ -21,13 +21,15 @@ from interlock.api.bounds import (
     refuse_unbounded,
     wanted_bounds,
 )
-from interlock.api.continuing import carried, changed, refuse_otherwise
+from interlock.api.continuing import carried, changed, take_up
 from interlock.api.coverage import AsksCoverage
 from interlock.api.detached import DetachedRun
+from interlock.api.drawing import seen
 from interlock.api.history import history
 from interlock.api.run import Run, StartOptions, new_run_id
 from interlock.api.stats import HasStats
 from interlock.api.tasks import first_tasks
+from interlock.api.upgrading import Upgrading
 from interlock.api.whatif import AsksWhatIf
 from interlock.api.wiring import PortOptions, make_ports, prepare, suspends
 from interlock.core.errors import Finding, Findings, SetupError, SpecError, refuse_unknown
@@ -44,7 +46,7 @@ from interlock.run.journal import Journal, MemoryJournal, RunRow, digest
 from interlock.run.result import Result
 from interlock.run.session import Session, start_data
 from interlock.run.sync import wait
-from interlock.view.flowchart import RuleDrawing
+from interlock.view.flowchart import Direction, RuleDrawing
 from interlock.view.from_graph import flowchart
 from interlock.view.picture import Picture
 
@@ -64,7 +66,7 @@ def lifecycle() -> MachineSpec:
     return loaded.spec
 
 
-class Machine(AsksCoverage, AsksWhatIf, HasStats):
+class Machine(AsksCoverage, AsksWhatIf, HasStats, Upgrading):
     """A compiled machine: start it, run it, check it, draw it.
 
         machine = load("agent")
@@ -130,20 +132,28 @@ class Machine(AsksCoverage, AsksWhatIf, HasStats):
 
     def draw(
         self, *, rules: RuleDrawing = "box", all: bool = False, region: str = "state",
+        direction: Direction = "tb", around: str | None = None, hops: int = 1,
         facts: Facts | None = None,
     ) -> Picture:  # fmt: skip
         """The flowchart of the live machine.
 
         `rules`: one dashed `box`, a `chain` of decisions, or `none`. `all` shows what the engine
         adds. `region` is ``state`` or ``status``. Labels show the limits of `facts`.
+
+        `direction`: down (``tb``) or to the right (``lr``); the picture in characters goes down
+        always. `around` shows a state with what is at most `hops` arrows away from it, and how
+        many boxes are hidden: for a machine that is too large to be read whole. `RunError`: there
+        is no such state in the picture.
         """
         refuse_unknown("way to draw rules", rules, get_args(RuleDrawing))
         refuse_unknown("region", region, ("state", "status"))
         if region == "status":
             status = Chart(lifecycle())
             live = region_graph(status, self.chart.status, status.position("").facts)
-            return Picture(flowchart(live, rules="none"))
-        return Picture(flowchart(graph(self.chart, facts=facts, engine=all), rules=rules, all=all))
+            chart = flowchart(live, rules="none")
+        else:
+            chart = flowchart(graph(self.chart, facts=facts, engine=all), rules=rules, all=all)
+        return Picture(seen(chart, direction, around, hops))
 
     def diff(self, other: Machine) -> Diff:
         """What must change to make this machine the other: in words, as data, as a picture.
@@ -307,18 +317,14 @@ class Machine(AsksCoverage, AsksWhatIf, HasStats):
 
     async def _open(self, session: Session, accepted: bool) -> bool:
         """Fold the run's log; whether it is another machine's."""
-        row, renamed = await session.journal.row(session.run_id), self.spec.renamed
+        row = await session.journal.row(session.run_id)
         other = row is not None and row.machine_hash != self.hash
         if row is not None and other:
             text = await session.journal.blob(row.machine_hash)
             other = text is None or self._canonical_of(text) != self.canonical()
         if row is not None and other:
-            if not (accepted or renamed):
-                raise changed(row, self.name, self.hash)
-            await refuse_otherwise(session)
+            await take_up(session, row, accepted=accepted)
         await session.open(snapshot=not other)
-        for error in session.tally.errors:
-            error["state"] = renamed.get(error["state"], error["state"])
         return other
 
     def _canonical_of(self, text: str) -> str:
@@ -336,7 +342,7 @@ class Machine(AsksCoverage, AsksWhatIf, HasStats):
         """
         if kept.begun is not None:
             if kept.row.machine_hash != self.hash:
-                raise changed(kept.row, self.name, self.hash)
+                raise changed(kept.row, self.chart, None)
             run = self.start(run_id=kept.run_id, journal=journal, tasks=(), **ports)
             run.session.begun, run.session.row = kept.begun, kept.row
             return run

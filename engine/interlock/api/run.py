@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, cast
 from interlock.api.continuing import first_taken_back, forked
 from interlock.api.detached import DetachedRun, detached
 from interlock.api.hearing import Heard
-from interlock.api.of_machine import OfMachine
 from interlock.api.posting import post, refuse_resume, tasks_letter
 from interlock.api.shown import Shown
 from interlock.api.values import check_answer
 from interlock.api.wiring import PortOptions, suspends
-from interlock.core.errors import LimitError, RunError, StatusError
+from interlock.core.errors import LimitError, RunError
 from interlock.core.outcome import Message
 from interlock.core.reasons import Continuation
 from interlock.core.records import Input, Record
@@ -29,13 +28,15 @@ from interlock.run.breakpoints import Breakpoints
 from interlock.run.events import Event as StreamEvent
 from interlock.run.journal import Journal
 from interlock.run.loop import advance, drive
-from interlock.run.replay import Replay, as_now, replay, why
+from interlock.run.renaming import as_now
+from interlock.run.replay import Replay, replay, why
 from interlock.run.result import Result, answers_of, result_of
 from interlock.run.session import Session
 from interlock.run.steps import Step, steps_of
 from interlock.run.stream import astream, stream
 from interlock.run.sync import wait
 from interlock.run.trace import Trace, trace
+from interlock.view.of_machine import OfMachine
 
 if TYPE_CHECKING:
     from interlock.notebook.panel.widget import Panel
@@ -156,8 +157,8 @@ class Run(Shown["Startable"]):
     async def arecords(self) -> Records:
         """What has been recorded, from the journal."""
         events = await self.session.journal.events(self.id) if self.session.head else ()
-        names = self.machine.spec.renamed
-        found = (as_now(e.record, names) for e in events if e.record is not None)
+        names = self.session.names
+        found = (as_now(e.record, *names) for e in events if e.record is not None)
         return Records(found, self.machine.chart)
 
     @property
@@ -430,11 +431,6 @@ class Run(Shown["Startable"]):
         if not self._moved:
             return
         old = self.session
-        if old.intents.keys() - old.results.keys():  # a fork would not know of it
-            raise StatusError(
-                f"a paid call of `{old.position.state}` is in doubt",
-                hint="go on with the machine that the run was started with until it is settled",
-            )
         forked = await self.afork()
         for letter in await old.journal.letters(old.run_id):
             await old.journal.send(forked.id, letter)

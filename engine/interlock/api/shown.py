@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar, get_args
+from typing import Any, Generic, TypeVar, Unpack, get_args
 
-from interlock.api.of_machine import OfMachine
+from interlock.api.drawing import DrawOptions
 from interlock.core.errors import refuse_unknown
 from interlock.notebook.live import Live, live_bundle
 from interlock.notebook.screen import screen
 from interlock.run.events import Event
 from interlock.run.session import Session
 from interlock.run.standing import meters_of, standing_of, status_of
-from interlock.view.flowchart import RuleDrawing
 from interlock.view.live.picture import LivePicture
+from interlock.view.of_machine import OfMachine
 from interlock.view.picture import Picture
 from interlock.view.report.picture import Look, RunPicture
 
@@ -44,27 +44,26 @@ class Shown(ABC, Generic[M]):
         """See `Run.listen`."""
 
     def draw(
-        self, *, look: Look = "plain", rules: RuleDrawing = "box", all: bool = False,
-        region: str = "state",
+        self, *, look: Look = "plain", **shown: Unpack[DrawOptions]
     ) -> Picture:  # fmt: skip
-        """The machine's picture with this run's limits, and what `look` adds; see `Machine.draw`.
+        """The machine's picture with this run's limits, and what `look` adds.
+
+        What is shown, and how, is said as for `Machine.draw`: ``direction="lr"``.
 
         `plain` adds nothing. `live` shows where the run is and the way that it took, with counts.
         `report` also shows what every decision and rule reads now, against its bound.
         """
         refuse_unknown("look", look, get_args(Look))
         session = self.session
-        picture = self.machine.draw(
-            rules=rules, all=all, region=region, facts=session.position.facts
-        )
+        picture = self.machine.draw(**shown, facts=session.position.facts)
         if look == "plain":
             return picture
-        if region == "status":
+        if shown.get("region") == "status":
             return RunPicture(picture.chart, status_of(session))
         meters = meters_of(session) if look == "report" else None
         return RunPicture(picture.chart, standing_of(session), meters=meters)
 
-    def live(self, *, rules: RuleDrawing = "box", all: bool = False, region: str = "state") -> Live:
+    def live(self, **shown: Unpack[DrawOptions]) -> Live:
         """A picture that follows the run: one display, which every later step updates in place.
 
         It shows the state that the run is in, the way that it took and how often, and at the end
@@ -72,8 +71,8 @@ class Shown(ABC, Generic[M]):
         What it draws is said at first; see `Machine.draw`. Outside a notebook `print` shows it.
         """
         if self._live is None:
-            draw = lambda: self.draw(rules=rules, all=all, region=region)  # noqa: E731
-            self._live = Live(self, draw, region=region, on=screen())
+            draw = lambda: self.draw(**shown)  # noqa: E731
+            self._live = Live(self, draw, region=shown.get("region", "state"), on=screen())
         return self._live.show()
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from interlock.api.of_machine import OfMachine
 from interlock.api.whatif import older_charts
 from interlock.machine.build import Chart
+from interlock.view.of_machine import OfMachine
 
 if TYPE_CHECKING:
     from interlock.api.recorded import Runs

@@ -12,13 +12,13 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from interlock.api.bounds import checked_values
-from interlock.api.of_machine import OfMachine
 from interlock.core.errors import LimitError
 from interlock.core.types import Type
 from interlock.core.units import write_duration
 from interlock.language.load import load
 from interlock.machine.build import Chart
 from interlock.machine.saying import say_value
+from interlock.view.of_machine import OfMachine
 
 if TYPE_CHECKING:
     from interlock.api.recorded import Runs

@@ -66,6 +66,7 @@ SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
         Entry("replay", "again", "Decide the records of a run again, and compare."),
         Entry("stats", "stats", "Show what recorded runs have in common."),
         Entry("whatif", "whatif", "Show what recorded runs would have done under other limits."),
+        Entry("upgrade", "upgrade", "Say which recorded runs may go on with a changed file."),
         Entry("record", "record", "Write a scenario that plays what a recorded run did."),
     )),
     ("Reference", (

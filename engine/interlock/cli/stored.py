@@ -22,7 +22,6 @@ from interlock.cli import out
 from interlock.cli.loading import load_tools, locate, refuse_untrusted
 from interlock.core.errors import (
     JournalCorrupt,
-    MachineChangedError,
     SetupError,
     SpecError,
     UnknownRunError,
@@ -146,19 +145,6 @@ def machine_of(journal: Journal, row: RunRow, how: How, *, to_run: bool = False)
         raise SetupError(f"run `{row.run_id}` needs its own actions or guards", hint=hint) from None
     if to_run:
         refuse_untrusted(machine, how)
-    return machine
-
-
-def file_machine(source: str, row: RunRow, how: How, *, change: bool) -> Machine:
-    """A machine from a file for a run that was recorded. `MachineChangedError` unless `change`."""
-    from interlock.cli.loading import load_machine
-
-    machine = load_machine(source, how)
-    if machine.hash != row.machine_hash and not change:
-        raise MachineChangedError(
-            f"{shown(locate(source))} is not the machine that run `{row.run_id}` was started with",
-            hint="leave --machine out to go on with that one, or say --use-new-file",
-        )
     return machine
 
 

@@ -116,7 +116,7 @@ _ROWS = (
     Code("IL602", "answer not taken", "The wait does not take this event, or not with this data.", "Use one of the events that are shown."),
     Code("IL603", "value not taken", "A limit or variable cannot take this value.", "Give a value of the declared type."),
     Code("IL604", "unknown run", "No run, or more than one, fits the id.", "See `interlock runs`."),
-    Code("IL605", "machine changed", "The file is not the one the run was started with.", "Resume without a file, or say `--use-new-file`."),
+    Code("IL605", "machine changed", "The file is not the one the run was started with.", "Resume without a file, or say `--use-new-file`. The error says what the change means for the run, as `interlock upgrade` does for many."),
     Code("IL606", "script", "A script has too few replies, or some that were never asked for.", "Make the script fit the path."),
     Code("IL607", "setup", "Something that the run needs is missing: an extra, a key, a program, a tool.", "Do what the message says."),
     Code("IL608", "journal", "The journal cannot be read or written.", "See the message; the file was left as it was."),

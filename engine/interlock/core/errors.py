@@ -304,7 +304,15 @@ class UnknownRunError(RunError):
 
 
 class MachineChangedError(RunError):
-    """The machine's file is not the one that this run was started with."""
+    """The machine's file is not the one that this run was started with.
+
+    `verdict` says what the change means for the run, as `Machine.upgrade` gives it; None where
+    nobody can tell.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", verdict: Any = None) -> None:
+        self.verdict = verdict
+        super().__init__(message, hint=hint)
 
 
 class ScriptError(RunError):

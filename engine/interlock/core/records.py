@@ -27,6 +27,10 @@ KINDS: tuple[RecordKind, ...] = (
 )  # fmt: skip
 
 
+ASIDE: frozenset[RecordKind] = frozenset({"pause", "resume", "edit", "enqueue"})
+"""Records that may leave the action at hand as it is."""
+
+
 class Input(NamedTuple):
     """What happens to a run: everything that `evolve` cannot compute itself."""
 
@@ -67,6 +71,11 @@ class Record(NamedTuple):
     def kind(self) -> RecordKind:
         """What sort of input it was."""
         return self.input.kind
+
+    @property
+    def aside(self) -> bool:
+        """Whether the action at hand stayed as it was: what it had begun is still begun."""
+        return self.kind in ASIDE and self.next == self.state
 
     @property
     def outcome(self) -> Outcome | None:

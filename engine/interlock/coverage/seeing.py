@@ -69,9 +69,8 @@ class Seeing:
         position, renamed = chart.position(run_id), chart.spec.renamed
         for recorded in records:
             record = as_now(recorded, renamed)
-            asked = _Asked(record.input.opaque)
             try:
-                position, decision = evolve(chart, position, record.input, oracle=asked, trace=True)
+                position, decision = evolve(chart, position, record.input, trace=True)
             except _BROKEN as error:
                 said = f"record {record.seq} cannot be decided again: {error}"
                 raise NotDecided(said) from error
@@ -101,14 +100,14 @@ class Seeing:
                     self._note_edges(status, look)
 
     def _note_rules(self, counts: Counter[str], look: Look) -> None:
-        said = cast(_Asked, look.oracle.ask).said
+        said = look.oracle.said
         for number in dict.fromkeys(look.rules):
             for key in self._rules[number].keys(look.facts, said):
                 counts[key] += 1
 
     def _note_edges(self, counts: Counter[str], look: Look) -> None:
         """The guards of a state's ways, one after the other, up to the way that was taken."""
-        said = cast(_Asked, look.oracle.ask).said
+        said = look.oracle.said
         place = (look.kind, look.state, look.trigger)
         tried = self._edges.get(place)
         if tried is None:
@@ -135,30 +134,6 @@ class Seeing:
                 guard = next((g.expression for g in t.guards if isinstance(g, Holds)), None)
                 watched = None if guard is None else _Watched(t.origin, guard)
                 yield _Tried(t.origin, t.dest or "", watched)
-
-
-class _Asked:
-    """The recorded answers of registered guards, and who was answered what."""
-
-    __slots__ = ("_answers", "_next", "_said")
-
-    def __init__(self, answers: tuple[bool, ...]) -> None:
-        self._answers = answers
-        self._next = 0
-        self._said: dict[str, bool] = {}
-
-    def __call__(self, name: str, args: tuple[Any, ...]) -> bool:
-        """The next answer, while the record is decided."""
-        if self._next >= len(self._answers):
-            raise LookupError(f"the record holds no answer of guard `{name}`")
-        answer = self._answers[self._next]
-        self._next += 1
-        self._said[repr((name, args))] = answer
-        return answer
-
-    def said(self, name: str, args: tuple[Any, ...]) -> bool:
-        """What this guard answered to these arguments. `LookupError` when it was not asked."""
-        return self._said[repr((name, args))]
 
 
 class _Watched:

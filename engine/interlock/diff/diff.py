@@ -9,46 +9,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 from interlock.core.units import say_count
-from interlock.diff.change import GROUPS, Change, Group
+from interlock.diff.change import GROUPS, Change, Group, Way
 from interlock.diff.compare import Comparison, compare
 from interlock.diff.merged import Merged, focus, merge
 from interlock.diff.picture import ReviewPicture
-from interlock.language.spec import MachineSpec
 from interlock.view.flowchart import one_line
-from interlock.view.picture import Picture
+from interlock.view.of_machine import OfMachine
 
 FORMAT = 1
 """The version of the JSON shape: fields are added, never renamed."""
 
 
-class Comparable(Protocol):
-    """What is read of a machine. `Machine` is one."""
-
-    @property
-    def name(self) -> str:
-        """The machine's name."""
-        ...
-
-    @property
-    def spec(self) -> MachineSpec:
-        """What its file says."""
-        ...
-
-    @property
-    def hash(self) -> str:
-        """The hash of its canonical text."""
-        ...
-
-    def canonical(self) -> str:
-        """Its canonical text."""
-        ...
-
-    def draw(self) -> Picture:
-        """Its picture."""
-        ...
+_TOLD: tuple[tuple[str, tuple[Way, Way]], ...] = (
+    ("stops", ("sooner", "later")),
+    ("waits", ("longer", "shorter")),
+)
+"""What a verdict says of the effects."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +41,8 @@ class Diff:
     True where the machines differ.
     """
 
-    before: Comparable
-    after: Comparable
+    before: OfMachine
+    after: OfMachine
     names: tuple[str, str] = ("", "")
     """How the two are called: files, revisions."""
     _comparison: Comparison | None = field(default=None, repr=False, compare=False)
@@ -108,8 +87,10 @@ class Diff:
             return f"{name}: does the same; {_count(len(words))} of words"
         said = f"{name}: {_count(real)}" + (f" and {len(words)} of words" if words else "")
         ways = {e.way for change in self.changes for e in change.effects}
-        stops = [w for w in ("sooner", "later") if w in ways]
-        return f"{said}; stops {' and '.join(stops)}" if stops else said
+        for verb, both in _TOLD:
+            if found := [way for way in both if way in ways]:
+                said += f"; {verb} {' and '.join(found)}"
+        return said
 
     def text(self) -> str:
         """The verdict, then every difference with its place."""
@@ -194,13 +175,13 @@ def where(change: Change, files: tuple[str, str] = ("", "")) -> str:
     return " → ".join(dict.fromkeys(f"{place.file}:{place.line}" for place, _ in placed))
 
 
-def _machine(machine: Comparable, name: str) -> dict[str, Any]:
+def _machine(machine: OfMachine, name: str) -> dict[str, Any]:
     return {
         "name": machine.name, "file": name or machine.spec.file, "hash": machine.hash,
         "states": len(machine.spec.states),
     }  # fmt: skip
 
 
-def diff(before: Comparable, after: Comparable, *, names: tuple[str, str] = ("", "")) -> Diff:
+def diff(before: OfMachine, after: OfMachine, *, names: tuple[str, str] = ("", "")) -> Diff:
     """The difference of two machines."""
     return Diff(before, after, names)

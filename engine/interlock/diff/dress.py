@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from interlock.diff.change import differing
-from interlock.diff.merged import HIDDEN, Line, Mark, Marked, Merged, Note
+from interlock.diff.merged import Line, Mark, Marked, Merged, Note
 from interlock.view.dot.write import (
     BOLD,
     FONT,
@@ -31,7 +31,8 @@ from interlock.view.dot.write import (
     html_text,
     in_lines,
 )
-from interlock.view.flowchart import Arrow, Box, one_line, printable
+from interlock.view.flowchart import Arrow, Box, Flowchart, one_line, printable
+from interlock.view.nearby import HIDDEN
 
 
 class Ink(NamedTuple):
@@ -63,11 +64,21 @@ _LISTED = 84
 """The same of a rule in its box."""
 
 
+_CLOSE = {"nodesep": ".2", "ranksep": ".24"}
+"""The distances of the focus view: changes that lie far apart are to be seen at once."""
+_BESIDE = {"fontsize": "9.5", "height": ".3"}
+_BESIDE_DIAMOND = {"width": "1.2", "height": ".72"}
+"""What only touches a change is smaller there."""
+
+
 class ReviewDress(Dress):
     """The look of one merged chart."""
 
     def __init__(self, merged: Merged) -> None:
         self.merged = merged
+
+    def title(self, chart: Flowchart) -> Style:
+        return {**super().title(chart), **(_CLOSE if self.merged.hidden else {})}
 
     def box(self, box: Box) -> Style:
         marked = self.merged.of_box(box)
@@ -83,6 +94,8 @@ class ReviewDress(Dress):
         style["style"] = _lines(style.get("style", "rounded,filled"), marked.mark)
         style["label"] = Html(f"<{_box_label(box, marked)}>")
         style["tooltip"] = dot_tip(_tip(marked, box.label))
+        if self.merged.hidden and marked.mark == "same":
+            style |= _BESIDE | (_BESIDE_DIAMOND if box.shape == "diamond" else {})
         return style
 
     def arrow(self, arrow: Arrow) -> Style:

@@ -3,7 +3,7 @@
 Belongs here: which box and arrow of one chart is which of the other, the marks, and what the focus
 view keeps. Never: colours, a file format.
 
-Imports:      view.flowchart, diff.change
+Imports:      view.flowchart, view.nearby, diff.change
 Imported by:  diff.dress, diff.mermaid, diff.picture
 """
 
@@ -16,11 +16,10 @@ from typing import Literal, NamedTuple
 from interlock.diff.aligning import Pairs
 from interlock.diff.change import Change, phrase
 from interlock.view.flowchart import Arrow, Box, Flowchart, RuleLine, one_line
+from interlock.view.nearby import near, part
 
 Mark = Literal["same", "added", "removed", "changed"]
 
-HIDDEN = "hidden-note"
-"""The id of the box that says what is not shown: no state has a hyphen in its name."""
 _FEW = 6
 """Neighbours of a changed box that the focus view shows, where no arrow of it changed."""
 
@@ -108,7 +107,8 @@ class _Merging:
             replace(box, label=box.label.partition("\n")[0]) if marks[box.id].lines else box
             for box in boxes
         ]
-        chart = Flowchart(title or self.b.title, tuple(boxes), tuple(arrows), self.b.rules)
+        new, title = self.b, title or self.b.title
+        chart = Flowchart(title, tuple(boxes), tuple(arrows), new.rules, new.direction)
         return Merged(chart, marks, found)
 
     @property
@@ -337,22 +337,12 @@ def focus(merged: Merged) -> Merged:
     hidden = len(chart.boxes) - len(shown)
     if hidden == 1 and shown:  # to say so would take the same room
         return merged
-    boxes = [box for box in chart.boxes if box.id in shown]
-    arrows = [a for a in chart.arrows if {a.source, a.target} <= shown]
-    led_to = {arrow.target for arrow in arrows}
-    top = next((box for box in boxes if box.id not in led_to), None)
-    boxes = boxes if top is None else [top, *(box for box in boxes if box is not top)]
-    if hidden:
-        nodes = "node" if hidden == 1 else "nodes"
-        said = f"… {hidden} unchanged {nodes} hidden" if shown else "The flowchart is the same"
-        boxes.append(Box(HIDDEN, said, role="rules", origin="rule"))
-    return replace(
-        merged, chart=replace(chart, boxes=tuple(boxes), arrows=tuple(arrows)), hidden=hidden
-    )
+    nodes = "node" if hidden == 1 else "nodes"
+    said = f"… {hidden} unchanged {nodes} hidden" if shown else "The flowchart is the same"
+    return replace(merged, chart=part(chart, shown, said if hidden else ""), hidden=hidden)
 
 
 def _around(chart: Flowchart, name: str) -> set[str]:
     """The neighbours of a box, where they are few."""
-    found = {a.target for a in chart.arrows if a.source == name}
-    found |= {a.source for a in chart.arrows if a.target == name}
+    found = near(chart, name) - {name}
     return found if len(found) <= _FEW else set()

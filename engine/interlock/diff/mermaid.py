@@ -6,7 +6,7 @@ own says so.
 
 Belongs here: classes, lines and bounds. Never: what changed (`merged`), escapes (`view.mermaid`).
 
-Imports:      view.mermaid.write, view.ids
+Imports:      view.mermaid.write, view.nearby, view.ids
 Imported by:  diff.picture
 """
 
@@ -17,10 +17,11 @@ from types import MappingProxyType
 
 from interlock.diff.change import differing
 from interlock.diff.dress import INKS
-from interlock.diff.merged import HIDDEN, Line, Mark, Marked, Merged, Note
+from interlock.diff.merged import Line, Mark, Marked, Merged, Note
 from interlock.view.flowchart import Arrow, Box, one_line
 from interlock.view.ids import safe_ids
-from interlock.view.mermaid.write import ARROWS, BRACKETS, MOST, escape
+from interlock.view.mermaid.write import ARROWS, BRACKETS, MOST, WAYS, WIDE, escape
+from interlock.view.nearby import HIDDEN
 
 _LONGEST = 2_000
 """Characters of one label that are written."""
@@ -39,8 +40,6 @@ _LABELS: Mapping[Mark, str] = MappingProxyType(
     {"added": "#14532d", "removed": "#7f1d1d", "changed": "#78350f", "same": "#4b5563"}
 )
 """Of the words on arrows: dark, since Mermaid writes them on grey."""
-_WIDE = '%%{init: {"flowchart": {"wrappingWidth": 480}}}%%'
-"""For boxes of rules, whose lines are long."""
 _NOTE = 60
 """Characters of a note's old and new words."""
 
@@ -72,7 +71,7 @@ def _most_telling(merged: Merged, boxes: list[Box]) -> list[Box]:
 def _written(merged: Merged, boxes: list[Box], arrows: list[Arrow], *, cut: int) -> str:
     ids = safe_ids(box.id for box in boxes)
     listed = any(merged.of_box(box).lines for box in boxes)
-    lines = [*([_WIDE] if listed else []), "flowchart TD"]
+    lines = [*([WIDE] if listed else []), f"flowchart {WAYS[merged.chart.direction]}"]
     if title := one_line(merged.chart.title):
         lines.append(f"    accTitle: {escape(title[:200])}")
     lines += [f"    {_node(box, ids[box.id], merged.of_box(box))}" for box in boxes]
@@ -98,7 +97,7 @@ def _styles(merged: Merged, arrows: list[Arrow]) -> Iterator[str]:
 
 
 def _node(box: Box, name: str, marked: Marked) -> str:
-    opening, closing = BRACKETS[box.shape]
+    opening, closing = BRACKETS.get(box.shape, BRACKETS["rect"])
     kind = "note" if box.id == HIDDEN else marked.mark
     return f'{name}{opening}"{_box_label(box, marked)}"{closing}:::{kind}'
 

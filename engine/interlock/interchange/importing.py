@@ -23,7 +23,8 @@ from interlock.interchange.skeleton import skeleton
 from interlock.interchange.writing import Head, written
 from interlock.language.yaml.reading import MAX_BYTES
 from interlock.view.compare.difference import Difference, differences
-from interlock.view.flowchart import Flowchart, one_line
+from interlock.view.flowchart import Direction, Flowchart, one_line
+from interlock.view.mermaid.read import Note
 
 _WHY: Mapping[str, str] = {
     "fill": "a machine colours a state by what it is",
@@ -49,6 +50,11 @@ class Imported:
     unreached: tuple[str, ...]
     """States that no arrow leads to from the start."""
 
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """What of the chart a machine has no room for."""
+        return _notes(self.read)
+
 
 def import_chart(read: Read, *, name: str = "", source: str = "") -> Imported:
     """The skeleton of a machine that draws a flowchart; it loads, and can be stepped at once.
@@ -69,7 +75,7 @@ def import_chart(read: Read, *, name: str = "", source: str = "") -> Imported:
         as_name(heading or Path(found.file).stem or title), other="machine", taken=()
     )
     where = f"lines {found.line} to {found.last_line}" if found.file else "a flowchart"
-    notes = [f"Note: {note}." for note in read.reading.notes]
+    notes = [f"Note: {note}." for note in _notes(read)]
     notes += [f"Repaired in line {r.line}: {r.what}." for r in read.repairs]
     head = Head(machine, title, source or found.file or "a flowchart", where, (), notes)
     _refuse_too_large(written(states, head), chart)
@@ -81,6 +87,17 @@ def import_chart(read: Read, *, name: str = "", source: str = "") -> Imported:
         head = head._replace(deviations=declared)
         loaded = load(written(states, head))
     return Imported(written(states, head), loaded, read, deviations, states.unreached)
+
+
+def _notes(read: Read) -> tuple[Note, ...]:
+    chart, notes = read.reading.chart, read.reading.notes
+    return notes if chart.direction == "tb" else (_direction(chart.direction), *notes)
+
+
+def _direction(direction: Direction) -> Note:
+    """Which way a picture goes is said by whoever draws it."""
+    way = "interlock draw --direction lr" if direction == "lr" else f'draw(direction="{direction}")'
+    return Note(f"a machine has no direction: `{way}` draws it that way", ())
 
 
 def _refuse_too_large(text: str, chart: Flowchart) -> None:

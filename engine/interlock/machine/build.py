@@ -126,8 +126,12 @@ class Chart:
         """The chart of a child machine, by the name that this one has for it. `KeyError`."""
         found = self._children.get(name)
         if found is None:
-            found = self._children[name] = Chart(self.spec.machines[name], self.lifecycle)
+            found = self._children[name] = self.beside(self.spec.machines[name])
         return found
+
+    def beside(self, spec: MachineSpec) -> Chart:
+        """The chart of another machine, whose runs have the same statuses."""
+        return Chart(spec, self.lifecycle)
 
     # rules ----------------------------------------------------------------------------------
 

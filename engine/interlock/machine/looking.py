@@ -154,7 +154,7 @@ def _signal_of(walk: Walk, number: int) -> StopSignal:
     spec, facts = walk.chart.spec, walk.facts
     rule = spec.rules[number]
     context = {n: fact_value(facts, n) for n in sorted(rule.when.reads)}
-    message = say_guard(rule.when, facts, walk.oracle.again(), spec.roots)
+    message = say_guard(rule.when, facts, walk.oracle.said, spec.roots)
     said = walk.write(rule.message, message)
     return StopSignal(spec.reason(rule.stop or rule.signal), said, context, rule.id)
 

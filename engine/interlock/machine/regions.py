@@ -29,28 +29,33 @@ logging.getLogger("transitions").setLevel(logging.WARNING)
 class Answers:
     """Asks registered Python guards, or repeats what they said, and keeps a list of it."""
 
-    __slots__ = ("ask", "given", "next")
+    __slots__ = ("ask", "given", "known")
 
     def __init__(
         self, ask: Callable[[str, tuple[Any, ...]], bool] | None, given: tuple[bool, ...]
     ) -> None:
         self.ask = ask
         self.given = list(given) if ask is None else list[bool]()
-        self.next = 0
+        self.known: list[tuple[str, tuple[Any, ...]]] = []
+        """Which guard was asked what, in the order of `given`."""
 
     def __call__(self, name: str, args: tuple[Any, ...]) -> bool:
         if self.ask is not None:
-            answer = bool(self.ask(name, args))
-            self.given.append(answer)
-            return answer
-        if self.next >= len(self.given):
+            self.given.append(bool(self.ask(name, args)))
+        elif len(self.known) >= len(self.given):
             raise LookupError(f"the record holds no answer of guard `{name}`")
-        self.next += 1
-        return self.given[self.next - 1]
+        self.known.append((name, args))
+        return self.given[len(self.known) - 1]
 
-    def again(self) -> Answers:
-        """The same answers from the beginning, for saying why: nobody is asked twice."""
-        return Answers(None, tuple(self.given))
+    def said(self, name: str, args: tuple[Any, ...]) -> bool:
+        """What this guard answered to these arguments: for saying why, nobody is asked twice.
+
+        `LookupError` when it was not asked that.
+        """
+        for n in reversed(range(len(self.known))):
+            if self.known[n] == (name, args):
+                return self.given[n]
+        raise LookupError(f"guard `{name}` was not asked that")
 
 
 class Cursor:

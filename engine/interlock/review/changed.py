@@ -36,7 +36,8 @@ class Scope:
     @classmethod
     def of(cls, folder: Path, base: str, head: str | None = None) -> Scope:
         """From where this branch left `base` to `head`, or to the files as they are now."""
-        repository = Repository.at(folder)
+        hint = "run it inside the repository whose machines changed"
+        repository = Repository.at(folder, hint=hint)
         first = repository.revision(base)
         last = repository.revision(head) if head else None
         return cls(repository, repository.common(first, last), last)

@@ -36,13 +36,13 @@ class Repository:
     root: Path
 
     @classmethod
-    def at(cls, folder: Path) -> Repository:
-        """The repository that a folder is in. `SetupError` when it is in none."""
+    def at(cls, folder: Path, *, hint: str) -> Repository:
+        """The repository that a folder is in. `SetupError`, with this hint, when it is in none."""
         done = _run(folder, ("rev-parse", "--show-toplevel"))
         if done.returncode:
             raise SetupError(
                 f"`{folder}` is in no git repository that can be read: {_said(done.stderr)}",
-                hint="a revision is written REV:PATH, inside the repository that has it",
+                hint=hint,
             )
         return cls(Path(os.fsdecode(done.stdout.rstrip(b"\n"))))
 

@@ -130,7 +130,9 @@ def _split(source: str) -> tuple[Revision | None, str]:
         return None, source
     if not name or not path:
         raise SetupError(f"`{source}` is no REV:PATH", hint="write `main:machines/agent.yaml`")
-    repository = Repository.at(Path.cwd())
+    repository = Repository.at(
+        Path.cwd(), hint="a revision is written REV:PATH, inside the repository that has it"
+    )
     revision = repository.revision(name)
     return revision, _from_root(repository, revision, path)
 

@@ -29,7 +29,7 @@ class RecordedRun(NamedTuple):
     machine: str = ""
     """The canonical text of the machine it was started with; empty where nobody has kept it."""
     pending: tuple[Event, ...] = ()
-    """Events after the last record: an action that was begun, and no outcome written."""
+    """What was begun and has no outcome yet: the events after the last record that is no aside."""
 
     @property
     def run_id(self) -> str:
@@ -57,9 +57,19 @@ async def read_run(journal: Journal, row: RunRow) -> Recorded:
         text = await journal.blob(row.machine_hash) or ""
     except InterlockError as error:  # a record that cannot be read, a payload that is gone
         return Unread(row.run_id, error.message)
-    last = next((n for n in range(len(events), 0, -1) if events[n - 1].record is not None), 0)
     records = tuple(event.record for event in events if event.record is not None)
-    return _sound(RecordedRun(row, records, text, tuple(events[last:])))
+    return _sound(RecordedRun(row, records, text, tuple(_pending(events))))
+
+
+def _pending(events: Sequence[Event]) -> list[Event]:
+    """What the newest action has begun: a pause, say, does not end it."""
+    found: list[Event] = []
+    for event in reversed(events):
+        if event.record is None:
+            found.append(event)
+        elif not event.record.aside:
+            break
+    return found[::-1]
 
 
 async def read_children(journal: Journal, run_id: str) -> list[Recorded]:

@@ -10,7 +10,7 @@ replay of every prefix of a run equals the live run at that point.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from interlock.core.errors import StatusError, UnknownRunError
@@ -20,6 +20,7 @@ from interlock.machine.build import Chart
 from interlock.machine.decision import Decision
 from interlock.machine.evolve import evolve
 from interlock.machine.explain import Explanation, explain
+from interlock.run.renaming import Names, as_now
 
 
 class Difference(NamedTuple):
@@ -50,11 +51,18 @@ class Replay(NamedTuple):
         return f"<Replay of {self.records} records: {first}>"
 
 
-def replay(chart: Chart, records: Iterable[Record], run_id: str = "") -> Replay:
-    """Fold the records and compare each decision with what was recorded."""
+def replay(
+    chart: Chart, records: Iterable[Record], run_id: str = "", *, names: Names | None = None
+) -> Replay:
+    """Fold the records and compare each decision with what was recorded.
+
+    `names` are those that the records' states and edges have in this machine; by default what
+    its file says under `renamed`.
+    """
+    names = Names(chart.spec.renamed) if names is None else names
     position, count = chart.position(run_id), 0
     for recorded in records:
-        record = as_now(recorded, chart.spec.renamed)
+        record = as_now(recorded, *names)
         try:
             after, decision = evolve(chart, position, record.input)
         except (StatusError, KeyError) as error:
@@ -63,25 +71,6 @@ def replay(chart: Chart, records: Iterable[Record], run_id: str = "") -> Replay:
             return Replay(position, count, (Difference(record.seq, record.state, found),))
         position, count = after, count + 1
     return Replay(position, count)
-
-
-def as_now(record: Record, renamed: Mapping[str, str]) -> Record:
-    """The record with the names that its states have now: `renamed` is the file's, old to new."""
-    if not renamed:
-        return record
-    return record._replace(
-        state=renamed.get(record.state, record.state),
-        next=renamed.get(record.next, record.next),
-        taken=tuple(_edge_now(edge, renamed) for edge in record.taken),
-    )
-
-
-def _edge_now(edge: str, renamed: Mapping[str, str]) -> str:
-    """The id of an edge begins with its state; a way out that the engine made ends with it."""
-    state, dot, rest = edge.partition(".")
-    if state == "raised":
-        rest = renamed.get(rest, rest)
-    return f"{renamed.get(state, state)}{dot}{rest}"
 
 
 def difference(record: Record, before: Position, after: Position, decision: Decision) -> str:

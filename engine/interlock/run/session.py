@@ -39,6 +39,7 @@ from interlock.run.journal import (
     digest,
 )
 from interlock.run.ports import Cancel
+from interlock.run.renaming import Names, as_now
 from interlock.run.tally import Tally
 
 SNAPSHOT_AFTER = 256
@@ -51,8 +52,6 @@ PAGE = 256
 """Events that are read from the journal at a time."""
 
 _ALONE: nullcontext[None] = nullcontext()
-_ASIDE = frozenset({"pause", "resume", "edit", "enqueue"})
-"""Records that leave the action at hand as it is."""
 
 
 class Turn:
@@ -90,6 +89,11 @@ class Session:
         self.run_id = run_id
         self.ports = ports
         self.position: Position = chart.position(run_id)
+        self.names = Names(chart.spec.renamed)
+        """What the states and edges of its records are called in this machine."""
+        self.origin: Mapping[str, Any] = EMPTY
+        """What is known of a run that was started with another machine: what goes on from it
+        under this one keeps that in its `start`."""
         self.tally = Tally()
         self.head = 0
         self.epoch = 0
@@ -177,13 +181,12 @@ class Session:
 
     def _fold(self, event: Event) -> None:
         if event.record is not None:
-            before = self.position
-            self.position, decision = evolve(self.chart, before, event.record.input)
-            self.tally.add(event.record, decision, self.position.facts)
-            self._settle(event.record)
-            recorded = event.record.next
-            if decision.next != self.chart.spec.renamed.get(recorded, recorded):
-                what = f"record {event.record.seq} went to `{recorded}`"
+            record = as_now(event.record, *self.names)
+            self.position, decision = evolve(self.chart, self.position, record.input)
+            self.tally.add(record, decision, self.position.facts)
+            self._settle(record)
+            if decision.next != record.next:
+                what = f"record {record.seq} went to `{event.record.next}`"
                 raise self._damaged(f"{what}, and what it holds leads to `{decision.next}`")
         else:
             self._noted(event)
@@ -199,7 +202,8 @@ class Session:
             case "result":
                 self.results[key] = event.data
             case _:
-                what = f"{event.data.get('action', key)} at {event.data.get('state', '')}"
+                state = self.names.state(str(event.data.get("state", "")))
+                what = f"{event.data.get('action', key)} at {state}"
                 text = f"{what} was begun before an interruption; whether it happened is not known"
                 self.tally.warnings.append(text)
 
@@ -208,7 +212,7 @@ class Session:
 
         While the action at hand stays the same its answers are kept: they are not paid again.
         """
-        if not self.intents or (record.kind in _ASIDE and record.next == record.state):
+        if not self.intents or record.aside:
             return
         if record.kind == "blocked":  # it will be called again, and what is in doubt was said
             self.intents = {key: self.intents[key] for key in self.intents.keys() & self.results}

@@ -25,7 +25,7 @@ from interlock.machine.build import Chart
 from interlock.machine.evolve import evolve
 from interlock.machine.saying import say_value, type_at
 from interlock.run.recorded import RecordedRun
-from interlock.run.replay import as_now
+from interlock.run.renaming import as_now
 from interlock.studies.stats_values import (
     TOTALS,
     Dist,

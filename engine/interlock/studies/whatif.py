@@ -34,7 +34,7 @@ from interlock.machine.build import Chart
 from interlock.machine.decision import Decision
 from interlock.machine.evolve import evolve
 from interlock.run.recorded import RecordedRun
-from interlock.run.replay import as_now
+from interlock.run.renaming import as_now
 from interlock.studies.whatif_again import Again, NotAsked, Remembering, again, stops
 from interlock.studies.whatif_children import Children
 from interlock.studies.whatif_given import (

@@ -21,7 +21,8 @@ from interlock.machine.build import Chart
 from interlock.machine.decision import Decision
 from interlock.machine.evolve import evolve
 from interlock.run.recorded import RecordedRun
-from interlock.run.replay import as_now, difference
+from interlock.run.renaming import as_now
+from interlock.run.replay import difference
 from interlock.run.result import read_output, say_output
 
 Asked = dict[str, list[bool]]

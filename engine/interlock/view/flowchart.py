@@ -34,6 +34,9 @@ Role = Literal["start", "end", "stop", "completed", "hub", "decision", "action",
 
 RuleDrawing = Literal["none", "box", "chain"]
 
+Direction = Literal["tb", "lr", "bt", "rl"]
+"""Which way a chart goes: down, to the right, up, to the left. Characters always go down."""
+
 FILLS: Mapping[Role, str] = MappingProxyType(
     {
         "start": "#e1f5ff",
@@ -119,6 +122,7 @@ class Flowchart:
     boxes: tuple[Box, ...] = ()
     arrows: tuple[Arrow, ...] = ()
     rules: tuple[RuleLine, ...] = ()
+    direction: Direction = "tb"
 
 
 def walked(chart: Flowchart, visits: Mapping[str, int], taken: Mapping[str, int]) -> Flowchart:
@@ -137,7 +141,7 @@ def walked(chart: Flowchart, visits: Mapping[str, int], taken: Mapping[str, int]
         for arrow in chart.arrows
         if taken.get(arrow.id) and {arrow.source, arrow.target} <= shown
     )
-    return Flowchart(chart.title, boxes, arrows)
+    return Flowchart(chart.title, boxes, arrows, direction=chart.direction)
 
 
 def _counted(label: str, times: int) -> str:

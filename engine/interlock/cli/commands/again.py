@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,12 +9,11 @@ import click
 from interlock.cli import options, out
 from interlock.cli.faults import ERROR
 from interlock.cli.how import How
-from interlock.core.errors import MachineChangedError, RunError
+from interlock.core.errors import RunError
 from interlock.core.units import say_count
 
 if TYPE_CHECKING:
     from interlock.api import Machine
-    from interlock.core.records import Record
     from interlock.run.journal import Journal, RunRow
 
 file_option = click.option(
@@ -49,7 +47,9 @@ The new run's id is on stdout. Nothing is run; the old run stays as it is.
 @options.format_option()
 def fork(run: str, at: int | None, file: str | None, **given: Any) -> None:
     """Begin a new run from a record of an old one."""
-    from interlock.cli.stored import file_machine, find_run, machine_of, open_journal, resume_line
+    from interlock.cli.loading import load_machine
+    from interlock.cli.moving import judged_run, move_run, refused
+    from interlock.cli.stored import find_run, machine_of, open_journal, resume_line
 
     how = How.of(given)
     journal = open_journal(how)
@@ -57,8 +57,11 @@ def fork(run: str, at: int | None, file: str | None, **given: Any) -> None:
     if file is None:
         made = fork_run(journal, row, machine_of(journal, row, how), at, run_id=how.run_id)
     else:
-        machine = file_machine(file, row, how, change=True)
-        made = fork_run(journal, row, machine, at, run_id=how.run_id, changed=True)
+        machine = load_machine(file, how)
+        verdict = judged_run(journal, row, machine, at)
+        if not verdict.goes_on:
+            raise refused(row, verdict, file)
+        made = move_run(journal, row, machine, verdict, at, run_id=how.run_id)
     told = {"run": made.run_id, "parent": row.run_id, "at": at, "state": made.state}
     out.result(out.as_json(told) if how.is_json else made.run_id)
     steps = say_count(made.steps, "step")
@@ -68,52 +71,24 @@ def fork(run: str, at: int | None, file: str | None, **given: Any) -> None:
 
 def fork_run(
     journal: Journal, row: RunRow, machine: Machine, at: int | None = None,
-    *, run_id: str | None = None, changed: bool = False,
+    *, run_id: str | None = None,
 ) -> RunRow:  # fmt: skip
-    """A new run with the records below `at`, decided again by this machine and found the same.
-
-    `changed`: the new run belongs to this machine, not to the recorded one.
-    """
-    from interlock.api import new_run_id
-    from interlock.language.dump import canonical
+    """A new run with the records below `at`, decided again by its machine and found the same."""
+    from interlock.cli.moving import count_of, records_of, row_of_fork
     from interlock.run.replay import replay
     from interlock.run.sync import by_hand
 
     records = records_of(journal, row)
-    seq = len(records) if at is None else at
-    if not 1 <= seq <= len(records):
-        hint = f"its records are numbered 0 to {len(records) - 1}" if records else "it has none"
-        raise RunError(f"run `{row.run_id}` has no record {seq} to fork at", hint=hint)
+    seq = count_of(row, records, at)
     found = replay(machine.chart, records[:seq], row.run_id)
     if not found.same:
-        raise _otherwise(row, str(found.differences[0]), found.differences[0].seq)
-    position, now = found.position, time.time()
-    made = row._replace(
-        run_id=run_id or new_run_id(), epoch=0, status=position.status, state=position.state,
-        reason="" if not position.ended else row.reason, steps=position.facts.run.steps,
-        wake_at=position.wake_at, created=now, updated=now,
-        machine_hash=machine.hash if changed else row.machine_hash,
-    )  # fmt: skip
-    if changed:
-        by_hand(journal.put_blob(canonical(machine.spec)))
+        first = found.differences[0]
+        said = f"run `{row.run_id}` is decided otherwise than it was recorded: {first}"
+        hint = f"`interlock fork {row.run_id} --at {first.seq}` begins before it"
+        raise RunError(said, hint=hint if first.seq else "start a new run")
+    made = row_of_fork(row, found.position, run_id)
     by_hand(journal.fork(row.run_id, seq, made))
     return made
-
-
-def _otherwise(row: RunRow, what: str, seq: int) -> MachineChangedError:
-    hint = "start a new run with it"
-    if seq > 1:
-        hint = f"`interlock fork {row.run_id} --at {seq} --machine FILE` begins before it"
-    return MachineChangedError(
-        f"the machine decides otherwise than was recorded: {what}", hint=hint
-    )
-
-
-def records_of(journal: Journal, row: RunRow) -> list[Record]:
-    """What has been recorded of a run."""
-    from interlock.run.sync import by_hand
-
-    return [e.record for e in by_hand(journal.events(row.run_id)) if e.record is not None]
 
 
 @click.command(
@@ -135,16 +110,15 @@ code is then 1.
 @options.format_option()
 def replay(run: str, file: str | None, **given: Any) -> None:
     """Decide the records of a run again, and compare."""
-    from interlock.cli.stored import file_machine, find_run, machine_of, open_journal
+    from interlock.cli.loading import load_machine
+    from interlock.cli.moving import records_of
+    from interlock.cli.stored import find_run, machine_of, open_journal
     from interlock.run.replay import replay as decide_again
 
     how = How.of(given)
     journal = open_journal(how)
     row = find_run(journal, run)
-    if file is None:
-        machine = machine_of(journal, row, how)
-    else:
-        machine = file_machine(file, row, how, change=True)
+    machine = machine_of(journal, row, how) if file is None else load_machine(file, how)
     records = records_of(journal, row)
     found = decide_again(machine.chart, records, row.run_id)
     if how.is_json:

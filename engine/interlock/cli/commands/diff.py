@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from interlock.cli import options, out
-from interlock.cli.faults import OK, USAGE, MisuseError, report, say_error
+from interlock.cli.faults import OK, USAGE, MisuseError, say_error
 from interlock.cli.how import How
 from interlock.core.errors import InterlockError, RunError
 
 if TYPE_CHECKING:
     from interlock.diff.change import Change
     from interlock.diff.diff import Diff
-    from interlock.review.sources import Side
 
 DIFFERS = 1
 _FORMATS = ("text", "json", "mermaid", "svg", "png", "dot")
@@ -74,28 +73,14 @@ def diff(before: str, after: str, output: str | None, full: bool, **given: Any) 
 
 def _compared(before: str, after: str, how: How) -> Diff | None:
     """The difference; None, and its findings are said, when a side is no machine."""
-    from interlock.actions.declare import specs_of
-    from interlock.cli.loading import load_tools, say_assumed
+    from interlock.cli.sides import machines_at
     from interlock.diff.diff import diff as difference
-    from interlock.review.sources import Looking
 
-    looking = Looking(specs_of(load_tools(how.tools)), dict(how.define))
-    sides = [looking.at(source) for source in (before, after)]
-    for side in sides:
-        _say_faults(side)
-    say_assumed(dict.fromkeys(name for side in sides for name in side.assumed))
-    one, other = (side.machine for side in sides)
-    if one is None or other is None:
+    found = machines_at((before, after), how)
+    if found is None:
         return None
-    return difference(one, other, names=(sides[0].name, sides[1].name))
-
-
-def _say_faults(side: Side) -> None:
-    """What keeps a side from being a machine; its warnings are for `check`."""
-    if side.machine is None:
-        out.say(f"{out.plain(side.name)} cannot be compared:")
-        for line in report([f for f in side.findings if f.is_error], err=True, file=side.name):
-            out.say(line)
+    (one, old), (other, new) = found
+    return difference(old, new, names=(one, other))
 
 
 # output -------------------------------------------------------------------------------------

@@ -27,6 +27,8 @@ Examples:
   interlock draw agent -o agent.svg
   interlock draw my.yaml --format mermaid --rules chain
   interlock draw agent --region status
+  interlock draw agent --direction lr -o agent.svg
+  interlock draw my.yaml --around think --hops 2
   interlock draw --run last -o run.svg
 
 \b
@@ -67,6 +69,18 @@ Rules hold after every step: `box` lists them beside the chart, `chain` draws th
     "--region", type=click.Choice(["state", "status"]), default="state", show_default=True,
     help="The machine's states, or the status that every run has beside them.",
 )  # fmt: skip
+@click.option(
+    "--direction", type=click.Choice(["tb", "lr"]), default="tb", show_default=True,
+    help="Which way the chart goes: down, or to the right. Characters go down.",
+)  # fmt: skip
+@click.option(
+    "--around", metavar="STATE",
+    help="A state with what is near it, and how many boxes are hidden: for large machines.",
+)  # fmt: skip
+@click.option(
+    "--hops", type=click.IntRange(0), default=1, show_default=True,
+    help="Arrows that what --around shows is away from the state, at most.",
+)  # fmt: skip
 @options.tools_option
 @options.define_option
 @options.journal_option
@@ -78,13 +92,19 @@ def draw(machine: str | None, output: str | None, everything: bool, **given: Any
     form = given.pop("format")
     how = How.of(given)
     more = how.more
-    shown: dict[str, Any] = {"rules": more["rules"], "all": everything, "region": more["region"]}
+    shown = {name: more[name] for name in ("rules", "region", "direction", "around", "hops")}
+    shown["all"] = everything
     if (machine is None) == (more["run"] is None):
         raise click.UsageError("name a machine, or a run with --run")
-    if machine is not None:
-        picture = seen_machine(machine, how).draw(**shown)
-    else:
-        picture = _run(more["run"], how).draw(look=more["look"], **shown)
+    if shown["direction"] != "tb" and _is_text(form, output):
+        said = "a picture in characters goes down: give -o FILE.svg, or --format mermaid"
+        raise click.UsageError(said)
+    drawn = seen_machine(machine, how) if machine is not None else _run(more["run"], how)
+    look = {} if machine is not None else {"look": more["look"]}
+    try:
+        picture = drawn.draw(**look, **shown)
+    except RunError as error:  # there is no such state
+        raise MisuseError(error.message, hint=error.hint) from None
     if output is None or output == "-":
         _show(picture, form or "text")
         _say_too_large(picture, form or "text")
@@ -98,6 +118,11 @@ def draw(machine: str | None, output: str | None, everything: bool, **given: Any
         write_whole(path, drawn if isinstance(drawn, bytes) else drawn.encode())
     boxes, arrows = len(picture.chart.boxes), say_count(len(picture.chart.arrows), "arrow")
     out.say(f"{path}: {boxes} {'box' if boxes == 1 else 'boxes'}, {arrows}", "dim")
+
+
+def _is_text(form: str | None, output: str | None) -> bool:
+    written = Path(output or "-").suffix.lower()
+    return form in ("text", "outline") or (form is None and written in ("", ".txt"))
 
 
 def _say_too_large(picture: Picture, form: str) -> None:

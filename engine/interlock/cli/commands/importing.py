@@ -85,7 +85,7 @@ def _write_whole(path: Path, text: str) -> None:
 
 def _say(made: Imported, path: Path | None) -> None:
     shown_repairs(made.read)
-    for note in made.read.reading.notes:
+    for note in made.notes:
         out.say(f"note: {out.plain(str(note))}", "yellow")
     for difference in made.deviations:
         out.say(f"drawn otherwise: {out.plain(str(difference))}", "yellow")
@@ -104,7 +104,7 @@ def _public(made: Imported, path: Path | None) -> dict[str, Any]:
         "machine": made.machine.name,
         "states": len(made.machine.spec.states),
         "repairs": [repair._asdict() for repair in made.read.repairs],
-        "not_kept": [note._asdict() for note in made.read.reading.notes],
+        "not_kept": [note._asdict() for note in made.notes],
         "deviations": [str(difference) for difference in made.deviations],
         "unreached": list(made.unreached),
         **({} if path is not None else {"text": made.text}),

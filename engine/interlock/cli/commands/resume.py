@@ -47,14 +47,9 @@ again, script and model need not be.
 def resume(run: str, file: str | None, use_new_file: bool, **given: Any) -> None:
     """Go on with a run that was interrupted, paused or answered."""
     from interlock.cli.drive import Interrupts, drive, tell
+    from interlock.cli.loading import load_machine
     from interlock.cli.starting import go_on, script_of
-    from interlock.cli.stored import (
-        as_before,
-        file_machine,
-        find_run,
-        machine_of,
-        open_journal,
-    )
+    from interlock.cli.stored import as_before, find_run, machine_of, open_journal
 
     if use_new_file and file is None:
         raise click.UsageError("--use-new-file goes with --machine FILE")
@@ -74,8 +69,8 @@ def resume(run: str, file: str | None, use_new_file: bool, **given: Any) -> None
     if file is None:
         machine = machine_of(journal, row, how, to_run=True)
     else:
-        machine = file_machine(file, row, how, change=use_new_file)
-        row = _moved(journal, row, machine)
+        machine = load_machine(file, how)
+        row = _moved(journal, row, machine, file, use_new_file=use_new_file)
     script, interrupts = script_of(how), Interrupts()
     if script is not None:
         script.events = [e for e in script.events if e.after >= row.steps]
@@ -87,14 +82,21 @@ def resume(run: str, file: str | None, use_new_file: bool, **given: Any) -> None
     raise click.exceptions.Exit(tell(going, how, interrupts))
 
 
-def _moved(journal: Journal, row: RunRow, machine: Machine) -> RunRow:
+def _moved(
+    journal: Journal, row: RunRow, machine: Machine, file: str, *, use_new_file: bool
+) -> RunRow:
     """The run under another machine: a fork, since the records of a run belong to one machine."""
-    from interlock.cli.commands.again import fork_run
+    from interlock.cli.moving import judged_run, move_run, refused
 
     if machine.hash == row.machine_hash:
         return row
-    made = fork_run(journal, row, machine, changed=True)
+    verdict = judged_run(journal, row, machine)
+    if not (use_new_file and verdict.goes_on):
+        raise refused(row, verdict, file)
+    made = move_run(journal, row, machine, verdict)
     out.say(f"run {row.run_id} goes on as run {made.run_id}, with the new file")
+    for name, text in verdict.details():
+        out.say(out.plain(f"{name}: {text}"), "dim")
     return made
 
 

@@ -136,7 +136,7 @@ Example:
 @options.journal_option
 def export(run: str, **given: Any) -> None:
     """Print the records of a run as lines of JSON, the run's own row first."""
-    from interlock.cli.commands.again import records_of
+    from interlock.cli.moving import records_of
     from interlock.cli.stored import find_run, open_journal
 
     journal = open_journal(How.of(given))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,6 +17,7 @@ from interlock.core.units import say_count, say_elapsed
 
 if TYPE_CHECKING:
     from interlock.api import Machine, Run
+    from interlock.core.records import Record
     from interlock.run.journal import Journal, RunRow
     from interlock.run.result import Result
 
@@ -62,7 +64,7 @@ def show(run: str, state: str | None, **given: Any) -> None:
         out.result(out.as_json({**opened.result.to_dict(), "records": listed}))
         return
     for line in [
-        *_head(row, machine, opened, _children(journal, row)),
+        *_head(row, machine, opened, _parent(row, records), _children(journal, row)),
         "",
         *records_table(machine.chart, records),
         "",
@@ -98,7 +100,17 @@ def _children(journal: Journal, row: RunRow) -> list[str]:
     return [*said, *([f"and {more} more: interlock runs --children"] if more else [])]
 
 
-def _head(row: RunRow, machine: Machine, run: Run, children: list[str]) -> list[str]:
+def _parent(row: RunRow, records: Sequence[Record]) -> str:
+    """The run that it was begun from, and what was said where it went on with another file."""
+    from interlock.run.moving import ORIGIN
+
+    origin: Any = records[0].input.data.get(ORIGIN, {}) if records else {}
+    said = row.parent + ("" if row.fork_seq is None else f", from record {row.fork_seq}")
+    changed = origin.get("run") == row.parent and row.parent
+    return f"{said}, with a changed file: {origin['verdict']}" if changed else said
+
+
+def _head(row: RunRow, machine: Machine, run: Run, parent: str, children: list[str]) -> list[str]:
     from interlock.cli.stored import ago, moment
 
     result, title = run.result, machine.spec.title
@@ -111,7 +123,7 @@ def _head(row: RunRow, machine: Machine, run: Run, children: list[str]) -> list[
         (ended, _how_it_ended(result, row.status)),
         ("began", f"{moment(row.created)}, last record {ago(row.updated)}"),
         ("took", f"{took}, {calls}"),
-        ("parent", row.parent + ("" if row.fork_seq is None else f", from record {row.fork_seq}")),
+        ("parent", parent),
         ("agent", row.agent), ("session", row.session), ("waits", result.question or ""),
         ("output", _short(result.output)),
     ]  # fmt: skip

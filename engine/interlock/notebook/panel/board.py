@@ -98,7 +98,7 @@ def _cannot(run: Stepped, records: int) -> dict[str, str]:
     cannot: dict[str, str] = {}
     if run.ended:
         cannot["step"] = cannot["run"] = "The run has ended: Back takes its last record back"
-        cannot["set"] = "The run has ended"
+        cannot["set"] = cannot["cancel"] = "The run has ended"
     elif run.answers:
         cannot["step"] = cannot["run"] = "The run waits for an answer"
     if records < 2:

@@ -30,6 +30,7 @@ from interlock.notebook.panel.board import Json, board, decision, head
 from interlock.notebook.panel.orders import (
     Answer,
     Back,
+    Cancel,
     Driving,
     Order,
     Pause,
@@ -65,6 +66,8 @@ class Desk:
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._asked: Driving | None = None
         """What the driver does now."""
+        self._cancelled = False
+        """Whether what is driven is to go on to the end that a cancel leads to."""
         self._fault: Json | None = None
         """What went wrong with the newest order, until the next one goes well."""
         self._looking = False
@@ -130,7 +133,7 @@ class Desk:
         self._tell({"fault": self._fault, "heard": number})
 
     def _refuse_while_driven(self, order: Order) -> None:
-        if self._is_driven and not isinstance(order, (Pause, Show)):
+        if self._is_driven and not isinstance(order, (Pause, Cancel, Show)):
             raise StatusError("the run is being driven at this moment", hint="pause it first")
 
     @property
@@ -140,7 +143,9 @@ class Desk:
 
     def _carry_out(self, order: Order) -> None:
         match order:
-            case Step() | Run() | Answer():
+            case Cancel() if self._is_driven:
+                self._cancel()
+            case Step() | Run() | Cancel() | Answer():
                 self._start(order)
             case Pause():
                 self._pause()
@@ -162,6 +167,12 @@ class Desk:
             raise StatusError("the run rests already", hint="a pause is for a run that is driven")
         self.run.pause()
         self._tell({"busy": "pausing after this action"})
+
+    def _cancel(self) -> None:
+        """Of a run that is driven: who drives it hears of it before the next action."""
+        self.run.cancel()
+        self._cancelled = self._asked is not None
+        self._tell({"busy": "cancelling after this action"})
 
     def _value(self, name: str, text: str) -> Any:
         """The value of a limit or a variable, by its type; whether it fits is the run's to say."""
@@ -193,7 +204,11 @@ class Desk:
 
     def _driven(self, fault: Json | None) -> None:
         self._asked, self._fault = None, fault
-        self._show()
+        cancelled, self._cancelled = self._cancelled, False
+        if cancelled and not self.run.ended:
+            self._start(Run())
+        else:
+            self._show()
 
     # showing --------------------------------------------------------------------------------
 
@@ -253,6 +268,10 @@ def drive(run: Stepped, order: Driving) -> None:
     if isinstance(order, Answer):
         run.send(order.event, answer_data(run, order))
         run.step()
+        return
+    if isinstance(order, Cancel):
+        run.cancel()
+        run.run()
         return
     if run.ended:
         raise StatusError("the run has ended", hint="Back takes its last record back")

@@ -32,6 +32,10 @@ class Pause(NamedTuple):
     """Rest before the next action."""
 
 
+class Cancel(NamedTuple):
+    """Stop before the next action, and go on to the end that this leads to."""
+
+
 class Answer(NamedTuple):
     """Answer the wait, and go on from it. The data are as they were typed."""
 
@@ -62,9 +66,9 @@ class Show(NamedTuple):
     """Show everything as it is now."""
 
 
-Order = Step | Run | Pause | Answer | Back | Set | Why | Show
-Driving = Step | Run | Answer
-"""Orders that do an action: they may take long."""
+Order = Step | Run | Pause | Cancel | Answer | Back | Set | Why | Show
+Driving = Step | Run | Cancel | Answer
+"""Orders that do an action: they may take long. A cancelled run may have an epilogue."""
 
 
 def order_of(message: object) -> Order:
@@ -125,6 +129,7 @@ _READ: Mapping[str, Callable[[Mapping[object, object]], Order]] = MappingProxyTy
         "step": lambda _: Step(),
         "run": lambda given: Run(_text(given.get("until", ""), "where to run to").strip()),
         "pause": lambda _: Pause(),
+        "cancel": lambda _: Cancel(),
         "answer": _answer,
         "back": lambda given: Back(_count(given.get("records", 1), "how many records")),
         "set": lambda given: Set(

@@ -18,7 +18,6 @@ from typing import Any, cast
 
 from interlock.actions import builtin
 from interlock.api import Run
-from interlock.api.of_machine import OfMachine
 from interlock.api.recorded import recorded_runs
 from interlock.core.errors import RunError, SetupError
 from interlock.core.records import Record, to_json
@@ -34,6 +33,7 @@ from interlock.testing.report import ScenarioReport
 from interlock.testing.requests import written
 from interlock.testing.scenario_file import scenario_of
 from interlock.testing.scenario_text import scenario_text
+from interlock.view.of_machine import OfMachine
 from interlock.view.saving import write_whole
 
 

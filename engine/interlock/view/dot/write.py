@@ -44,7 +44,6 @@ backslash is written four times."""
 
 _GRAPH = MappingProxyType(
     {
-        "rankdir": "TB",
         "newrank": "true",
         "nodesep": ".28",
         "ranksep": ".42",
@@ -234,7 +233,8 @@ def to_dot(chart: Flowchart, *, prefix: str = "", dress: Dress = PLAIN) -> str:
 
     named = svg_ids(chart, prefix)
     ids = safe_ids(box.id for box in chart.boxes)
-    graph.attr(id=named.chart, **effort(chart), **never_html(dress.title(chart)))
+    whole = never_html(dress.title(chart))
+    graph.attr(id=named.chart, rankdir=chart.direction.upper(), **effort(chart), **whole)
     reached = as_reached(chart)
     for box in reached:
         name = ids[box.id]

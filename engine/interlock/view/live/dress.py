@@ -1,8 +1,8 @@
 """The looks of the live picture: with room to fill, and painted.
 
 Belongs here: what room is kept in boxes, on arrows and under the title, which text stands in it
-until the painter takes it out; and the same look with the colours of one moment, for formats that
-know no style. Never: SVG.
+until the painter takes it out; and the same look for one moment alone, without such room, for files
+and for formats that know no style. Never: SVG.
 
 Graphviz measures the texts that stand in the rooms; nothing moves when others take their place.
 
@@ -108,7 +108,10 @@ def titled(chart: Flowchart, caption: str) -> str:
 
 
 class PaintedDress(LiveDress):
-    """The same with what one moment puts into the rooms, and in its colours."""
+    """One moment, with what it has to say and in its colours.
+
+    It will not be painted again, so no room is kept for what other moments would say.
+    """
 
     def __init__(self, chart: Flowchart, plan: Plan) -> None:
         super().__init__(chart)
@@ -153,7 +156,7 @@ class PaintedDress(LiveDress):
         """The label, and behind it the count in the colour of what was taken."""
         times = self._taken.get(arrow, 0)
         if not times:
-            return super().arrow_label(arrow)
+            return super().arrow_label(arrow) if one_line(arrow.shown) else ""
         lines = [f"{SPACE}{html_text(part.strip())} " for part in arrow.shown.split("\n")]
         count = f'<FONT COLOR="{TAKEN}"><B>{say_times(times)}</B></FONT> '
         return Html(f"<{LEFT.join(lines)}{count}{LEFT}>")
@@ -164,9 +167,9 @@ class PaintedDress(LiveDress):
 
     def badge(self, box: Box) -> str:
         """The badge of the present box; of the others nothing."""
-        return self._plan.badge if box.id == self._plan.now else " "
+        return self._plan.badge if box.id == self._plan.now else ""
 
     def count(self, arrow: Arrow) -> str:
         """How often an arrow was taken."""
         times = self._taken.get(arrow, 0)
-        return say_times(times) if times else "\u2007" * len(COUNT)
+        return say_times(times)

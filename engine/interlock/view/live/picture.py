@@ -13,7 +13,7 @@ from __future__ import annotations
 import secrets
 from functools import cached_property, partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from interlock.core.errors import InterlockError
 from interlock.view.dot.engine import INSTALL, Engine, find_engine, render
@@ -98,15 +98,28 @@ class LivePicture:
         return Changes(self._css.style(plan), self._texts(plan))
 
     def svg(self, standing: Standing) -> str:
-        """An `<svg>` element of a moment. Errors: see `view.dot.engine.render`."""
+        """An `<svg>` element of a moment, with room for every other one.
+
+        Errors: see `view.dot.engine.render`.
+        """
         return self._slots.filled(*self.changes(standing))
 
+    def still(self, standing: Standing) -> str:
+        """An `<svg>` element of a moment that will not be painted again: laid out for it alone.
+
+        No room is kept in it for what other moments would say. That takes the time of a layout.
+        """
+        drawn = self._still(standing, "svg").decode()
+        return drawn[drawn.index("<svg") :]
+
     def png(self, standing: Standing) -> bytes:
-        """The same as a PNG image. It is laid out anew, which takes its time."""
-        plan = self._planner.plan(standing)
-        dress = PaintedDress(self.chart, plan)
+        """The same as a PNG image."""
+        return self._still(standing, "png")
+
+    def _still(self, standing: Standing, form: Literal["svg", "png"]) -> bytes:
+        dress = PaintedDress(self.chart, self._planner.plan(standing))
         source = to_dot(self.chart, prefix=self.prefix, dress=dress)
-        return render(source, "png", engine=self.engine, timeout=self._timeout)
+        return render(source, form, engine=self.engine, timeout=self._timeout)
 
     def text(self, standing: Standing) -> str:
         """The same in characters, and what brings a picture where there is no Graphviz."""
@@ -117,7 +130,7 @@ class LivePicture:
 
     def save(self, path: str | Path, standing: Standing) -> Path:
         """Write a moment to a file: `.svg`, `.png` or `.txt`. Errors: see `Picture.save`."""
-        draw = {".svg": self.svg, ".png": self.png, ".txt": self.text}
+        draw = {".svg": self.still, ".png": self.png, ".txt": self.text}
         return save(path, {suffix: partial(write, standing) for suffix, write in draw.items()})
 
     def _texts(self, plan: Plan) -> dict[str, str]:

@@ -12,7 +12,7 @@ the rest:
   circle, becomes an arrow from its first box to its second. An invisible link (`~~~`) places boxes
   and is left out. That a link is thick, dotted or long is not kept.
 - Of styles only the fill of boxes is kept, whether from `style`, a class or the class `default`.
-- Left out are the direction, clicks, tips, icons and pictures (the label stays), descriptions, what
+- Left out are clicks, tips, icons and pictures (the label stays), descriptions, what
   front matter and directives set besides the title, and tags in labels. Markdown stays as written.
 - Mermaid reads charts of more than 500 arrows only where it is told to; here they are read.
 
@@ -26,15 +26,23 @@ Source:       mermaid 12.3, `flow.jison` and `flowDb.ts`
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
-from interlock.view.flowchart import COLOUR, FILLS, Arrow, Box, Flowchart, Role, Shape
+from interlock.view.flowchart import COLOUR, FILLS, Arrow, Box, Direction, Flowchart, Role, Shape
 from interlock.view.mermaid.diagram import Diagram, Group, Link, Vertex
 from interlock.view.mermaid.labels import has_tags, numbered, says
 from interlock.view.mermaid.parse import parse
 from interlock.view.mermaid.shapes import shape_of
 from interlock.view.mermaid.source import Source
 from interlock.view.mermaid.write import ARROWS
+
+_WAYS: Mapping[str, Direction] = MappingProxyType(
+    {
+        "TB": "tb", "TD": "tb", "v": "tb", "LR": "lr", ">": "lr", "BT": "bt", "^": "bt",
+        "RL": "rl", "<": "rl",
+    }
+)  # fmt: skip
 
 
 class Note(NamedTuple):
@@ -97,6 +105,7 @@ class _Chart:
             says(self.diagram.title) if title is None else str(title),
             tuple(boxes),
             tuple(arrow for arrow, _ in arrows),
+            direction=_WAYS.get(self.diagram.direction, "tb"),
         )
         return Reading(
             chart,
@@ -205,8 +214,8 @@ class _Chart:
             self._note_group(group)
         if diagram.collapsed:
             self._note("a collapsed group is drawn open")
-        if diagram.direction not in ("TB", "TD", "v"):
-            self._note(f"the direction `{diagram.direction}` is left out: charts go down")
+        if diagram.direction not in _WAYS:
+            self._note(f"the direction `{diagram.direction}` is left out: the chart goes down")
         for sign, at in diagram.swallowed:
             self._note(f"the `{sign}` before an arrow is read as a part of the arrow", at)
         if diagram.clicked:

@@ -17,7 +17,16 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from interlock.view.flowchart import COLOUR, Arrow, Box, Flowchart, Shape, one_line, printable
+from interlock.view.flowchart import (
+    COLOUR,
+    Arrow,
+    Box,
+    Direction,
+    Flowchart,
+    Shape,
+    one_line,
+    printable,
+)
 from interlock.view.ids import safe_ids
 from interlock.view.mermaid.shapes import NAMES
 
@@ -61,6 +70,11 @@ _SPECIAL = re.compile(
     re.VERBOSE,
 )
 _NAMED = {'"': "#quot;", "&": "#amp;", "<": "#lt;"}
+WAYS: Mapping[Direction, str] = MappingProxyType({"tb": "TD", "lr": "LR", "bt": "BT", "rl": "RL"})
+"""How a direction is written."""
+WIDE = '%%{init: {"flowchart": {"wrappingWidth": 480}}}%%'
+"""Stands in front of a chart with boxes of rules: they are lists, whose lines are long. Else
+Mermaid breaks every line at 200 pixels."""
 _EMPTY = "#160;"
 """Mermaid refuses a label without any character."""
 
@@ -74,7 +88,8 @@ _LIKE_A_STYLE = re.compile(r":(?=\S*#)")
 def to_mermaid(chart: Flowchart) -> str:
     """The chart as Mermaid text, ending with a newline. Equal charts give equal texts."""
     ids = safe_ids(box.id for box in chart.boxes)
-    lines = ["flowchart TD"]
+    listed = any(box.role == "rules" and "\n" in box.label for box in chart.boxes)
+    lines = [*([WIDE] if listed else []), f"flowchart {WAYS[chart.direction]}"]
     if title := one_line(chart.title):
         lines.append(f"    accTitle: {escape(title)}")
     lines += [f"    {_node(box, ids[box.id])}" for box in chart.boxes]

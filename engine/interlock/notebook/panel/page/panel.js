@@ -4,8 +4,9 @@
 // row or a form looks like (`elements.js`).
 
 const PATIENCE = 4000; // ms without a word from the kernel, after which the person is told
-const KEYS = { s: "step", r: "run", p: "pause", b: "back" };
+const KEYS = { s: "step", r: "run", p: "pause", b: "back", c: "cancel" };
 const DRIVES = ["step", "run", "back", "to", "set"];
+const SURE = 4000; // how long a second press is waited for
 const UNHEARD = [
   "No answer from the kernel yet.",
   "It may be busy with a cell, and answers later then. If it was restarted, run this cell again.",
@@ -63,6 +64,7 @@ class Panel {
       run: this.button("run", "Run", "Go on to the end, or to a question", () => this.order({ do: "run" })),
       pause: this.button("pause", "Pause", "Rest before the next action", () => this.order({ do: "pause" })),
       back: this.button("back", "Back", "Take the newest record back", () => this.back()),
+      cancel: this.button("cancel", "Cancel", "Stop the run before its next action, for good", () => this.cancel()),
       to: this.button("to", "Run to", "Go on to this state, or until this guard holds", () => this.runTo()),
       set: this.button("set", "Set", "Change this limit or variable, on the record", () => this.set()),
     };
@@ -100,7 +102,7 @@ class Panel {
   }
 
   buildBar() {
-    const { step, run, pause, back, to, set } = this.buttons;
+    const { step, run, pause, back, cancel, to, set } = this.buttons;
     const plain = { type: "text", spellcheck: false, autocomplete: "off" };
     const enter = (name) => (event) => {
       if (event.key !== "Enter") return; // else it would only close the list of states
@@ -127,7 +129,7 @@ class Panel {
     return h(
       "div",
       { className: "il-bar", attrs: { role: "toolbar", "aria-label": "Drive the run" } },
-      h("div", { className: "il-group" }, step, run, pause, back),
+      h("div", { className: "il-group" }, step, run, pause, back, cancel),
       group(() => this.press("to"), to, this.goal, this.goals),
       (this.edit = group(() => this.press("set"), set, this.names, this.value)),
       this.busy,
@@ -193,6 +195,7 @@ class Panel {
   }
 
   order(asked) {
+    this.askCancel(false);
     this.sent = Math.max(Date.now(), this.sent + 1);
     this.pending = true;
     clearTimeout(this.timer);
@@ -224,6 +227,22 @@ class Panel {
   kept() {
     const chosen = this.model.get("why")?.seq ?? this.newest;
     return chosen < this.newest ? chosen : this.newest - 1;
+  }
+
+  /** Asks once more: a run that was cancelled goes on by Back only. */
+  cancel() {
+    const { cancel } = this.buttons;
+    const sure = cancel.classList.contains("il-sure");
+    this.askCancel(!sure);
+    if (sure) this.order({ do: "cancel" });
+  }
+
+  askCancel(asks) {
+    const { cancel } = this.buttons;
+    clearTimeout(this.asking);
+    cancel.classList.toggle("il-sure", asks);
+    cancel.textContent = asks ? "Really cancel?" : "Cancel";
+    if (asks) this.asking = setTimeout(() => this.askCancel(false), SURE);
   }
 
   runTo() {

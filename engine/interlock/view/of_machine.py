@@ -1,6 +1,6 @@
-"""What a run knows of its machine: enough to be drawn and decided by.
+"""What others know of a machine: enough to decide by it, to compare it and to draw it.
 
-Imported by: api.run
+Imported by: diff, api
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from typing import Protocol
 from interlock.core.facts import Facts
 from interlock.language.spec import MachineSpec
 from interlock.machine.build import Chart
-from interlock.view.flowchart import RuleDrawing
+from interlock.view.flowchart import Direction, RuleDrawing
 from interlock.view.picture import Picture
 
 
 class OfMachine(Protocol):
-    """What a run uses of its machine. `Machine` is one."""
+    """What runs and comparisons use of a machine. `Machine` is one."""
 
     chart: Chart
 
@@ -40,6 +40,7 @@ class OfMachine(Protocol):
 
     def draw(
         self, *, rules: RuleDrawing = "box", all: bool = False, region: str = "state",
+        direction: Direction = "tb", around: str | None = None, hops: int = 1,
         facts: Facts | None = None,
     ) -> Picture:  # fmt: skip
         """Its picture, with the limits of the facts."""

@@ -1,0 +1,114 @@
+"""Forks, and recorded runs under a changed file: judged, refused, or written as one that goes on.
+
+Imported by: the commands `resume` and `fork`
+"""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from interlock.cli import out
+from interlock.core.errors import MachineChangedError, RunError, SetupError
+
+if TYPE_CHECKING:
+    from interlock.api import Machine
+    from interlock.core.position import Position
+    from interlock.core.records import Record
+    from interlock.run.journal import Journal, RunRow
+    from interlock.studies.upgrade_verdict import Verdict
+
+
+def count_of(row: RunRow, records: Sequence[Record], at: int | None) -> int:
+    """How many records a fork at `at` has. `RunError` where there is no such record."""
+    seq = len(records) if at is None else at
+    if not 1 <= seq <= len(records):
+        hint = f"its records are numbered 0 to {len(records) - 1}" if records else "it has none"
+        raise RunError(f"run `{row.run_id}` has no record {seq} to fork at", hint=hint)
+    return seq
+
+
+def records_of(journal: Journal, row: RunRow) -> list[Record]:
+    """What has been recorded of a run."""
+    from interlock.run.sync import by_hand
+
+    return [e.record for e in by_hand(journal.events(row.run_id)) if e.record is not None]
+
+
+def judged_run(journal: Journal, row: RunRow, machine: Machine, at: int | None = None) -> Verdict:
+    """What the machine means for a run, or for its records below `at`."""
+    from interlock.api.continuing import judged
+    from interlock.run.sync import by_hand
+
+    count_of(row, records_of(journal, row), at)
+    found = by_hand(judged(journal, row, machine.chart, at=at, now=time.time()))
+    if found is None:
+        raise SetupError(f"run `{row.run_id}` cannot be read as one run")
+    return found
+
+
+def refused(row: RunRow, verdict: Verdict, file: str) -> MachineChangedError:
+    """Why the run does not go on with the file, and what may be done."""
+    from interlock.cli.loading import locate
+    from interlock.cli.stored import shown
+
+    name = shown(locate(file))
+    return MachineChangedError(
+        f"{name} is not the machine that run `{row.run_id}` was started with;"
+        f" {out.plain(str(verdict))}",
+        hint=_cure(row, verdict, name),
+        verdict=verdict,
+    )
+
+
+def _cure(row: RunRow, verdict: Verdict, file: str) -> str:
+    if verdict.goes_on:
+        return "leave --machine out to go on with the old one, or say --use-new-file"
+    if verdict.kind == "map":
+        return f"put `renamed: {verdict.flow}` into {file}"
+    cause = verdict.cause
+    if cause is not None and cause.record:
+        line = f"interlock fork {row.run_id} --at {cause.record} --machine {shlex.quote(file)}"
+        return f"`{line}` begins before it"
+    return cause.cure if cause is not None else ""
+
+
+def move_run(
+    journal: Journal, row: RunRow, machine: Machine, verdict: Verdict, at: int | None = None, *,
+    run_id: str | None = None,
+) -> RunRow:  # fmt: skip
+    """A new run of this machine with the records below `at`, as the verdict allows it."""
+    from interlock.run.moving import fork_under
+    from interlock.run.replay import replay
+    from interlock.run.sync import by_hand
+
+    records = records_of(journal, row)
+    seq = count_of(row, records, at)
+    position = replay(machine.chart, records[:seq], row.run_id, names=verdict.names).position
+    made = row_of_fork(row, position, run_id)._replace(machine=machine.name)
+    hash = by_hand(journal.put_blob(machine.canonical()))
+    made = made._replace(machine_hash=hash)
+    origin = verdict.origin(row.machine_hash)
+    by_hand(
+        fork_under(
+            journal, row.run_id, seq, made, machine.chart, names=verdict.names, origin=origin
+        )
+    )
+    if at is None:  # what was sent to the run is for whoever goes on with it
+        for letter in by_hand(journal.letters(row.run_id)):
+            by_hand(journal.send(made.run_id, letter))
+    return made
+
+
+def row_of_fork(row: RunRow, position: Position, run_id: str | None) -> RunRow:
+    """The row of a new run that begins as this one has come to a position."""
+    from interlock.api import new_run_id
+
+    now = time.time()
+    return row._replace(
+        run_id=run_id or new_run_id(), epoch=0, status=position.status, state=position.state,
+        reason="" if not position.ended else row.reason, steps=position.facts.run.steps,
+        wake_at=position.wake_at, created=now, updated=now,
+    )  # fmt: skip

@@ -1,0 +1,165 @@
+"""`interlock upgrade`, and going on with a changed file: verdicts, state maps, letters, exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.shell import Shell
+
+DESK = """\
+interlock: 1
+machine: desk
+limits: {steps: 10}
+vars: {drafts: 0}
+rules:
+  - {when: run.steps >= limits.steps, stop: steps_limit}
+states:
+  topic: {do: receive, next: draft}
+  draft: {do: nothing, set: {vars.drafts: vars.drafts + 1}, next: approve}
+  approve: {ask: "Publish it?", on: {yes: done, no: draft}}
+  done: {stop: completed}
+"""
+NEW = DESK.replace("draft:", "write:").replace("next: draft}", "next: write}").replace(
+    "no: draft", "no: write"
+).replace("yes: done", "yes: second").replace(
+    "  done:", '  second: {ask: "You too?", on: {yes: done}}\n  done:'
+)  # fmt: skip
+
+
+@pytest.fixture
+def desk(sh: Shell) -> Shell:
+    """Two runs of `desk.yaml`: `ended` is over, `waits` waits at `approve`."""
+    sh.write("desk.yaml", DESK)
+    sh.write("new.yaml", NEW)
+    for name in ("ended", "waits"):
+        sh("run", "desk.yaml", "A fair", "--run-id", name, "--no-input")
+    sh("answer", "ended", "yes")
+    sh("resume", "ended")
+    return sh
+
+
+def test_the_summary_then_the_table_then_each_run(desk: Shell) -> None:
+    done = desk("upgrade", "desk.yaml", "new.yaml")
+    assert done.code == 1
+    lines = done.out.splitlines()
+    assert lines[0] == "desk: 2 runs, 1 needs a state map, 1 unsafe"
+    assert [line.split()[0] for line in lines[2:5]] == ["verdict", "unsafe", "needs"]
+    assert "needs a state map: waits" in lines
+    assert "  renamed  draft: write" in lines
+    assert "way `approve.on.yes` leads to `second` instead of `done` (desk.yaml:10" in done.out
+    assert "cure     the run is over" in done.out
+
+
+def test_json_says_all_of_it(desk: Shell) -> None:
+    told = desk("upgrade", "-", "new.yaml", "--format", "json").json
+    assert (told["machine"], told["all_go_on"], told["renamed"]) == (
+        "desk",
+        False,
+        {"draft": "write"},
+    )
+    runs = {run["run"]: run for run in told["runs"]}
+    assert (runs["waits"]["verdict"], runs["waits"]["goes_on"]) == ("map", False)
+    assert runs["ended"]["cause"] | {"what": ""} == {
+        "what": "", "cure": "the run is over: it is read with the machine that it was started with",
+        "record": 3, "file": "new.yaml", "line": 10, "column": 43,
+    }  # fmt: skip
+
+
+def test_the_map_is_written_and_then_the_run_may_go_on(desk: Shell) -> None:
+    told = desk("upgrade", "desk.yaml", "new.yaml", "--unfinished", "--write-map", "-")
+    assert (told.code, told.out) == (1, "renamed:\n  draft: write\n")
+    desk("upgrade", "desk.yaml", "new.yaml", "--write-map", "map.yaml")
+    assert Path("map.yaml").read_text() == told.out
+    desk.write("new.yaml", NEW + told.out)
+    done = desk("upgrade", "desk.yaml", "new.yaml", "waits", "--write-map", "-")
+    assert (done.code, done.out) == (0, "")
+    assert "no run needs a state map" in done.err
+
+
+def test_going_on_takes_answers_along_and_keeps_where_it_comes_from(desk: Shell) -> None:
+    desk.write("new.yaml", NEW + "renamed: {draft: write}\n")
+    desk("answer", "waits", "yes")
+    done = desk("resume", "waits", "--machine", "new.yaml", "--use-new-file", "--no-input", "--format", "json")  # fmt: skip
+    assert (done.code, done.json["state"]) == (4, "second")
+    assert "run waits goes on as run" in done.err
+    assert "ahead: state `second` added" in done.err
+    lines = desk("runs", "export", done.json["run"]).out.splitlines()
+    first = json.loads(lines[1])
+    assert first["data"]["upgraded"]["run"] == "waits"
+    assert first["data"]["upgraded"]["verdict"] == "safe"
+    assert not any('"draft"' in line for line in lines[2:])
+    assert desk("replay", done.json["run"]).code == 0
+    assert "waits, from record 3, with a changed file: safe" in desk("show", done.json["run"]).out
+
+
+def test_a_changed_file_is_refused_with_its_verdict(desk: Shell) -> None:
+    plain = desk("resume", "waits", "--machine", "new.yaml")
+    assert plain.code == 1
+    assert "needs a state map: `draft` is `write` now" in plain.err
+    assert "put `renamed: {draft: write}` into new.yaml" in plain.err
+    desk.write("new.yaml", DESK.replace("steps: 10", "steps: 9"))
+    plain = desk("resume", "waits", "--machine", "new.yaml")
+    assert "safe: all 3 records are decided as they were" in plain.err
+    assert "say --use-new-file" in plain.err
+    desk.write("new.yaml", DESK.replace("steps: 10", "steps: 2"))
+    told = desk("resume", "waits", "--machine", "new.yaml", "--use-new-file")
+    assert "unsafe: record 2 at draft" in told.err
+    assert "`interlock fork waits --at 2 --machine new.yaml` begins before it" in told.err
+    made = desk("fork", "waits", "--at", "2", "--machine", "new.yaml", "--format", "json")
+    assert made.json["state"] == "draft"
+    assert desk("replay", made.json["run"]).code == 0
+    assert desk("fork", "waits", "--machine", "new.yaml").code == 1
+
+
+def test_runs_of_other_machines_are_passed_over(desk: Shell) -> None:
+    desk.write(
+        "other.yaml",
+        "interlock: 1\nmachine: other\nstates: {a: {do: receive, next: z}, z: {stop: completed}}\n",
+    )
+    desk("run", "other.yaml", "x", "--run-id", "foreign")
+    desk.write("new.yaml", DESK.replace("steps: 10", "steps: 9"))
+    done = desk("upgrade", "desk.yaml", "new.yaml", "waits", "foreign")
+    assert done.code == 0
+    assert done.out.startswith("desk: 1 run, 1 safe")
+    assert "run `foreign` is passed over: it is of another machine, `other`" in done.err
+    nothing = desk("upgrade", "other.yaml", "new.yaml", "waits")
+    assert (nothing.code, nothing.out) == (0, "desk: no recorded runs to judge\n")
+
+
+def test_an_export_is_judged_as_a_journal(desk: Shell) -> None:
+    Path("two.jsonl").write_text(
+        desk("runs", "export", "waits").out + desk("runs", "export", "ended").out
+    )
+    done = desk("upgrade", "desk.yaml", "new.yaml", "two.jsonl")
+    assert done.out.startswith("desk: 2 runs, 1 needs a state map, 1 unsafe")
+    Path("bad.jsonl").write_text(Path("two.jsonl").read_text() + '{"seq": 9}\n')
+    told = desk("upgrade", "desk.yaml", "new.yaml", "bad.jsonl", "--format", "json")
+    assert [run["run"] for run in told.json["runs"]] == ["waits"]
+    assert [one["run"] for one in told.json["passed_over"]] == ["ended"]
+    assert "run `ended` is passed over" in told.err
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (("upgrade", "nothing.yaml", "new.yaml"), "nothing.yaml"),
+        (("upgrade", "desk.yaml", "bad.yaml"), "bad.yaml cannot be compared"),
+        (("upgrade", "desk.yaml", "new.yaml", "nobody"), "there is no run `nobody`"),
+        (("upgrade", "-", "-"), "-"),
+        (("upgrade", "desk.yaml", "own.yaml"), "`typeset` is an action of your own"),
+        (
+            ("upgrade", "desk.yaml", "new.yaml", "--write-map", "no/such/folder"),
+            "cannot be written",
+        ),
+    ],
+    ids=("no-file", "no-machine", "no-run", "no-new-file", "an-action", "no-folder"),
+)
+def test_what_cannot_be_read(desk: Shell, args: tuple[str, ...], says: str) -> None:
+    desk.write("own.yaml", DESK.replace("do: nothing", "do: typeset"))
+    desk.write("bad.yaml", "interlock: 1\nmachine: desk\nstates: {a: {do: receive, next: b}}\n")
+    done = desk(*args)
+    assert done.code == 2
+    assert says in done.err
