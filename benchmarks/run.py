@@ -89,6 +89,12 @@ ROWS = (
     Row("simulated steps a second, one core", "1/s", "simulating", "alike, 1/s", "≥ 50,000"),
     Row("the same where no two replies are alike", "1/s", "simulating", "unlike, 1/s"),
     Row("the exact chain of 3,500 positions", "s", "simulating", "chain, s"),
+    Row("what if, 1,000 runs of 100 steps in SQLite", "s", "what if", "the same, s", "≤ 5"),
+    Row(
+        "the same where each run stops in its middle", "s", "what if", "stopped in the middle, s",
+        "≤ 5",
+    ),
+    Row("the same for a sweep of ten limits", "s", "what if", "ten limits, s"),
     Row("the verdicts for 1,000 runs of 100 steps, another limit", "s", "upgrading", "looser, s"),
     Row("the same where a state has another name", "s", "upgrading", "renamed, s"),
     Row("a record counted into a coverage, six rules", "μs", "covering", "count", "≤ 100"),

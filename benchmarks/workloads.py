@@ -311,6 +311,31 @@ def upgrading(count: int = 1_000, steps: int = 100) -> Figures:
     return {"renamed, s": spent[0], "looser, s": spent[1]}
 
 
+def whatif(count: int = 1_000, steps: int = 100) -> Figures:
+    """So many runs of so many steps in a SQLite file, decided again. CPU seconds of one core.
+
+    The first limit stops no run, so that each is decided to its end; the second stops each in the
+    middle, so that each is also folded once more as it was.
+    """
+    made, text = machine(TALK), "x" * 200
+    reply = {"text": text, "usage": {"prompt_tokens": 9, "completion_tokens": 9}}
+    turns = steps - 1  # the first step receives the task
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "journal.db"
+        journal = SqliteJournal(path)
+        for _ in range(count):
+            made.run("x", script=[reply] * turns, journal=journal, vars={"turns": turns})
+        by_hand(journal.close())
+        same = [cpu(lambda: made.whatif(path, limits={"steps": 10 * steps})) for _ in range(2)]
+        half = [cpu(lambda: made.whatif(path, limits={"steps": steps // 2})) for _ in range(2)]
+        swept = cpu(lambda: made.sweep(path, "steps", range(10, steps + 1, 10)))
+    return {
+        "the same, s": statistics.median(same) / 1e6,
+        "stopped in the middle, s": statistics.median(half) / 1e6,
+        "ten limits, s": swept / 1e6,
+    }
+
+
 def starting() -> Figures:
     """Whole processes: `import interlock` and `interlock --help`, over a bare one. Milliseconds."""
 
@@ -390,6 +415,7 @@ WORKLOADS: dict[str, Callable[[], Figures]] = {
     "proving": proving,
     "simulating": simulating,
     "starting": starting,
+    "what if": whatif,
     "upgrading": upgrading,
     "painting": painting,
 }

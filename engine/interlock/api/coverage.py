@@ -28,7 +28,7 @@ Tick = Callable[[], object]
 """Called after each run, for whoever shows how far it has come."""
 
 
-class AsksCoverage:
+class HasCoverage:
     """What a `Machine` can be asked about what its runs have shown of it."""
 
     def coverage(

@@ -22,14 +22,16 @@ from interlock.api.bounds import (
     wanted_bounds,
 )
 from interlock.api.continuing import carried, changed, take_up
-from interlock.api.coverage import AsksCoverage
+from interlock.api.coverage import HasCoverage
 from interlock.api.detached import DetachedRun
 from interlock.api.drawing import seen
 from interlock.api.history import history
 from interlock.api.run import Run, StartOptions, new_run_id
-from interlock.api.simulating import Simulating
+from interlock.api.simulating import HasSimulation
+from interlock.api.stats import HasStats
 from interlock.api.tasks import first_tasks
-from interlock.api.upgrading import Upgrading
+from interlock.api.upgrading import HasUpgrade
+from interlock.api.whatif import HasWhatIf
 from interlock.api.wiring import PortOptions, make_ports, prepare, suspends
 from interlock.core.errors import Finding, Findings, SetupError, SpecError, refuse_unknown
 from interlock.core.facts import Facts
@@ -65,7 +67,7 @@ def lifecycle() -> MachineSpec:
     return loaded.spec
 
 
-class Machine(AsksCoverage, Upgrading, Simulating):
+class Machine(HasCoverage, HasWhatIf, HasStats, HasUpgrade, HasSimulation):
     """A compiled machine: start it, run it, check it, draw it.
 
         machine = load("agent")

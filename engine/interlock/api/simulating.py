@@ -75,7 +75,7 @@ class Simulated(Protocol):
         ...
 
 
-class Simulating:
+class HasSimulation:
     """The methods of a machine that simulate it."""
 
     def simulate(  # noqa: PLR0913  each is one thing that a caller may say

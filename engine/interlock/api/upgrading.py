@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from interlock.view.of_machine import OfMachine
 
 
-class Upgrading:
+class HasUpgrade:
     """The face of `Machine` that asks it."""
 
     chart: Chart

@@ -41,7 +41,7 @@ def check_unused(subject: Subject) -> None:
 # what the file reads ------------------------------------------------------------------------
 
 
-def _parts(value: object, above: str = "") -> Iterator[tuple[object, str]]:
+def parts_of(value: object, above: str = "") -> Iterator[tuple[object, str]]:
     """Every expression, template and label, each with the variable it is assigned to."""
     if isinstance(value, Expression | Template | Label):
         yield value, above
@@ -49,20 +49,20 @@ def _parts(value: object, above: str = "") -> Iterator[tuple[object, str]]:
         return
     elif isinstance(value, Assign | Save):
         inner = value.value if isinstance(value, Assign) else value.template
-        yield from _parts(inner, value.target)
+        yield from parts_of(inner, value.target)
     elif is_dataclass(value):
         for field in fields(value):
             if field.name not in _ELSEWHERE:
-                yield from _parts(getattr(value, field.name), above)
+                yield from parts_of(getattr(value, field.name), above)
     elif isinstance(value, Mapping):
         for inner in cast("Mapping[str, Any]", value).values():
-            yield from _parts(inner, above)
+            yield from parts_of(inner, above)
     elif isinstance(value, (list, tuple)):
         for inner in cast("list[Any]", value):
-            yield from _parts(inner, above)
+            yield from parts_of(inner, above)
 
 
-def _reads(spec: MachineSpec, part: object) -> frozenset[str]:
+def reads_of(spec: MachineSpec, part: object) -> frozenset[str]:
     """What a part reads, through definitions too."""
     reads: frozenset[str] = getattr(part, "reads", frozenset[str]())
     named = reads & spec.define.keys()
@@ -70,7 +70,7 @@ def _reads(spec: MachineSpec, part: object) -> frozenset[str]:
 
 
 def _all_parts(spec: MachineSpec) -> list[tuple[object, str]]:
-    return list(_parts(spec))
+    return list(parts_of(spec))
 
 
 # variables ----------------------------------------------------------------------------------
@@ -83,7 +83,7 @@ def _variables(subject: Subject) -> None:
         return  # code of an application may read what it likes
     used: set[str] = set()
     for part, target in _all_parts(spec):
-        for fact in _reads(spec, part):
+        for fact in reads_of(spec, part):
             used.add(".".join(fact.split(".")[:2]) if fact != target else "")
             if fact == "vars":
                 return
@@ -99,7 +99,7 @@ def _variables(subject: Subject) -> None:
 def variables_read(spec: MachineSpec) -> frozenset[str]:
     """The variables that an expression reads: nothing that decides or counts depends on others."""
     parts = [part for part, _ in _all_parts(spec) if isinstance(part, Expression)]
-    reads = {fact for part in parts for fact in _reads(spec, part)}
+    reads = {fact for part in parts for fact in reads_of(spec, part)}
     named = {fact.split(".")[1] for fact in reads if fact.startswith("vars.")}
     return frozenset(spec.vars if "vars" in reads else named & spec.vars.keys())
 
@@ -225,7 +225,7 @@ def _reads_calls(spec: MachineSpec) -> bool:
         if isinstance(part, Expression):
             if _looks_into(part.root):
                 return True
-        elif "last.tool_calls" in _reads(spec, part):
+        elif "last.tool_calls" in reads_of(spec, part):
             return True
     saved = (s.path for state in spec.states.values() for s in state.save)
     return any(path and path[0] == "tool_calls" for path in saved)

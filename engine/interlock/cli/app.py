@@ -65,6 +65,8 @@ SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
         Entry("fork", "again", "Begin a new run from a record of an old one."),
         Entry("coverage", "coverage", "Show which parts of a machine its runs have gone through."),
         Entry("replay", "again", "Decide the records of a run again, and compare."),
+        Entry("stats", "stats", "Show what recorded runs have in common."),
+        Entry("whatif", "whatif", "Show what recorded runs would have done under other limits."),
         Entry("upgrade", "upgrade", "Say which recorded runs may go on with a changed file."),
         Entry("record", "record", "Write a scenario that plays what a recorded run did."),
     )),

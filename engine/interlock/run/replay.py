@@ -67,13 +67,14 @@ def replay(
             after, decision = evolve(chart, position, record.input)
         except (StatusError, KeyError) as error:
             return Replay(position, count, (Difference(record.seq, record.state, str(error)),))
-        if found := _differ(record, position, after, decision):
+        if found := difference(record, position, after, decision):
             return Replay(position, count, (Difference(record.seq, record.state, found),))
         position, count = after, count + 1
     return Replay(position, count)
 
 
-def _differ(record: Record, before: Position, after: Position, decision: Decision) -> str:
+def difference(record: Record, before: Position, after: Position, decision: Decision) -> str:
+    """What is decided otherwise than was recorded; empty when nothing is."""
     for what, recorded, now in (
         ("state", record.state, before.state),
         ("taken", record.taken, decision.taken),

@@ -19,6 +19,8 @@ from interlock.core.reasons import NO_SIGNALS, ResultKind, StopReason, StopSigna
 from interlock.core.types import Type
 from interlock.core.units import say_count, say_elapsed
 from interlock.language.expression import Expression, GuardFailed
+from interlock.language.spec import MachineSpec
+from interlock.machine.evolve import Oracle
 from interlock.machine.saying import fact_value, say_value
 from interlock.run.profile import StateProfile
 from interlock.run.session import Session
@@ -256,13 +258,19 @@ def result_of(session: Session) -> Result:
 
 def output_of(session: Session) -> tuple[Any, str]:
     """The file's `output` over the facts, by default the last model text; and a warning."""
-    output, facts = session.chart.spec.output, session.position.facts
+    facts, text = session.position.facts, session.tally.last_text
+    return read_output(session.chart.spec, facts, text, session.ask)
+
+
+def read_output(spec: MachineSpec, facts: Facts, text: str, ask: Oracle) -> tuple[Any, str]:
+    """The same, of facts: `text` is the last that a model said, `ask` asks registered guards."""
+    output = spec.output
     try:
         if output is None:
-            return session.tally.last_text or facts.last.text or None, ""
+            return text or facts.last.text or None, ""
         if isinstance(output, Expression):
-            return plain(output.value(facts, session.ask)), ""
-        return {n: plain(e.value(facts, session.ask)) for n, e in output.items()}, ""
+            return plain(output.value(facts, ask)), ""
+        return {n: plain(e.value(facts, ask)) for n, e in output.items()}, ""
     except GuardFailed as error:
         return None, f"`output` could not be read: {error}"
 

@@ -70,7 +70,7 @@ def doctor(**given: Any) -> None:
     """
     how = How.of(given)
     checks = [*_python(), _models(), _drawing(), _sandbox(), _screen(), _notebook(), _proofs()]
-    checks += [_simulation(), _keys(), _journal(how), _terminal()]
+    checks += [_simulation(), _plots(), _keys(), _journal(how), _terminal()]
     if how.is_json:
         out.result(out.as_json([c._asdict() for c in checks]))
     else:
@@ -182,6 +182,14 @@ def _simulation() -> Check:
         said = "no numpy: loops that no counter cuts have no exact chain in `interlock simulate`"
         return Check("simulation", "missing", said, 'pip install "interlock[simulate]"')
     return Check("simulation", "ok", f"numpy {version}")
+
+
+def _plots() -> Check:
+    version = _version("matplotlib")
+    if version is None:
+        said = "no matplotlib: `interlock stats` has tables, but no --plot"
+        return Check("plots", "missing", said, 'pip install "interlock[plots]"')
+    return Check("plots", "ok", f"matplotlib {version}")
 
 
 def _keys() -> Check:

@@ -1,0 +1,317 @@
+"""What if: recorded runs, decided again under other limits or by another file. Pure.
+
+The recorded inputs go through `evolve` once more, with the limits of the question in place of
+those of the `start` record. As long as every decision comes out as it was recorded, the next
+input is one that this run would have had. At the first that does not, the recorded outcomes
+belong to another run, and what is known ends there: a stop is known, what another state would
+have done is not.
+
+    for each record: would its action have been given the same? been done in time?
+                     ─▶ evolve ─▶ as recorded: next record
+                                ─▶ otherwise: a stop, another edge, no stop
+
+An edit of a limit that was made by hand during the run is an input like others, and holds from
+there on. What a registered guard said is taken for what it is asked, not for the order in which.
+
+Belongs here: the verdict of one run. Never: reading runs, tables, effects.
+
+Imported by: api.studies
+Source: design "architecture", section 3 (one function for the live run and every question to it)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from interlock.core.errors import StatusError
+from interlock.core.position import Position
+from interlock.core.reasons import ResultKind
+from interlock.core.records import Input, Record
+from interlock.language.spec import MachineSpec
+from interlock.machine.build import Chart
+from interlock.machine.decision import Decision
+from interlock.machine.evolve import evolve
+from interlock.run.recorded import RecordedRun
+from interlock.run.renaming import as_now
+from interlock.studies.whatif_again import Again, NotAsked, Remembering, again, stops
+from interlock.studies.whatif_children import Children
+from interlock.studies.whatif_given import (
+    asks_guards,
+    begun_otherwise,
+    changed_names,
+    followed,
+    rewritten,
+    told_otherwise,
+)
+from interlock.studies.whatif_time import Timing
+from interlock.studies.whatif_values import NOTHING, Judged, Spending, Verdict, spending
+
+Older = Callable[[str], Chart | None]
+"""The chart of a canonical text; None where it cannot be made."""
+
+
+class Subject:
+    """One recorded run, ready to be asked; what several questions need is made once."""
+
+    def __init__(self, chart: Chart, run: RecordedRun, older: Older) -> None:
+        self.run = run
+        self.chart = chart
+        found = chart if not run.machine or run.machine == chart.text else older(run.machine)
+        self.old = found or chart
+        """The chart that it was started with, or the question's where that is not known."""
+        self.is_old = found is not None
+        self.records = [as_now(record, chart.spec.renamed) for record in run.records]
+
+    @cached_property
+    def again(self) -> Again:
+        """The run as it was."""
+        return again(self.old, self.run)
+
+    @cached_property
+    def began(self) -> Mapping[str, Mapping[str, Any]]:
+        """What its limits, variables and memory blocks were at the beginning."""
+        return _began(self.old.spec, self.run.records[0])
+
+    @cached_property
+    def was(self) -> tuple[str, ResultKind]:
+        """What it was recorded to stop for."""
+        row = self.run.row
+        if row.status not in ("completed", "error"):
+            return "", "waiting"
+        reason = row.reason or self.again.reason
+        return reason, kind_of(self.chart.spec, reason, row.status)
+
+    @cached_property
+    def stopped_at(self) -> int | None:
+        """The record that settled why it stops."""
+        if self.again.failed is None or self.again.stopped_at is not None:
+            return self.again.stopped_at
+        raised = (
+            r.seq for r in reversed(self.records) if self.was[0] in map(str, r.signals.reasons)
+        )
+        return next(raised, self.records[-1].seq if self.was[0] else None)
+
+
+def _began(spec: MachineSpec, first: Record) -> Mapping[str, Mapping[str, Any]]:
+    data = first.input.data
+    return {
+        "limits": {n: x.value for n, x in spec.limits.items()} | dict(data.get("limits", {})),
+        "vars": {n: v.value for n, v in spec.vars.items()} | dict(data.get("vars", {})),
+        "memory": {n: b.value for n, b in spec.memory.items()} | dict(data.get("memory", {})),
+    }
+
+
+def kind_of(spec: MachineSpec, reason: str, status: str = "") -> ResultKind:
+    """How a run that ends for a reason is counted; see `Result.kind`."""
+    found = spec.reason(reason)
+    if (status or found.status) == "error":
+        return "error"
+    return "limit" if found.kind == "error" else found.kind
+
+
+class Question:
+    """What if the limits had been these, and the machine this one?"""
+
+    def __init__(self, chart: Chart, limits: Mapping[str, Any]) -> None:
+        self.chart = chart
+        self.limits = dict(limits)
+        self.asks_guards = asks_guards(chart.spec)
+        self._told: dict[frozenset[str], dict[str, str]] = {}
+        self._rewritten: dict[str, tuple[dict[str, str], frozenset[str]]] = {}
+
+    def ask(self, subject: Subject) -> Judged:
+        """The verdict of one run."""
+        return _Way(self, subject).judged()
+
+    def changed(self, subject: Subject) -> frozenset[str]:
+        """The facts and definitions that begin otherwise than they did."""
+        before = _began(self.chart.spec, subject.run.records[0])
+        before = {**before, "limits": {**before["limits"], **self.limits}}
+        return changed_names(subject.began, before) | self._of_file(subject)[1]
+
+    def told(self, subject: Subject, changed: frozenset[str]) -> Mapping[str, str]:
+        """The states whose action would have been given something else, and what."""
+        if changed not in self._told:
+            self._told[changed] = told_otherwise(self.chart.spec, changed)
+        return {**self._of_file(subject)[0], **self._told[changed]}
+
+    def _of_file(self, subject: Subject) -> tuple[dict[str, str], frozenset[str]]:
+        if subject.old is self.chart:
+            return {}, frozenset()
+        old, new = subject.old.spec, self.chart.spec
+        if subject.run.machine not in self._rewritten:
+            found = rewritten(old, new), begun_otherwise(old, new)
+            self._rewritten[subject.run.machine] = found
+        return self._rewritten[subject.run.machine]
+
+
+class _Stop(NamedTuple):
+    """Where what is known ends."""
+
+    verdict: Verdict
+    state: str = ""
+    edge: str = ""
+    because: str = ""
+    reason: str = ""
+    epilogue: bool = False
+
+
+class _Way:
+    """One run on its way through its records."""
+
+    def __init__(self, question: Question, subject: Subject) -> None:
+        self.question, self.subject, self.chart = question, subject, question.chart
+        self.changed = question.changed(subject)
+        self.told = question.told(subject, self.changed)
+        names = followed(self.chart.spec, self.changed) if self.changed else self.changed
+        self.timing = Timing(self.chart, subject.old, names, subject.began["limits"])
+        self.children = Children(self.chart.spec, names)
+        self.notes: list[str] = []
+        self.kind: ResultKind = "waiting"
+        self.raised_otherwise = False
+        """Other signals wait than did: the end may find another reason among them."""
+
+    def judged(self) -> Judged:
+        """Its verdict."""
+        run, (was, was_kind) = self.subject.run, self.subject.was
+        records, found, at = self.subject.records, _Stop(Verdict.SAME), None
+        position, before = self.chart.position(run.run_id), None
+        for record in records:
+            self.timing.before = before
+            found, position = self._next(position, record)
+            if found.verdict is not Verdict.SAME:
+                at = record.seq
+                break
+            before = record
+        if at is None:  # it ends as it did
+            found, self.kind = found._replace(reason=was), was_kind
+        saved = self._saved(at, found) if at is not None and found.verdict.sure else NOTHING
+        natural = was_kind == "natural" and at is not None
+        return Judged(
+            run.run_id, found.verdict, len(records), at, found.state, found.reason, self.kind,
+            found.edge, found.because, was, was_kind, saved, found.epilogue,
+            self.subject.again.answer if natural else None, "; ".join(self.notes),
+        )  # fmt: skip
+
+    def _next(self, position: Position, record: Record) -> tuple[_Stop, Position]:
+        """One record: the same as it was, or where what is known ends."""
+        given = self._given(record)
+        works = record.kind in ("step", "blocked") and not position.stopping
+        if works and (told := self.told.get(position.state)):
+            return self._unknown(position, told), position
+        if works and (noticed := self.children.noticed(record, position.facts, self.timing.limits)):
+            return self._unknown(position, noticed), position
+        if self.timing.matters:
+            timed = self.timing.of(position, record)
+            if timed.because:
+                return self._unknown(position, timed.because), position
+            given = timed.instead or given
+        try:
+            after, decision = self._evolve(position, record, given)
+            if given.kind == "step" and (cut := self.timing.cut(position, record)) is not None:
+                if not _ends_alike(after, decision, *self._evolve(position, record, cut)):
+                    return self._unknown(position, self.timing.cut_said(record, cut)), position
+        except (StatusError, KeyError, NotAsked) as error:
+            return self._unknown(position, _said(error)), position
+        if _same(record, after, decision):
+            self._note(record, decision)
+            if self.raised_otherwise and decision.winner and self._wins(record, decision):
+                return self._otherwise(record, position, after, decision), after
+            return _Stop(Verdict.SAME), after
+        return self._otherwise(record, position, after, decision), after
+
+    def _given(self, record: Record) -> Input:
+        """The record's input; of a start with the limits of the question."""
+        given, limits = record.input, self.question.limits
+        if record.kind != "start" or not limits:
+            return given
+        own = {**given.data.get("limits", {}), **limits}
+        return given._replace(data={**given.data, "limits": own})
+
+    def _evolve(
+        self, position: Position, record: Record, given: Input
+    ) -> tuple[Position, Decision]:
+        if not self.question.asks_guards:
+            return evolve(self.chart, position, given)
+        asked = self.subject.again.asked.get(record.seq, {})
+        return evolve(self.chart, position, given, oracle=Remembering(asked))
+
+    def _note(self, record: Record, decision: Decision) -> None:
+        """What is otherwise although the run goes the same way."""
+        if record.kind == "edit":
+            self.timing.edited(record)
+            for name, value in record.input.data.items():
+                if name in (f"limits.{n}" for n in self.question.limits):
+                    self.notes.append(f"record {record.seq} set {name} to {value}")
+        if record.signals.reasons != decision.signals.reasons:
+            self.raised_otherwise = True
+            told = told_otherwise(self.chart.spec, self.changed | {"signals"})
+            self.told = {**self.told, **told}
+
+    def _wins(self, record: Record, decision: Decision) -> bool:
+        """Whether the run stops for another reason than it did, although by the same way."""
+        return decision.winner != self.subject.again.winners.get(record.seq, "")
+
+    # what is decided otherwise ---------------------------------------------------------------
+
+    def _otherwise(
+        self, record: Record, position: Position, after: Position, decision: Decision
+    ) -> _Stop:
+        subject = self.subject
+        if (fault := self._not_the_limits(record)) is not None:
+            return self._unknown(position, fault)
+        edge = next(
+            (e for n, e in enumerate(decision.taken) if record.taken[n : n + 1] != (e,)), ""
+        )
+        if stops(after, decision) and not (position.stopping and edge):
+            reason = decision.winner
+            self.kind = kind_of(self.chart.spec, reason, after.status if after.ended else "")
+            here = subject.stopped_at == record.seq or position.stopping
+            verdict = Verdict.OTHERWISE if here else Verdict.EARLIER
+            return _Stop(verdict, after.state, edge, "", reason, not after.ended)
+        if subject.stopped_at == record.seq:
+            return _Stop(Verdict.LATER, after.state, edge, "the run was stopped here")
+        what = "waits" if after.status == "paused" else "would have acted"
+        return _Stop(
+            Verdict.ELSEWHERE, after.state, edge, f"nothing is recorded of how it {what} there"
+        )
+
+    def _not_the_limits(self, record: Record) -> str | None:
+        """Why the record is decided otherwise by the recorded machine and its limits, too."""
+        found = self.subject.again if self.subject.is_old else None
+        if found is None or found.failed is None or found.failed > record.seq:
+            return None
+        return f"record {found.failed} is not decided as it was recorded: {found.why}"
+
+    def _unknown(self, position: Position, because: str) -> _Stop:
+        return _Stop(Verdict.UNKNOWN, position.state, "", because)
+
+    def _saved(self, at: int, found: _Stop) -> Spending:
+        """What comes after the stop. An epilogue, where both have one, is taken to be the same."""
+        records, last = self.subject.records, self.subject.stopped_at
+        until = len(records) if last is None or not found.epilogue else last + 1
+        return spending(records[at + 1 : until], records[at])
+
+
+def _same(record: Record, after: Position, decision: Decision) -> bool:
+    return (
+        record.taken == decision.taken and record.next == after.state
+        and record.status == after.status
+    )  # fmt: skip
+
+
+def _ends_alike(
+    after: Position, decision: Decision, cut_after: Position, cut_decision: Decision
+) -> bool:
+    """Whether the run stops, for one reason, however much of the action was done."""
+    both = stops(after, decision) and stops(cut_after, cut_decision)
+    alike = (after.state, decision.winner) == (cut_after.state, cut_decision.winner)
+    return both and alike
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, KeyError):
+        return f"the machine has no {error}"
+    return error.message if isinstance(error, StatusError) else str(error)
