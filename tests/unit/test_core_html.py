@@ -11,8 +11,15 @@ from interlock.core.html import LONGEST, MOST, Cell, bundle, folded, image, line
 
 ALLOWED = {"table", "thead", "tbody", "tr", "th", "td", "p", "br", "img", "details", "summary"}
 MORE = {"img": {"alt", "src", "style"}}
-STYLES = {"text-align", "vertical-align", "color", "opacity", "font-family", "font-weight"}
-STYLES |= {"padding"}
+STYLES = {
+    "text-align",
+    "vertical-align",
+    "color",
+    "opacity",
+    "font-family",
+    "font-weight",
+    "padding",
+}
 
 
 class Strict(HTMLParser):

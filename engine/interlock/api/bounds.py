@@ -19,8 +19,8 @@ from interlock.language.values import limit_value, var_value
 
 if TYPE_CHECKING:
     from interlock.api.drawn import DrawnBound
-    from interlock.api.of_machine import OfMachine
     from interlock.checker.bound import Assume, Bound
+    from interlock.view.of_machine import OfMachine
 
 RESOURCES = ("actions", "llm_calls", "tool_calls", "tokens", "usd", "waiting")
 """What a bound has a figure for."""

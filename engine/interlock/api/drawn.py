@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from interlock.api.of_machine import OfMachine
 from interlock.checker.bound import Bound
 from interlock.checker.query import Answer, Questions
 from interlock.core.errors import SetupError, nearest
 from interlock.core.facts import Facts
 from interlock.view.flowchart import RuleDrawing
+from interlock.view.of_machine import OfMachine
 from interlock.view.way import Way, WayPicture
 
 
