@@ -100,6 +100,13 @@ def test_shipped_machines_can_be_compared(sh: Shell) -> None:
     assert sh("diff", "agent", "team").code == 1
 
 
+def test_a_file_of_a_format_that_nobody_writes_is_refused(sh: Shell) -> None:
+    done = sh("diff", "agent", "team", "-o", "changes.pdf")
+    assert done.code == 2
+    assert "`.pdf` is no format: end the name with one of .svg .png" in done.err
+    assert not (sh.folder / "changes.pdf").exists()
+
+
 class Revision(NamedTuple):
     """A way to name a side, from the folder `parts` of the repository."""
 

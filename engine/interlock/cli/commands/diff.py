@@ -58,7 +58,7 @@ Exit codes: 0 the same machine, 1 the machines differ, 2 one of them cannot be r
 @options.define_option
 def diff(before: str, after: str, output: str | None, full: bool, **given: Any) -> None:
     """Show what differs between two machines, in words and pictures."""
-    form = given.pop("format") or _BY_SUFFIX.get(Path(output or "").suffix.lower(), "text")
+    form = given.pop("format") or _form_of(output)
     try:
         made = _compared(before, after, How.of(given))
         if made is not None:
@@ -69,6 +69,15 @@ def diff(before: str, after: str, output: str | None, full: bool, **given: Any) 
     if made is None:
         raise click.exceptions.Exit(USAGE)
     raise click.exceptions.Exit(OK if made.same else DIFFERS)
+
+
+def _form_of(output: str | None) -> str:
+    """The format that the name of a file says; text for a name that says none."""
+    suffix = "" if output is None else Path(output).suffix.lower()
+    if suffix and suffix not in _BY_SUFFIX:
+        known = " ".join(_BY_SUFFIX)
+        raise click.UsageError(f"`{suffix}` is no format: end the name with one of {known}")
+    return _BY_SUFFIX.get(suffix, "text")
 
 
 def _compared(before: str, after: str, how: How) -> Diff | None:
