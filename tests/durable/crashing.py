@@ -22,6 +22,7 @@ from interlock.core.specs import ToolSpec
 from interlock.run.context import Context
 from interlock.run.failing import AgentStop
 from interlock.run.journal import Journal, MemoryJournal
+from interlock.run.passing import PassingModel
 from interlock.run.ports import ModelReply, ModelRequest, OnText
 from interlock.run.sync import wait
 from interlock.testing import ManualClock
@@ -88,26 +89,16 @@ STORES: dict[str, Callable[[Path], Store]] = {
 }
 
 
-class Provider:
+class Provider(PassingModel):
     """A scripted model whose calls are paid for by their key."""
 
     def __init__(self, replies: Replies, clock: ManualClock, pay: Callable[[str], None]) -> None:
-        self._model = Scripted(replies, clock=clock)
+        super().__init__(Scripted(replies, clock=clock))
         self._pay = pay
-
-    @property
-    def suspends(self) -> bool:
-        return self._model.suspends
-
-    def prepare(self, settings: Mapping[str, Any]) -> None:
-        self._model.prepare(settings)
-
-    def context_window(self, settings: Mapping[str, Any]) -> int | None:
-        return self._model.context_window(settings)
 
     async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
         self._pay(request.key)
-        return await self._model.complete(request, on_text)
+        return await super().complete(request, on_text)
 
 
 class Case(NamedTuple):

@@ -19,8 +19,8 @@ from interlock.run.recorded import RecordedRun, read_run
 from interlock.run.renaming import as_now
 from interlock.run.replay import replay
 from interlock.run.sync import by_hand
-from interlock.studies.upgrade import Upgrade
-from interlock.studies.upgrade_verdict import Verdict
+from interlock.studies.upgrade.judging import Upgrade
+from interlock.studies.upgrade.verdict import Verdict
 from interlock.testing.clock import ManualClock
 from tests.driving import ROUNDS, Made, begin, help_on, machine_of, made
 from tests.strategies import machines

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from interlock.api import Machine, Run
 from interlock.core.outcome import Blocked
 from interlock.run.journal import MemoryJournal
-from interlock.studies.whatif_values import Judged, Verdict
+from interlock.studies.whatif.values import Judged, Verdict
 from interlock.testing.clock import ManualClock
 from tests.exploring import Choices, built, playing
 from tests.laws.test_run_laws import Made, help_on, machine_of, made

@@ -15,8 +15,8 @@ from interlock.core.outcome import Outcome, Spent
 from interlock.run.context import Context
 from interlock.run.journal import MemoryJournal, RunRow
 from interlock.run.recorded import RecordedRun
-from interlock.studies.stats_result import Stats
-from interlock.studies.stats_values import Dist
+from interlock.studies.stats.result import Stats
+from interlock.studies.stats.values import Dist
 from interlock.testing.clock import ManualClock
 from tests.laws.test_run_laws import Made, machine_of, made
 from tests.laws.test_whatif_laws import limited, limits, lived

@@ -15,10 +15,10 @@ from interlock.run.moving import ORIGIN
 from interlock.run.recorded import RecordedRun, Unread, read_run
 from interlock.run.renaming import Names, as_now
 from interlock.run.sync import by_hand
-from interlock.studies.upgrade import Upgrade
-from interlock.studies.upgrade_names import block
-from interlock.studies.upgrade_result import Upgraded
-from interlock.studies.upgrade_verdict import Verdict
+from interlock.studies.upgrade.judging import Upgrade
+from interlock.studies.upgrade.names import block
+from interlock.studies.upgrade.result import Upgraded
+from interlock.studies.upgrade.verdict import Verdict
 from interlock.testing.clock import ManualClock
 from tests.support import failure, machine
 

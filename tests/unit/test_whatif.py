@@ -13,7 +13,7 @@ from interlock.core.outcome import Outcome, Spent
 from interlock.run.context import Context
 from interlock.run.journal import MemoryJournal, RunRow
 from interlock.run.recorded import RecordedRun
-from interlock.studies.whatif_values import Judged, Verdict
+from interlock.studies.whatif.values import Judged, Verdict
 from interlock.testing.clock import ManualClock
 from tests.support import failure, machine
 

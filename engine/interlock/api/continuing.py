@@ -30,7 +30,7 @@ from interlock.run.replay import position_before
 from interlock.run.session import Session
 
 if TYPE_CHECKING:
-    from interlock.studies.upgrade_verdict import Verdict
+    from interlock.studies.upgrade.verdict import Verdict
 
 RECORDED = "<recorded>"
 """What the file of a machine from a journal is called."""
@@ -67,7 +67,7 @@ async def judged(
     None for a run that has no record yet, or cannot be read.
     """
     # the room above: whoever opens a run with its own machine does not load it
-    from interlock.studies.upgrade import Upgrade  # noqa: PLC0415
+    from interlock.studies.upgrade.judging import Upgrade  # noqa: PLC0415
 
     run = await read_run(journal, row)
     if isinstance(run, Unread):

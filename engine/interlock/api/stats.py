@@ -1,6 +1,6 @@
 """`machine.stats`: figures over many recorded runs.
 
-Belongs here: what a caller gives, gathered. Never: the figures (`studies.stats`).
+Belongs here: what a caller gives, gathered. Never: the figures (`studies.stats.gathering`).
 
 Imported by: api.machine, cli
 """
@@ -17,7 +17,7 @@ from interlock.view.of_machine import OfMachine
 if TYPE_CHECKING:
     from interlock.api.recorded import Runs
     from interlock.run.recorded import Recorded
-    from interlock.studies.stats_result import Stats
+    from interlock.studies.stats.result import Stats
 
 
 class HasStats:
@@ -41,9 +41,9 @@ def gathered(
 ) -> Stats:
     """The figures of runs of this machine. Each is folded by the machine that it began with."""
     from interlock.run.recorded import RecordedRun, Unread  # noqa: PLC0415  when it is asked for
-    from interlock.studies.stats import Gathering  # noqa: PLC0415
-    from interlock.studies.stats_result import Stats  # noqa: PLC0415
-    from interlock.studies.whatif_values import BROKEN  # noqa: PLC0415
+    from interlock.studies.stats.gathering import Gathering  # noqa: PLC0415
+    from interlock.studies.stats.result import Stats  # noqa: PLC0415
+    from interlock.studies.whatif.values import BROKEN  # noqa: PLC0415
 
     chart, unread = machine.chart, list[Unread]()
     older = older_charts(chart)

@@ -13,7 +13,7 @@ from interlock.machine.build import Chart
 
 if TYPE_CHECKING:
     from interlock.api.recorded import Runs
-    from interlock.studies.upgrade_result import Upgraded
+    from interlock.studies.upgrade.result import Upgraded
     from interlock.view.of_machine import OfMachine
 
 
@@ -35,7 +35,7 @@ class HasUpgrade:
         """
         # the rooms above: whoever never asks does not load them
         from interlock.api.recorded import recorded_runs  # noqa: PLC0415
-        from interlock.studies.upgrade_result import upgraded  # noqa: PLC0415
+        from interlock.studies.upgrade.result import upgraded  # noqa: PLC0415
 
         name = self.chart.name if old is None else old.name
         return upgraded(

@@ -1,6 +1,6 @@
 """`machine.whatif` and `machine.sweep`: recorded runs decided again, without effects.
 
-Belongs here: what a caller gives, made into questions. Never: verdicts (`studies.whatif`).
+Belongs here: what a caller gives, made into questions. Never: verdicts (`studies.whatif.asking`).
 
 Imported by: api.machine, cli
 """
@@ -23,7 +23,7 @@ from interlock.view.of_machine import OfMachine
 if TYPE_CHECKING:
     from interlock.api.recorded import Runs
     from interlock.run.recorded import Recorded
-    from interlock.studies.whatif_result import Sweep, WhatIf
+    from interlock.studies.whatif.result import Sweep, WhatIf
 
 Tick = Callable[[], object]
 """Called after each run, for whoever shows how far it has come."""
@@ -54,7 +54,7 @@ class HasWhatIf:
         `limits` are others, which stay. `LimitError` for a value that the machine refuses.
         """
         from interlock.api.recorded import recorded_runs  # noqa: PLC0415  when it is asked for
-        from interlock.studies.whatif_result import Sweep  # noqa: PLC0415
+        from interlock.studies.whatif.result import Sweep  # noqa: PLC0415
 
         points = [{**(limits or {}), limit: value} for value in values]
         if not points:
@@ -69,9 +69,9 @@ def asked(
 ) -> list[WhatIf]:  # fmt: skip
     """The answer to each question, in one reading of the runs: `points` are limits."""
     from interlock.run.recorded import Unread  # noqa: PLC0415  when it is asked for
-    from interlock.studies.whatif import Question, Subject  # noqa: PLC0415
-    from interlock.studies.whatif_result import WhatIf  # noqa: PLC0415
-    from interlock.studies.whatif_values import BROKEN  # noqa: PLC0415
+    from interlock.studies.whatif.asking import Question, Subject  # noqa: PLC0415
+    from interlock.studies.whatif.result import WhatIf  # noqa: PLC0415
+    from interlock.studies.whatif.values import BROKEN  # noqa: PLC0415
 
     chart, name = machine.chart, machine.name
     checked = [checked_values(machine.spec, limits, None)[0] for limits in points]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from interlock.core.position import Position
     from interlock.core.records import Record
     from interlock.run.journal import Journal, RunRow
-    from interlock.studies.upgrade_verdict import Verdict
+    from interlock.studies.upgrade.verdict import Verdict
 
 
 def count_of(row: RunRow, records: Sequence[Record], at: int | None) -> int:

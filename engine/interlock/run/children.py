@@ -30,6 +30,7 @@ from interlock.run.context import LATE, PARENT, Context
 from interlock.run.events import Event, FromChild
 from interlock.run.journal import RunRow, digest
 from interlock.run.loop import advance
+from interlock.run.passing import PassingModel
 from interlock.run.ports import Model, ModelReply, ModelRequest, OnText
 from interlock.run.result import Result, answers_of, question_of, result_of
 from interlock.run.session import Session, start_data
@@ -198,33 +199,20 @@ def _lesser(own: Any, left: Any) -> Any:
 # model calls --------------------------------------------------------------------------------
 
 
-class InOrder:
+class InOrder(PassingModel):
     """The model of all children of an action: their calls are numbered as one sequence.
 
     A script has its replies in the order in which they are asked for, whichever run asks.
     """
 
     def __init__(self, model: Model, first: int) -> None:
-        self._model = model
+        super().__init__(model)
         self._next = first
-
-    @property
-    def suspends(self) -> bool:
-        """As the model."""
-        return self._model.suspends
-
-    def prepare(self, settings: Mapping[str, Any]) -> None:
-        """As the model."""
-        self._model.prepare(settings)
-
-    def context_window(self, settings: Mapping[str, Any]) -> int | None:
-        """As the model."""
-        return self._model.context_window(settings)
 
     async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
         """The next call of the sequence."""
         number, self._next = self._next, self._next + 1
-        return await self._model.complete(request._replace(number=number), on_text)
+        return await super().complete(request._replace(number=number), on_text)
 
     def pass_over(self, calls: int) -> None:
         """So many calls were recorded before."""

@@ -4,7 +4,7 @@ The records of a run belong to one machine. What an earlier machine recorded is 
 its inputs, and written as this one decides it, under the names that it has: the new run can be
 read, replayed and moved once more without knowing what its states were called before.
 
-Belongs here: writing such a fork. Never: whether a run may go on (`studies.upgrade`).
+Belongs here: writing such a fork. Never: whether a run may go on (`studies.upgrade.judging`).
 
 Imported by: api.continuing, cli
 Source: design "architecture", section 4 (`fork`).

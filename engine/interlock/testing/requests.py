@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 from interlock.core.conversation import calls_of, text_of
 from interlock.core.errors import ScriptError
 from interlock.core.outcome import Message
+from interlock.run.passing import PassingModel
 from interlock.run.ports import Model, ModelReply, ModelRequest, OnText
 from interlock.testing.beside import beside
 
@@ -94,30 +95,17 @@ def _common(left: Sequence[Any], right: Sequence[Any]) -> int:
     return next((n for n, (a, b) in pairs if a != b), min(len(left), len(right)))
 
 
-class Noting:
+class Noting(PassingModel):
     """A model that notes what it is asked, and passes it on."""
 
     def __init__(self, model: Model) -> None:
-        self._model = model
+        super().__init__(model)
         self.requests: list[Request] = []
-
-    @property
-    def suspends(self) -> bool:
-        """As the model."""
-        return self._model.suspends
-
-    def prepare(self, settings: Mapping[str, Any]) -> None:
-        """As the model."""
-        self._model.prepare(settings)
-
-    def context_window(self, settings: Mapping[str, Any]) -> int | None:
-        """As the model."""
-        return self._model.context_window(settings)
 
     async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
         """The model's reply; the request is noted."""
         self.requests.append(request_of(request))
-        return await self._model.complete(request, on_text)
+        return await super().complete(request, on_text)
 
 
 class Matching(Noting):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from interlock.api import Machine
     from interlock.run.recorded import Recorded, RecordedRun
-    from interlock.studies.stats_result import Stats
+    from interlock.studies.stats.result import Stats
 
 _COLUMNS = ("machine", "table", "row", "measure", "value")
 

@@ -21,7 +21,7 @@ from interlock.core.errors import InterlockError, SetupError
 if TYPE_CHECKING:
     from interlock.api import Machine
     from interlock.run.recorded import RecordedRun
-    from interlock.studies.upgrade_result import Upgraded
+    from interlock.studies.upgrade.result import Upgraded
 
 OWN = "-"
 """In place of OLD: each run's own machine, as the journal has it."""
@@ -135,7 +135,7 @@ def _each(
 def _shown(found: Upgraded) -> Iterator[str]:
     """The summary, the table, and what is said of the runs."""
     from interlock.cli.table import Row, table
-    from interlock.studies.upgrade_result import HEAD, heading
+    from interlock.studies.upgrade.result import HEAD, heading
 
     yield out.style(out.plain(found.summary), "green" if found.all_go_on else "", bold=True)
     colours = [_COLOURS[verdict.kind] for verdict in found.ranked]

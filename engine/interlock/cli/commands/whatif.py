@@ -14,7 +14,7 @@ from interlock.cli.recorded import choice_options, runs_argument
 
 if TYPE_CHECKING:
     from interlock.language.spec import MachineSpec
-    from interlock.studies.whatif_result import Sweep, WhatIf
+    from interlock.studies.whatif.result import Sweep, WhatIf
 
 _GATES = ("lost", "changed", "unsure")
 
@@ -88,7 +88,7 @@ def whatif(machine: str, runs: tuple[str, ...], first: int, **given: Any) -> Non
 def refuse_unknown_actions(spec: MachineSpec) -> None:
     """`SetupError` where an action is not known: how it counts is not known either."""
     from interlock.core.errors import SetupError
-    from interlock.studies.whatif_given import unknown_action
+    from interlock.studies.whatif.given import unknown_action
 
     if name := unknown_action(spec):
         hint = "give the Python file that declares it: --tools FILE"
@@ -99,7 +99,7 @@ def refuse_unknown_actions(spec: MachineSpec) -> None:
 
 def _print(answers: list[WhatIf], swept: str, how: How, first: int) -> None:
     from interlock.cli.table import styled
-    from interlock.studies.whatif_result import Sweep
+    from interlock.studies.whatif.result import Sweep
 
     told: WhatIf | Sweep = Sweep(swept, tuple(answers)) if swept else answers[0]
     if how.is_json:

@@ -5,7 +5,7 @@ unit. Texts of files stand in them as they are: nothing in a name is taken for m
 
 Belongs here: axes, colours, files. Never: a figure that the tables do not have.
 
-Imported by: studies.stats_result
+Imported by: studies.stats.result
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from interlock.studies.saying import percent, say_usd
 from interlock.view.flowchart import printable
 
 if TYPE_CHECKING:
-    from interlock.studies.stats_values import Figures, StateLine
+    from interlock.studies.stats.values import Figures, StateLine
 
 LISTED = 14
 """Rows of a plot: states, limits, reasons. The rest is said to be left out."""
@@ -318,7 +318,7 @@ def _costs(stats: Figures, ax: Any, *, priced: bool) -> None:
 
 def _histogram(ax: Any, values: Sequence[float], say: Callable[[float], str]) -> None:
     """How many runs there are of each size, with the median and the 95 % marked."""
-    from interlock.studies.stats_values import Dist  # noqa: PLC0415
+    from interlock.studies.stats.values import Dist  # noqa: PLC0415
 
     dist = Dist.of(values)
     bins = min(24, max(5, round(dist.n**0.5)))

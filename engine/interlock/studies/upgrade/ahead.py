@@ -5,7 +5,7 @@ when a run starts (first tasks, first values) is none either.
 
 Belongs here: which of the differences of two files a run can meet. Never: finding them (`diff`).
 
-Imported by: studies.upgrade
+Imported by: studies.upgrade.judging
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from interlock.language.label import Label
 from interlock.language.spec import MachineSpec, Rule
 from interlock.language.template.template import Template
 from interlock.machine.build import Chart
-from interlock.studies.upgrade_verdict import Ahead
+from interlock.studies.upgrade.verdict import Ahead
 
 _PARENTS = frozenset({"run_machine", "run_machines", "work"})
 """The actions that run child machines."""

@@ -1,6 +1,6 @@
 """What a what-if says of one run: its verdict, and what would have been saved or lost.
 
-Imported by: studies.whatif, studies.whatif_result
+Imported by: studies.whatif.asking, studies.whatif.result
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ hold them: they are made again here, for the runs that need it.
 
 Belongs here: the run as it was. Never: what it would have been.
 
-Imported by: studies.whatif
+Imported by: studies.whatif.asking
 """
 
 from __future__ import annotations

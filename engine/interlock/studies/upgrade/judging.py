@@ -28,12 +28,12 @@ from interlock.run.journal import digest
 from interlock.run.recorded import RecordedRun
 from interlock.run.renaming import Names
 from interlock.run.replay import Replay, replay
-from interlock.studies.upgrade_ahead import Reach, ahead
-from interlock.studies.upgrade_align import placed
-from interlock.studies.upgrade_cause import NEVER, cause_of
-from interlock.studies.upgrade_names import Naming, naming, used
-from interlock.studies.upgrade_standing import Standing, misfit, notes, stops
-from interlock.studies.upgrade_verdict import Ahead, Cause, Verdict
+from interlock.studies.upgrade.ahead import Reach, ahead
+from interlock.studies.upgrade.align import placed
+from interlock.studies.upgrade.cause import NEVER, cause_of
+from interlock.studies.upgrade.names import Naming, naming, used
+from interlock.studies.upgrade.standing import Standing, misfit, notes, stops
+from interlock.studies.upgrade.verdict import Ahead, Cause, Verdict
 
 ENDED = ("completed", "error")
 OVER = "the run is over: it is read with the machine that it was started with"

@@ -6,7 +6,7 @@ lead to it and from it, and what it says is the same. It is a proposal, held aga
 
 Belongs here: pairs beyond those of `diff.aligning`. Never: whether they are right.
 
-Imported by: studies.upgrade
+Imported by: studies.upgrade.judging
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from interlock.machine.evolve import evolve
 from interlock.machine.saying import say_value, type_at
 from interlock.run.recorded import RecordedRun
 from interlock.run.renaming import as_now
-from interlock.studies.stats_values import (
+from interlock.studies.stats.values import (
     TOTALS,
     Dist,
     FailureLine,
@@ -34,10 +34,10 @@ from interlock.studies.stats_values import (
     ReasonLine,
     StateLine,
 )
-from interlock.studies.whatif import kind_of
-from interlock.studies.whatif_again import stops
-from interlock.studies.whatif_given import unknown_action
-from interlock.studies.whatif_values import BROKEN, Spending, spending
+from interlock.studies.whatif.again import stops
+from interlock.studies.whatif.asking import kind_of
+from interlock.studies.whatif.given import unknown_action
+from interlock.studies.whatif.values import BROKEN, Spending, spending
 
 Charts = Callable[[RecordedRun], Chart]
 """The chart by which a run was recorded."""

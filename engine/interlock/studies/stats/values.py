@@ -2,7 +2,7 @@
 
 Belongs here: values and their plain data. Never: folding records (`stats`), tables, plots.
 
-Imported by: studies.stats, studies.stats_result, studies.stats_plots
+Imported by: studies.stats.gathering, studies.stats.result, studies.stats.plots
 """
 
 from __future__ import annotations

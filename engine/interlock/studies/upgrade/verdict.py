@@ -7,7 +7,7 @@
 
 Belongs here: the values, and how they are written. Never: finding a verdict (`upgrade`).
 
-Imported by: studies.upgrade and its parts, api.continuing, api.upgrading, cli
+Imported by: studies.upgrade.judging and its parts, api.continuing, api.upgrading, cli
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ after it was.
 
 Belongs here: what the clock of the record says about it. Never: decisions.
 
-Imported by: studies.whatif
+Imported by: studies.whatif.asking
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from interlock.core.units import say_count, say_elapsed, say_number
 from interlock.run.frames import frame
 from interlock.run.recorded import Unread
 from interlock.studies.saying import percent, say_usd
-from interlock.studies.stats import Gathering
-from interlock.studies.stats_values import (
+from interlock.studies.stats.gathering import Gathering
+from interlock.studies.stats.values import (
     TOTALS,
     Figures,
 )
@@ -243,9 +243,9 @@ class Stats(Figures):
         all plots on one page; any other path is a folder, in which each gets a file of its own.
         Needs the extra `plots`. Gives the figure, or the files that were written.
         """
-        from interlock.studies import stats_plots  # noqa: PLC0415  when it is asked for
+        from interlock.studies.stats import plots  # noqa: PLC0415  when it is asked for
 
-        return stats_plots.figure(self) if path is None else stats_plots.save(self, Path(path))
+        return plots.figure(self) if path is None else plots.save(self, Path(path))
 
 
 _FAILURES = 12

@@ -3,7 +3,7 @@
 Belongs here: one difference of a replay, and the guard or edge of the new file that makes it.
 Never: finding the difference (`run.replay`).
 
-Imported by: studies.upgrade
+Imported by: studies.upgrade.judging
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from interlock.machine.evolve import evolve
 from interlock.machine.explain import Atom, Explanation, Row, explain
 from interlock.run.renaming import Names, as_now
 from interlock.run.replay import Replay
-from interlock.studies.upgrade_names import GONE
-from interlock.studies.upgrade_verdict import Cause
+from interlock.studies.upgrade.names import GONE
+from interlock.studies.upgrade.verdict import Cause
 
 LATER = "go on with the machine that the run was started with, or begin a fork at record {}"
 NEVER = "go on with the machine that the run was started with, or start a new run"

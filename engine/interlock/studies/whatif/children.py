@@ -7,7 +7,7 @@ one on its way.
 
 Belongs here: the rest that a child is given. Never: what a child decides.
 
-Imported by: studies.whatif
+Imported by: studies.whatif.asking
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from interlock.core.records import Record
 from interlock.language.expression import Expression
 from interlock.language.spec import MachineSpec, StateSpec
 from interlock.machine.budget import budgets_of, rest
-from interlock.studies.whatif_given import PARENTS, told_otherwise
+from interlock.studies.whatif.given import PARENTS, told_otherwise
 
 _TIMES = {"run.steps": "steps", "run.elapsed": "elapsed", "run.working": "elapsed"}
 """Where a child's result says what it used of a fact; of the time at work it says more."""

@@ -19,9 +19,9 @@ from interlock.machine.build import Chart
 from interlock.run.frames import frame
 from interlock.run.journal import digest
 from interlock.run.recorded import Recorded, RecordedRun, Unread
-from interlock.studies.upgrade import Upgrade
-from interlock.studies.upgrade_names import block
-from interlock.studies.upgrade_verdict import KINDS, SAID, Kind, Verdict
+from interlock.studies.upgrade.judging import Upgrade
+from interlock.studies.upgrade.names import block
+from interlock.studies.upgrade.verdict import KINDS, SAID, Kind, Verdict
 
 FORMAT = 1
 """The version of the JSON shape: fields are added, never renamed."""

@@ -16,7 +16,7 @@ from interlock.machine.ways import ENGINE_ENDS
 from interlock.run.frames import frame
 from interlock.run.recorded import Unread
 from interlock.studies.saying import percent, say_usd
-from interlock.studies.whatif_values import Judged, Spending, Verdict, total
+from interlock.studies.whatif.values import Judged, Spending, Verdict, total
 from interlock.view.flowchart import printable
 
 LISTED = 10

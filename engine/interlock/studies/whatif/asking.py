@@ -15,7 +15,7 @@ there on. What a registered guard said is taken for what it is asked, not for th
 
 Belongs here: the verdict of one run. Never: reading runs, tables, effects.
 
-Imported by: api.studies
+Imported by: api.whatif
 Source: design "architecture", section 3 (one function for the live run and every question to it)
 """
 
@@ -35,9 +35,9 @@ from interlock.machine.decision import Decision
 from interlock.machine.evolve import evolve
 from interlock.run.recorded import RecordedRun
 from interlock.run.renaming import as_now
-from interlock.studies.whatif_again import Again, NotAsked, Remembering, again, stops
-from interlock.studies.whatif_children import Children
-from interlock.studies.whatif_given import (
+from interlock.studies.whatif.again import Again, NotAsked, Remembering, again, stops
+from interlock.studies.whatif.children import Children
+from interlock.studies.whatif.given import (
     asks_guards,
     begun_otherwise,
     changed_names,
@@ -45,8 +45,8 @@ from interlock.studies.whatif_given import (
     rewritten,
     told_otherwise,
 )
-from interlock.studies.whatif_time import Timing
-from interlock.studies.whatif_values import NOTHING, Judged, Spending, Verdict, spending
+from interlock.studies.whatif.timing import Timing
+from interlock.studies.whatif.values import NOTHING, Judged, Spending, Verdict, spending
 
 Older = Callable[[str], Chart | None]
 """The chart of a canonical text; None where it cannot be made."""

@@ -6,7 +6,7 @@ action that was begun, a child that waits, and limits that are used up already.
 
 Belongs here: questions about one position. Never: records that are decided otherwise (`upgrade`).
 
-Imported by: studies.upgrade
+Imported by: studies.upgrade.judging
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from interlock.language.spec import MachineSpec, Rule
 from interlock.machine.build import Chart
 from interlock.machine.saying import say_guard
 from interlock.run.acting import IN_DOUBT
-from interlock.studies.upgrade_verdict import Cause
+from interlock.studies.upgrade.verdict import Cause
 
 FINISH = "go on with the machine that the run was started with until {}"
 

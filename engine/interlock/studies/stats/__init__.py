@@ -1,0 +1,1 @@
+"""Figures over many recorded runs: reasons, states, limits, failures, and their plots."""

@@ -1,0 +1,1 @@
+"""What if: recorded runs, decided again under other limits or by another file."""
