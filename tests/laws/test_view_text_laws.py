@@ -25,7 +25,7 @@ WIDE = 100_000
 
 def bare(text: str) -> str:
     """The words of a text; a mark for what has no width of its own does not count."""
-    return "".join(printable(text).split()).replace("\ufffd", "")
+    return "".join(c for c in "".join(printable(text).split()) if size(c)).replace("\ufffd", "")
 
 
 def is_read_back(

@@ -297,10 +297,10 @@ def test_a_worker_has_no_environment_and_does_not_outlive_its_turn(
         return [Path(f"/proc/{pid}") for pid in pids]
 
     async def drive() -> None:
-        turn = asyncio.create_task(box.run("while True: pass", session=None, timeout=1))
+        turn = asyncio.create_task(box.run("while True: pass", session=None, timeout=4))
         while not (found := workers()):  # noqa: ASYNC110 - a process comes without an event
             await asyncio.sleep(0.01)
-        with anyio.fail_after(0.8):  # until it has become the worker's program, it has ours
+        with anyio.fail_after(3.5):  # until it has become the worker's program, it has ours
             while (found[0] / "environ").read_bytes():  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         await turn

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from interlock.view.flowchart import Arrow, Box, Flowchart, RuleLine
+from interlock.view.text.around import neighbourhood
 from interlock.view.text.outline import to_outline
 
 
@@ -55,3 +56,11 @@ def test_nothing_in_a_label_reaches_the_terminal_as_a_command() -> None:
 
 def test_an_empty_chart_is_an_empty_line() -> None:
     assert to_outline(Flowchart()) == "\n"
+
+
+def test_a_long_name_leaves_room_for_what_is_said_at_its_arrow() -> None:
+    boxes = (Box("a", "x" * 2_000, "rect", "rules"), Box("b", "B"))
+    drawing = neighbourhood(Flowchart("t", boxes, (Arrow("a", "b", "yes, it is"),)), "b", width=40)
+    lines = drawing.text().splitlines()
+    assert max(map(len, lines)) <= 40
+    assert any("yes, it is" in line for line in lines)
