@@ -84,7 +84,7 @@ def _arriving(canvas: Canvas, arrows: list[Arrow], boxes: Mapping[str, Box], wid
     for row, (name, label) in enumerate(said):
         canvas.across(row, TRUNK, TRUNK + 2)
         room = width - TRUNK - 4
-        most = max(room * 2 // 3, room - size(label) - 2) if label else room
+        most = max(room // 2, room - size(label) - 2) if label else room
         column = canvas.say(row, TRUNK + 4, name, most, "")
         if label:
             canvas.say(row, column + 2, label, width - column - 2, "label")
