@@ -291,10 +291,14 @@ def test_a_worker_has_no_environment_and_does_not_outlive_its_turn(
 ) -> None:
     monkeypatch.setenv("SOME_API_KEY", "secret")
 
-    def workers() -> list[Path]:
+    def children() -> set[str]:
         listed = Path(f"/proc/{os.getpid()}/task").glob("*/children")
-        pids = {pid for path in listed for pid in path.read_text().split()}
-        return [Path(f"/proc/{pid}") for pid in pids]
+        return {pid for path in listed for pid in path.read_text().split()}
+
+    before = children()  # those of other tests: what `multiprocessing` starts lives as we do
+
+    def workers() -> list[Path]:
+        return [Path(f"/proc/{pid}") for pid in children() - before]
 
     async def drive() -> None:
         turn = asyncio.create_task(box.run("while True: pass", session=None, timeout=4))
