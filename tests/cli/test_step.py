@@ -154,7 +154,11 @@ def test_answers(sh: Shell) -> None:
 
 def test_draw_into_a_file(sh: Shell) -> None:
     stepped(sh, "draw chart.mmd")
-    assert (sh.folder / "chart.mmd").read_text().partition("\n")[2].startswith("flowchart")
+    assert (
+        (sh.folder / "chart.mmd")
+        .read_text()
+        .startswith('%%{init: {"flowchart": {"wrappingWidth": 480}}}%%\nflowchart')
+    )
 
 
 def test_help_names_every_command(sh: Shell) -> None:

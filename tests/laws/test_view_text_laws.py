@@ -25,9 +25,14 @@ WIDE = 100_000
 
 
 def bare(text: str) -> str:
-    """The words of a text; a mark for what has no width of its own does not count."""
+    """The words of a text, and no mark that stands for what has no width of its own.
+
+    What has none before the first character is drawn into the blank before it: it is not read.
+    """
     words = "".join(printable(text).split()).replace("\ufffd", "")
-    return "".join(sign for sign in words if unicodedata.category(sign) not in ("Mn", "Me", "Cf"))
+    while words and unicodedata.category(words[0]) in ("Mn", "Me", "Cf"):
+        words = words[1:]
+    return words
 
 
 def is_read_back(

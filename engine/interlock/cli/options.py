@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import click
 
 from interlock.cli import completion
+from interlock.core.units import parse_duration
 
 F = TypeVar("F", bound=Callable[..., Any])
 Decorator = Callable[[F], F]
@@ -38,6 +39,23 @@ class Pair(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  only
 
 
 PAIR = Pair()
+
+
+class Age(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  only since click 8.3
+    """A duration as machine files write it: ``30d``, ``12h``."""
+
+    name = "duration"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        seconds = value if isinstance(value, float) else parse_duration(str(value))
+        if seconds is None:
+            self.fail(f"`{value}` is no duration: write 30d, 12h or 90m", param, ctx)
+        return seconds
+
+
+AGE = Age()
 
 
 class RunId(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  only since click 8.3
@@ -127,15 +145,17 @@ tasks_option = click.option(
     "--tasks", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
     help="Tasks for the queue: a YAML list, as `tasks` in a machine file.",
 )  # fmt: skip
+limit_option = click.option(
+    "--limit", type=PAIR, multiple=True, shell_complete=completion.pairs("limits"),
+    help="Another value for a limit: steps=20, time=5m, tokens=off.",
+)  # fmt: skip
+var_option = click.option(
+    "--var", type=PAIR, multiple=True, shell_complete=completion.pairs("vars"),
+    help="The first value of a variable.",
+)  # fmt: skip
 value_options = together(
-    click.option(
-        "--limit", type=PAIR, multiple=True, shell_complete=completion.pairs("limits"),
-        help="Another value for a limit: steps=20, time=5m, tokens=off.",
-    ),
-    click.option(
-        "--var", type=PAIR, multiple=True, shell_complete=completion.pairs("vars"),
-        help="The first value of a variable.",
-    ),
+    limit_option,
+    var_option,
     click.option(
         "--memory", type=PAIR, multiple=True, shell_complete=completion.pairs("memory"),
         help="The first text of a memory block.",
@@ -149,6 +169,15 @@ name_options = together(
     click.option("--agent", metavar="ID", help="The agent that this run belongs to."),
     click.option("--session", metavar="ID", help="The session that this run belongs to."),
 )
+of_runs = together(
+    click.option(
+        "--status", help="In this status.",
+        type=click.Choice("idle running paused debugging completed error".split()),
+    ),
+    click.option("--agent", metavar="ID", help="Of this agent."),
+    click.option("--session", metavar="ID", help="Of this session."),
+)  # fmt: skip
+"""Which runs of a journal are meant."""
 notify_options = together(
     click.option(
         "--notify", metavar="URL",

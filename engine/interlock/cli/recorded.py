@@ -12,12 +12,12 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from interlock.cli import completion, options, out
-from interlock.core.units import parse_duration, say_count
+from interlock.core.units import say_count
 
 if TYPE_CHECKING:
     from interlock.cli.how import How
@@ -28,34 +28,16 @@ SAID = 5
 """Runs that were passed over, each said with its reason; then how many more there were."""
 
 
-class Age(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]
-    """A duration as machine files write it: ``30d``, ``12h``."""
-
-    name = "duration"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        seconds = value if isinstance(value, float) else parse_duration(str(value))
-        if seconds is None:
-            self.fail(f"`{value}` is no duration: write 30d, 12h or 90m", param, ctx)
-        return seconds
-
-
 runs_argument = click.argument("runs", nargs=-1, metavar="[RUN]...", shell_complete=completion.runs)
 """Ids or their beginnings, `last`, exported ``.jsonl`` files, `-` for one on stdin."""
 
 choice_options = options.together(
     click.option("--newest", type=click.IntRange(min=1), metavar="N", help="Only the newest N."),
     click.option(
-        "--since", type=Age(), metavar="DURATION", help="Begun no longer ago than this: 30d, 12h."
+        "--since", type=options.AGE, metavar="DURATION",
+        help="Begun no longer ago than this: 30d, 12h.",
     ),
-    click.option(
-        "--status", help="In this status.",
-        type=click.Choice("idle running paused debugging completed error".split()),
-    ),
-    click.option("--agent", metavar="ID", help="Of this agent."),
-    click.option("--session", metavar="ID", help="Of this session."),
+    options.of_runs,
     options.journal_option,
 )  # fmt: skip
 """Which of a journal's runs, where none is named."""

@@ -83,11 +83,12 @@ def difference(record: Record, before: Position, after: Position, decision: Deci
         ("signals", record.signals.reasons, decision.signals.reasons),
     ):
         if recorded != now:
-            return f"{what} was {_said(recorded)}, now it is {_said(now)}"
+            return f"{what} was {say_field(recorded)}, now it is {say_field(now)}"
     return ""
 
 
-def _said(value: object) -> str:
+def say_field(value: object) -> str:
+    """A field of a record in words."""
     if isinstance(value, tuple):
         return ", ".join(str(v) for v in value) or "nothing"  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     return str(value)

@@ -35,7 +35,7 @@ def beside(expected: Sequence[str], got: Sequence[str]) -> list[str]:
 
 
 def _rows(expected: Sequence[str], got: Sequence[str]) -> Iterator[Row]:
-    same = _common(expected, got)
+    same = common(expected, got)
     start = max(0, same - _AROUND)
     if start:
         yield _skipped(start)
@@ -53,7 +53,7 @@ def _rows(expected: Sequence[str], got: Sequence[str]) -> Iterator[Row]:
         yield _skipped(rest)
 
 
-def _common(left: Sequence[str], right: Sequence[str]) -> int:
+def common(left: Sequence[object], right: Sequence[object]) -> int:
     """How many items both begin with."""
     pairs = enumerate(zip(left, right, strict=False))
     return next((n for n, (a, b) in pairs if a != b), min(len(left), len(right)))
@@ -68,7 +68,7 @@ def _cut(left: str, right: str) -> tuple[str, str]:
     """Both lines, from shortly before they part when they are long."""
     start = 0
     if max(len(left), len(right)) > WIDEST:
-        start = max(0, _common(left, right) - WIDEST // 2)
+        start = max(0, common(left, right) - WIDEST // 2)
     return _part(left, start), _part(right, start)
 
 

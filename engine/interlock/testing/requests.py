@@ -25,7 +25,7 @@ from interlock.core.errors import ScriptError
 from interlock.core.outcome import Message
 from interlock.run.passing import PassingModel
 from interlock.run.ports import Model, ModelReply, ModelRequest, OnText
-from interlock.testing.beside import beside
+from interlock.testing.beside import beside, common
 
 COMPARED = 400
 """Lines of a request that are compared with others to find the nearest."""
@@ -70,7 +70,7 @@ def written(requests: Sequence[Request]) -> list[dict[str, Any]]:
     out: list[dict[str, Any]] = []
     before: tuple[Mapping[str, Any], ...] = ()
     for request in requests:
-        same = _common(before, request.messages)
+        same = common(before, request.messages)
         keeps = {"keeps": same} if same else {}
         new = [dict(message) for message in request.messages[same:]]
         said = {"messages": new, "tools": list(request.tools)}
@@ -90,30 +90,14 @@ def read(entries: Sequence[Mapping[str, Any]]) -> tuple[Request, ...]:
     return tuple(out)
 
 
-def _common(left: Sequence[Any], right: Sequence[Any]) -> int:
-    pairs = enumerate(zip(left, right, strict=False))
-    return next((n for n, (a, b) in pairs if a != b), min(len(left), len(right)))
-
-
-class Noting(PassingModel):
-    """A model that notes what it is asked, and passes it on."""
-
-    def __init__(self, model: Model) -> None:
-        super().__init__(model)
-        self.requests: list[Request] = []
-
-    async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
-        """The model's reply; the request is noted."""
-        self.requests.append(request_of(request))
-        return await super().complete(request, on_text)
-
-
-class Matching(Noting):
-    """A model that answers only what it was asked when its replies were recorded."""
+class Matching(PassingModel):
+    """A model that answers only what it was asked when its replies were recorded, and notes it."""
 
     def __init__(self, model: Model, recorded: Sequence[Request]) -> None:
         super().__init__(model)
         self._recorded = recorded
+        self.requests: list[Request] = []
+        """What it has answered, call by call."""
         self.missed = False
         """It was asked what was not recorded: what came of the run after that says nothing."""
 
@@ -123,6 +107,7 @@ class Matching(Noting):
         if request.number < len(self._recorded) and asked != self._recorded[request.number]:
             self.missed = True
             raise miss(asked, request.number, self._recorded)
+        self.requests.append(asked)
         return await super().complete(request, on_text)
 
 

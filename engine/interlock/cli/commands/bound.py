@@ -45,14 +45,8 @@ A figure holds in every run in which the assumptions do; it is proven, not estim
     "--run", "of_run", metavar="RUN", shell_complete=completion.runs,
     help="What was proven of a recorded run when it began; as a certificate with --format json.",
 )  # fmt: skip
-@click.option(
-    "--limit", type=options.PAIR, multiple=True, shell_complete=completion.pairs("limits"),
-    help="Another value for a limit: steps=20, time=5m, tokens=off.",
-)  # fmt: skip
-@click.option(
-    "--var", type=options.PAIR, multiple=True, shell_complete=completion.pairs("vars"),
-    help="The first value of a variable.",
-)  # fmt: skip
+@options.limit_option
+@options.var_option
 @click.option(
     "--assume", "assumed", type=options.PAIR, multiple=True,
     help="What is taken for granted of the model: tokens_per_call, calls_per_reply, and "

@@ -69,8 +69,8 @@ def doctor(**given: Any) -> None:
     Names of API keys are shown, never their values. Nothing is sent anywhere.
     """
     how = How.of(given)
-    checks = [*_python(), _models(), _drawing(), _sandbox(), _screen(), _notebook(), _proofs()]
-    checks += [_simulation(), _plots(), _keys(), _journal(how), _terminal()]
+    checks = [*_python(), _installed(_MODELS), _drawing(), _sandbox(), *map(_installed, _EXTRAS)]
+    checks += [_keys(), _journal(how), _terminal()]
     if how.is_json:
         out.result(out.as_json([c._asdict() for c in checks]))
     else:
@@ -109,12 +109,43 @@ def _python() -> Iterator[Check]:
         yield Check("packages", "ok", listed)
 
 
-def _models() -> Check:
-    version = _version("litellm")
+class _Extra(NamedTuple):
+    """An extra that is there when its distribution is."""
+
+    what: str
+    distribution: str
+    name: str
+    lacks: str
+    """What is said when it is not there."""
+
+
+_MODELS = _Extra("models", "litellm", "llm", "no litellm: scripted models, and those of your own")
+_EXTRAS = (
+    _Extra("screen", "textual", "tui", "no textual: `interlock step` is a prompt"),
+    _Extra(
+        "notebook", "anywidget", "notebook",
+        "no anywidget: pictures and tables, but no `run.panel()`",
+    ),
+    _Extra(
+        "proofs", "z3-solver", "prove",
+        "no z3: guards that intervals cannot settle stay open in `interlock check`",
+    ),
+    _Extra(
+        "simulation", "numpy", "simulate",
+        "no numpy: loops that no counter cuts have no exact chain in `interlock simulate`",
+    ),
+    _Extra(
+        "plots", "matplotlib", "plots",
+        "no matplotlib: `interlock stats` has tables, but no --plot",
+    ),
+)  # fmt: skip
+
+
+def _installed(extra: _Extra) -> Check:
+    version = _version(extra.distribution)
     if version is None:
-        said = "no litellm: scripted models, and those of your own"
-        return Check("models", "missing", said, 'pip install "interlock[llm]"')
-    return Check("models", "ok", f"litellm {version}")
+        return Check(extra.what, "missing", extra.lacks, f'pip install "interlock[{extra.name}]"')
+    return Check(extra.what, "ok", f"{extra.distribution} {version}")
 
 
 def _drawing() -> Check:
@@ -150,46 +181,6 @@ def _sandbox() -> Check:
             f"pydantic-monty {_version('pydantic-monty')} starts, and knows that 6 * 7 is 42",
         )
     return Check("sandbox", "broken", f"starts, and fails: {done.error}")
-
-
-def _screen() -> Check:
-    version = _version("textual")
-    if version is None:
-        said = "no textual: `interlock step` is a prompt"
-        return Check("screen", "missing", said, 'pip install "interlock[tui]"')
-    return Check("screen", "ok", f"textual {version}")
-
-
-def _notebook() -> Check:
-    version = _version("anywidget")
-    if version is None:
-        said = "no anywidget: pictures and tables, but no `run.panel()`"
-        return Check("notebook", "missing", said, 'pip install "interlock[notebook]"')
-    return Check("notebook", "ok", f"anywidget {version}")
-
-
-def _proofs() -> Check:
-    version = _version("z3-solver")
-    if version is None:
-        said = "no z3: guards that intervals cannot settle stay open in `interlock check`"
-        return Check("proofs", "missing", said, 'pip install "interlock[prove]"')
-    return Check("proofs", "ok", f"z3-solver {version}")
-
-
-def _simulation() -> Check:
-    version = _version("numpy")
-    if version is None:
-        said = "no numpy: loops that no counter cuts have no exact chain in `interlock simulate`"
-        return Check("simulation", "missing", said, 'pip install "interlock[simulate]"')
-    return Check("simulation", "ok", f"numpy {version}")
-
-
-def _plots() -> Check:
-    version = _version("matplotlib")
-    if version is None:
-        said = "no matplotlib: `interlock stats` has tables, but no --plot"
-        return Check("plots", "missing", said, 'pip install "interlock[plots]"')
-    return Check("plots", "ok", f"matplotlib {version}")
 
 
 def _keys() -> Check:

@@ -10,7 +10,6 @@ import click
 
 from interlock.cli import completion, options, out
 from interlock.cli.how import How
-from interlock.cli.recorded import Age
 from interlock.cli.table import Row, table
 from interlock.core.units import say_count
 
@@ -28,12 +27,7 @@ _filters = options.together(
     click.option(
         "--machine", metavar="NAME", shell_complete=completion.machines, help="Of this machine."
     ),
-    click.option(
-        "--status", help="In this status.",
-        type=click.Choice("idle running paused debugging completed error".split()),
-    ),
-    click.option("--agent", metavar="ID", help="Of this agent."),
-    click.option("--session", metavar="ID", help="Of this session."),
+    options.of_runs,
     click.option("--children", is_flag=True, help="Those of child machines too."),
 )  # fmt: skip
 
@@ -88,7 +82,7 @@ Examples:
 )
 @click.argument("names", nargs=-1, metavar="[RUN]...", shell_complete=completion.runs)
 @click.option(
-    "--older", type=Age(), metavar="DURATION", help="Whose last record is older than this."
+    "--older", type=options.AGE, metavar="DURATION", help="Whose last record is older than this."
 )
 @_filters
 @click.option("--yes", is_flag=True, help="Do not ask.")

@@ -115,14 +115,8 @@ Exit codes: 0, or 1 where a run went past the proven bound, or simulation and ex
     "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE",
     help="Draw the machine with how often the runs went each way: heat.svg, heat.png.",
 )  # fmt: skip
-@click.option(
-    "--limit", type=options.PAIR, multiple=True, shell_complete=completion.pairs("limits"),
-    help="Another value for a limit: steps=20, time=5m, tokens=off.",
-)  # fmt: skip
-@click.option(
-    "--var", type=options.PAIR, multiple=True, shell_complete=completion.pairs("vars"),
-    help="The first value of a variable.",
-)  # fmt: skip
+@options.limit_option
+@options.var_option
 @options.tasks_option
 @options.tools_option
 @options.define_option

@@ -26,6 +26,7 @@ from interlock.language.yaml.reading import Document
 from interlock.run.journal import CHILD_MARK, Journal
 from interlock.run.recorded import RecordedRun, Unread, read_run
 from interlock.run.redact import Redactor
+from interlock.run.replay import say_field
 from interlock.run.sync import wait
 from interlock.testing.playing import play_scenario
 from interlock.testing.recording.scenario import expected_of, keys_of, script_of
@@ -185,12 +186,8 @@ def _differences(run: RecordedRun, report: ScenarioReport) -> tuple[str, ...]:
             was, is_now = getattr(before, what), getattr(now, what)
             if was != is_now:
                 at = f"record {before.seq} at `{before.state}`"
-                return (f"{at}: {what} was {_said(was)}, played it is {_said(is_now)}",)
+                return (f"{at}: {what} was {say_field(was)}, played it is {say_field(is_now)}",)
     return ()
-
-
-def _said(value: object) -> str:
-    return ", ".join(map(str, value)) or "nothing" if isinstance(value, tuple) else str(value)  # pyright: ignore[reportUnknownArgumentType]
 
 
 def _head(run: RecordedRun, lacks: Sequence[str]) -> Iterator[str]:
