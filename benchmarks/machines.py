@@ -182,3 +182,21 @@ def complete(states: int = 60) -> str:
 def machine(text: str, **options: Any) -> Machine:
     """The machine of a text."""
     return load(text, **options)
+
+
+def talking(states: int = 1_000, edges: int = 5) -> str:
+    """A machine in which a word of the model decides where each state leads: all can be reached."""
+    body: list[str] = []
+    for n in range(states):
+        ways = ", ".join(
+            f'{{when: last.text == "w{k}", to: s{(n * (edges - 1) + k + 1) % states}}}'
+            for k in range(edges - 1)
+        )
+        body.append(f"  s{n}: {{do: infer, failed: next, next: [{ways}, done]}}")
+    return "\n".join(
+        [
+            "interlock: 1", "machine: talking", "model: {name: scripted}", "limits: {steps: 50}",
+            "rules: [{when: run.steps >= limits.steps, stop: steps_limit}]", "states:", *body,
+            "  done: {stop: completed}", "",
+        ]
+    )  # fmt: skip

@@ -8,13 +8,14 @@ Imported by: cli.commands.scenarios
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from interlock.cli import out
-from interlock.cli.faults import ERROR
+from interlock.cli.faults import ERROR, INTERRUPTED
 from interlock.cli.how import How
 from interlock.cli.stored import shown
 from interlock.core.units import say_count, say_number
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from interlock.testing import Generated
     from interlock.testing.generating.search import Progress
 
-_EVERY = 250
-"""Moves between two paints of the line that says how far the search is."""
+_EVERY = 0.1
+"""Seconds between two paints of the line that says how far the search is."""
 _TARGETS = 3
 """Of what a scenario shows, so many are named."""
 
@@ -56,6 +57,8 @@ def generated(paths: Sequence[str], folder: str, how: How) -> int:
     else:
         for said in _said(found, dry=dry):
             out.result(said)
+    if found.stopped:
+        return INTERRUPTED
     return ERROR if any(one.why != "proven" for one in found.unreached) else 0
 
 
@@ -105,17 +108,19 @@ class _Line:
 
     def __init__(self) -> None:
         self._shown = out.is_terminal(sys.stderr)
-        self._next = 0
+        self._next = 0.0
         self._width = 0
 
     def paint(self, progress: Progress) -> None:
         """Say it, now and then."""
-        if not self._shown or progress.tried < self._next:
+        now = time.monotonic()
+        if not self._shown or now < self._next:
             return
-        self._next = progress.tried + _EVERY
+        self._next = now + _EVERY
+        found, wanted = say_number(progress.found), say_number(progress.wanted)
         tried, work = say_number(progress.tried), say_number(progress.work)
-        text = f"{progress.found} of {progress.wanted} found, {tried} of {work} moves tried"
-        self._write(text)
+        doing = progress.said or f"{tried} of {work} moves tried"
+        self._write(f"{found} of {wanted} found, {doing}; Ctrl-C keeps what is found")
 
     def clear(self) -> None:
         """Take it away."""

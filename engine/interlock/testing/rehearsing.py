@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from interlock.api import Own
+from interlock.api import Machine, Own
 from interlock.testing.clock import ManualClock
 from interlock.testing.playing import Prepared, play_prepared, prepare
 from interlock.testing.report import ScenarioReport
@@ -29,6 +29,10 @@ class Rehearsals:
     def __init__(self, own: Own) -> None:
         self._own = own
         self._known: dict[tuple[Path, tuple[str, ...]], Prepared] = {}
+
+    def know(self, source: Path, machine: Machine) -> None:
+        """A machine that was loaded already, with these tools and nothing scripted."""
+        self._known[source, ()] = Prepared(machine, (), ManualClock())
 
     def play(self, made: Scenario) -> ScenarioReport:
         """The same as `run_scenario`."""

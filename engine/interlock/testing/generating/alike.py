@@ -15,6 +15,7 @@ Imported by:  testing.generating.search
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Hashable, Iterator, Mapping
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -30,22 +31,32 @@ from interlock.testing.generating.moves import Node
 
 EXACT = 24
 """Counts are told apart where they are compared with at most this."""
+MOST_GUARDS = 300
+"""Of a machine with more, guards are left out whose truth follows from the facts in a key, and
+counts are told apart however high they are."""
+_TOGETHER = 48
+"""Parts of guards that hold and are looked at in pairs, at most."""
 _BY_GUARDS = TIMES | TOKENS | {COST, RATIO, "run.started_at", "errors.rate", "run.id"}
 
 
+_NOTHING: frozenset[Any] = frozenset({False, "", (), '""', "[]", "{}"})
+"""What most facts begin with. It is left out of a key: a fact has only one of these values."""
+_VISITS = "run.visits."
+
+
 class Key(NamedTuple):
-    """What decides the way on from a node."""
+    """What decides the way on from a node. Of a machine of a thousand states it is still short."""
 
     state: str
-    truth: tuple[Hashable, ...]
-    """Of each part of each guard."""
-    values: tuple[Hashable, ...]
-    """Of the facts that guards read."""
+    truth: tuple[tuple[int, Hashable], ...]
+    """Of each part of each guard that does not simply not hold."""
+    values: tuple[tuple[str, Hashable], ...]
+    """Of the facts that guards read, where they have one."""
     rest: tuple[Hashable, ...]
 
     def held(self) -> frozenset[Hashable]:
         """Each single thing of it, in its state."""
-        return frozenset((self.state, *one) for one in enumerate((*self.truth, *self.values)))
+        return frozenset((self.state, one) for one in (*self.truth, *self.values))
 
 
 class Novelty:
@@ -59,9 +70,8 @@ class Novelty:
 
     def of(self, key: Key) -> int:
         """Say it, and take it for seen."""
-        new = key.held() - self._seen
-        held = [n for n, value in enumerate(key.truth) if value]
-        both = {(key.state, pair) for pair in combinations(held, 2)}
+        new = {*key.held(), key.state} - self._seen
+        both = {(key.state, pair) for pair in combinations(key.truth[:_TOGETHER], 2)}
         newer = both - self._seen
         self._seen |= new | newer
         return 0 if new else 1 if newer else 2
@@ -71,10 +81,20 @@ class Alike:
     """The keys of the nodes of one machine: equal where one of two need not be followed."""
 
     def __init__(self, spec: MachineSpec, hints: Hints) -> None:
-        self._guards = tuple(expressions(spec))
-        read = {name for guard in self._guards for name in guard.reads}
-        self._facts = tuple(sorted(n for n in _closed(spec, read) if _tells(n)))
+        guards = {guard.text: guard for guard in expressions(spec)}
+        read = {name for guard in guards.values() for name in guard.reads}
+        names = [n for n in _closed(spec, read) if _tells(n)]
+        self._visits = frozenset(n.removeprefix(_VISITS) for n in names if n.startswith(_VISITS))
+        self._facts = tuple(sorted(n for n in names if not n.startswith(_VISITS)))
         self._caps = {name: max(found) for name, found in hints.numbers.items() if found}
+        many = len(guards) > MOST_GUARDS
+        self._exact = math.inf if many else EXACT
+        exact = {n for n in names if self._caps.get(n, 0) <= self._exact}
+        self._guards = tuple(
+            guard for guard in guards.values()
+            if not guard.opaque
+            and not (many and all(_follows(name, exact) for name in guard.reads))
+        )  # fmt: skip
         self._parses = any(
             s.action is not None and s.action.name in ("parse", "call_tools", "call_tool")
             for s in spec.states.values()
@@ -95,30 +115,42 @@ class Alike:
         )  # fmt: skip
         return Key(position.state, tuple(self._truth(facts)), tuple(self._values(facts)), rest)
 
-    def _truth(self, facts: Facts) -> Iterator[Hashable]:
+    def _truth(self, facts: Facts) -> Iterator[tuple[int, Hashable]]:
+        number = 0
         for guard in self._guards:
-            if not guard.opaque:
-                yield from (reading.holds for reading in guard.readings(facts))
+            for reading in guard.readings(facts):
+                if reading.holds is not False:
+                    yield number, reading.holds
+                number += 1
 
-    def _values(self, facts: Facts) -> Iterator[Hashable]:
+    def _values(self, facts: Facts) -> Iterator[tuple[str, Hashable]]:
+        for state, times in sorted(facts.run.visits.items()):
+            if state in self._visits:
+                yield f"{_VISITS}{state}", self._value(f"{_VISITS}{state}", times)
         for name in self._facts:
             try:
                 value = lookup(facts, name)
             except AttributeError:
                 continue
-            yield self._value(name, value)
+            if (found := self._value(name, value)) not in _NOTHING:
+                yield name, found
 
     def _value(self, name: str, value: Any) -> Hashable:
         if isinstance(value, bool) or value is None:
             return value
         if isinstance(value, (int, float)):
             cap = self._caps.get(name)
-            if cap is not None and cap > EXACT:
-                return None
-            return min(value, EXACT if cap is None else cap + 1)
+            if cap is not None and cap > self._exact:
+                return 0  # only by guards
+            return min(value, self._exact if cap is None else cap + 1)
         if name == "last.tool_calls":
             return tuple(call.name for call in value)
         return json.dumps(plain(value), sort_keys=True, default=str)
+
+
+def _follows(name: str, exact: set[str]) -> bool:
+    """Whether what a guard says of a fact follows from what a key has anyway."""
+    return name in exact or name.startswith("limits.")
 
 
 def _tells(name: str) -> bool:

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import heapq
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from interlock import catalog
 from interlock.actions.assumed import assumed_in
@@ -22,6 +22,7 @@ from interlock.actions.declare import specs_of
 from interlock.api import Machine, Own, find_faults, load
 from interlock.core.errors import InterlockError, SetupError, SpecError, nearest
 from interlock.core.specs import Registry, ToolSpec
+from interlock.core.units import say_number
 from interlock.language.yaml.reading import Document
 from interlock.run.result import Result
 from interlock.run.sync import wait
@@ -31,7 +32,7 @@ from interlock.testing.generating.naming import file_name, head, stamped
 from interlock.testing.generating.result import Generated, Unreached, Written
 from interlock.testing.generating.search import WORK, Progress, Search, Way
 from interlock.testing.generating.targets import Target, shown_by, targets_of
-from interlock.testing.generating.unreached import impossible, why
+from interlock.testing.generating.unreached import Reasons, impossible
 from interlock.testing.generating.wording import (
     expected,
     facts_that_matter,
@@ -50,6 +51,8 @@ from interlock.testing.scenarios import (
     machine_of,
 )
 
+_T = TypeVar("_T")
+_Done = TypeVar("_Done")
 ADAPTER = "adapter"
 """The tool that a machine gets which takes every tool of its application, and was given none."""
 
@@ -67,7 +70,7 @@ def generate(
     is not looked for again. `only` are ids of edges and rules, or stop reasons, and asks for these
     whatever is there. `work` bounds the search. Tools are scripted and never called; an action of
     one's own is run only where it is declared without effects, or with `run_actions`. `told` hears
-    how far the search is.
+    how far the search is. A Ctrl-C ends the search and keeps what it has found.
 
     Raises `SpecError` for a machine with faults, `SetupError` for what it cannot run without.
     """
@@ -78,6 +81,8 @@ def generate(
     chart = subject.machine.chart
     targets = targets_of(chart)
     stage = Rehearsals(own)
+    if not subject.world_tools:
+        stage.know(path, subject.machine)
     covered, unread = _covered(folder, path, stage) if not only else (frozenset[Target](), ())
     asked = _asked(targets, only) if only else targets
     missing = [target for target in asked if target not in covered]
@@ -85,24 +90,39 @@ def generate(
     wanted = frozenset(missing) - proven.keys()
     search = Search(subject.moves(run_own=run_actions), wanted, work, told or (lambda _: None))
     if wanted:
-        wait(search.run(), suspends=True)
+        _look(search)
     writer = _Writer(subject, path, folder, stage)
-    played = {t: writer.play(t, search.ways[t]) for t in missing if t in search.ways}
+    reached = [(t, search.ways[t]) for t in missing if t in search.ways]
+    played = dict(_each(search, reached, lambda one: (one[0], writer.play(*one))))
     found = {t: p for t, p in played.items() if isinstance(p, _Played)}
-    scenarios = tuple(
-        writer.write(p, new, shortest=search.is_shortest(p.way)) for p, new in _fewest(found)
-    )
+    scenarios = tuple(_each(search, list(_fewest(found)), lambda one: writer.write(
+        *one, shortest=search.is_shortest(one[0].way)
+    )))  # fmt: skip
     shown = {target for one in scenarios for target in one.shows}
-    left = [*proven.values()]
-    left += [
-        _unwritten(target, played.get(target), search)
-        for target in missing
-        if target not in shown and target not in proven
-    ]
+    unknown = [t for t in missing if t not in shown and t not in proven]
+    left = (*proven.values(), *_left(unknown, played, search))
     return Generated(
-        chart.name, folder, scenarios, covered, asked, tuple(left), unread,
-        search.moves.tried, work,
+        chart.name, folder, scenarios, covered, asked, left, unread,
+        search.moves.tried, work, search.stopped,
     )  # fmt: skip
+
+
+def _look(search: Search) -> None:
+    """Search. A Ctrl-C ends that, and what was found stays; a second one is not caught."""
+    try:
+        wait(search.run(), suspends=True)
+    except KeyboardInterrupt:
+        wait(search.stop(), suspends=True)
+
+
+def _each(search: Search, given: Sequence[_T], work: Callable[[_T], _Done]) -> Iterator[_Done]:
+    """What comes of each. A Ctrl-C leaves out the rest of them."""
+    try:
+        for number, one in enumerate(given):
+            yield work(one)
+            search.tell(f"{say_number(number + 1)} of {say_number(len(given))} played")
+    except KeyboardInterrupt:
+        search.stopped = True
 
 
 def _asked(targets: Sequence[Target], only: Sequence[str]) -> tuple[Target, ...]:
@@ -115,13 +135,22 @@ def _asked(targets: Sequence[Target], only: Sequence[str]) -> tuple[Target, ...]
     return tuple(target for target in targets if target.name in only)
 
 
-def _unwritten(target: Target, played: _Played | str | None, search: Search) -> Unreached:
-    if isinstance(played, str):
-        return Unreached(target, "not writable", f"found, but no scenario can say it: {played}")
+def _left(
+    missing: Iterable[Target], played: Mapping[Target, _Played | str], search: Search
+) -> Iterator[Unreached]:
+    """Why each of these has no scenario."""
     moves = search.moves
-    return why(
-        moves.chart, target, not_run=moves.not_run, ended=search.ended, tried=moves.tried
+    reasons = Reasons(
+        moves.chart, not_run=moves.not_run, tried=moves.tried,
+        end="stopped" if search.stopped else "nothing left" if search.ended else "budget",
     )  # fmt: skip
+    for target in missing:
+        came = played.get(target)
+        if isinstance(came, str):
+            said = f"found, but no scenario can say it: {came}"
+            yield Unreached(target, "not writable", said)
+        else:
+            yield reasons.of(target)
 
 
 # the machine --------------------------------------------------------------------------------
@@ -135,18 +164,24 @@ class _Subject(NamedTuple):
     clock: ManualClock
     unknown: tuple[str, ...]
     """Tools that it names and that nobody declared: a scenario must name them."""
+    world_tools: bool
+    """Whether some of its tools are the world's: what plays scenarios has others."""
 
     @classmethod
     def of(cls, path: Path, own: Registry) -> _Subject:
         """Load it. Tools that nobody declared take any arguments."""
         clock = ManualClock()
         world = World(clock)
-        unknown = _unknown(path, own)
+        machine = _assumed(path, own)
+        assumed = assumed_in(machine.spec)
+        said = (name for name in assumed if name.startswith("tool "))
+        unknown = tuple(name.removeprefix("tool `").removesuffix("`") for name in said)
         tools: dict[str, ToolSpec | None] = {**own.tools, **dict.fromkeys(unknown)}
-        machine = load(path, tools=[_chosen(own, tools, world)])
         if not own.tools and _takes_any(machine):
-            machine = load(path, tools=[_chosen(own, {**tools, ADAPTER: None}, world)])
-        return cls(machine, world, clock, unknown)
+            tools[ADAPTER] = None
+        if tools or assumed:  # an action or guard that nobody declared is an error there
+            machine = load(path, tools=[_chosen(own, tools, world)])
+        return cls(machine, world, clock, unknown, bool(tools))
 
     def moves(self, *, run_own: bool) -> Moves:
         """What may happen in its runs."""
@@ -158,13 +193,12 @@ def _chosen(own: Registry, tools: Mapping[str, ToolSpec | None], world: World) -
     return Registry(own.actions, chosen, own.guards)
 
 
-def _unknown(path: Path, own: Registry) -> tuple[str, ...]:
-    """The names of tools that a machine calls and nobody declared."""
+def _assumed(path: Path, own: Registry) -> Machine:
+    """The machine, with tools of any arguments in the place of those that nobody declared."""
     machine, findings = find_faults(path, tools=own, assume=True)
     if machine is None:
         raise SpecError(findings)
-    said = (name for name in assumed_in(machine.spec) if name.startswith("tool "))
-    return tuple(name.removeprefix("tool `").removesuffix("`") for name in said)
+    return machine
 
 
 def _takes_any(machine: Machine) -> bool:
@@ -316,23 +350,19 @@ def _fewest(played: Mapping[Target, _Played]) -> Iterator[tuple[_Played, list[Ta
     only be worth less now).
     """
     length = {target: one.way.end.length for target, one in played.items()}
-    ways = {id(one.way.end): one for one in reversed(played.values())}
-    serves = {
-        key: {t for t in one.shown if length.get(t, -1) >= one.way.end.length}
-        for key, one in ways.items()
-    }  # fmt: skip
-    order = {key: n for n, key in enumerate(reversed(ways))}
-    heap = [(-len(serves[key]), n, key) for key, n in order.items()]
+    ways = list({id(one.way.end): one for one in played.values()}.values())
+    serves = [{t for t in one.shown if length.get(t, -1) >= one.way.end.length} for one in ways]
+    heap = [(-len(served), number) for number, served in enumerate(serves)]
     heapq.heapify(heap)
     left = set(played)
     while left:
-        worth, n, key = heapq.heappop(heap)
-        new = serves[key] & left
+        worth, number = heapq.heappop(heap)
+        new = serves[number] & left
         if len(new) < -worth:
-            heapq.heappush(heap, (-len(new), n, key))
+            heapq.heappush(heap, (-len(new), number))
             continue
         left -= new
-        yield ways[key], sorted(new, key=_order)
+        yield ways[number], sorted(new, key=_order)
 
 
 def _first(target: Target, of: Target) -> tuple[bool, bool]:

@@ -15,7 +15,7 @@ from interlock.core.units import say_count
 from interlock.testing.generating.naming import is_ours
 from interlock.testing.generating.targets import Target
 
-Why = Literal["proven", "opaque", "own action", "not writable", "budget", "nothing left"]
+Why = Literal["proven", "opaque", "own action", "not writable", "budget", "nothing left", "stopped"]
 
 
 class Unreached(NamedTuple):
@@ -59,6 +59,8 @@ class Generated:
     """The work that the search did."""
     work: int = field(default=0)
     """The work that it had."""
+    stopped: bool = False
+    """A Ctrl-C has ended the search: what it had found by then is here."""
 
     def write(self, *, force: bool = False) -> list[Path]:
         """Write the files, all or none; gives their paths.
@@ -95,6 +97,7 @@ class Generated:
                 {**_plain(u.target), "why": u.why, "said": u.said} for u in self.unreached
             ],
             "unread": list(self.unread), "tried": self.tried, "work": self.work,
+            "stopped": self.stopped,
         }  # fmt: skip
 
     def __str__(self) -> str:

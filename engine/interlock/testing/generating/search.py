@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import NamedTuple
 
+from anyio import Event
 from anyio.lowlevel import checkpoint
 
 from interlock.testing.generating.aiming import Aiming, Open
@@ -56,6 +57,8 @@ class Progress(NamedTuple):
     work: int
     found: int
     wanted: int
+    said: str = ""
+    """What is done with what was found, once the search is over."""
 
 
 class Way(NamedTuple):
@@ -85,6 +88,8 @@ class Search:
     ways: dict[Target, Way] = field(default_factory=dict[Target, Way])
     arrivals: dict[Target, dict[Key, Node]] = field(default_factory=dict[Target, dict[Key, Node]])
     """The nodes that showed a target, whether their runs were gone on with or not."""
+    stopped: bool = False
+    """Somebody has stopped it before its work was done."""
 
     def __post_init__(self) -> None:
         spec = self.moves.chart.spec
@@ -102,9 +107,24 @@ class Search:
         self._level = math.inf
         """No node of a way that is shorter than this was left unfollowed."""
         self._tried_plainly: set[Key] = set()
+        self._over: Event | None = None
 
     async def run(self) -> None:
         """Until everything is found by its shortest way, or the work is done."""
+        self._over = Event()
+        try:
+            await self._run()
+        finally:
+            self._over.set()
+
+    async def stop(self) -> None:
+        """Wait until a run that was cancelled has let go, and make whole what is nearly so."""
+        self.stopped = True
+        if self._over is not None:
+            await self._over.wait()
+        await self._finish_all(plainly=True)
+
+    async def _run(self) -> None:
         single = starts(self.moves.chart.spec, self._hints)
         await self._plain_runs()
         await self._begin(single)
@@ -120,11 +140,11 @@ class Search:
     @property
     def ended(self) -> bool:
         """Whether nothing was left to follow."""
-        return not self._open and (self._aiming is None or self._aiming.ended)
+        return not self.stopped and not self._open and (self._aiming is None or self._aiming.ended)
 
     def is_shortest(self, way: Way) -> bool:
         """Whether no shorter run shows what this one is for, as far as runs are told apart."""
-        return way.end.length <= self._level + 1
+        return not self.stopped and way.end.length <= self._level + 1
 
     @property
     def _spent(self) -> bool:
@@ -196,7 +216,12 @@ class Search:
         await checkpoint()  # a Ctrl-C is heard
         async for behind in self.moves.behind(node):
             self._take(behind)
-        self.told(Progress(self.moves.tried, self.work, len(self.ways), len(self.wanted)))
+        self.tell()
+
+    def tell(self, said: str = "") -> None:
+        """Say how far it is."""
+        found, wanted = len(self.ways), len(self.wanted)
+        self.told(Progress(self.moves.tried, self.work, found, wanted, said))
 
     def _settled(self, node: Node) -> bool:
         """Whether no node that is left could lead to anything by a shorter way."""
