@@ -7,9 +7,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from interlock import Context, action, guard, tool
+from interlock import Context, action, guard, load, tool
 from interlock.core.errors import RunError, SetupError, SpecError
 from interlock.testing import Generated, find_scenarios, generate, load_scenario, run_scenario
+from interlock.testing.generating.targets import targets_of
+from interlock.testing.generating.unreached import impossible
 
 HEAD = "interlock: 1\nmachine: it\nmodel: {name: scripted}\n"
 
@@ -258,16 +260,106 @@ def test_an_own_action_with_effects_is_run_only_when_it_may_be(tmp_path: Path) -
     assert CALLED != []
 
 
-def test_what_no_run_can_show_is_proven(tmp_path: Path) -> None:
-    text = """
-ignore: [{code: IL307, reason: to be seen here}, {code: IL305, reason: to be seen here}]
+class Proof(NamedTuple):
+    """A machine, and everything of it that no run shows, with a word of the reason."""
+
+    id: str
+    text: str
+    proven: dict[str, str]
+
+
+IGNORE = "ignore: [" + ", ".join(
+    f"{{code: {code}, reason: it is to be proven}}"
+    for code in ("IL304", "IL305", "IL307", "IL326", "IL327", "IL328")
+) + "]\n"  # fmt: skip
+PROOFS = [
+    Proof("a-guard-behind-one-that-says-more", """
 states:
   think: {do: infer, next: [{when: last.ok, to: done}, {when: last.ok and run.steps > 3, to: never}, done]}
+  never: {stop: custom, next: after}
+  after: {do: nothing, next: done}
+  done: {stop: completed}
+""", {"think.next.1": "one before it is always taken", "never.next.0": "no way leads there",
+      "after.next.0": "no way leads there", "custom": "no way leads there"}),
+    Proof("a-guard-that-nearly-is", """
+states:
+  think: {do: infer, next: [{when: last.ok and run.steps > 3, to: never}, {when: last.ok, to: done}, think]}
+  never: {stop: custom, next: done}
+  done: {stop: completed}
+""", {}),
+    Proof("a-guard-that-contradicts-itself", """
+vars: {n: 0}
+states:
+  think: {do: infer, next: [{when: vars.n > 3 and vars.n < 2, to: never}, done]}
+  never: {ask: "On?", when: run.steps > 2, then: done, else: far}
+  far: {stop: custom}
+  done: {stop: completed}
+""", {"think.next.0": "`vars.n > 3 and vars.n < 2` never holds",
+      "never.then": "after what was decided before", "never.else": "one before it is always taken",
+      "custom": "but behind `think.next.0`"}),
+    Proof("a-guard-that-a-limit-may-turn", """
+limits: {most: 3}
+states:
+  think: {do: infer, next: [{when: run.steps > limits.most and run.steps < 3, to: low}, done]}
+  low: {stop: custom}
+  done: {stop: completed}
+""", {}),
+    Proof("a-rule-that-never-holds", """
+rules: [{when: errors.total > run.steps + errors.total, stop: custom}]
+states:
+  think: {do: infer, next: done}
+  done: {stop: completed}
+""", {"rules.0": "never holds"}),
+    Proof("behind-what-was-decided-before", """
+vars: {n: 0}
+states:
+  first: {ask: "Many?", when: vars.n >= 3, then: done, else: second}
+  second: {ask: "More?", when: vars.n > 5, then: never, else: done}
   never: {stop: custom}
   done: {stop: completed}
-"""
-    made = generate(machine(tmp_path, text), tmp_path, work=2_000)
-    assert {"think.next.1", "custom"} <= left(made).keys()
+""", {"second.then": "after what was decided before", "custom": "but behind `second.then`"}),
+    Proof("a-status-that-no-state-gives", """
+states:
+  wait: {on: {go: [{to: late, when: run.paused_from == "debugging"}, {to: done}]}}
+  late: {stop: custom}
+  done: {stop: completed}
+""", {"wait.on.go.0": "never holds", "custom": "but behind `wait.on.go.0`"}),
+    Proof("a-status-that-a-state-gives", """
+states:
+  mend: {do: nothing, status: debugging, next: wait}
+  wait: {on: {go: [{to: late, when: run.paused_from == "debugging"}, {to: done}]}}
+  late: {stop: custom}
+  done: {stop: completed}
+""", {}),
+    Proof("only-behind-a-cancel", """
+on_stop: cleanup
+states:
+  wait: {on: {yes: done}}
+  done: {stop: completed, next: bye}
+  cleanup: {stop: highest, next: tidy}
+  tidy: {do: nothing, next: bye}
+  bye: {end: by_reason}
+""", {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", PROOFS, ids=lambda case: case.id)
+def test_what_no_run_can_show_is_proven_and_nothing_else(case: Proof, tmp_path: Path) -> None:
+    made = generate(machine(tmp_path, IGNORE + case.text), tmp_path, work=2_000)
+    said = {u.target.name: u.said for u in made.unreached if u.why == "proven"}
+    assert said.keys() == case.proven.keys()
+    for name, word in case.proven.items():
+        assert said[name].startswith("proven impossible: ")
+        assert word in said[name]
+    assert not names(made) & said.keys()
+
+
+@pytest.mark.parametrize("name", ["moderator", "moderator_full", "geist", "team", "lifecycle"])
+def test_of_the_shipped_machines_one_edge_is_proven_and_nothing_is_left(name: str) -> None:
+    chart = load(name).chart
+    proven = impossible(chart, targets_of(chart))
+    expected = {"paused.on.resume.0"} if name == "lifecycle" else set[str]()
+    assert {target.name for target in proven} == expected, "that one is taken beside others only"
 
 
 def test_a_search_says_how_much_it_has_done(tmp_path: Path) -> None:

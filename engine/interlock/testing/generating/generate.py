@@ -179,8 +179,8 @@ class _Subject(NamedTuple):
         tools: dict[str, ToolSpec | None] = {**own.tools, **dict.fromkeys(unknown)}
         if not own.tools and _takes_any(machine):
             tools[ADAPTER] = None
-        if tools or assumed:  # an action or guard that nobody declared is an error there
-            machine = load(path, tools=[_chosen(own, tools, world)])
+        # what is assumed may do more than what there is, and does not say what is missing
+        machine = load(path, tools=[_chosen(own, tools, world)])
         return cls(machine, world, clock, unknown, bool(tools))
 
     def moves(self, *, run_own: bool) -> Moves:
