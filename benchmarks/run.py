@@ -99,6 +99,9 @@ ROWS = (
     Row("the same where a state has another name", "s", "upgrading", "renamed, s"),
     Row("a record counted into a coverage, six rules", "μs", "covering", "count", "≤ 100"),
     Row("the same in a run of 5,000, against one of 500", "×", "covering", "growth", "≤ 1.3"),
+    Row("scenarios for the whole moderator, 93 things to show", "s", "generating", "moderator, s"),
+    Row("the same of 1,000 states, 5,000 edges, 20,000 moves", "s", "generating", "talking, s"),
+    Row("memory of these", "MB", "generating", "memory, MB"),
     Row("`import interlock`", "ms", "starting", "import, ms"),
     Row("`interlock --help`", "ms", "starting", "--help, ms"),
 )  # fmt: skip

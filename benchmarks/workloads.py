@@ -38,6 +38,7 @@ from interlock.simulation.amounts import Amount
 from interlock.simulation.chain import exact
 from interlock.simulation.play import Player
 from interlock.simulation.world import Happens, World
+from interlock.testing import generate
 from machines import (
     STEPS,
     TALK,
@@ -49,6 +50,7 @@ from machines import (
     hard,
     machine,
     many_states,
+    talking,
 )
 
 Figures = dict[str, float]
@@ -336,6 +338,17 @@ def whatif(count: int = 1_000, steps: int = 100) -> Figures:
     }
 
 
+def generating() -> Figures:
+    """The scenarios of a shipped machine, and of one of 1,000 states and 5,000 edges."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "talking.yaml"
+        path.write_text(talking())
+        small = cpu(lambda: generate("moderator_full", folder))
+        large = cpu(lambda: generate(path, folder))
+    kept = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return {"moderator, s": small / 1e6, "talking, s": large / 1e6, "memory, MB": kept / 1024}
+
+
 def starting() -> Figures:
     """Whole processes: `import interlock` and `interlock --help`, over a bare one. Milliseconds."""
 
@@ -416,6 +429,7 @@ WORKLOADS: dict[str, Callable[[], Figures]] = {
     "simulating": simulating,
     "starting": starting,
     "what if": whatif,
+    "generating": generating,
     "upgrading": upgrading,
     "painting": painting,
 }

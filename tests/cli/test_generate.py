@@ -76,3 +76,16 @@ def test_at_a_terminal_a_line_says_how_far_it_is(folder: Path) -> None:
         t.expect("moves tried")
         t.expect("stops-for-steps_limit.scenario.yaml")
         assert t.wait() == 0
+
+
+def test_ctrl_c_keeps_what_was_found(folder: Path) -> None:
+    with Terminal(
+        "test", "moderator_full", "--generate", "found", "--work", "5000000", cwd=folder
+    ) as t:
+        t.expect("of 5,000,000 moves tried; Ctrl-C keeps what is found")
+        t.ctrl_c()
+        t.expect("when the search was stopped")
+        t.expect("moderator_full: of 93")
+        assert t.wait() == 130
+    found = list((folder / "found").glob("*.scenario.yaml"))
+    assert found, "each of them has been played"

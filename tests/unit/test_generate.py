@@ -190,6 +190,45 @@ def test_everything_of_a_shipped_machine_is_reached(name: str, tmp_path: Path) -
     assert made.unreached == ()
 
 
+def test_the_moderator_is_reached_whole(tmp_path: Path) -> None:
+    """Two rounds of improvement, each behind a judge: found by what its guards still ask for."""
+    wanted = ["check_cycles.then", "check_magnitude.then", "check_magnitude.else"]
+    made = generate("moderator_full", tmp_path, only=wanted)
+    assert made.unreached == ()
+    assert names(made) == {*wanted}
+
+
+def test_each_thing_is_shown_by_a_run_as_short_as_the_shortest(tmp_path: Path) -> None:
+    text = """
+states:
+  think: {do: infer, failed: broken, next: [{when: last.text == "more", to: again}, done]}
+  again: {do: infer, failed: next, next: [{when: run.steps >= 3, to: done}, think]}
+  broken: {stop: custom}
+  done: {stop: completed}
+"""
+    made = generate(machine(tmp_path, text), tmp_path)
+    for one in made.scenarios:
+        for target in one.shows:
+            alone = generate(tmp_path / "it.yaml", tmp_path / "alone", only=[target.name])
+            assert [other.records for other in alone.scenarios] == [one.records], target
+            assert one.shortest
+
+
+def test_a_run_begins_with_nothing_that_it_does_not_need(tmp_path: Path) -> None:
+    text = """
+limits: {a: 5, b: 5}
+states:
+  wait: {on: {go: [{to: low, when: run.visits.wait >= limits.a}, {to: done}]}}
+  low: {stop: custom}
+  done: {ask: "Many?", when: run.steps > limits.b, then: low, else: end}
+  end: {stop: completed}
+"""
+    generate(machine(tmp_path, text), tmp_path).write()
+    starts = {p.name: load_scenario(p) for p in find_scenarios([tmp_path])}
+    assert {made.task for made in starts.values()} == {""}
+    assert {**starts["stops-for-custom.scenario.yaml"].limits} == {"a": 1}
+
+
 @tool
 def price(item: str) -> float:
     """What an item costs.

@@ -397,7 +397,7 @@ tools: {price: [2.5]}
 requests:
   - {messages: [{system: "<persona>\\nTerse.\\n</persona>"}, {user: Buy bread.}], tools: [price, buy]}
   - keeps: 2
-    messages: [{assistant: "", calls: ["price({\\"item\\": \\"bread\\"})"]}, {tool: "2.5"}]
+    messages: [{assistant: "", calls: ['price({"item": "bread"})']}, {tool: "2.5"}]
     tools: [price, buy]
 expect:
   reason: user_unresponsive

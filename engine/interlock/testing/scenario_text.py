@@ -18,8 +18,6 @@ from interlock.language.yaml.scalar import plain
 
 WIDEST = 100
 """Characters of a line."""
-_LARGE = 10_000
-"""Numbers from here on have their digits in groups."""
 _BLOCKS = frozenset({"replies", "events", "requests", "expect"})
 """Keys whose entries stand on lines of their own, however short they are."""
 _PLAIN = re.compile(r"[A-Za-z0-9_][\w./()?!'+;= -]*[\w./)?!]|[A-Za-z0-9_]", re.ASCII)
@@ -106,8 +104,6 @@ def _flow(value: Any) -> str:
 
 
 def _scalar(value: Any) -> str:
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= _LARGE:
-        return f"{value:_}"
     if not isinstance(value, str):
         return json.dumps(value)
     if (_PLAIN.fullmatch(value) and plain(value) == value) or _SHARE.fullmatch(value):

@@ -51,7 +51,7 @@ class Key(NamedTuple):
     truth: tuple[tuple[int, Hashable], ...]
     """Of each part of each guard that does not simply not hold."""
     values: tuple[tuple[str, Hashable], ...]
-    """Of the facts that guards read, where they have one."""
+    """Of the facts that guards read, where they have one; and what actions have kept."""
     rest: tuple[Hashable, ...]
 
     def held(self) -> frozenset[Hashable]:
@@ -109,11 +109,13 @@ class Alike:
             position.blocked_on, position.wake_at is None, position.waited is None, position.soft,
             tuple(str(s.reason) for s in position.signals),
             tuple(str(s.reason) for s in position.suppressed),
-            tuple((t.kind, t.attempts, t.cycle) for t in position.queue), _kept(position.kept),
+            tuple((t.kind, t.attempts, t.cycle) for t in position.queue),
             tuple(_limits(facts)), (facts.last.text, _calls(facts)) if self._parses else (),
             node.expired, min(len(position.messages), 3), tuple(_children(node)),
         )  # fmt: skip
-        return Key(position.state, tuple(self._truth(facts)), tuple(self._values(facts)), rest)
+        kept = (("kept", _kept(position.kept)),) if position.kept else ()
+        values = (*self._values(facts), *kept)
+        return Key(position.state, tuple(self._truth(facts)), values, rest)
 
     def _truth(self, facts: Facts) -> Iterator[tuple[int, Hashable]]:
         number = 0
