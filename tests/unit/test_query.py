@@ -80,6 +80,67 @@ def test_an_answer_prints_and_is_plain_data() -> None:
     assert "a stop from outside may come at any moment" in found.assumptions
 
 
+TICKET = """interlock: 1
+machine: m
+model: {name: scripted}
+tools: [poke]
+limits: {steps: 9}
+rules: [{when: run.steps >= limits.steps, stop: steps_limit}]
+states:
+  ask: {do: infer, next: [{when: len(last.tool_calls) > 0, to: act}, {to: wait}]}
+  act: {do: call_tools, next: ask}
+  wait: {on: {yes: tell}, within: 1m, expired: late}
+  tell: {do: report, next: done}
+  late: {stop: user_unresponsive}
+  done: {stop: completed}
+"""
+
+
+class Shown(NamedTuple):
+    """A query of `TICKET`: the run that shows it, and what is said of it."""
+
+    text: str
+    witness: list[str]
+    said: str
+
+
+SHOWN = [
+    # tools may ask to stop for any reason, which would lead to each of these at once
+    Shown("reach done", ["ask", "wait", "tell", "done"], "`done` can be reached"),
+    Shown("avoid late", ["ask", "wait", "late"], "`late` can happen"),
+    # what ends with no state of the file is said by the end that the engine makes
+    Shown(
+        "reach steps_limit", ["ask", "end-completed"],
+        "reason `steps_limit` can be reached, by rule `rules.0`",
+    ),
+    Shown(
+        "always tell after ask", ["ask", "end-completed"],
+        "a run can end with no `tell` after `ask`, by rule `rules.0`",
+    ),
+    # nothing leads there but what comes from outside
+    Shown(
+        "reach user_requested", ["ask", "end-completed"],
+        "reason `user_requested` can be reached, by a stop from outside",
+    ),
+    Shown(
+        "reach token_limit", ["ask", "end-completed"],
+        "reason `token_limit` can be reached, by a stop from outside",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SHOWN, ids=lambda case: case.text.replace(" ", "-"))
+def test_a_run_that_shows_it_is_an_ordinary_one_where_there_is_one(case: Shown) -> None:
+    found = built(TICKET).query(case.text)
+    assert (list(found.witness), found.reason) == (case.witness, case.said)
+
+
+def test_a_stop_that_nobody_outside_asks_for() -> None:
+    found = built(TICKET).query("reach token_limit", cancels=False)
+    assert found.reason.endswith("by a stop that an error, a tool or an action raises")
+    assert found.witness[-1] == "end-completed"
+
+
 def test_without_stops_from_outside() -> None:
     machine = load("moderator")
     text = "always state:monitor after start"

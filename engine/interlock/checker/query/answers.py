@@ -1,30 +1,39 @@
-"""The answer to a query, with the shortest run that shows it.
+"""The answer to a query, with a run that shows it.
 
 A run is a walk of the graph; along it things happen in order: an action is done or an event
 comes, an edge or rule is taken, states are entered, a stop is decided. Of some it is sure that they
 happen on a route, of others only that they may: a batch of tool calls may hold any tool. What
 must never happen is looked for among all that may, what must happen among what is sure.
 
+Of the runs that show it the most ordinary is told, and of these the shortest: a stop that a tool,
+an error or somebody outside asks for leads nearly everywhere at once, and would answer every
+question.
+
 Imported by:  checker.query
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
 from interlock.checker.paths.places import Route
 from interlock.checker.paths.routes import Routes
 from interlock.checker.query.asked import Atom, Query
 from interlock.language.spec import HIGHEST
+from interlock.machine.ways import ENGINE_ENDS
 
 CALLING = frozenset({"call_tools", "call_tool", "work", "update_memory"})
 """Actions that may call any tool of the machine."""
 
 
-@dataclass(frozen=True)
+OUTSIDE = "a stop from outside"
+"""What a `reason` says of a run that somebody stops."""
+
+
+@dataclass(frozen=True, repr=False)
 class Answer:
     """Whether it holds. True where it does, also in a condition."""
 
@@ -33,7 +42,7 @@ class Answer:
     """None: there is no answer, and `reason` says why."""
     reason: str
     witness: tuple[str, ...] = ()
-    """The states of the shortest run that shows it, in order."""
+    """The states of a run that shows it, in order; at last the engine's end, if it ends there."""
     edges: tuple[str, ...] = ()
     """What such a run takes: ids of edges and rules, as records and pictures have them."""
     assumptions: tuple[str, ...] = ()
@@ -49,9 +58,16 @@ class Answer:
             "assumptions": list(self.assumptions),
         }  # fmt: skip
 
+    @property
+    def word(self) -> str:
+        """``yes``, ``no`` or ``unknown``."""
+        return {True: "yes", False: "no", None: "unknown"}[self.holds]
+
+    def __repr__(self) -> str:
+        return f"<Answer to {self.query!r}: {self.word}, {self.reason}>"
+
     def __str__(self) -> str:
-        word = {True: "yes", False: "no", None: "unknown"}[self.holds]
-        lines = [f"{word}: {self.reason}"]
+        lines = [f"{self.word}: {self.reason}"]
         if self.witness:
             lines.append("  " + " → ".join(self.witness))
         return "\n".join(lines)
@@ -122,6 +138,14 @@ def _reasons_of(routes: Routes, route: Route) -> Iterator[Happening]:
 # searching ----------------------------------------------------------------------------------
 
 
+class Cost(NamedTuple):
+    """How far a way is: ordinary ones are nearer than others, and of these the shorter."""
+
+    odd: int
+    """Stops before the first action, by somebody outside, and most of all by an error or a tool."""
+    moves: int
+
+
 class _Seek:
     """A search through the graph, with what happens on each route worked out once."""
 
@@ -139,8 +163,22 @@ class _Seek:
             self._known[number] = tuple(happenings(self.routes, self.routes.routes[number]))
         return self._known[number]
 
+    def cost(self, number: int) -> Cost:
+        """What a route adds to a way: see `Cost`."""
+        route, places = self.routes.routes[number], self.routes.places
+        if route.kind == "start":
+            return Cost(int(places[route.dest].stops is not None), 1)
+        if route.kind == "raised":  # behind a stop from outside nothing else can follow
+            return Cost(2 if places[route.source].stops else 1, 1)
+        return Cost(0, 1)
+
+    def whole(self, way: list[int]) -> Cost:
+        """The cost of a way."""
+        odd = [self.cost(number).odd for number in way]
+        return Cost(sum(odd), len(odd))
+
     def first(self, atom: Atom, *, without: Atom | None = None, start: int = 0) -> list[int] | None:
-        """The shortest way on which `atom` may happen, with `without` surely not before it."""
+        """The nearest way on which `atom` may happen, with `without` surely not before it."""
         for path, number in self.walk(without, start):
             before = True
             for happening in self.on(number):
@@ -151,7 +189,7 @@ class _Seek:
         return None
 
     def end(self, without: Atom, start: int) -> list[int] | None:
-        """The shortest way to an end on which `without` need not happen."""
+        """The nearest way to an end on which `without` need not happen."""
         if start not in self.out:
             return []
         for path, number in self.walk(without, start):
@@ -171,7 +209,8 @@ class _Seek:
         Not beyond a route on which `without` surely happens.
         """
         into: dict[int, int | None] = {start: None}
-        queue = deque([start])
+        far = {start: Cost(0, 0)}
+        queue: list[tuple[Cost, int]] = []
 
         def path(number: int) -> list[int]:
             found, came = [number], into[self.routes.routes[number].source]
@@ -180,15 +219,21 @@ class _Seek:
                 came = into[self.routes.routes[came].source]
             return found[::-1]
 
-        while queue:
-            place = queue.popleft()
+        def on_from(place: int) -> None:
+            odd, moves = far[place]
             for number in self.out.get(place, ()):
-                yield path, number
-                dest = self.routes.routes[number].dest
-                if dest in into or (without is not None and self._has(number, without)):
-                    continue
-                into[dest] = number
-                queue.append(dest)
+                more = self.cost(number)
+                heappush(queue, (Cost(odd + more.odd, moves + more.moves), number))
+
+        on_from(start)
+        while queue:
+            cost, number = heappop(queue)
+            yield path, number
+            dest = self.routes.routes[number].dest
+            if dest in into or (without is not None and self._has(number, without)):
+                continue
+            into[dest], far[dest] = number, cost
+            on_from(dest)
 
 
 def answer(query: Query, routes: Routes, *, cancels: bool) -> Answer:
@@ -227,7 +272,7 @@ def answer(query: Query, routes: Routes, *, cancels: bool) -> Answer:
 
 
 def _after(seek: _Seek, first: Atom, then: Atom) -> list[int] | None:
-    """The shortest way on which `then` may happen after `first`."""
+    """The nearest way on which `then` may happen after `first`."""
     best: list[int] | None = None
     for lead, dest, rest in _occurrences(seek, first):
         if any(h[:2] == then for h in rest):
@@ -235,20 +280,23 @@ def _after(seek: _Seek, first: Atom, then: Atom) -> list[int] | None:
         else:
             behind = seek.first(then, start=dest)
             found = None if behind is None else [*lead, *behind]
-        if found is not None and (best is None or len(found) < len(best)):
+        if found is not None and (best is None or seek.whole(found) < seek.whole(best)):
             best = found
     return best
 
 
 def _end_after(seek: _Seek, first: Atom, then: Atom) -> list[int] | None:
-    """The shortest way to an end on which `then` need not happen after `first`."""
+    """The nearest way to an end on which `then` need not happen after `first`."""
     best: list[int] | None = None
     for lead, dest, rest in _occurrences(seek, first):
         if any(h.sure and h[:2] == then for h in rest):
             continue
         behind = seek.end(then, dest)
-        if behind is not None and (best is None or len(lead) + len(behind) < len(best)):
-            best = [*lead, *behind]
+        if behind is None:
+            continue
+        found = [*lead, *behind]
+        if best is None or seek.whole(found) < seek.whole(best):
+            best = found
     return best
 
 
@@ -274,8 +322,11 @@ def _answer(
                 states.append(happening.name)
             elif happening.sort == "edge":
                 edges.append(happening.name)
-        if routes.routes[number].kind == "outside":
-            said += ", by a stop from outside"
+        end = routes.places[routes.routes[number].dest].state
+        if end in ENGINE_ENDS:
+            states.append(end)
+    stopped = _stopped_by(routes, found or [])
+    said += f", by {stopped}" if stopped else ""
     assumed = [
         "a guard that reads anything may hold or not; the ways of child machines are their own"
     ]
@@ -283,3 +334,15 @@ def _answer(
         "a stop from outside may come at any moment" if cancels else "nobody stops it from outside"
     )
     return Answer(query.text, holds, said, tuple(states), tuple(edges), tuple(assumed))
+
+
+def _stopped_by(routes: Routes, way: list[int]) -> str:
+    """What stops a run on this way that no edge of the file stops; empty where nothing does."""
+    for route in (routes.routes[number] for number in way):
+        if route.kind == "outside":
+            return OUTSIDE
+        if route.kind == "rule":
+            return f"rule `{route.origin}`"
+        if route.kind == "raised":
+            return "a stop that an error, a tool or an action raises"
+    return ""
