@@ -129,8 +129,8 @@ class Simulation:
             for run in self.sample.runs:
                 value = getattr(run, name)
                 if value is not None and value > most * (1 + _TINY) + _TINY:
-                    said = f"{say(name, value)} {name}, and {say(name, most)} is the bound"
-                    out.append(f"run {run.number} used {said}")
+                    said = f"{NAMES[name]} {say(name, value)}, and the bound is {say(name, most)}"
+                    out.append(f"run {run.number}: {said}")
         return tuple(out)
 
     def most(self, name: str) -> float | None:
@@ -208,8 +208,7 @@ class Simulation:
 
     def head(self) -> str:
         """What was simulated, in a line."""
-        each = self.steps / max(self.runs, 1)
-        return f"{self.machine}, {self.runs:,} simulated runs of {each:.1f} steps, seed {self.seed}"
+        return f"{self.machine}, {self.runs:,} simulated runs, seed {self.seed}"
 
     def chain_said(self) -> str:
         """How the exact chain stands beside the simulation, in a line."""
@@ -270,7 +269,7 @@ class Simulation:
             rows = [
                 (s.limit, s.text(s.now), s.text(s.suggested), s.because) for s in self.suggestions
             ]
-            parts.append(table(rows, head=("limit", "now", "enough", "")))
+            parts.append(table(rows, head=("limit", "now", "enough", ""), right=(1, 2)))
         said = [(a.said, ", ".join(a.states)) for a in self.assumptions]
         if said:
             parts.append(folded(f"{len(said)} assumptions", table(said)))
@@ -278,11 +277,11 @@ class Simulation:
 
 
 def say(name: str, value: float) -> str:
-    """A figure as people write it."""
+    """A figure as people write it beside its name: dollars without their sign."""
     if name in ("elapsed", "waiting"):
         return say_elapsed(value)
     if name == "usd":
-        return say_amount("usd", float(f"{value:.4g}"))
+        return say_amount("usd", float(f"{value:.4g}")).removesuffix(" USD")
     return f"{value:,.0f}" if value >= 1_000 or value == int(value) else f"{value:,.1f}"
 
 
