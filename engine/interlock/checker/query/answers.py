@@ -15,13 +15,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from interlock.checker.paths.places import Route
+from interlock.checker.paths.places import FROM_OUTSIDE, UNDRAWN, Route
 from interlock.checker.paths.routes import Routes
+from interlock.checker.paths.signalling import CALLING, FROM_ANYBODY, OF_A_GUARD, OF_AN_ACTION
 from interlock.checker.query.asked import Atom, Query
 from interlock.language.spec import HIGHEST
-
-CALLING = frozenset({"call_tools", "call_tool", "work", "update_memory"})
-"""Actions that may call any tool of the machine."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +68,7 @@ def happenings(routes: Routes, route: Route) -> Iterator[Happening]:
     spec = routes.spec
     if route.state:
         yield from _done(routes, route)
-    if route.kind not in ("start", "stop", "outside", "resume"):
+    if route.kind not in UNDRAWN:
         yield Happening("edge", route.origin)
     yield from _reasons_of(routes, route)
     place = routes.places[route.dest]
@@ -79,12 +77,7 @@ def happenings(routes: Routes, route: Route) -> Iterator[Happening]:
     )
     if entered:
         yield Happening("state", place.state)
-        stop = spec.states[place.state].stop
-        if stop == HIGHEST:
-            for reason in {r.signal for r in spec.rules if r.signal}:
-                yield Happening("reason", reason, sure=False)
-        elif stop:
-            yield Happening("reason", stop)
+        yield from _reasons_at(routes, route, place.state)
 
 
 def _done(routes: Routes, route: Route) -> Iterator[Happening]:
@@ -111,12 +104,31 @@ def _reasons_of(routes: Routes, route: Route) -> Iterator[Happening]:
             yield Happening("reason", rule.stop)
     if route.kind == "raised":
         dest = routes.places[route.dest].state
-        for reason in spec.reasons:
+        for reason in routes.places[route.source].raised:
             if routes.chart.route(reason) == dest:
                 yield Happening("reason", reason, sure=False)
     taken = routes.chart.by_origin.get(route.origin)
     if taken is not None and taken.stop and taken.stop != HIGHEST:
         yield Happening("reason", taken.stop)
+
+
+def _reasons_at(routes: Routes, route: Route, name: str) -> Iterator[Happening]:
+    """The reason that a state gives, or an end that is come to without any."""
+    spec, chart = routes.spec, routes.chart
+    stop = spec.states[name].stop
+    informing = {r.signal for r in spec.rules if r.signal}
+    if stop and stop != HIGHEST:
+        yield Happening("reason", stop)
+        return
+    ends = name in chart.ends and not routes.places[route.source].stopping
+    if stop == HIGHEST or ends:
+        for reason in informing:
+            yield Happening("reason", reason, sure=False)
+    taken = chart.by_origin.get(route.origin)
+    if ends and (taken is None or not taken.stop):
+        word = chart.ends[name]
+        reason = word if word in ("completed", "error") else "unknown"
+        yield Happening("reason", reason, sure=not informing)
 
 
 # searching ----------------------------------------------------------------------------------
@@ -129,7 +141,7 @@ class _Seek:
         self.routes = routes
         self.out: dict[int, list[int]] = {}
         for number, route in enumerate(routes.routes):
-            if cancels or route.kind != "outside":
+            if route.kind not in FROM_OUTSIDE or (cancels and route.kind == "outside"):
                 self.out.setdefault(route.source, []).append(number)
         self._known: dict[int, tuple[Happening, ...]] = {}
 
@@ -192,38 +204,48 @@ class _Seek:
 
 
 def answer(query: Query, routes: Routes, *, cancels: bool) -> Answer:
-    """The answer to a query."""
-    seek, a, b = _Seek(routes, cancels=cancels), query.a, query.b
-    found: list[int] | None
+    """The answer to a query. A run that nobody stops from outside shows more, if there is one."""
+    about_it = query.a.sort == "reason" and query.a.name in FROM_ANYBODY
+    seek = _Seek(routes, cancels=cancels and about_it)
+    found = _shown(query, seek)
+    if found is None and cancels and not about_it:
+        seek = _Seek(routes, cancels=True)
+        found = _shown(query, seek)
+    if query.form == "reach":
+        return _answer(query, seek, found, holds=found is not None, cancels=cancels)
+    return _answer(query, seek, found, holds=found is None, cancels=cancels)
+
+
+def _shown(query: Query, seek: _Seek) -> list[int] | None:
+    """The shortest way that shows what is looked for: a `reach`, or where a `never` is broken."""
+    a, b = query.a, query.b
+    if b is None:
+        return seek.first(a)
+    match query.form:
+        case "never before":
+            return seek.first(a, without=b)
+        case "never after":
+            return _after(seek, b, a)
+        case _:
+            return _end_after(seek, a, b)
+
+
+def _said(query: Query, *, found: bool) -> str:
+    """What the answer says, by whether a way was found."""
+    a, b = query.a, query.b
     match query.form:
         case "reach":
-            found = seek.first(a)
-            said = f"{a} can be reached" if found is not None else f"no way leads to {a}"
-            return _answer(query, seek, found, said, holds=found is not None, cancels=cancels)
+            return f"{a} can be reached" if found else f"no way leads to {a}"
         case "never":
-            found = seek.first(a)
-            said = f"no way leads to {a}" if found is None else f"{a} can happen"
+            return f"{a} can happen" if found else f"no way leads to {a}"
         case "never before":
-            assert b is not None
-            found = seek.first(a, without=b)
-            said = (
-                f"{b} comes before {a} on every way"
-                if found is None
-                else f"{a} can happen with no {b} before it"
-            )
+            none_before = f"{a} can happen with no {b} before it"
+            return none_before if found else f"{b} comes before {a} on every way"
         case "never after":
-            assert b is not None
-            found = _after(seek, b, a)
-            said = f"no way leads from {b} to {a}" if found is None else f"{a} can happen after {b}"
+            return f"{a} can happen after {b}" if found else f"no way leads from {b} to {a}"
         case "always after":
-            assert b is not None
-            found = _end_after(seek, a, b)
-            said = (
-                f"{b} follows {a} on every way to an end"
-                if found is None
-                else f"a run can end with no {b} after {a}"
-            )
-    return _answer(query, seek, found, said, holds=found is None, cancels=cancels)
+            none_after = f"a run can end with no {b} after {a}"
+            return none_after if found else f"{b} follows {a} on every way to an end"
 
 
 def _after(seek: _Seek, first: Atom, then: Atom) -> list[int] | None:
@@ -263,23 +285,38 @@ def _occurrences(seek: _Seek, atom: Atom) -> Iterator[tuple[list[int], int, tupl
 
 
 def _answer(
-    query: Query, seek: _Seek, found: list[int] | None, said: str, *, holds: bool, cancels: bool
+    query: Query, seek: _Seek, found: list[int] | None, *, holds: bool, cancels: bool
 ) -> Answer:
-    routes = seek.routes
     states: list[str] = []
     edges: list[str] = []
+    said = [_said(query, found=found is not None)]
     for number in found or ():
         for happening in seek.on(number):
             if happening.sort == "state":
                 states.append(happening.name)
             elif happening.sort == "edge":
                 edges.append(happening.name)
-        if routes.routes[number].kind == "outside":
-            said += ", by a stop from outside"
-    assumed = [
-        "a guard that reads anything may hold or not; the ways of child machines are their own"
-    ]
-    assumed.append(
-        "a stop from outside may come at any moment" if cancels else "nobody stops it from outside"
+        said += _unforeseen(seek, number)
+    assumed = (
+        "a guard that reads anything may hold or not; the ways of child machines are their own",
+        "a stop from outside may come at any moment, for `user_requested`"
+        if cancels
+        else "nobody stops it from outside",
     )
-    return Answer(query.text, holds, said, tuple(states), tuple(edges), tuple(assumed))
+    return Answer(query.text, holds, ", ".join(said), tuple(states), tuple(edges), assumed)
+
+
+def _unforeseen(seek: _Seek, number: int) -> Iterator[str]:
+    """How a route comes about that no edge or rule of the file leads along."""
+    route = seek.routes.routes[number]
+    if route.kind in FROM_OUTSIDE:
+        yield "by a stop from outside"
+    if route.kind != "raised":
+        return
+    raised = seek.routes.places[route.source].raised
+    if raised == OF_A_GUARD:
+        yield "where a guard cannot be evaluated"
+    elif raised == OF_AN_ACTION:
+        yield "where an action fails"
+    elif raised and raised != FROM_ANYBODY:
+        yield "where a tool or an action asks to stop"
