@@ -22,7 +22,8 @@ from interlock.checker.bound.spending import (
     Spending,
 )
 from interlock.checker.paths.counting import Counting, all_guards
-from interlock.checker.paths.routes import MOST_ROUTES, Routes
+from interlock.checker.paths.growing import MOST_ROUTES
+from interlock.checker.paths.routes import Routes
 from interlock.checker.paths.turning import World
 from interlock.checker.ranges.values import INF
 from interlock.language.expression import Expression

@@ -36,7 +36,7 @@ from interlock.checker.bound.spending import (
     Assume,
 )
 from interlock.checker.bound.wrapping import wraps_of
-from interlock.checker.paths.places import Route, TooLarge
+from interlock.checker.paths.places import UNDRAWN, Route, TooLarge
 from interlock.checker.ranges.values import INF
 from interlock.core.specs import Effect
 from interlock.language.expression import Expression
@@ -227,7 +227,7 @@ def _witness(proof: Proof, solved: Solved, steps: Sequence[Step]) -> Witness:
 
 def _count(edges: dict[str, Fraction], walked: Sequence[Route], times: Fraction) -> None:
     for route in walked:
-        if route.kind not in ("start", "stop", "outside", "resume"):
+        if route.kind not in UNDRAWN:
             edges[route.origin] = edges.get(route.origin, Fraction(0)) + times
 
 

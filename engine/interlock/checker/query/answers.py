@@ -5,9 +5,8 @@ comes, an edge or rule is taken, states are entered, a stop is decided. Of some 
 happen on a route, of others only that they may: a batch of tool calls may hold any tool. What
 must never happen is looked for among all that may, what must happen among what is sure.
 
-Of the runs that show it the most ordinary is told, and of these the shortest: a stop that a tool,
-an error or somebody outside asks for leads nearly everywhere at once, and would answer every
-question.
+Of the runs that show it the most ordinary is told, and of these the shortest: a stop that a tool
+asks for, and a rule that holds at the start, lead anywhere at once and would answer every question.
 
 Imported by:  checker.query
 """
@@ -17,19 +16,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from itertools import count
 from typing import Any, NamedTuple
 
-from interlock.checker.paths.places import Route
+from interlock.checker.paths.places import FROM_OUTSIDE, UNDRAWN, Route
 from interlock.checker.paths.routes import Routes
+from interlock.checker.paths.signalling import CALLING, FROM_ANYBODY, OF_A_GUARD, OF_AN_ACTION
 from interlock.checker.query.asked import Atom, Query
 from interlock.language.spec import HIGHEST
 from interlock.machine.ways import ENGINE_ENDS
 
-CALLING = frozenset({"call_tools", "call_tool", "work", "update_memory"})
-"""Actions that may call any tool of the machine."""
-
-
-OUTSIDE = "a stop from outside"
+OUTSIDE = "by a stop from outside"
 """What a `reason` says of a run that somebody stops."""
 
 
@@ -86,7 +83,7 @@ def happenings(routes: Routes, route: Route) -> Iterator[Happening]:
     spec = routes.spec
     if route.state:
         yield from _done(routes, route)
-    if route.kind not in ("start", "stop", "outside", "resume"):
+    if route.kind not in UNDRAWN:
         yield Happening("edge", route.origin)
     yield from _reasons_of(routes, route)
     place = routes.places[route.dest]
@@ -95,12 +92,7 @@ def happenings(routes: Routes, route: Route) -> Iterator[Happening]:
     )
     if entered:
         yield Happening("state", place.state)
-        stop = spec.states[place.state].stop
-        if stop == HIGHEST:
-            for reason in {r.signal for r in spec.rules if r.signal}:
-                yield Happening("reason", reason, sure=False)
-        elif stop:
-            yield Happening("reason", stop)
+        yield from _reasons_at(routes, route, place.state)
 
 
 def _done(routes: Routes, route: Route) -> Iterator[Happening]:
@@ -127,12 +119,31 @@ def _reasons_of(routes: Routes, route: Route) -> Iterator[Happening]:
             yield Happening("reason", rule.stop)
     if route.kind == "raised":
         dest = routes.places[route.dest].state
-        for reason in spec.reasons:
+        for reason in routes.places[route.source].raised:
             if routes.chart.route(reason) == dest:
                 yield Happening("reason", reason, sure=False)
     taken = routes.chart.by_origin.get(route.origin)
     if taken is not None and taken.stop and taken.stop != HIGHEST:
         yield Happening("reason", taken.stop)
+
+
+def _reasons_at(routes: Routes, route: Route, name: str) -> Iterator[Happening]:
+    """The reason that a state gives, or an end that is come to without any."""
+    spec, chart = routes.spec, routes.chart
+    stop = spec.states[name].stop
+    informing = {r.signal for r in spec.rules if r.signal}
+    if stop and stop != HIGHEST:
+        yield Happening("reason", stop)
+        return
+    ends = name in chart.ends and not routes.places[route.source].stopping
+    if stop == HIGHEST or ends:
+        for reason in informing:
+            yield Happening("reason", reason, sure=False)
+    taken = chart.by_origin.get(route.origin)
+    if ends and (taken is None or not taken.stop):
+        word = chart.ends[name]
+        reason = word if word in ("completed", "error") else "unknown"
+        yield Happening("reason", reason, sure=not informing)
 
 
 # searching ----------------------------------------------------------------------------------
@@ -142,7 +153,7 @@ class Cost(NamedTuple):
     """How far a way is: ordinary ones are nearer than others, and of these the shorter."""
 
     odd: int
-    """Stops before the first action, by somebody outside, and most of all by an error or a tool."""
+    """Rules that stop it before its first action, and stops that an error or a tool asks for."""
     moves: int
 
 
@@ -153,7 +164,7 @@ class _Seek:
         self.routes = routes
         self.out: dict[int, list[int]] = {}
         for number, route in enumerate(routes.routes):
-            if cancels or route.kind != "outside":
+            if route.kind not in FROM_OUTSIDE or (cancels and route.kind == "outside"):
                 self.out.setdefault(route.source, []).append(number)
         self._known: dict[int, tuple[Happening, ...]] = {}
 
@@ -164,12 +175,12 @@ class _Seek:
         return self._known[number]
 
     def cost(self, number: int) -> Cost:
-        """What a route adds to a way: see `Cost`."""
+        """What a route adds to a way."""
         route, places = self.routes.routes[number], self.routes.places
         if route.kind == "start":
             return Cost(int(places[route.dest].stops is not None), 1)
-        if route.kind == "raised":  # behind a stop from outside nothing else can follow
-            return Cost(2 if places[route.source].stops else 1, 1)
+        if route.kind == "raised":  # a guard of the file is nearer than what is called from it
+            return Cost(1 if places[route.source].raised == OF_A_GUARD else 2, 1)
         return Cost(0, 1)
 
     def whole(self, way: list[int]) -> Cost:
@@ -210,7 +221,8 @@ class _Seek:
         """
         into: dict[int, int | None] = {start: None}
         far = {start: Cost(0, 0)}
-        queue: list[tuple[Cost, int]] = []
+        queue: list[tuple[Cost, int, int]] = []
+        order = count()  # equals as they were come to
 
         def path(number: int) -> list[int]:
             found, came = [number], into[self.routes.routes[number].source]
@@ -223,11 +235,12 @@ class _Seek:
             odd, moves = far[place]
             for number in self.out.get(place, ()):
                 more = self.cost(number)
-                heappush(queue, (Cost(odd + more.odd, moves + more.moves), number))
+                cost = Cost(odd + more.odd, moves + more.moves)
+                heappush(queue, (cost, next(order), number))
 
         on_from(start)
         while queue:
-            cost, number = heappop(queue)
+            cost, _, number = heappop(queue)
             yield path, number
             dest = self.routes.routes[number].dest
             if dest in into or (without is not None and self._has(number, without)):
@@ -237,38 +250,48 @@ class _Seek:
 
 
 def answer(query: Query, routes: Routes, *, cancels: bool) -> Answer:
-    """The answer to a query."""
-    seek, a, b = _Seek(routes, cancels=cancels), query.a, query.b
-    found: list[int] | None
+    """The answer to a query. A run that nobody stops from outside shows more, if there is one."""
+    about_it = query.a.sort == "reason" and query.a.name in FROM_ANYBODY
+    seek = _Seek(routes, cancels=cancels and about_it)
+    found = _shown(query, seek)
+    if found is None and cancels and not about_it:
+        seek = _Seek(routes, cancels=True)
+        found = _shown(query, seek)
+    if query.form == "reach":
+        return _answer(query, seek, found, holds=found is not None, cancels=cancels)
+    return _answer(query, seek, found, holds=found is None, cancels=cancels)
+
+
+def _shown(query: Query, seek: _Seek) -> list[int] | None:
+    """The nearest way that shows what is looked for: a `reach`, or where a `never` is broken."""
+    a, b = query.a, query.b
+    if b is None:
+        return seek.first(a)
+    match query.form:
+        case "never before":
+            return seek.first(a, without=b)
+        case "never after":
+            return _after(seek, b, a)
+        case _:
+            return _end_after(seek, a, b)
+
+
+def _said(query: Query, *, found: bool) -> str:
+    """What the answer says, by whether a way was found."""
+    a, b = query.a, query.b
     match query.form:
         case "reach":
-            found = seek.first(a)
-            said = f"{a} can be reached" if found is not None else f"no way leads to {a}"
-            return _answer(query, seek, found, said, holds=found is not None, cancels=cancels)
+            return f"{a} can be reached" if found else f"no way leads to {a}"
         case "never":
-            found = seek.first(a)
-            said = f"no way leads to {a}" if found is None else f"{a} can happen"
+            return f"{a} can happen" if found else f"no way leads to {a}"
         case "never before":
-            assert b is not None
-            found = seek.first(a, without=b)
-            said = (
-                f"{b} comes before {a} on every way"
-                if found is None
-                else f"{a} can happen with no {b} before it"
-            )
+            none_before = f"{a} can happen with no {b} before it"
+            return none_before if found else f"{b} comes before {a} on every way"
         case "never after":
-            assert b is not None
-            found = _after(seek, b, a)
-            said = f"no way leads from {b} to {a}" if found is None else f"{a} can happen after {b}"
+            return f"{a} can happen after {b}" if found else f"no way leads from {b} to {a}"
         case "always after":
-            assert b is not None
-            found = _end_after(seek, a, b)
-            said = (
-                f"{b} follows {a} on every way to an end"
-                if found is None
-                else f"a run can end with no {b} after {a}"
-            )
-    return _answer(query, seek, found, said, holds=found is None, cancels=cancels)
+            none_after = f"a run can end with no {b} after {a}"
+            return none_after if found else f"{b} follows {a} on every way to an end"
 
 
 def _after(seek: _Seek, first: Atom, then: Atom) -> list[int] | None:
@@ -311,38 +334,43 @@ def _occurrences(seek: _Seek, atom: Atom) -> Iterator[tuple[list[int], int, tupl
 
 
 def _answer(
-    query: Query, seek: _Seek, found: list[int] | None, said: str, *, holds: bool, cancels: bool
+    query: Query, seek: _Seek, found: list[int] | None, *, holds: bool, cancels: bool
 ) -> Answer:
-    routes = seek.routes
     states: list[str] = []
     edges: list[str] = []
+    said = [_said(query, found=found is not None)]
     for number in found or ():
         for happening in seek.on(number):
             if happening.sort == "state":
                 states.append(happening.name)
             elif happening.sort == "edge":
                 edges.append(happening.name)
-        end = routes.places[routes.routes[number].dest].state
-        if end in ENGINE_ENDS:
+        route = seek.routes.routes[number]
+        if (end := seek.routes.places[route.dest].state) in ENGINE_ENDS:
             states.append(end)
-    stopped = _stopped_by(routes, found or [])
-    said += f", by {stopped}" if stopped else ""
-    assumed = [
-        "a guard that reads anything may hold or not; the ways of child machines are their own"
-    ]
-    assumed.append(
-        "a stop from outside may come at any moment" if cancels else "nobody stops it from outside"
+        if route.kind == "rule" and query.a[:2] != ("edge", route.origin):
+            said.append(f"by rule `{route.origin}`")
+        said += _unforeseen(seek, number)
+    assumed = (
+        "a guard that reads anything may hold or not; the ways of child machines are their own",
+        "a stop from outside may come at any moment, for `user_requested`"
+        if cancels
+        else "nobody stops it from outside",
     )
-    return Answer(query.text, holds, said, tuple(states), tuple(edges), tuple(assumed))
+    return Answer(query.text, holds, ", ".join(said), tuple(states), tuple(edges), assumed)
 
 
-def _stopped_by(routes: Routes, way: list[int]) -> str:
-    """What stops a run on this way that no edge of the file stops; empty where nothing does."""
-    for route in (routes.routes[number] for number in way):
-        if route.kind == "outside":
-            return OUTSIDE
-        if route.kind == "rule":
-            return f"rule `{route.origin}`"
-        if route.kind == "raised":
-            return "a stop that an error, a tool or an action raises"
-    return ""
+def _unforeseen(seek: _Seek, number: int) -> Iterator[str]:
+    """How a route comes about that no edge or rule of the file leads along."""
+    route = seek.routes.routes[number]
+    if route.kind in FROM_OUTSIDE:
+        yield OUTSIDE
+    if route.kind != "raised":
+        return
+    raised = seek.routes.places[route.source].raised
+    if raised == OF_A_GUARD:
+        yield "where a guard cannot be evaluated"
+    elif raised == OF_AN_ACTION:
+        yield "where an action fails"
+    elif raised and raised != FROM_ANYBODY:
+        yield "where a tool or an action asks to stop"
