@@ -188,8 +188,7 @@ def _recorded(machine: Machine, names: tuple[str, ...], how: How) -> list[Record
     from interlock.cli.recorded import chosen
     from interlock.core.errors import SetupError
 
-    named = () if "all" in names else names
-    found = chosen(named, how, machine.name)
+    found = chosen(names, how, machine.name)
     runs = [run for run in found if run.row.machine == machine.name]
     found.say_unread()
     if not runs:
