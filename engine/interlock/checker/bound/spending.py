@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+from interlock.checker.paths.counting import UNKNOWN
 from interlock.checker.paths.turning import World
 from interlock.checker.ranges.judging import judge
 from interlock.checker.ranges.values import INF, number
@@ -46,12 +47,15 @@ class Assume:
     """How many tool calls one reply asks for at most."""
     prices: tuple[float, float] | None = None
     """USD for a token that is sent and for one that is written."""
+    settings: Mapping[str, Any] | None = None
+    """What a caller says over the file's `model`, and over that of each child."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data: what is said."""
         said = {
             "tokens_per_call": self.tokens_per_call, "calls_per_reply": self.calls_per_reply,
             "prices": None if self.prices is None else list(self.prices),
+            "settings": None if self.settings is None else dict(self.settings),
         }  # fmt: skip
         return {name: value for name, value in said.items() if value is not None}
 
@@ -115,14 +119,14 @@ class Spending:
     """What was taken for granted, by a word for it."""
 
     def __post_init__(self) -> None:
-        window = self.spec.model.get("context_window")
+        model = {**self.spec.model, **(self.assume.settings or {})}
+        window = model.get("context_window")
         said = self.assume.tokens_per_call
         self.longest = said or (int(window) if window else UNIT)
         """Tokens of one call at most."""
-        most = self.spec.model.get("max_tokens")
+        most = model.get("max_tokens")
         self.reply = min(int(most) if most else self.longest, self.longest)
         self.batch = self.assume.calls_per_reply or UNIT
-        model = self.spec.model
         own = (model.get("input_cost_per_token"), model.get("output_cost_per_token"))
         known = None not in own and not model.get("fallbacks")
         self.prices: tuple[float, float] | None = (
@@ -318,15 +322,20 @@ class Spending:
         among = 1 if state.action is not None and state.action.name == "run_machine" else 0
         among = among or len(several) + items
         if each is not None:
-            one = self.child(
-                str(args["machine"].value), {n: args[n] for n in ("limits",) if n in args}, items
-            )
-            for _ in range(items):
-                yield one
+            yield from [self._of_item(each, args, items)] * items
         elif "machine" in args:
             yield self.child(str(args["machine"].value), args, among)
         for given in several.values():
             yield self.child(str(given["machine"].value), given, among)
+
+    def _of_item(self, each: Given, args: Mapping[str, Given], among: int) -> Child:
+        """The child of one item: where that may be a mapping, it may give any variable."""
+        name = str(args["machine"].value)
+        given = {n: args[n] for n in ("limits",) if n in args}
+        if not _gives_texts(each):
+            unknown = dict.fromkeys(self.spec.machines[name].vars, Given("constant", UNKNOWN))
+            given["vars"] = Given("values", unknown)
+        return self.child(name, given, among)
 
     def _items(self, each: Given | None) -> int:
         if each is None:
@@ -354,6 +363,15 @@ class Spending:
 
     def _assume(self, word: str, said: str) -> None:
         self.assumed.setdefault(word, said)
+
+
+def _gives_texts(each: Given) -> bool:
+    """Whether all items of a list are texts, which are tasks and nothing else."""
+    made = each.value
+    if isinstance(made, Expression):
+        of = made.root.type.of
+        return of is not None and of.kind == "str"
+    return all(isinstance(item, str) for item in made)
 
 
 def _sum(a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, float]:
