@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -144,3 +144,17 @@ def test_settings_over_the_file_are_part_of_the_proof(
 def test_what_is_no_figure_cannot_be_required(wanted: float) -> None:
     with pytest.raises(LimitError, match="is a number"):
         load(ONE_CALL).start("x", script=["x"], require_bound={"usd": wanted})
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"tokens_per_call": -5}, {"tokens_per_call": 0}, {"tokens_per_call": 10**13},
+        {"calls_per_reply": 0}, {"calls_per_reply": 0.5}, {"prices": (-1.0, 1.0)},
+        {"prices": (1.0, float("nan"))},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_is_no_size_cannot_be_assumed(said: dict[str, Any]) -> None:
+    with pytest.raises(LimitError, match="is not"):
+        Assume(**said)

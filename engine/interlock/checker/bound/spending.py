@@ -20,6 +20,7 @@ from interlock.checker.paths.counting import UNKNOWN
 from interlock.checker.paths.turning import World
 from interlock.checker.ranges.judging import judge
 from interlock.checker.ranges.values import INF, number
+from interlock.core.errors import LimitError
 from interlock.core.specs import ActionSpec
 from interlock.language.expression import Expression
 from interlock.language.expression.tree import Items
@@ -39,7 +40,10 @@ Ends = tuple[float, float]
 
 @dataclass(frozen=True)
 class Assume:
-    """What is taken for granted of a model and its replies, where the file does not say."""
+    """What is taken for granted of a model and its replies, where the file does not say.
+
+    `LimitError` for what is no size or price.
+    """
 
     tokens_per_call: int | None = None
     """The longest call, its reply counted in; else the model's context window."""
@@ -49,6 +53,15 @@ class Assume:
     """USD for a token that is sent and for one that is written."""
     settings: Mapping[str, Any] | None = None
     """What a caller says over the file's `model`, and over that of each child."""
+
+    def __post_init__(self) -> None:
+        sizes = {"tokens_per_call": self.tokens_per_call, "calls_per_reply": self.calls_per_reply}
+        for name, size in sizes.items():
+            if size is not None and not (size == int(size) and 1 <= size < UNIT // 1000):
+                raise LimitError(f"`{name}` is a whole number from 1 on: `{size}` is not")
+        for price in self.prices or ():
+            if not 0 <= price < INF:
+                raise LimitError(f"a price is in USD a token: `{price}` is not")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data: what is said."""
