@@ -10,7 +10,8 @@ Imported by: checker.never, checker.guards
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import lru_cache
 
 from interlock.checker.latest import Latest
 from interlock.checker.proof.ask import Claim
@@ -99,7 +100,7 @@ class Knowledge:
         ]  # fmt: skip
         # rules are looked at together: one of them may have raised a signal since
         claims = (Claim(r.when.root, False) for r in rules)
-        return tuple(c for c in claims if not _touched(c.node, ["signals"]))[-MOST:]
+        return tuple(_untouched(claims, ["signals"]))[-MOST:]
 
     def _on_entry(self, state: StateSpec) -> Known:
         if state.name in self._blank:
@@ -107,8 +108,7 @@ class Knowledge:
         shared: Known | None = None
         for source, edge, before in self._incoming.get(state.name, ()):
             brought = self._brought(source, edge, before, state)
-            mine = set(brought)
-            shared = brought if shared is None else tuple(c for c in shared if c in mine)
+            shared = brought if shared is None else _in_both(shared, brought)
         return (shared or ())[-MOST:]
 
     def _brought(self, source: StateSpec, edge: Edge, before: Known, into: StateSpec) -> Known:
@@ -119,7 +119,12 @@ class Knowledge:
         changed = {*_set(edge.set), *_set(into.set), f"run.visits.{into.name}"}
         changed |= {"signals"} if edge.stop or into.stop else set()
         changed |= {"run.status"} if into.status else set()
-        return tuple(c for c in held if not _touched(c.node, changed))
+        return tuple(_untouched(held, changed))
+
+
+def _in_both(one: Known, other: Known) -> Known:
+    found = set(other)
+    return tuple(c for c in one if c in found)
 
 
 def _tried(state: StateSpec) -> Iterator[tuple[Edge, Known]]:
@@ -137,8 +142,24 @@ def _set(assigns: Sequence[Assign]) -> Iterator[str]:
     return (a.target for a in assigns)
 
 
-def _touched(node: Node, changed: Iterable[str]) -> bool:
-    reads = facts_of(node)
-    return any(
-        f"{r}.".startswith(f"{c}.") or f"{c}.".startswith(f"{r}.") for r in reads for c in changed
-    )
+def _untouched(claims: Iterable[Claim], changed: Collection[str]) -> Iterator[Claim]:
+    """The claims that read nothing of what changed, no part of it and nothing that holds it."""
+    names, holders = set(changed), {above for name in changed for above in _holders(name)}
+    for claim in claims:
+        reads, held_by = _reads(claim.node)
+        if reads.isdisjoint(holders) and held_by.isdisjoint(names):
+            yield claim
+
+
+@lru_cache(maxsize=1024)
+def _reads(node: Node) -> tuple[frozenset[str], frozenset[str]]:
+    """The facts that a guard reads, and these with all that they are parts of."""
+    reads = frozenset(facts_of(node))
+    return reads, frozenset(above for name in reads for above in _holders(name))
+
+
+def _holders(name: str) -> Iterator[str]:
+    """``a.b.c``, ``a.b`` and ``a``."""
+    while name:
+        yield name
+        name = name.rpartition(".")[0]

@@ -18,7 +18,7 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any, NamedTuple, Protocol
 
-from interlock.checker.proof.formula import Formula, Terms, Truth, join
+from interlock.checker.proof.formula import Formula, Term, Terms, Truth, join
 from interlock.checker.proof.solve import PER_QUESTION, ZERO, Store, TooMuch, Work, refuted
 from interlock.checker.proof.world import World
 from interlock.language.expression.compile import function
@@ -65,7 +65,8 @@ class Prover:
         self.solver = solver
         self.unsettled: dict[str, None] = {}
         """The places of guards about which nobody knows, each once and in order."""
-        self._answers: dict[tuple[Any, ...], Answer] = {}
+        self._answers: dict[tuple[Any, ...], tuple[Answer, Any]] = {}
+        self._read: dict[tuple[int, int, bool], tuple[Formula, Mapping[str, Term], Any]] = {}
         self._left = work
 
     def ask(
@@ -73,22 +74,23 @@ class Prover:
         values: bool = False,
     ) -> Answer:  # fmt: skip
         """Whether the claims can all hold. `values`: look for facts that show it, too."""
-        asked, where = tuple(dict.fromkeys(claims)), world or self.world
-        known = (asked, id(where), values)
-        answer = self._answers.get(known)
-        if answer is None:
-            answer = self._answers[known] = self._answer(asked, where, values)
+        asked, where = tuple(claims), world or self.world
+        # a tree is known by what it is, which takes long to compare; kept, it stays the only one
+        known = (*((id(c.node), c.holds) for c in asked), id(where), values)
+        if known not in self._answers:
+            self._answers[known] = self._answer(asked, where, values), (asked, where)
+        answer, _ = self._answers[known]
         if answer.possible is None and at:
             self.unsettled[at] = None
         return answer
 
     def _answer(self, claims: tuple[Claim, ...], world: World, values: bool) -> Answer:
-        terms = Terms(world)
         work = Work(min(PER_QUESTION, self._left))
         try:
-            formulas: list[Formula] = [terms.formula(c.node, holds=c.holds) for c in claims]
-            formulas += _axioms(terms)
-            store = refuted(formulas, terms.known, work)
+            found = [self._formula(claim, world) for claim in claims]
+            terms = {name: term for _, known in found for name, term in known.items()}
+            formulas = [formula for formula, _ in found]
+            store = refuted([*formulas, *_axioms(terms)], terms, work)
         except (TooMuch, RecursionError):
             self._left -= PER_QUESTION
             return Answer(self.solver.possible(claims, world) if self.solver else None)
@@ -97,17 +99,26 @@ class Prover:
             return Answer(False)
         sure = _independent(store)
         if not sure or values:
-            found = _values(claims, store, world)
-            if found is not None:
-                return Answer(True, found)
+            shown = _values(claims, store, world)
+            if shown is not None:
+                return Answer(True, shown)
         if sure:
             return Answer(True)
         return Answer(self.solver.possible(claims, world) if self.solver else None)
 
+    def _formula(self, claim: Claim, world: World) -> tuple[Formula, Mapping[str, Term]]:
+        """A claim as a formula, and its terms: the same claim stands in many questions."""
+        key = (id(world), id(claim.node), claim.holds)
+        if key not in self._read:
+            terms = Terms(world)
+            formula = terms.formula(claim.node, holds=claim.holds)
+            self._read[key] = formula, terms.known, (claim, world)
+        return self._read[key][:2]
 
-def _axioms(terms: Terms) -> list[Formula]:
+
+def _axioms(known: Mapping[str, Term]) -> list[Formula]:
     """What always holds between facts that stand in the question."""
-    known, out = terms.known, list[Formula]()
+    out = list[Formula]()
     if {"last.ok", "last.error is None"} <= known.keys():
         out.append(join(False, [Truth("last.ok", True), Truth("last.error is None", False)]))
     return out
