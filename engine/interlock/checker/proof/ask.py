@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import product
+from itertools import pairwise, product
 from math import ceil, floor, inf, isfinite, prod
 from random import Random
 from types import SimpleNamespace
@@ -169,12 +169,13 @@ def _values(claims: Sequence[Claim], store: Store, world: World) -> Mapping[str,
         held = [(_compiled(c.node), c.holds) for c in claims]
     except (RecursionError, AssertionError):
         return None
+    shown = _Facts(facts)
     for values in _picked(choices):
-        shown = dict(zip(facts, values, strict=True))
-        given = _nested((fact, shown[path]) for path, fact in facts.items())
+        shown.set(values)
         try:
-            if all(bool(fn(given, no_oracle)) == holds for fn, holds in held):
-                return {p: v for p, v in shown.items() if not facts[p].is_limit}
+            if all(bool(fn(shown.root, no_oracle)) == holds for fn, holds in held):
+                named = zip(facts.items(), values, strict=True)
+                return {path: value for (path, fact), value in named if not fact.is_limit}
         except GUARD_ERRORS:
             continue
     return None
@@ -229,27 +230,21 @@ def _numbers(low: float, high: float, fact: Fact) -> Iterator[float]:
         yield -1 if high >= -1 else floor(high)
 
 
-def _nested(values: Iterable[tuple[Fact, Any]]) -> Any:
-    """Facts as guards read them: attributes, and items of what is a mapping."""
-    tree: dict[str, Any] = {}
-    keyed: set[tuple[str, ...]] = set()
-    for fact, value in values:
-        here, path = tree, tuple[str, ...]()
-        for step, after in zip(fact.steps, fact.steps[1:], strict=False):
-            path = (*path, step.name)
-            if after.keyed:
-                keyed.add(path)
-            here = here.setdefault(step.name, _Level())
-        here[fact.steps[-1].name] = value
-    return SimpleNamespace(**{n: _object(inner, (n,), keyed) for n, inner in tree.items()})
+class _Facts:
+    """Facts as guards read them, attributes and items of what is a mapping: put together once."""
 
+    def __init__(self, facts: Mapping[str, Fact]) -> None:
+        self.root: Any = SimpleNamespace()
+        self._last: list[tuple[dict[str, Any], str]] = []
+        """For each fact where it stands."""
+        for fact in facts.values():
+            here: dict[str, Any] = vars(self.root)
+            for step, after in pairwise(fact.steps):
+                inner = here.setdefault(step.name, {} if after.keyed else SimpleNamespace())
+                here = inner if isinstance(inner, dict) else vars(inner)
+            self._last.append((here, fact.steps[-1].name))
 
-class _Level(dict[str, Any]):
-    """A section of facts while it is put together; a fact may be a dict itself."""
-
-
-def _object(tree: Any, path: tuple[str, ...], keyed: set[tuple[str, ...]]) -> Any:
-    if not isinstance(tree, _Level):
-        return tree
-    made = {n: _object(inner, (*path, n), keyed) for n, inner in tree.items()}
-    return made if path in keyed else SimpleNamespace(**made)
+    def set(self, values: Iterable[Any]) -> None:
+        """Give each fact another value."""
+        for (section, name), value in zip(self._last, values, strict=True):
+            section[name] = value
