@@ -238,13 +238,17 @@ class _Facts:
         self._last: list[tuple[dict[str, Any], str]] = []
         """For each fact where it stands."""
         for fact in facts.values():
-            here: dict[str, Any] = vars(self.root)
+            here: dict[str, Any] = self.root.__dict__
             for step, after in pairwise(fact.steps):
-                inner = here.setdefault(step.name, {} if after.keyed else SimpleNamespace())
-                here = inner if isinstance(inner, dict) else vars(inner)
+                section: Any = here.setdefault(step.name, _section(after.keyed))
+                here = section if after.keyed else section.__dict__
             self._last.append((here, fact.steps[-1].name))
 
     def set(self, values: Iterable[Any]) -> None:
         """Give each fact another value."""
         for (section, name), value in zip(self._last, values, strict=True):
             section[name] = value
+
+
+def _section(keyed: bool) -> Any:
+    return dict[str, Any]() if keyed else SimpleNamespace()
