@@ -15,12 +15,13 @@ from functools import lru_cache
 
 from interlock.checker.latest import Latest
 from interlock.checker.proof.ask import Claim
+from interlock.checker.standing import Standing
 from interlock.checker.structure import epilogue
 from interlock.checker.subject import Subject, in_order_of_ways
 from interlock.core.types import BOOL, NONE, type_of
 from interlock.language.expression.tree import Compare, Const, Link, Node, facts_of
 from interlock.language.readers.cases import case_value
-from interlock.language.spec import Assign, Edge, StateSpec
+from interlock.language.spec import Assign, Edge, Rule, StateSpec
 
 MOST = 16
 """How many guards are remembered at one state, the newest."""
@@ -68,7 +69,7 @@ class Knowledge:
         for state in self._spec.states.values():
             for edge, before in _tried(state):
                 self._incoming.setdefault(edge.target, []).append((state, edge, before))
-        self._latest = Latest(subject)
+        self._latest, self._standing = Latest(subject), Standing(subject)
         self._at: dict[str, Known] = {}
         for names in in_order_of_ways(subject):
             for name in names:
@@ -80,7 +81,12 @@ class Knowledge:
 
     def at(self, name: str) -> Known:
         """What is known where the edges of a state are looked at."""
-        return (*self._at.get(name, ()), *self._latest.at(self._spec.states[name]))
+        state = self._spec.states[name]
+        return (*self._at.get(name, ()), *self._latest.at(state), *self._standing.at(state))
+
+    def at_rule(self, rule: Rule) -> Known:
+        """What is known where a rule is looked at."""
+        return tuple(self._standing.at_rule(rule))
 
     def _entered_otherwise(self) -> set[str | None]:
         """States that are come to by other ways than the edges of other states."""
