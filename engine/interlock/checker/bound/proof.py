@@ -98,11 +98,15 @@ class Proof:
         priced = resource == COST and any(f.counter == TOKENS for f in self.families)
         key = resource if spread or priced else ""
         if key not in self._kept:
-            steps = steps_of(self.routes, self.spending, resource, spread)
-            self._kept[key] = Budgets(self.routes, steps, self.families, self.effort)
+            self._kept[key] = self.plain(resource, spread=spread)
             for family in self.families[:TIGHTENED]:
                 self._kept[key].tighten(family)
         return self._kept[key]
+
+    def plain(self, resource: str, *, spread: bool = False) -> Budgets:
+        """No inequality yet: each is found when a cycle asks for it."""
+        steps = steps_of(self.routes, self.spending, resource, spread)
+        return Budgets(self.routes, steps, self.families, self.effort)
 
     def solved(self, budgets: Budgets, gain: Sequence[Number]) -> tuple[Solved, list[int]]:
         """The most over every chain of loops that one run can go through."""
