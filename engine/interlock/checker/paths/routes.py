@@ -381,11 +381,12 @@ class Routes(Growing):
         if at.continued or at.stopping:
             return {}
         found = dict[str, float]()
+        now = Now(ok=at.ok, signalled=False)
         for rule in self.spec.rules:
             if rule.kind == "stop" and self._covers(rule, state, into, general):
-                if self.world.settled(rule.when, Now(ok=at.ok)):
+                if self.world.settled(rule.when, now):
                     return {"": 0}
-                found = gated(found, self.world.turns(rule.when, Now(ok=at.ok)).true)
+                found = gated(found, self.world.turns(rule.when, now).true)
         return found
 
     def _detours(
@@ -395,14 +396,15 @@ class Routes(Growing):
         """Every detour that may be made in place of one of these moves."""
         made = set[tuple[str, Target | None]]()
         here = done[0] or source.state or at.state
+        now = Now(at.continued, at.ok, signalled=False)
         for rule in self.spec.rules:
             if rule.kind != "detour" or rule.id == at.skip:
                 continue
             if any(id == rule.id for id, _ in at.returns):
                 continue
-            if self.world.settled(rule.when, Now(at.continued, at.ok)) is False:
+            if self.world.settled(rule.when, now) is False:
                 continue
-            below = self.world.turns(rule.when, Now(at.continued, at.ok)).false
+            below = self.world.turns(rule.when, now).false
             for move in moves:
                 if not self._covers(rule, here, move.into, general):
                     continue

@@ -151,10 +151,8 @@ def _assume(pairs: Any) -> Assume | None:
     if len(priced) == 1:
         raise MisuseError("a price has two parts", hint="give `input_price` and `output_price`")
     prices = (said["input_price"], said["output_price"]) if priced else None
-    longest, calls = said.get("tokens_per_call"), said.get("calls_per_reply")
-    return Assume(
-        None if longest is None else int(longest), None if calls is None else int(calls), prices
-    )
+    sizes: dict[str, Any] = {n: said[n] for n in _KNOBS[:2] if n in said}
+    return Assume(**sizes, prices=prices)
 
 
 # for people ---------------------------------------------------------------------------------
