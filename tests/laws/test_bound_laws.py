@@ -131,7 +131,8 @@ QUERIES = (
 def test_no_run_goes_where_a_query_says_that_none_goes(data: Any, seed: int, pick: Any) -> None:
     machine = built(json.dumps(data))
     names = [f"state:{n}" for n in machine.spec.states]
-    questions = Questions(machine.chart)
+    own = {name: limit.value for name, limit in machine.spec.limits.items()}
+    questions = Questions(machine.chart, pick.draw(st.sampled_from([None, own])))
     asked = [
         pick.draw(st.sampled_from(QUERIES)).format(
             a=pick.draw(st.sampled_from(names)), b=pick.draw(st.sampled_from(names))

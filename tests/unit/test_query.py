@@ -120,7 +120,7 @@ SHOWN = [
     Shown("reach rules.0", ["ask", "end-completed"], "`rules.0` can be reached"),
     # nothing leads there but what somebody asks for
     Shown(
-        "reach user_requested", ["end-completed"],
+        "reach user_requested", ["ask", "end-completed"],
         "reason `user_requested` can be reached, by a stop from outside",
     ),
     Shown(
@@ -167,6 +167,20 @@ def test_an_answer_is_for_every_limit_unless_one_is_given() -> None:
     assert machine.query("avoid aside").holds is False
     assert machine.questions(limits={"side": "off"}).ask("avoid aside").holds is True
     assert machine.questions(limits={"side": 3}).ask("avoid aside").holds is False
+
+
+@pytest.mark.parametrize(
+    ("text", "least"), [("reach act", 2), ("reach wait", 2), ("reach tell", 2), ("reach done", 2)]
+)
+def test_what_no_run_comes_to_within_its_limit_of_actions(text: str, least: int) -> None:
+    """`ask` is one action and `tell` another; a rule that holds stops before any edge is taken."""
+    machine = built(TICKET)
+    for steps in range(1, 5):
+        assert machine.questions(limits={"steps": steps}).ask(text).holds is (steps >= least)
+    assert machine.query(text).holds is True
+    # a tool may ask to stop for `completed`, with no action more; else `tell` comes before `done`
+    within = machine.questions(limits={"steps": 2}).ask("reach done")
+    assert "where a tool or an action asks to stop" in within.reason
 
 
 def test_a_name_that_two_things_have() -> None:

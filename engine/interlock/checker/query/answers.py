@@ -13,7 +13,7 @@ Imported by:  checker.query
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
@@ -83,6 +83,8 @@ def happenings(routes: Routes, route: Route) -> Iterator[Happening]:
     spec = routes.spec
     if route.state:
         yield from _done(routes, route)
+    if not route.source and routes.places[route.dest].state != spec.start:
+        yield Happening("state", spec.start)  # it is entered before any rule is looked at
     if route.kind not in UNDRAWN:
         yield Happening("edge", route.origin)
     yield from _reasons_of(routes, route)
@@ -160,10 +162,14 @@ class Cost(NamedTuple):
 class _Seek:
     """A search through the graph, with what happens on each route worked out once."""
 
-    def __init__(self, routes: Routes, *, cancels: bool) -> None:
+    def __init__(
+        self, routes: Routes, *, cancels: bool, open_: Collection[int] | None = None
+    ) -> None:
         self.routes = routes
         self.out: dict[int, list[int]] = {}
         for number, route in enumerate(routes.routes):
+            if open_ is not None and number not in open_:
+                continue
             if route.kind not in FROM_OUTSIDE or (cancels and route.kind == "outside"):
                 self.out.setdefault(route.source, []).append(number)
         self._known: dict[int, tuple[Happening, ...]] = {}
@@ -249,13 +255,18 @@ class _Seek:
             on_from(dest)
 
 
-def answer(query: Query, routes: Routes, *, cancels: bool) -> Answer:
-    """The answer to a query. A run that nobody stops from outside shows more, if there is one."""
+def answer(
+    query: Query, routes: Routes, *, cancels: bool, open_: Collection[int] | None = None
+) -> Answer:
+    """The answer to a query. A run that nobody stops from outside shows more, if there is one.
+
+    `open_`: the routes that a run may take, where not all of them are.
+    """
     about_it = query.a.sort == "reason" and query.a.name in FROM_ANYBODY
-    seek = _Seek(routes, cancels=cancels and about_it)
+    seek = _Seek(routes, cancels=cancels and about_it, open_=open_)
     found = _shown(query, seek)
     if found is None and cancels and not about_it:
-        seek = _Seek(routes, cancels=True)
+        seek = _Seek(routes, cancels=True, open_=open_)
         found = _shown(query, seek)
     if query.form == "reach":
         return _answer(query, seek, found, holds=found is not None, cancels=cancels)

@@ -40,7 +40,8 @@ Exit codes: 0 all of them hold, 1 one does not, 2 what is asked is no query of t
 @click.argument("queries", nargs=-1, required=True)
 @click.option(
     "--limit", type=options.PAIR, multiple=True, shell_complete=completion.pairs("limits"),
-    help="Ask only of runs with this limit. By default the answer is for every limit.",
+    help="Ask only of runs with this limit; of what is spent, actions are counted. By default the "
+    "answer is for every limit.",
 )  # fmt: skip
 @click.option(
     "--no-cancel", is_flag=True, help="Leave out that somebody may stop the run at any moment."
