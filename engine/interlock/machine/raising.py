@@ -62,7 +62,7 @@ class Raising:
     @property
     def hard(self) -> StopReason | None:
         """The highest reason that stops by itself; None while a continuation is asked for."""
-        if self.continued or not self.pending:
+        if not self.pending or self.continued:
             return None
         hard = [s.reason for s in self.pending if s.reason not in self.soft]
         return min(hard, key=lambda r: r.priority) if hard else None
@@ -75,11 +75,11 @@ class Raising:
 
     def facts(self) -> SignalFacts:
         """The section of the facts that says so."""
-        highest = self.pending.highest
+        pending = self.pending
+        highest = pending.highest
+        if highest is None:
+            return SignalFacts(continued=self.continued)
         return SignalFacts(
-            len(self.pending),
-            None if highest is None else str(highest.reason),
-            tuple(str(s.reason) for s in self.pending),
-            "completed" if highest is None else highest.reason.status,
-            self.continued,
-        )
+            len(pending), str(highest.reason), tuple([str(s.reason) for s in pending]),
+            highest.reason.status, self.continued,
+        )  # fmt: skip
