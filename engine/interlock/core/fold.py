@@ -33,6 +33,8 @@ from interlock.core.plain import plain
 from interlock.core.specs import ActionSpec
 from interlock.core.tokens import estimate_messages
 
+_BY_NAME = frozenset({"memory", "limits", "vars"})
+"""The sections that are mappings: what the file names."""
 MOST = 1.7976931348623157e308
 """The greatest float: JSON has no infinity."""
 
@@ -133,7 +135,9 @@ def tick(facts: Facts, at: float) -> Facts:
 
 def _same(before: Any, after: Any) -> bool:
     # a list that was read back from a journal is the tuple that it was before
-    return before == after or plain(before) == plain(after)
+    if before == after or isinstance(after, str):
+        return before == after
+    return plain(before) == plain(after)
 
 
 def _used(usage: UsageFacts, outcome: Outcome, messages: int) -> UsageFacts:
@@ -236,8 +240,8 @@ def lookup(facts: Facts, name: str) -> Any:
     """The value of a dotted fact, limit, variable or memory block."""
     root, _, field = name.partition(".")
     section = getattr(facts, root)
-    if isinstance(section, Mapping):
-        return section.get(field)  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    if root in _BY_NAME:
+        return section.get(field)
     head, _, rest = field.partition(".")
     value = getattr(section, head)
     return value.get(rest) if rest and isinstance(value, Mapping) else value  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
@@ -252,7 +256,5 @@ def assign(facts: Facts, values: Mapping[str, Any]) -> Facts:
     changed: dict[str, Any] = {}
     for root, fields in by_root.items():
         section = getattr(facts, root)
-        changed[root] = (
-            {**section, **fields} if isinstance(section, Mapping) else section._replace(**fields)
-        )
+        changed[root] = {**section, **fields} if root in _BY_NAME else section._replace(**fields)
     return facts._replace(**changed)

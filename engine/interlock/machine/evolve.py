@@ -132,10 +132,9 @@ def _take_in(walk: Walk, outcome: Outcome) -> None:
 
 def _after_action(walk: Walk, name: str, outcome: Outcome) -> None:
     """Which of its ways a finished action takes."""
-    chart = walk.chart
-    retry = chart.spec.states[name].retry
-    late = False
+    chart, late = walk.chart, False
     if not outcome.ok and not walk.stopping:
+        retry = chart.spec.states[name].retry
         walk.failed = True
         category = outcome.error.category if outcome.error is not None else Category.CRITICAL
         if retry is not None and category in retry.on and walk.attempt < retry.times:

@@ -31,7 +31,8 @@ def decide(walk: Walk, trigger: str | None, *, rules: bool = True) -> None:
 
     `trigger` None: a state that rests stays unless `check` fires (start, resume, stop).
     """
-    walk.trace()
+    if walk.looks is not None:
+        walk.trace()
     if walk.stopping or not look(walk, trigger, general=rules):
         if trigger is not None:
             _move(walk, trigger)
@@ -57,7 +58,8 @@ def _move(walk: Walk, trigger: str) -> None:
     """Take the state's own way; a state that has none is left with a `guard_error`."""
     chart = walk.chart
     state = walk.state
-    walk.trace()
+    if walk.looks is not None:
+        walk.trace()
     if state in chart.joins and trigger == "advance" and not walk.diverted:
         _fork(walk, state)
         return
@@ -145,7 +147,8 @@ def _branch(walk: Walk, join: str | None, stops: list[str]) -> bool:
     """
     chart = walk.chart
     for _ in range(chart.bound):
-        walk.trace()
+        if walk.looks is not None:
+            walk.trace()
         taken = _choose_or_leave(walk, "advance")
         walk.branch = None
         if taken is None or taken.dest is None:

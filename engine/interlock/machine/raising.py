@@ -36,8 +36,9 @@ class Raising:
         What has just been raised without a word, a stop from outside, takes its message.
         """
         reason = signal.reason
-        waiting = next((s for s in self.pending if s.reason == reason), None)
-        if waiting is not None:
+        found = [s for s in self.pending if s.reason == reason]
+        if found:
+            waiting = found[0]
             if signal.message and not waiting.message and waiting in self.new:
                 self._say(waiting, signal.message)
             if not soft and reason in self.soft:

@@ -151,7 +151,8 @@ class Walk(Cursor):
         event = self.chart.event(trigger)
         if event is None:
             return None
-        self.aim()
+        if self.returns:
+            self.aim()
         asked = len(self.oracle.known)
         try:
             taken = event.choose(self)
@@ -168,14 +169,15 @@ class Walk(Cursor):
             if facts is self.facts and state == self.state and before == trigger:
                 return taken
         event = self.chart.event(trigger)
-        self.aim()
+        if self.returns:
+            self.aim()
         return event.choose(self) if event is not None else None
 
     def aim(self) -> None:
         """Where `next: return` would go from here."""
-        if self.returns:
-            pending = self.returns[-1].partition(":")[2].partition("#")[0]
-            self.returning = self.chart.interruptible.get(pending, "")
+        *_, newest = self.returns
+        pending = newest.partition(":")[2].partition("#")[0]
+        self.returning = self.chart.interruptible.get(pending, "")
 
     def took(self, taken: GuardedTransition) -> None:
         """A transition has been taken: its `set` and `stop` happen."""
@@ -259,12 +261,11 @@ class Walk(Cursor):
         decision = Decision(
             self.position.state, self.input, tuple(self.taken), tuple(self.path),
             StopSignals(raising.new) if raising.new else NO_SIGNALS, self.winner, self.warnings,
-            self.state, self.status, tuple(self.looks or ()), tuple(self.oracle.given),
-            self.unsaved,
+            self.state, self.status, tuple(self.looks) if self.looks else (),
+            tuple(self.oracle.given), self.unsaved,
         )  # fmt: skip
         return position, decision
 
     def trace(self) -> None:
         """Keep the facts as they are before a move, for an explanation."""
-        if self.looks is not None:
-            self.before_move = self.facts
+        self.before_move = self.facts

@@ -78,8 +78,19 @@ class _Moment:
         self.asked = 0 if input.outcome is None else input.outcome.unanswered
         self.kept = False
         """Whether another run may come to this very moment."""
-        self.onward: dict[int, _Moment] = {}
+        self.onward: dict[int, _Moment] | None = None
         """What came after it, by the number of the case; of cases that are always the same."""
+
+    def after(self, number: int) -> _Moment | None:
+        """What came after it in that case, where it is known."""
+        return None if self.onward is None else self.onward.get(number)
+
+    def keep(self, number: int, after: _Moment) -> None:
+        """Know it from now on."""
+        if self.onward is None:
+            self.onward = {}
+        self.onward[number] = after
+        after.kept = True
 
 
 class Player:
@@ -155,7 +166,7 @@ class Player:
             cases = self.outcomes.at(position)
             number = cases.pick(chance)
             same = cases.fixed[number]
-            if same and (known := moment.onward.get(number)) is not None:
+            if same and (known := moment.after(number)) is not None:
                 return known
             made, duration = cases.come(number, position, chance)
             input = self.finished(position, made, duration)
@@ -163,14 +174,14 @@ class Player:
             wait = self.outcomes.waits[position.state]
             number = bisect_right(wait.steps, chance.random())
             same = wait.delay.fixed is not None
-            if same and (known := moment.onward.get(number)) is not None:
+            if same and (known := moment.after(number)) is not None:
                 return known
             event, data, _ = wait.answers[number]
             delay = self._delays[position.state](chance)
             input = self.answered(position, event, data, delay)
         else:
             number, same, due = 0, True, position.wake_at
-            if (known := moment.onward.get(number)) is not None:
+            if (known := moment.after(number)) is not None:
                 return known
             input = None if due is None else Input("resume", at=max(position.facts.marks.now, due))
         if input is None:
@@ -179,8 +190,7 @@ class Player:
         if same and moment.kept and self.room and self._oracle is None:
             # `evolve` is pure: what it made of a position and an input need not be asked again
             self.room -= 1
-            moment.onward[number] = after
-            after.kept = True
+            moment.keep(number, after)
         return after
 
     def _moment(self, position: Position, input: Input) -> _Moment:
