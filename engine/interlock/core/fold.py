@@ -54,7 +54,8 @@ def fold(  # noqa: PLR0913  called once, with what one step came to
     before, progress_at, paused_at, worked, work_failed, seen, last_calls, has_queue = marks
     now = max(at, before)
     work = action.work and not stopping
-    progress_at = now if outcome.progressed else progress_at
+    if outcome.progressed:
+        progress_at = now
     # where nobody drove the run, it was killed, or a person took their time
     run = _stepped(run, now, min(started, now) - before if started > before else 0.0)
     moved = False

@@ -110,7 +110,8 @@ def _step(walk: Walk, input: Input) -> None:
         walk.signal(signal)
     if outcome.continued is not None:
         walk.go_on(outcome.continued)
-    walk.warnings += outcome.warnings
+    if outcome.warnings:
+        walk.warnings += outcome.warnings
     _after_action(walk, state.name, outcome)
 
 
