@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -149,7 +149,8 @@ def the_same(machine: Machine, world: World, seed: int, number: int) -> Simulate
 def _near(value: Any) -> Any:
     """Plain data that equals itself and what differs by a sum in another order."""
     if isinstance(value, dict):
-        return {name: _near(inner) for name, inner in value.items()}
+        parts = cast("dict[str, Any]", value)
+        return {name: _near(inner) for name, inner in parts.items()}
     return pytest.approx(value, abs=1e-6) if isinstance(value, float) else value
 
 

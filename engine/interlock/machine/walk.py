@@ -175,7 +175,7 @@ class Walk(Cursor):
 
     def aim(self) -> None:
         """Where `next: return` would go from here."""
-        *_, newest = self.returns
+        newest = self.returns[len(self.returns) - 1]
         pending = newest.partition(":")[2].partition("#")[0]
         self.returning = self.chart.interruptible.get(pending, "")
 
