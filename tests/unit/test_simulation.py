@@ -428,3 +428,42 @@ def test_every_shipped_machine_is_simulated_at_once(name: str) -> None:
     assert found.exceeded == ()
     assert found.agrees in (True, None), found.chain_said()
     assert found.assumptions
+
+
+# frames and plots ---------------------------------------------------------------------------
+
+
+@pytest.mark.extra("pandas", install="pip install pandas")  # noqa: S610 - no Django
+def test_a_frame_has_a_row_for_each_run() -> None:
+    found = asking().simulate(runs=30, chain=False)
+    frame = found.frame()
+    assert list(frame.index) == [*range(30)]
+    assert frame["tokens"].sum() == sum(run.tokens for run in found.sample.runs)
+    assert dict(frame["reason"].value_counts()) == {n: s.count for n, s in found.reasons.items()}
+
+
+@pytest.mark.extra("matplotlib", install='pip install "interlock[plots]"')  # noqa: S610 - no Django
+def test_plots_have_the_figures_and_are_the_same_each_time(tmp_path: Path) -> None:
+    found = asking().simulate(runs=200, chain=False)
+    texts = [found.plot(tmp_path / name)[0].read_text("utf-8") for name in ("a.svg", "b.svg")]
+    assert texts[0] == texts[1]
+    top, share = next(iter(found.reasons.items()))
+    calls = found.figures["llm_calls"]
+    for said in (
+        "asking, 200 simulated runs, seed 0", top, f"{share.count:,}  ({share.value:.2%})",
+        f"median {calls.median:.0f}", "proven bound", "What runs cost", "How long runs take",
+    ):  # fmt: skip
+        assert said in texts[0]
+    files = found.plot(tmp_path / "all")
+    assert [f.name for f in files] == [
+        "reasons.svg", "llm_calls.svg", "tokens.svg", "elapsed.svg",
+    ]  # fmt: skip
+
+
+@pytest.mark.extra("matplotlib", install='pip install "interlock[plots]"')  # noqa: S610 - no Django
+def test_runs_that_are_all_alike_and_call_nobody_are_drawn(tmp_path: Path) -> None:
+    text = (
+        "interlock: 1\nmachine: m\nstates:\n  a: {do: nothing, next: b}\n  b: {stop: completed}\n"
+    )
+    files = load(text).simulate(runs=5, chain=False).plot(tmp_path / "plots")
+    assert [f.name for f in files] == ["reasons.svg"]

@@ -143,13 +143,14 @@ class Outcomes:
         if usage.context_window and sent + written > usage.context_window:
             return _OVERFLOW
         sent, written = max(int(sent), 1), int(written)
-        calls: tuple[ToolCall, ...] = ()
-        if count:
-            asked = facts.last.tool_calls
+        if not count:
+            reply = Reply(text)
+        elif again and facts.last.tool_calls:
+            reply = Reply(text, "tool_calls", facts.last.tool_calls, facts.last.wants_memory)
+        else:
             # arguments that no earlier call had: of a new call, guards see that it is one
-            calls = asked if again and asked else _new_calls(count, tool, facts.run.steps)
-        wants = bool(calls) and all(call.name in self._memory for call in calls)
-        reply = Reply(text, "tool_calls" if calls else "stop", calls, wants)
+            calls = _new_calls(count, tool, facts.run.steps)
+            reply = Reply(text, "tool_calls", calls, tool in self._memory)
         result: Any = None  # nobody looks at it
         if self._looked_at:
             result = {**reply.result, "data": data} if data else reply.result

@@ -60,6 +60,7 @@ Examples:
   interlock simulate agent --at-most 1%
   interlock simulate agent --run 17
   interlock simulate my.yaml --guard is_sound=90% --limit steps=20 -o heat.svg
+  interlock simulate agent --plot spread.svg
 
 \b
 A world says what comes from outside, never which edge is taken: guards are decided as in a real
@@ -117,6 +118,11 @@ Exit codes: 0, or 1 where a run went past the proven bound, or simulation and ex
     "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE",
     help="Draw the machine with how often the runs went each way: heat.svg, heat.png.",
 )  # fmt: skip
+@click.option(
+    "--plot", type=click.Path(), metavar="PATH",
+    help="Draw why runs stop and how their calls, cost and time are spread: one page for a .svg or"
+    " .png, a file for each plot in any other folder. Needs the extra `plots`.",
+)  # fmt: skip
 @options.limit_option
 @options.var_option
 @options.tasks_option
@@ -156,6 +162,9 @@ def simulate(machine: str, number: int | None, output: str | None, **given: Any)
         )  # fmt: skip
     if output is not None:
         _draw(loaded, found, Path(output))
+    if more["plot"] is not None:
+        for file in found.plot(more["plot"]):
+            out.say(f"wrote {out.plain(str(file))}", "dim")
     if how.is_json:
         out.result(out.as_json(found.to_dict()))
     else:
@@ -272,7 +281,7 @@ def _draw(machine: Machine, found: Simulation, path: Path) -> None:
 
 def said(found: Simulation) -> Iterator[str]:
     """The result for people."""
-    from interlock.simulation.result import NAMES, say
+    from interlock.simulation.saying import NAMES, say
 
     yield out.style(found.head(), bold=True)
     if found.learnt:
@@ -339,7 +348,7 @@ def _suggested(suggestions: tuple[Suggestion, ...]) -> Iterator[str]:
 
 def _columns(suggestion: Suggestion) -> tuple[str, str, str, str]:
     """The limit that is enough, what it stops, what it saves on average and proves lower."""
-    from interlock.simulation.result import NAMES, say
+    from interlock.simulation.saying import NAMES, say
 
     if suggestion.stops is None:
         return "", "", "", out.plain(suggestion.because)
