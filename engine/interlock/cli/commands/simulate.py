@@ -309,6 +309,8 @@ def said(found: Simulation) -> Iterator[str]:
     for line in found.exceeded[:5]:
         yield out.style(f"past the bound: {line}", "red")
     yield out.style(out.plain(found.chain_said()), "red" if found.agrees is False else "")
+    if unplayed := found.unplayed_said():
+        yield out.style(out.plain(unplayed), "yellow")
     if found.suggestions:
         yield ""
         yield from _suggested(found.suggestions)
