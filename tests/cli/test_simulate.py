@@ -31,7 +31,7 @@ def test_a_shipped_machine_at_once(sh: Shell) -> None:
     done = sh("simulate", "agent", "--runs", "500")
     assert done.code == 0
     text = " ".join(done.out.split())
-    assert text.startswith("agent, 500 simulated runs of")
+    assert text.startswith("agent, 500 simulated runs, seed")
     assert "stops with share 95% confidence completed █" in text
     assert "mean median p95 max proven bound actions" in text
     assert "it agrees, the largest difference is" in text

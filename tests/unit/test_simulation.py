@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -10,12 +11,13 @@ from typing import Any, NamedTuple
 import pytest
 
 from interlock import SpecError, guard, load
+from interlock.adapters.sqlite import SqliteJournal
 from interlock.catalog import shipped
 from interlock.core.errors import SetupError
 from interlock.language.yaml.reading import read
 from interlock.run.journal import MemoryJournal
 from interlock.run.recorded import RecordedRun, read_run
-from interlock.run.sync import by_hand
+from interlock.run.sync import by_hand, wait
 from interlock.simulation.amounts import Amount, drawing, fixed, seen, weighted
 from interlock.simulation.learnt import learn
 from interlock.simulation.limits import limits_watched, rounded_up
@@ -333,6 +335,35 @@ def test_a_learnt_world_says_from_how_much() -> None:
     found = machine.simulate(learn_from=recorded(machine, 5), runs=100)
     assert found.learnt == "Learnt from 5 recorded runs of asking."
     assert 0 < found.thin["confirm"] < 30
+
+
+def test_a_world_is_learnt_from_a_journal_by_its_path(tmp_path: Path) -> None:
+    machine, path = asking(), tmp_path / "journal.db"
+    journal = SqliteJournal(path)
+    for number in range(3):
+        machine.simulated_run(number, journal=journal)
+    wait(journal.close(), suspends=journal.suspends)
+    found = machine.simulate(learn_from=path, runs=100)
+    assert found.learnt == "Learnt from 3 recorded runs of asking."
+
+
+PRICED = """interlock: 1
+machine: priced
+model: {name: openai/gpt-4o-mini, input_cost_per_token: 0.001, output_cost_per_token: 0.002}
+states:
+  ask: {do: infer, next: done}
+  done: {stop: completed}
+"""
+
+
+def test_where_the_file_has_a_price_the_costs_of_recorded_runs_are_not_learnt() -> None:
+    """An average cost of a call beside the tokens of each would go past the proven bound."""
+    script = [{"text": "hm", "usage": {"prompt_tokens": 10, "completion_tokens": 1, "cost": 5.0}}]
+    for text, dear in ((PRICED, False), (re.sub(r", input_cost.*}", "}", PRICED), True)):
+        machine = load(text)
+        run = machine.start("Say it.", script=script)
+        run.run()
+        assert (machine.simulate(learn_from=run, runs=10).figures["usd"].most == 5) is dear
 
 
 def test_runs_of_another_machine_are_left_out() -> None:

@@ -140,8 +140,8 @@ class Simulation:
             for run in self.sample.runs:
                 value = getattr(run, name)
                 if value is not None and value > most * (1 + _TINY) + _TINY:
-                    said = f"{say(name, value)} {name}, and {say(name, most)} is the bound"
-                    out.append(f"run {run.number} used {said}{but}")
+                    said = f"{NAMES[name]} {say(name, value)}, and the bound is {say(name, most)}"
+                    out.append(f"run {run.number}: {said}{but}")
         return tuple(out)
 
     def most(self, name: str) -> float | None:
@@ -248,8 +248,7 @@ class Simulation:
 
     def head(self) -> str:
         """What was simulated, in a line."""
-        each = self.steps / max(self.runs, 1)
-        return f"{self.machine}, {self.runs:,} simulated runs of {each:.1f} steps, seed {self.seed}"
+        return f"{self.machine}, {self.runs:,} simulated runs, seed {self.seed}"
 
     def chain_said(self) -> str:
         """How the exact chain stands beside the simulation, in a line."""
@@ -324,7 +323,7 @@ class Simulation:
             rows = [
                 (s.limit, s.text(s.now), s.text(s.suggested), s.because) for s in self.suggestions
             ]
-            parts.append(table(rows, head=("limit", "now", "enough", "")))
+            parts.append(table(rows, head=("limit", "now", "enough", ""), right=(1, 2)))
         said = [(a.said, ", ".join(a.states)) for a in self.assumptions]
         if said:
             parts.append(folded(f"{len(said)} assumptions", table(said)))

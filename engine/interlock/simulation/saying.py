@@ -22,9 +22,9 @@ UNITS = {
 
 
 def say(name: str, value: float) -> str:
-    """A figure as people write it."""
+    """A figure as people write it beside its name: dollars without their sign."""
     if name in ("elapsed", "waiting"):
         return say_elapsed(value)
     if name == "usd":
-        return say_amount("usd", float(f"{value:.4g}"))
+        return say_amount("usd", float(f"{value:.4g}")).removesuffix(" USD")
     return f"{value:,.0f}" if value >= 1_000 or value == int(value) else f"{value:,.1f}"

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 CELLS = 24
 """Of a bar."""
+_FIRST = 5
+"""Runs past the bound that are listed."""
 _COLOURS = {"natural": "green", "limit": "yellow", "error": "red", "human": "cyan"}
 
 
@@ -195,8 +197,7 @@ def _recorded(machine: Machine, names: tuple[str, ...], how: How) -> list[Record
     from interlock.cli.recorded import chosen
     from interlock.core.errors import SetupError
 
-    named = () if "all" in names else names
-    found = chosen(named, how, machine.name)
+    found = chosen(names, how, machine.name)
     runs = [run for run in found if run.row.machine == machine.name]
     found.say_unread()
     if not runs:
@@ -306,26 +307,40 @@ def said(found: Simulation) -> Iterator[str]:
     head = ("", "mean", "median", "p95", "max", "proven bound")
     yield from table(figures, head, right={1, 2, 3, 4, 5})
     yield ""
-    for line in found.exceeded[:5]:
-        yield out.style(f"past the bound: {line}", "red")
-    yield out.style(out.plain(found.chain_said()), "red" if found.agrees is False else "")
+    yield from _exceeded(found)
+    for line in out.fitted(out.plain(found.chain_said()), sys.stdout):
+        yield out.style(line, "red" if found.agrees is False else "")
     if unplayed := found.unplayed_said():
-        yield out.style(out.plain(unplayed), "yellow")
+        for line in out.fitted(out.plain(unplayed), sys.stdout):
+            yield out.style(line, "yellow")
     if found.suggestions:
         yield ""
         yield from _suggested(found.suggestions)
     yield ""
     yield "in a world where"
     for one in found.assumptions:
-        yield f"  {out.plain(str(one))}"
+        yield from out.fitted(f"  {out.plain(str(one))}", sys.stdout)
     for name, count in found.thin.items():
         yield out.style(f"  {name}: learnt from {count} samples only", "yellow")
+
+
+def _exceeded(found: Simulation) -> Iterator[str]:
+    """Runs that went past the bound: the first of them, and what that means."""
+    shown = found.exceeded[:_FIRST]
+    for line in shown:
+        yield out.style(f"past the bound: {line}", "red")
+    if more := len(found.exceeded) - len(shown):
+        yield out.style(f"and {more:,} more", "red")
+    if shown:
+        said = "the world gives what the bound takes for impossible: `interlock bound` lists that"
+        yield from out.fitted(said, sys.stdout)
 
 
 def _suggested(suggestions: tuple[Suggestion, ...]) -> Iterator[str]:
     asked = max((s.stops.of for s in suggestions if s.stops is not None), default=0)
     yield out.style("what would be enough, in this world", bold=True)
-    yield out.style(f"of up to {asked:,} runs a limit that end by themselves without it", "dim")
+    said = f"for each limit: of up to {asked:,} runs that end by themselves when it is off"
+    yield out.style(said, "dim")
     rows = [
         Row((s.limit, s.text(s.now), *_columns(s)), "dim" if s.suggested is None else "")
         for s in suggestions
@@ -346,7 +361,7 @@ def _columns(suggestion: Suggestion) -> tuple[str, str, str, str]:
         if n in ("llm_calls", "tokens") and abs(v) >= 0.05
     ]
     proves = [
-        f"{NAMES[n]} ≤ {say(n, value)}"
+        f"{NAMES[n].removeprefix('of it ')} ≤ {say(n, value)}"
         for n, value in suggestion.bound.items()
         if value is not None and value != suggestion.before.get(n)
     ]
