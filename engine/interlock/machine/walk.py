@@ -14,6 +14,7 @@ from typing import Any
 
 from interlock.core.errors import StatusError
 from interlock.core.facts import Facts, Failure
+from interlock.core.fold import new
 from interlock.core.position import Position
 from interlock.core.reasons import NO_SIGNALS, StopSignal, StopSignals
 from interlock.core.records import Input
@@ -252,18 +253,18 @@ class Walk(Cursor):
     def finish(self) -> tuple[Position, Decision]:
         """The new position, and what led there."""
         raising = self.raising
-        position = Position(
+        position = new(Position, (
             self.state, self.status, self.paused_from, self.facts, raising.pending,
             raising.soft, raising.suppressed, self.stopping, self.returns, self.skip, self.attempt,
             self.entered_at, self.wake_at, self.blocked_on, self.waited, self.pause_asked,
             self.warned, self.messages, self.prompt, self.queue, self.kept,
-        )  # fmt: skip
-        decision = Decision(
+        ))  # fmt: skip
+        decision = new(Decision, (
             self.position.state, self.input, tuple(self.taken), tuple(self.path),
             StopSignals(raising.new) if raising.new else NO_SIGNALS, self.winner, self.warnings,
             self.state, self.status, tuple(self.looks) if self.looks else (),
             tuple(self.oracle.given), self.unsaved,
-        )  # fmt: skip
+        ))  # fmt: skip
         return position, decision
 
     def trace(self) -> None:

@@ -7,7 +7,6 @@ Imported by: simulation.outcomes, simulation.play
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from itertools import accumulate
 from random import Random
@@ -34,12 +33,13 @@ class Case(NamedTuple):
 class Cases:
     """All that may come of an action at one position; the weights sum to 1."""
 
-    __slots__ = ("_drawing", "_steps", "all", "fixed")
+    __slots__ = ("_drawing", "all", "fixed", "steps")
 
     def __init__(self, cases: list[Case]) -> None:
         total = sum(case.weight for case in cases)
         self.all = [case._replace(weight=case.weight / total) for case in cases if case.weight > 0]
-        self._steps = [*accumulate(case.weight for case in self.all[:-1])]
+        self.steps = [*accumulate(case.weight for case in self.all[:-1])]
+        """Their weights, summed up; without the last."""
         self._drawing = [
             (
                 c.make, _drawn(c.first), _drawn(c.second), _drawn(c.duration),
@@ -52,10 +52,6 @@ class Cases:
             for c in self.all
         ]
         """Of each case: whether it comes to the same every time."""
-
-    def pick(self, chance: Random) -> int:
-        """The number of one of them."""
-        return bisect_right(self._steps, chance.random())
 
     def come(
         self, number: int, position: Position, chance: Random

@@ -53,6 +53,8 @@ class Outcomes:
         """Whether anybody looks at the results of actions."""
         self._most = int(self.spec.model.get("max_tokens") or 0)
         self.assumptions: list[Assumption] = []
+        self.unplayed = tuple(s.name for s in chart.spec.states.values() if family_of(s) == "child")
+        """The states whose child machines are not played: they are what the world says."""
         self._at: dict[str, Callable[[Position], Cases]] = {}
         self.waits: dict[str, Wait] = {}
         self.told: dict[str, Happens] = {}

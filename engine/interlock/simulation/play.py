@@ -164,7 +164,7 @@ class Player:
         position = moment.position
         if position.status != "paused":
             cases = self.outcomes.at(position)
-            number = cases.pick(chance)
+            number = bisect_right(cases.steps, chance.random())
             same = cases.fixed[number]
             if same and (known := moment.after(number)) is not None:
                 return known

@@ -74,6 +74,9 @@ class Simulation:
     """States of a learnt world with few samples, and how many."""
     suggestions: tuple[Suggestion, ...] = ()
     at_most: float | None = None
+    unplayed: tuple[str, ...] = ()
+    """States that run child machines. These are not played: they spend what the world says, and
+    neither their own limits nor the tokens, calls and cost that are left hold them back."""
 
     @property
     def runs(self) -> int:
@@ -123,8 +126,13 @@ class Simulation:
 
     @cached_property
     def exceeded(self) -> tuple[str, ...]:
-        """Runs that went past the proven bound. There are none, or bound or world are wrong."""
+        """Runs that went past the proven bound. There are none, or bound or world are wrong.
+
+        A world is, where it lets a child that is not played spend more than it could.
+        """
         out: list[str] = []
+        names = ", ".join(f"`{name}`" for name in self.unplayed)
+        but = f"; the children of {names} are not played, and no limit held them" if names else ""
         for name in FIGURES:
             most = self.most(name)
             if most is None:
@@ -133,7 +141,7 @@ class Simulation:
                 value = getattr(run, name)
                 if value is not None and value > most * (1 + _TINY) + _TINY:
                     said = f"{NAMES[name]} {say(name, value)}, and the bound is {say(name, most)}"
-                    out.append(f"run {run.number}: {said}")
+                    out.append(f"run {run.number}: {said}{but}")
         return tuple(out)
 
     def most(self, name: str) -> float | None:
@@ -201,8 +209,8 @@ class Simulation:
             "figures": {
                 n: {**s.to_dict(), "bound": self.most(n)} for n, s in self.figures.items()
             },
-            "exceeded": list(self.exceeded), "visits": dict(self.sample.visits),
-            "taken": self.paths, "exact": self.exact.to_dict(),
+            "exceeded": list(self.exceeded), "unplayed": list(self.unplayed),
+            "visits": dict(self.sample.visits), "taken": self.paths, "exact": self.exact.to_dict(),
             "agreement": [
                 {"what": a.what, "simulated": a.simulated, "exact": a.exact, "z": a.z}
                 for a in self.agreement
@@ -247,6 +255,8 @@ class Simulation:
         if self.exact.why:
             return f"no exact chain: {self.exact.why}"
         size = f"exact chain of {self.exact.positions:,} positions"
+        if self.unplayed:
+            size += ", children not played"
         if self.left:
             return f"{size}: not compared, {self.left:,} of the runs were left before their end"
         worst = max(self.agreement, key=lambda a: abs(a.z), default=None)
@@ -256,6 +266,15 @@ class Simulation:
         if self.agrees:
             return f"{size}: it agrees, the largest difference is {said}"
         return f"{size}: IT DISAGREES, by {said}; please report it"
+
+    def unplayed_said(self) -> str:
+        """Which children are not played, and what that means, in a line; empty where all are."""
+        if not self.unplayed:
+            return ""
+        return (
+            f"not played: the child machines of {', '.join(self.unplayed)}; each spends, takes and "
+            "returns what the world says, and no limit cuts it short but the time that is left"
+        )
 
     def __str__(self) -> str:
         lines = [self.head()]
@@ -269,6 +288,7 @@ class Simulation:
                 f"max {say(name, found.most)}{bound}"
             )
         lines.append(self.chain_said())
+        lines += [said] if (said := self.unplayed_said()) else []
         lines += [f"suggested: {s}" for s in self.suggestions]
         lines += [f"assumed: {a}" for a in self.assumptions]
         return "\n".join(lines)
@@ -298,7 +318,7 @@ class Simulation:
                 right=(1, 2, 3, 4, 5),
             ),
         ]  # fmt: skip
-        parts.append(line(self.chain_said()))
+        parts += [line(said) for said in (self.chain_said(), self.unplayed_said()) if said]
         if self.suggestions:
             rows = [
                 (s.limit, s.text(s.now), s.text(s.suggested), s.because) for s in self.suggestions

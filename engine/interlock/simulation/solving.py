@@ -22,7 +22,7 @@ LARGEST = 2_000
 """Positions that may come back to each other: so many equations are solved in a second."""
 ROUNDING = 1e-6
 """How much less or more than 1 the probabilities of all ends may come to."""
-FOR_EVER = "a run may come to positions that no way leaves, and never end"
+FOR_EVER = "a run may come to positions that no way leaves, and stay there for ever"
 ALMOST = "a run stays so long among some positions that rounding hides how it ends"
 INSTALL = 'pip install "interlock[simulate]"'
 

@@ -310,6 +310,9 @@ def said(found: Simulation) -> Iterator[str]:
     yield from _exceeded(found)
     for line in out.fitted(out.plain(found.chain_said()), sys.stdout):
         yield out.style(line, "red" if found.agrees is False else "")
+    if unplayed := found.unplayed_said():
+        for line in out.fitted(out.plain(unplayed), sys.stdout):
+            yield out.style(line, "yellow")
     if found.suggestions:
         yield ""
         yield from _suggested(found.suggestions)
