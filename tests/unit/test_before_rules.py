@@ -56,3 +56,41 @@ states:
   done: {{stop: completed}}
 """
     assert path(text, [FAILS, FAILS, "hi"]) == ("completed", "again again aside again done")
+
+
+FORK = """
+rules: [RULE]
+states:
+  fork: {all: [left, right]}
+  left: {ask: "Left?", when: errors.total >= 50, then: done, else: again}
+  right: {ask: "Right?", when: errors.total >= 60, then: done, else: again}
+  DETOURED
+  again: {do: infer, failed: next, next: JOIN}
+  done: {stop: completed}
+"""
+
+
+def test_a_stop_before_the_state_where_branches_meet() -> None:
+    text = FORK.replace("RULE", STOP).replace("DETOURED", "").replace("JOIN", "fork")
+    found = path(text, [FAILS, FAILS])
+    assert found == (
+        "error_threshold",
+        "fork left right again fork left right again fork left right end-error",
+    )
+    # a call that succeeds is no error: the rule bounds the actions by no figure
+    assert load(HEAD + text).bound()["actions"].value is None
+
+
+def test_a_budget_before_the_state_where_branches_meet_bounds_the_loop() -> None:
+    rule = "{when: run.visits.again >= limits.few, stop: custom, before: [again]}"
+    text = FORK.replace("RULE", rule).replace("DETOURED", "").replace("JOIN", "fork")
+    assert path(text, ["a", FAILS])[0] == "custom"
+    assert load(HEAD + text).bound()["actions"].value == 2
+
+
+def test_a_detour_before_the_state_where_branches_meet_comes_back() -> None:
+    rule = "{when: run.visits.aside < limits.few - 1, to: aside, before: [again]}"
+    text = FORK.replace("RULE", rule).replace("JOIN", "done")
+    text = text.replace("DETOURED", "aside: {do: nothing, next: return}")
+    assert path(text, ["hi"]) == ("completed", "fork left right aside again done")
+    assert load(HEAD + text).bound()["actions"].value == 2
