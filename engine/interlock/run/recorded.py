@@ -31,6 +31,8 @@ class RecordedRun(NamedTuple):
     """The canonical text of the machine it was started with; empty where nobody has kept it."""
     pending: tuple[Event, ...] = ()
     """What was begun and has no outcome yet: the events after the last record that is no aside."""
+    children: tuple[RunRow, ...] = ()
+    """Those that the action at hand has begun, the oldest first; an export has none."""
 
     @property
     def run_id(self) -> str:
@@ -56,10 +58,23 @@ async def read_run(journal: Journal, row: RunRow) -> Recorded:
     try:
         events = await journal.events(row.run_id)
         text = await journal.blob(row.machine_hash) or ""
+        children = await _at_hand(journal, row, events)
     except InterlockError as error:  # a record that cannot be read, a payload that is gone
         return Unread(row.run_id, error.message)
     records = tuple(event.record for event in events if event.record is not None)
-    return _sound(RecordedRun(row, records, text, tuple(_pending(events))))
+    return _sound(RecordedRun(row, records, text, tuple(_pending(events)), children))
+
+
+async def _at_hand(journal: Journal, row: RunRow, events: Sequence[Event]) -> tuple[RunRow, ...]:
+    """The children of the action at hand, whether or not a record tells of them.
+
+    A process may die between a child's beginning and the record in which its parent waits for it.
+    """
+    newest = next((event.record for event in reversed(events) if event.record is not None), None)
+    if newest is None or newest.status in ("completed", "error"):
+        return ()
+    found = await journal.rows(prefix=CHILD_MARK.join((row.run_id, newest.next, str(row.steps))))
+    return tuple(child for child in reversed(found) if child.parent == row.run_id and child.head)
 
 
 def _pending(events: Sequence[Event]) -> list[Event]:

@@ -22,7 +22,8 @@ from interlock.checker.bound.spending import (
     Spending,
 )
 from interlock.checker.paths.counting import Counting, all_guards
-from interlock.checker.paths.routes import MOST_ROUTES, Routes
+from interlock.checker.paths.growing import MOST_ROUTES
+from interlock.checker.paths.routes import Routes
 from interlock.checker.paths.turning import World
 from interlock.checker.ranges.values import INF
 from interlock.language.expression import Expression
@@ -97,11 +98,15 @@ class Proof:
         priced = resource == COST and any(f.counter == TOKENS for f in self.families)
         key = resource if spread or priced else ""
         if key not in self._kept:
-            steps = steps_of(self.routes, self.spending, resource, spread)
-            self._kept[key] = Budgets(self.routes, steps, self.families, self.effort)
+            self._kept[key] = self.plain(resource, spread=spread)
             for family in self.families[:TIGHTENED]:
                 self._kept[key].tighten(family)
         return self._kept[key]
+
+    def plain(self, resource: str, *, spread: bool = False) -> Budgets:
+        """No inequality yet: each is found when a cycle asks for it."""
+        steps = steps_of(self.routes, self.spending, resource, spread)
+        return Budgets(self.routes, steps, self.families, self.effort)
 
     def solved(self, budgets: Budgets, gain: Sequence[Number]) -> tuple[Solved, list[int]]:
         """The most over every chain of loops that one run can go through."""

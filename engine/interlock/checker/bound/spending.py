@@ -264,9 +264,8 @@ class Spending:
             said = "nothing says how large a model call is: give `context_window` under `model`"
             self._say_of(COST, "", said)
             return {COST: (0, INF)}
-        self._assume(
-            "price", f"a token costs {self.prices[0]:g} USD sent, {self.prices[1]:g} USD written"
-        )
+        dear = [f"{price * 1_000_000:,.6g} USD" for price in self.prices]
+        self._assume("price", f"a million tokens cost {dear[0]} sent, {dear[1]} written")
         sent, wrote = (Fraction(repr(p)) for p in self.prices)
         exact = sent * (tokens - written) + wrote * written
         return {COST: (exact, exact)}  # pyright: ignore[reportReturnType]  exact, where floats are not
