@@ -19,11 +19,11 @@ from interlock.machine.saying import fact_value, say_guard, say_value, type_at
 from interlock.machine.walk import FAILURES, Walk
 
 
-def look(walk: Walk, trigger: str | None, *, general: bool) -> bool:
+def look(walk: Walk, trigger: str | None, *, general: bool, into: str = "") -> bool:
     """Look at the rules; True when `check` was fired and the run has moved.
 
     `general`: the rules that are looked at after every action. Rules with `before` are looked
-    at whenever one of their states is about to be entered.
+    at whenever one of their states is about to be entered: `into`, or where `trigger` leads.
     """
     chart, raising = walk.chart, walk.raising
     state = walk.state
@@ -39,8 +39,8 @@ def look(walk: Walk, trigger: str | None, *, general: bool) -> bool:
             values = _one_by_one(walk, numbers)
         if True in values:
             holding = [n for n, v in zip(numbers, values, strict=True) if v]
-    if chart.before and (general or trigger is not None):
-        if near := _before(walk, trigger):
+    if chart.before and (general or trigger is not None or into):
+        if near := chart.before.get(into, ()) if into else _before(walk, trigger):
             numbers += near
             holding += [n for n, v in zip(near, _one_by_one(walk, near), strict=True) if v]
     for number, id in chart.rule_warns:

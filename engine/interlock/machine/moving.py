@@ -136,8 +136,15 @@ def _fork(walk: Walk, fork: str) -> None:
     walk.branch = None
     if stops:
         _enter_highest(walk, stops)
-    elif join is not None:
+    elif join is not None and not _diverted_before(walk, join):
         walk.enter(join)
+
+
+def _diverted_before(walk: Walk, join: str) -> bool:
+    """Whether a rule leads elsewhere before the state where branches meet is entered."""
+    walk.state = join
+    near = join in walk.chart.before and not walk.stopping
+    return near and look(walk, None, general=False, into=join)
 
 
 def _branch(walk: Walk, join: str | None, stops: list[str]) -> bool:

@@ -347,22 +347,24 @@ class Routes(Growing):
             self.add(place, dest, move.origin, move.kind, gates=move.gates)
             return
         out = place._replace(branch=None)
-        name = best or join
+        name, gates = best or join, move.gates
         if name is None:
             return
+        if name == join and name in self.chart.before and not place.stopping:
+            stops = self._stops(place.state, [name], raised=OF_A_GUARD, general=False)
+            self.add(place, stops, "stop", "stop")
+            self._detours(place, out, [Move("", "", Target(name), into=name)], general=False)
+            gates = gated(gates, self._stop_gates(place.state, out, name, general=False))
         dest, entered = self._enter(out, name, attempt=0, skip=place.skip)
-        self.add(place, dest, move.origin, move.kind, gates=move.gates, after=entered)
+        if not closed(gates):
+            self.add(place, dest, move.origin, move.kind, gates=gates, after=entered)
 
     def _higher(self, best: str, to: str) -> str:
-        if not best:
-            return to
-        states = self.spec.states
-
         def rank(name: str) -> int:
-            stop = states[name].stop
+            stop = self.spec.states[name].stop
             return self.spec.reason(stop).priority if stop else 99
 
-        return to if rank(to) < rank(best) else best
+        return to if not best or rank(to) < rank(best) else best
 
     # rules ------------------------------------------------------------------------------------
 
