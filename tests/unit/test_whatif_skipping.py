@@ -58,7 +58,7 @@ def test_what_is_done_with_a_limit(case: Case) -> None:
 def test_how_far_it_is_certain(was: int | None, now: int | None, alike: int) -> None:
     machine = load(HEAD + CASES[0].text)
     run = machine.start("t", script=["a"] * 3)
-    for _ in range(3):
+    for _ in range(4):
         run.step()
     position, positions = machine.chart.position("r"), list[Position]()
     for record in run.records:
