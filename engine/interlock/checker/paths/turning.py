@@ -53,6 +53,8 @@ class Now(NamedTuple):
     """Whether a continuation has been asked for."""
     ok: bool | None = None
     """Whether the last action succeeded."""
+    signalled: bool = True
+    """Whether the signals of this moment are raised already: rules are judged before they are."""
 
 
 class Below(NamedTuple):
@@ -68,21 +70,23 @@ class Below(NamedTuple):
 
 
 USUAL = Now()
-_TOLD = {"signals.continued", "last.ok", "last.error"}
+_SIGNALS = {"signals.count", "signals.top", "signals.reasons"}
+_TOLD = {"signals.continued", "last.ok", "last.error"} | _SIGNALS
 
 
 class World:
     """What is known in advance: the limits of the run, what never changes, what only grows."""
 
     def __init__(
-        self, limits: Mapping[str, Any], counters: frozenset[str], fixed: Mapping[str, Any]
-    ) -> None:
-        self.limits = {f"limits.{name}": of_plain(value) for name, value in limits.items()}
+        self, limits: Mapping[str, Any], counters: frozenset[str], fixed: Mapping[str, Any],
+        lowered: frozenset[str] = frozenset(),
+    ) -> None:  # fmt: skip
+        self.limits = {f"limits.{name}": _given(name, limits, lowered) for name in limits}
         self.limits |= {name: of_plain(value) for name, value in fixed.items()}
         self.values = tuple(v for v in limits.values() if isinstance(v, (int, float)))
         self.counters = counters
-        self.lowered = False
-        """The limits are the most that a run may have: a child gets what is left."""
+        self.lowered = lowered
+        """Limits of which the value is the most that a run may have: a child gets what is left."""
         self.raised: Mapping[str, tuple[float, ...]] = {}
         """For each counter the values from which on signals are raised by `signal` rules."""
         self._turns: dict[tuple[str, Now, Below | None], Turns] = {}
@@ -92,7 +96,8 @@ class World:
         self, now: Now = USUAL, *, counter: str = "", low: float = 0, below: Below | None = None
     ) -> Known:
         """What is known of facts, with one counter from `low` upwards, and one `below` a value."""
-        raised = sum(low >= at for at in self.raised.get(counter, ())) if counter else 0
+        signalled = self.raised.get(counter, ()) if now.signalled else ()
+        raised = sum(low >= at for at in signalled)
 
         def of(fact: Fact) -> Value | None:
             path = fact.path
@@ -133,7 +138,7 @@ class World:
 
     def _found(self, guard: Expression, now: Now, below: Below | None) -> Turns:
         counters = set(self.counters & guard.reads) - ({below.counter} if below else set())
-        if guard.reads & {"signals.count", "signals.top", "signals.reasons"}:
+        if now.signalled and guard.reads & _SIGNALS:
             counters |= self.raised.keys()
         true: dict[str, float] = {}
         false: dict[str, float] = {}
@@ -165,6 +170,14 @@ class World:
             return _least_real(decided, sorted(float(v) for v in given if v >= 0))
         whole = {int(v) + more for v in given if 0 <= v < MOST for more in (0, 1)}
         return _least_whole(decided, sorted(whole))
+
+
+def _given(name: str, limits: Mapping[str, Any], lowered: frozenset[str]) -> Value:
+    """What is known of a limit: of one that is off and may be lowered, nothing."""
+    found = of_plain(limits[name])
+    if name not in lowered or not isinstance(found, Range):
+        return found
+    return Range(high=found.high) if found.some else Range(none=True)
 
 
 def _folded(node: Node, free: Collection[str], known: Known, told: dict[str, Value]) -> Node:
