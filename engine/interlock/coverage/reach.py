@@ -17,7 +17,7 @@ from functools import cached_property
 
 from interlock.checker.knowledge import Knowledge as StateKnowledge
 from interlock.checker.knowledge import Known, groups, guard_of
-from interlock.checker.proof.ask import Claim
+from interlock.checker.proof.ask import Claim, Prover
 from interlock.checker.structure import unstopped
 from interlock.checker.subject import Subject
 from interlock.coverage.items import Item, guards_of, raised_by
@@ -37,6 +37,13 @@ from interlock.language.expression.tree import (
 from interlock.language.file.unread import Unread
 from interlock.machine.build import Chart
 
+WORK = 6_000_000
+"""The work of one search, in the units of `proof.solve`: some seconds."""
+UNSETTLED = (
+    "not all is known of what cannot be reached: proving it takes more work than it may, and what "
+    "is not proven counts as something to be seen"
+)
+
 
 def unreachable(
     chart: Chart, items: Iterable[Item], starts: Collection[str] = ()
@@ -45,20 +52,35 @@ def unreachable(
 
     `starts` are states at which a parent begins the machine.
     """
-    wanted = list(items)
-    if not wanted:
-        return {}
-    lost = _Lost(chart, frozenset(starts))
-    found = ((item.key, lost.why(item)) for item in wanted)
-    return {key: why for key, why in found if why}
+    return Search(chart, starts).unreachable(items)
+
+
+class Search:
+    """Looks for what is lost, with a bound on the work; what it says after that is `unsettled`."""
+
+    def __init__(self, chart: Chart, starts: Collection[str] = (), *, work: int = WORK) -> None:
+        self._chart, self._starts, self._work = chart, frozenset(starts), work
+        self.unsettled = ""
+        """Why it is not known of all items; empty where it is."""
+
+    def unreachable(self, items: Iterable[Item]) -> dict[str, str]:
+        """Of these items those that no run can show, by key, each with the reason."""
+        wanted = list(items)
+        if not wanted:
+            return {}
+        lost = _Lost(self._chart, self._starts, self._work)
+        found = {item.key: why for item in wanted if (why := lost.why(item))}
+        self.unsettled = UNSETTLED if lost.prover.exhausted else ""
+        return found
 
 
 class _Lost:
     """What is lost in one chart."""
 
-    def __init__(self, chart: Chart, starts: frozenset[str]) -> None:
+    def __init__(self, chart: Chart, starts: frozenset[str], work: int) -> None:
         self._chart = chart
         self._subject = Subject(chart, Unread(), starts=starts)
+        self.prover = Prover(self._subject.prover.world, work=work)
         self._known = StateKnowledge(self._subject)
         self._before: dict[str, Known] = {r.id: self._known.at_rule(r) for r in chart.spec.rules}
         """What is known where the guard of each edge and rule is looked at, by its id."""
@@ -98,7 +120,7 @@ class _Lost:
                         before = (*before, Claim(guard, False))
 
     def _possible(self, claims: Iterable[Claim]) -> bool:
-        return self._subject.prover.ask(claims).possible is not False
+        return not self.prover.refutes(claims)
 
     @cached_property
     def _reached(self) -> set[str]:

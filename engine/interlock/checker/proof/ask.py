@@ -84,17 +84,31 @@ class Prover:
             self.unsettled[at] = None
         return answer
 
+    def refutes(self, claims: Iterable[Claim]) -> bool:
+        """Whether intervals show that the claims cannot all hold; no values are looked for.
+
+        False where they do not show it, and where the work of the machine is used up.
+        """
+        asked = tuple(claims)
+        known = (*((id(c.node), c.holds) for c in asked), "refuted")
+        if known not in self._answers:
+            try:
+                answer = Answer(None if self._literals(asked, self.world) else False)
+            except (TooMuch, RecursionError):
+                answer = Answer(None)
+            self._answers[known] = answer, asked
+        return self._answers[known][0].possible is False
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether questions were left open because the work of the machine is used up."""
+        return self._left <= 0
+
     def _answer(self, claims: tuple[Claim, ...], world: World, values: bool) -> Answer:
-        work = Work(min(PER_QUESTION, self._left))
         try:
-            found = [self._formula(claim, world) for claim in claims]
-            terms = {name: term for _, known in found for name, term in known.items()}
-            formulas = [formula for formula, _ in found]
-            store = refuted([*formulas, *_axioms(terms)], terms, work)
+            store = self._literals(claims, world)
         except (TooMuch, RecursionError):
-            self._left -= PER_QUESTION
             return Answer(self.solver.possible(claims, world) if self.solver else None)
-        self._left -= min(PER_QUESTION, self._left) - work.left
         if store is None:
             return Answer(False)
         sure = _independent(store)
@@ -105,6 +119,19 @@ class Prover:
         if sure:
             return Answer(True)
         return Answer(self.solver.possible(claims, world) if self.solver else None)
+
+    def _literals(self, claims: tuple[Claim, ...], world: World) -> Store | None:
+        """What the claims come to, where that is not refuted. `TooMuch` when it takes too long."""
+        work = Work(min(PER_QUESTION, self._left))
+        if self._left <= 0:
+            raise TooMuch
+        try:
+            found = [self._formula(claim, world) for claim in claims]
+            terms = {name: term for _, known in found for name, term in known.items()}
+            formulas = [formula for formula, _ in found]
+            return refuted([*formulas, *_axioms(terms)], terms, work)
+        finally:
+            self._left -= min(PER_QUESTION, self._left) - max(work.left, 0)
 
     def _formula(self, claim: Claim, world: World) -> tuple[Formula, Mapping[str, Term]]:
         """A claim as a formula, and its terms: the same claim stands in many questions."""
