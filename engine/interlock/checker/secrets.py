@@ -28,7 +28,7 @@ def check_secrets(subject: Subject) -> None:
             found = pattern.regex.search(text)
             if found is None:
                 continue
-            kind = pattern.name.replace("-", " ")
+            kind = pattern.name.replace("-", " ").replace("url ", "URL ")
             start, end = pattern.span(found)
             place = document.part(path, start, max(1, end - start))
             first, last = place.column - 1, place.column - 1 + place.width
