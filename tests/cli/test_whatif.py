@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.shell import Shell, Terminal
+from tests.cli.shell import ASK, Shell, Terminal
 
 LOOP = """\
 interlock: 1
@@ -54,6 +54,25 @@ def asked(sh: Shell, *words: str) -> Any:
 
 
 # whatif -------------------------------------------------------------------------------------
+
+
+def test_in_a_narrow_terminal_nothing_is_lost_but_why_a_run_stopped(
+    runs: Shell, tmp_path: Path
+) -> None:
+    del runs
+    words = ["whatif", "loop.yaml", "--limit", "steps=4"]
+    with Terminal(*words, cwd=tmp_path, columns=80) as shown:
+        lines = shown.expect("answers lost: 2").splitlines()
+        shown.wait()
+    assert max(len(line) for line in lines) <= 80
+    assert any("lost: hello" in line for line in lines)
+
+
+def test_a_sweep_without_an_end(runs: Shell) -> None:
+    done = runs("whatif", "loop.yaml", "--limit", "steps=4..")
+    assert done.code == 2
+    assert "`steps=4..` lacks one of its ends" in done.err
+    assert "write `steps=LOW..HIGH`" in done.err
 
 
 def test_the_verdicts_and_what_is_saved(runs: Shell) -> None:
@@ -174,7 +193,7 @@ def test_the_figures(runs: Shell) -> None:
     assert "loop: 3 runs" in text
     assert "completed 2 67%" in text
     assert "steps_limit 1 33%" in text
-    assert "run.steps ≥ limits.steps 2 values 75% 75% 100% 100%" in text
+    assert "run.steps ≥ limits.steps 4, 8 75% 75% 100% 100%" in text
     assert "stops 33%" in text
 
 
@@ -212,3 +231,11 @@ def test_another_form_of_picture_is_refused(runs: Shell) -> None:
     done = runs("stats", "loop.yaml", "--plot", "page.gif")
     assert done.code == 1
     assert ".svg, a .png or a folder" in done.err
+
+
+def test_a_wait_is_counted_by_its_answers(sh: Shell) -> None:
+    sh("run", *ASK, "--run-id", "asked", "--no-input")
+    sh("answer", "asked", "ok")
+    sh("resume", "asked", "--no-input")
+    rows = {line.split()[0]: line.split() for line in sh("stats").out.splitlines() if line.strip()}
+    assert rows["wait"][1] == "1", rows["wait"]

@@ -98,6 +98,19 @@ def test_what_is_sure_is_what_a_real_run_does(
     agrees(judged, recorded, real)
 
 
+@given(limited(), made, limits, st.sampled_from(["most", "few", "time", "tokens", "cost"]))
+def test_a_sweep_says_what_each_question_says(
+    data: Any, what: list[Made], before: Any, limit: str
+) -> None:
+    machine = machine_of(data, what)
+    if limit not in machine.spec.limits:
+        return
+    run = lived(machine, before)
+    values = [0.0, 3.0, 25.0, 40.0] if limit == "time" else [0, 1, 2, 3, 5, 9, 14]
+    swept = machine.sweep(run, limit, values).points
+    assert [p.runs for p in swept] == [machine.whatif(run, limits={limit: v}).runs for v in values]
+
+
 class Settled(Choices):
     """Choices of a world in which a guard says the same however often it is asked."""
 

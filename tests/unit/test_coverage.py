@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from interlock.core.errors import RunError, SetupError
 from interlock.coverage.coverage import Coverage, from_json, to_json, wanted_of
 from interlock.coverage.figures import Figure
 from interlock.coverage.heat import NEVER, SHADES, Scale
+from interlock.coverage.items import items_of
+from interlock.coverage.reach import Search
 from interlock.run.journal import MemoryJournal
 from interlock.run.recorded import RecordedRun
 from interlock.testing import Covering, ManualClock, collecting, scenario
@@ -446,3 +449,22 @@ def test_a_frame(shop: Machine) -> None:
     frame = of_run(shop, script=["Hi."]).frame()
     assert frame.loc["edge:ask.next.0", "times"] == 1
     assert json.loads(json.dumps(list(frame.columns)))
+
+
+def test_proofs_that_take_too_much_work_are_said_to_be_open() -> None:
+    machine = load(LOST)
+    every = Search(machine.chart)
+    whole = every.unreachable(items_of(machine.chart))
+    assert (every.unsettled, len(whole) > 3) == ("", True)
+    cut = Search(machine.chart, work=20)
+    some = cut.unreachable(items_of(machine.chart))
+    assert cut.unsettled.startswith("not all is known of what cannot be reached")
+    assert some.items() < whole.items()
+
+
+def test_what_is_open_is_said_and_kept() -> None:
+    machine = load(LOST)
+    coverage = replace(machine.coverage(machine_run(machine)), unsettled="not all is known")
+    assert "\nnot all is known\n" in f"{coverage}\n"
+    assert from_json(to_json([coverage]))[0].unsettled == "not all is known"
+    assert (machine.coverage() + coverage).unsettled == "not all is known"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.run.journal import Event, Journal, Letter, RunRow, Snapshot
+from interlock.run.journal import Event, Journal, Letter, RunRow, Snapshot, WholeRun
 from interlock.run.sync import by_hand
 from interlock.testing import CrashAt, Crashed, MemoryJournal
 
@@ -47,6 +47,7 @@ def rows(journal: MemoryJournal) -> list[RunRow]:
 
 WRITES: list[Call] = [
     call("create", lambda j: j.create(RunRow("b")), rows),
+    call("create_whole", lambda j: j.create_whole([WholeRun(RunRow("b"))]), rows),
     call("acquire", lambda j: j.acquire("a"), rows),
     call("append", lambda j: j.append("a", 1, 0, [Event(1, "result", 2.0)]), rows),
     call("send", lambda j: j.send("a", Letter("m", 2.0, {})), lambda j: by_hand(j.letters("a"))),

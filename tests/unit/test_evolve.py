@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from interlock.core.errors import StatusError
 from interlock.core.outcome import Blocked, Outcome
 from interlock.core.reasons import REASONS, StopReason, StopSignal
+from interlock.machine.evolve import evolve
 from interlock.testing.clock import ManualClock
 from tests.support import OK, Said, failure, path, start
 
@@ -390,3 +391,20 @@ def test_a_fork_of_an_ended_run_stands_where_it_was_forked() -> None:
         "",
     )
     assert fork.run().reason == "completed"
+
+
+def test_what_a_step_makes_has_all_of_its_fields() -> None:
+    """It is made by position, past the constructors that would count."""
+    run = start("states:\n  a: {do: act, next: b}\n  b: {do: act, next: z}\n" + END)
+    run.step()
+    before = run.session.position
+    run.step()
+    position, decision = evolve(run.machine.chart, before, run.records[1].input)
+    made: list[Any] = [
+        position,
+        decision,
+        position.facts,
+        *position.facts[:7],
+        position.facts.marks,
+    ]
+    assert [len(one) for one in made] == [len(one._fields) for one in made]

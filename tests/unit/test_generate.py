@@ -348,7 +348,7 @@ rules: [{when: errors.total > run.steps + errors.total, stop: custom}]
 states:
   think: {do: infer, next: done}
   done: {stop: completed}
-""", {"rules.0": "never holds"}),
+""", {"rules.0": "never holds", "custom": "no way leads there"}),
     Proof("behind-what-was-decided-before", """
 vars: {n: 0}
 states:

@@ -22,6 +22,7 @@ from interlock.run.journal import (
     RunRow,
     Snapshot,
     Update,
+    WholeRun,
     digest,
 )
 from interlock.run.sync import by_hand
@@ -356,6 +357,59 @@ def test_a_fork_needs_an_id_of_its_own(desk: Desk) -> None:
     with pytest.raises(RunError, match="there is a run `new` already"):
         desk(desk.journal.fork("r", 1, RunRow("new")))
     assert desk.all("new") == before
+
+
+def family(desk: Desk) -> list[RunRow]:
+    """Two runs with letters, one of them read by now; and their rows."""
+    for run_id in ("r", "r/a/0"):
+        desk.begin(run_id)
+        desk.write(run_id, 0, [step(0)])
+        for id in ("read", "one", "two"):
+            desk(desk.journal.send(run_id, Letter(id, 1.0, {"from": run_id})))
+        desk.write(run_id, 1, [step(1)], consumed=["read"])
+    rows = [desk(desk.journal.row(run_id)) for run_id in ("r", "r/a/0")]
+    return [row for row in rows if row is not None]
+
+
+def test_whole_runs_come_into_being_with_all_that_they_hold(desk: Desk) -> None:
+    read = family(desk)
+    events = [step(0, result="x" * 40_000), intent(1), step(2, 1)]
+    new = RunRow("new", "agent", "f" * 64, status="paused", parent="r", fork_seq=2, created=8.0)
+    below = new._replace(run_id="new/a/0", parent="new", epoch=7, head=9)
+    runs = [WholeRun(new, events, "r"), WholeRun(below, events[:1], "r/a/0")]
+    desk(desk.journal.create_whole(runs, after=read))
+    letters = [Letter(id, 1.0, {"from": "r"}) for id in ("one", "two")]
+    assert desk.all("new") == (new._replace(head=3), written(events, 0), letters, None)
+    assert desk.all("new/a/0")[:2] == (below._replace(head=1, epoch=0), written(events[:1], 0))
+    assert [letter.data["from"] for letter in desk.all("new/a/0")[2]] == ["r/a/0"] * 2
+    for row in read:
+        assert desk.all(row.run_id)[0] == row._replace(epoch=2)
+        assert [letter.msg_id for letter in desk.all(row.run_id)[2]] == ["one", "two"]
+        with pytest.raises(Fenced):
+            desk(desk.journal.append(row.run_id, row.head, row.epoch, [step(2)]))
+    assert desk.write("new", 3, [step(3, 2)]) == 4  # and it goes on
+    assert desk(desk.journal.rows(parent="r")) == [desk.all("new")[0]]
+
+
+BEFORE: dict[str, tuple[Callable[[Desk], Any], type[Exception], str]] = {
+    "driven-on": (lambda d: d.write("r", 2, [step(2)]), Fenced, "`r` was driven or moved"),
+    "taken-over": (lambda d: d(d.journal.acquire("r")), Fenced, "`r` was driven or moved"),
+    "child-driven-on": (lambda d: d.write("r/a/0", 2, [step(2)]), Fenced, "`r/a/0` was driven"),
+    "gone": (lambda d: d(d.journal.remove(["r"])), UnknownRunError, "there is no run `r`"),
+    "id-is-taken": (lambda d: d.begin("new/a/0"), RunError, "there is a run `new/a/0` already"),
+}
+"""What has happened to one of the runs, or to an id, before; and the refusal."""
+
+
+@pytest.mark.parametrize("case", BEFORE)
+def test_whole_runs_come_into_being_together_or_not_at_all(desk: Desk, case: str) -> None:
+    read, (happens, error, says) = family(desk), BEFORE[case]
+    happens(desk)
+    before = desk(desk.journal.rows())
+    runs = [WholeRun(RunRow(id), [step(0)], "") for id in ("new", "new/a/0")]
+    with pytest.raises(error, match=says):
+        desk(desk.journal.create_whole(runs, after=read))
+    assert desk(desk.journal.rows()) == before
 
 
 def test_removed_runs_are_gone_and_others_stay(desk: Desk) -> None:

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from interlock.adapters import sqlite_rows
 from interlock.adapters.sqlite_migrations import Connection
-from interlock.adapters.sqlite_rows import Append, Writer
-from interlock.run.journal import Event, Letter, RunRow, Snapshot, Update, digest
+from interlock.adapters.sqlite_rows import Append, Filled, Writer
+from interlock.run.journal import Event, Letter, RunRow, Snapshot, Update, WholeRun, digest
 
 T = TypeVar("T")
 
@@ -65,6 +65,12 @@ class JournalFace(ABC):
     async def create(self, row: RunRow) -> None:
         await self._perform(lambda db: sqlite_rows.create(db, row))
 
+    async def create_whole(self, runs: Sequence[WholeRun], *, after: Sequence[RunRow] = ()) -> None:
+        given = [Filled(row, self._writer.lines(events), of) for row, events, of in runs]
+        await self._perform(
+            lambda db: sqlite_rows.create_whole(db, given, after), long=True, durable=True
+        )
+
     async def acquire(self, run_id: str) -> RunRow:
         return await self._perform(lambda db: sqlite_rows.acquire(db, run_id))
 
@@ -97,11 +103,15 @@ class JournalFace(ABC):
         status: str | None = None,
         agent: str | None = None,
         session: str | None = None,
+        parent: str | None = None,
         prefix: str | None = None,
         children: bool = True,
         limit: int | None = None,
     ) -> list[RunRow]:
-        columns = {"machine": machine, "status": status, "agent": agent, "session": session}
+        columns = {
+            "machine": machine, "status": status, "agent": agent, "session": session,
+            "parent": parent,
+        }  # fmt: skip
         wanted = {name: value for name, value in columns.items() if value is not None}
         return await self._perform(
             lambda db: sqlite_rows.rows(db, wanted, prefix, limit, children=children),

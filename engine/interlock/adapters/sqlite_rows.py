@@ -26,6 +26,8 @@ from interlock.run.journal import (
     Update,
     fenced,
     is_own_commit,
+    refuse_overtaken,
+    taken,
 )
 from interlock.run.payload import DEEPEST, pack, too_deep, unpack
 from interlock.run.redact import Redactor
@@ -111,7 +113,7 @@ def create(db: Connection, row: RunRow) -> None:
     """A new run. `RunError` when the id is taken."""
     sql = f"INSERT INTO run ({_COLUMNS}) VALUES ({_MARKS}) ON CONFLICT (run_id) DO NOTHING"  # noqa: S608
     if db.execute(sql, row).rowcount == 0:
-        raise RunError(f"there is a run `{row.run_id}` already", hint="choose another run id")
+        raise taken(row.run_id)
 
 
 def row(db: Connection, run_id: str) -> RunRow | None:
@@ -231,14 +233,18 @@ def append(db: Connection, given: Append) -> int:
         moved = db.execute(_HEAD_AND_MORE, (after, *update, updated, run_id, head, epoch))
     if moved.rowcount == 0:
         return _refuse(db, given)
-    for seq, line in enumerate(lines, head):
-        db.execute(_INSERT, (run_id, seq, epoch, line.type, line.record, line.at, line.data))
-        if line.blobs:
-            _keep_payloads(db, run_id, seq, line.blobs)
+    _insert(db, run_id, head, epoch, lines)
     for msg_id in consumed:
         sql = "UPDATE inbox SET seq = ? WHERE run_id = ? AND msg_id = ? AND seq IS NULL"
         db.execute(sql, (head, run_id, msg_id))
     return after
+
+
+def _insert(db: Connection, run_id: str, head: int, epoch: int, lines: Sequence[Line]) -> None:
+    for seq, line in enumerate(lines, head):
+        db.execute(_INSERT, (run_id, seq, epoch, line.type, line.record, line.at, line.data))
+        if line.blobs:
+            _keep_payloads(db, run_id, seq, line.blobs)
 
 
 def _refuse(db: Connection, given: Append) -> int:
@@ -309,6 +315,34 @@ def fork(db: Connection, run_id: str, record_seq: int, new: RunRow) -> int:
         (new.run_id, run_id, head),
     )
     return head
+
+
+class Filled(NamedTuple):
+    """A run that comes into being with all that it holds, ready to be written."""
+
+    row: RunRow
+    lines: Sequence[Line]
+    letters_of: str
+
+
+def create_whole(db: Connection, runs: Sequence[Filled], after: Sequence[RunRow]) -> None:
+    """New runs with their events and letters. `Fenced` when a run of `after` went on since."""
+    for read in after:
+        refuse_overtaken(known(db, read.run_id), read)
+    for run in runs:
+        if row(db, run.row.run_id) is not None:
+            raise taken(run.row.run_id)
+    for read in after:
+        acquire(db, read.run_id)
+    for run in runs:
+        new = run.row.run_id
+        create(db, run.row._replace(head=len(run.lines), epoch=0))
+        _insert(db, new, 0, 0, run.lines)
+        db.execute(
+            "INSERT INTO inbox (run_id, msg_id, at, data) SELECT ?, msg_id, at, data FROM inbox "
+            "WHERE run_id = ? AND seq IS NULL ORDER BY number",
+            (new, run.letters_of),
+        )
 
 
 # -- inbox, blobs, snapshots -------------------------------------------------------------------

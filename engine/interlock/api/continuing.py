@@ -24,7 +24,7 @@ from interlock.language.spec import MachineSpec
 from interlock.language.values import var_value
 from interlock.machine.build import Chart
 from interlock.run.journal import Journal, RunRow, digest
-from interlock.run.moving import fork_under
+from interlock.run.moving import fork_under, move
 from interlock.run.recorded import Unread, read_run
 from interlock.run.replay import position_before
 from interlock.run.session import Session
@@ -73,7 +73,8 @@ async def judged(
     if isinstance(run, Unread):
         return None
     if at is not None:
-        run = run._replace(records=run.records[:at], pending=())
+        children = run.children if at >= len(run.records) else ()
+        run = run._replace(records=run.records[:at], pending=(), children=children)
     return Upgrade(recorded_chart(run.machine, chart), chart).judge(run, now=now)
 
 
@@ -149,18 +150,44 @@ async def forked(
         numbers = f"records are numbered 0 to {count - 1}; `at` is the first that is left out"
         hint = numbers if count else "the run has no records yet"
         raise RunError(f"there is no record {seq} to fork at", hint=hint)
-    now, there = old.ports.clock.now(), position_before(old.chart, records, seq, run_id)
-    row = old.row._replace(
-        run_id=run_id, epoch=0, created=now, updated=now, status=there.status,
-        state=there.state, reason="", steps=there.facts.run.steps, wake_at=there.wake_at,
-    )  # fmt: skip
+    row = _row_below(old, records, seq, run_id)
     if machine is None:
         await old.journal.fork(old.run_id, seq, row)
     else:
-        row = row._replace(machine_hash=await old.journal.put_blob(machine))
+        hash = await old.journal.put_blob(machine)
+        row = row._replace(machine=old.chart.name, machine_hash=hash)
         await fork_under(
             old.journal, old.run_id, seq, row, old.chart, names=old.names, origin=old.origin
         )
+    return await _beside(old, run_id)
+
+
+async def moved(old: Session, records: Sequence[Record], *, run_id: str, machine: str) -> Session:
+    """The run that goes on in place of one that was started with another machine.
+
+    `machine` is the canonical text of this one. `Fenced` when the old one went on since it was
+    opened: another process drove it, or moved it.
+    """
+    row = _row_below(old, records, old.tally.records, run_id)
+    row = row._replace(machine=old.chart.name, machine_hash=await old.journal.put_blob(machine))
+    read = old.row._replace(head=old.head, epoch=old.epoch)
+    await move(
+        old.journal, read, old.tally.records, row, old.chart, names=old.names, origin=old.origin
+    )
+    return await _beside(old, run_id)
+
+
+def _row_below(old: Session, records: Sequence[Record], seq: int, run_id: str) -> RunRow:
+    """The row of a new run that stands where this one did before record `seq`."""
+    now, there = old.ports.clock.now(), position_before(old.chart, records, seq, run_id)
+    return old.row._replace(
+        run_id=run_id, epoch=0, created=now, updated=now, status=there.status,
+        state=there.state, reason="", steps=there.facts.run.steps, wake_at=there.wake_at,
+    )  # fmt: skip
+
+
+async def _beside(old: Session, run_id: str) -> Session:
+    """Another run of the journal, with the same components."""
     made = Session(old.chart, old.journal, run_id, old.ports)
     made.cancels = old.cancels
     await made.open(snapshot=False)

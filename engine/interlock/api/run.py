@@ -8,7 +8,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, cast
 
 from interlock.api.certified import Certified
-from interlock.api.continuing import first_taken_back, forked
+from interlock.api.continuing import first_taken_back, forked, moved
 from interlock.api.detached import DetachedRun, detached
 from interlock.api.hearing import Heard
 from interlock.api.posting import post, refuse_resume, tasks_letter
@@ -431,11 +431,11 @@ class Run(Certified, Shown["Startable"]):
         """A run that was started with another machine goes on as a fork under this one."""
         if not self._moved:
             return
-        old = self.session
-        forked = await self.afork()
-        for letter in await old.journal.letters(old.run_id):
-            await old.journal.send(forked.id, letter)
-        self.session, self._moved = forked.session, False
+        self.session = await moved(
+            self.session, await self.arecords(), run_id=new_run_id(),
+            machine=self.machine.canonical(),
+        )  # fmt: skip
+        self._moved = False
 
 
 def new_run_id() -> str:

@@ -86,7 +86,7 @@ def asked(
                 Unread(run.run_id, f"it is a run of `{run.row.machine}`, not of `{name}`")
             )
         else:
-            subject = Subject(chart, run, older)
+            subject = Subject(chart, run, older, several=len(questions) > 1)
             assumed += not (
                 subject.is_old and (run.machine or run.row.machine_hash == machine.hash)
             )

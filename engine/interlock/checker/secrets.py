@@ -28,9 +28,9 @@ def check_secrets(subject: Subject) -> None:
             found = pattern.regex.search(text)
             if found is None:
                 continue
-            kind = pattern.name.replace("-", " ")
-            start = found.start() + len(pattern.before)
-            place = document.part(path, start, max(1, found.end() - start - len(pattern.after)))
+            kind = pattern.name.replace("-", " ").replace("url ", "URL ")
+            start, end = pattern.span(found)
+            place = document.part(path, start, max(1, end - start))
             first, last = place.column - 1, place.column - 1 + place.width
             shown = place.text[:first] + "•" * place.width + place.text[last:]
             article = "an" if kind[0] in "aeiou" else "a"

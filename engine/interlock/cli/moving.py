@@ -75,31 +75,51 @@ def _cure(row: RunRow, verdict: Verdict, file: str) -> str:
     return cause.cure if cause is not None else ""
 
 
-def move_run(
+def move_run(journal: Journal, row: RunRow, machine: Machine, verdict: Verdict) -> RunRow:
+    """The run of this machine that goes on in place of `row`, as the verdict allows it.
+
+    `Fenced` when that went on since it was read.
+    """
+    from interlock.run.moving import move
+    from interlock.run.sync import by_hand
+
+    records = records_of(journal, row)
+    made = _row_under(row, machine, verdict, records)
+    by_hand(journal.put_blob(machine.canonical()))
+    origin = verdict.origin(row.machine_hash)
+    by_hand(
+        move(journal, row, len(records), made, machine.chart, names=verdict.names, origin=origin)
+    )
+    return made
+
+
+def fork_run_under(
     journal: Journal, row: RunRow, machine: Machine, verdict: Verdict, at: int | None = None, *,
     run_id: str | None = None,
 ) -> RunRow:  # fmt: skip
-    """A new run of this machine with the records below `at`, as the verdict allows it."""
+    """A new run of this machine with the records below `at`; the old one stays as it is."""
     from interlock.run.moving import fork_under
-    from interlock.run.replay import replay
     from interlock.run.sync import by_hand
 
     records = records_of(journal, row)
     seq = count_of(row, records, at)
-    position = replay(machine.chart, records[:seq], row.run_id, names=verdict.names).position
-    made = row_of_fork(row, position, run_id)._replace(machine=machine.name)
-    hash = by_hand(journal.put_blob(machine.canonical()))
-    made = made._replace(machine_hash=hash)
-    origin = verdict.origin(row.machine_hash)
-    by_hand(
-        fork_under(
-            journal, row.run_id, seq, made, machine.chart, names=verdict.names, origin=origin
-        )
-    )
-    if at is None:  # what was sent to the run is for whoever goes on with it
-        for letter in by_hand(journal.letters(row.run_id)):
-            by_hand(journal.send(made.run_id, letter))
+    made = _row_under(row, machine, verdict, records[:seq], run_id)
+    by_hand(journal.put_blob(machine.canonical()))
+    names, origin = verdict.names, verdict.origin(row.machine_hash)
+    by_hand(fork_under(journal, row.run_id, seq, made, machine.chart, names=names, origin=origin))
     return made
+
+
+def _row_under(
+    row: RunRow, machine: Machine, verdict: Verdict, records: Sequence[Record],
+    run_id: str | None = None,
+) -> RunRow:  # fmt: skip
+    """The row of a run that has these records as this machine decides them."""
+    from interlock.run.replay import replay
+
+    position = replay(machine.chart, records, row.run_id, names=verdict.names).position
+    made = row_of_fork(row, position, run_id)
+    return made._replace(machine=machine.name, machine_hash=machine.hash)
 
 
 def row_of_fork(row: RunRow, position: Position, run_id: str | None) -> RunRow:

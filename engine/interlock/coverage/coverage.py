@@ -80,6 +80,8 @@ class Coverage:
     """Those of its child machines, of the same runs."""
     passed: tuple[str, ...] = field(default=(), compare=False)
     """The runs that were not counted, each with the reason."""
+    unsettled: str = field(default="", compare=False)
+    """Why it is not known of all items whether they can be reached; empty where it is."""
     chart: Chart | None = field(default=None, compare=False, repr=False)
     """What it is drawn on; a coverage that was read back has none."""
 
@@ -157,7 +159,8 @@ class Coverage:
             self, covered=tuple(c + theirs[c.item.key] for c in self.covered),
             runs=self.runs + other.runs, records=self.records + other.records,
             beside={**self.beside, **beside}, inside=total((*self.inside, *other.inside)),
-            passed=(*self.passed, *other.passed), chart=self.chart or other.chart,
+            passed=(*self.passed, *other.passed), unsettled=self.unsettled or other.unsettled,
+            chart=self.chart or other.chart,
         )  # fmt: skip
 
     # data -----------------------------------------------------------------------------------
@@ -172,6 +175,7 @@ class Coverage:
             },
             "items": [one.to_dict() for one in self.covered],
             "beside": dict(self.beside), "passed": list(self.passed),
+            "unsettled": self.unsettled,
             "inside": [one.to_dict() for one in self.inside],
         }  # fmt: skip
 
@@ -186,6 +190,7 @@ class Coverage:
             return cls(
                 str(data["machine"]), covered, int(data["runs"]), int(data["records"]), beside,
                 tuple(map(cls.from_dict, data.get("inside", ()))),
+                unsettled=str(data.get("unsettled", "")),
             )  # fmt: skip
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise _no_coverage(error) from None

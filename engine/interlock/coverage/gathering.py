@@ -18,7 +18,7 @@ from interlock.checker.children import starts_of
 from interlock.core.records import Record
 from interlock.coverage.coverage import Coverage, Covered
 from interlock.coverage.items import Item, items_of
-from interlock.coverage.reach import unreachable
+from interlock.coverage.reach import Search
 from interlock.coverage.seeing import NotDecided, Seeing
 from interlock.machine.build import Chart
 from interlock.run.journal import digest
@@ -90,13 +90,14 @@ class Gathering:
         chart, beside = seen[0].chart, self._beside(seen[0].chart)
         counts = sum((one.status for one in beside), counts)
         missed = [item for item in items if not counts[item.key]]
-        lost = unreachable(chart, missed, [*self._starts(chart.name)])
+        search = Search(chart, [*self._starts(chart.name)])
+        lost = search.unreachable(missed)
         keys = {item.key for item in items}
         return Coverage(
             chart.name, tuple(Covered(i, counts[i.key], lost.get(i.key, "")) for i in items),
             sum(one.runs for one in (*seen, *beside)), sum(one.records for one in (*seen, *beside)),
             {key: times for key, times in sorted(counts.items()) if key not in keys},
-            chart=chart,
+            unsettled=search.unsettled, chart=chart,
         )  # fmt: skip
 
     def _beside(self, chart: Chart) -> list[Seeing]:

@@ -17,7 +17,7 @@ from functools import cached_property
 
 from interlock.checker.knowledge import Knowledge as StateKnowledge
 from interlock.checker.knowledge import Known, groups, guard_of
-from interlock.checker.proof.ask import Claim
+from interlock.checker.proof.ask import Claim, Prover
 from interlock.checker.structure import unstopped
 from interlock.checker.subject import Subject
 from interlock.coverage.items import Item, guards_of, raised_by
@@ -27,16 +27,22 @@ from interlock.language.expression.tree import (
     Compare,
     Const,
     Fact,
+    Link,
     Logic,
     Node,
     Not,
-    walk,
+    children,
+    is_none,
 )
 from interlock.language.file.unread import Unread
 from interlock.machine.build import Chart
 
-_TOTAL = (Const, Fact, Logic, Not, Compare, Choice)
-"""Kinds of nodes that have a value wherever the facts in them do."""
+WORK = 6_000_000
+"""The work of one search, in the units of `proof.solve`: some seconds."""
+UNSETTLED = (
+    "not all is known of what cannot be reached: proving it takes more work than it may, and what "
+    "is not proven counts as something to be seen"
+)
 
 
 def unreachable(
@@ -46,23 +52,38 @@ def unreachable(
 
     `starts` are states at which a parent begins the machine.
     """
-    wanted = list(items)
-    if not wanted:
-        return {}
-    lost = _Lost(chart, frozenset(starts))
-    found = ((item.key, lost.why(item)) for item in wanted)
-    return {key: why for key, why in found if why}
+    return Search(chart, starts).unreachable(items)
+
+
+class Search:
+    """Looks for what is lost, with a bound on the work; what it says after that is `unsettled`."""
+
+    def __init__(self, chart: Chart, starts: Collection[str] = (), *, work: int = WORK) -> None:
+        self._chart, self._starts, self._work = chart, frozenset(starts), work
+        self.unsettled = ""
+        """Why it is not known of all items; empty where it is."""
+
+    def unreachable(self, items: Iterable[Item]) -> dict[str, str]:
+        """Of these items those that no run can show, by key, each with the reason."""
+        wanted = list(items)
+        if not wanted:
+            return {}
+        lost = _Lost(self._chart, self._starts, self._work)
+        found = {item.key: why for item in wanted if (why := lost.why(item))}
+        self.unsettled = UNSETTLED if lost.prover.exhausted else ""
+        return found
 
 
 class _Lost:
     """What is lost in one chart."""
 
-    def __init__(self, chart: Chart, starts: frozenset[str]) -> None:
+    def __init__(self, chart: Chart, starts: frozenset[str], work: int) -> None:
         self._chart = chart
         self._subject = Subject(chart, Unread(), starts=starts)
+        self.prover = Prover(self._subject.prover.world, work=work)
         self._known = StateKnowledge(self._subject)
-        self._before: dict[str, Known] = {}
-        """What is known where each edge's guard is looked at, by its id."""
+        self._before: dict[str, Known] = {r.id: self._known.at_rule(r) for r in chart.spec.rules}
+        """What is known where the guard of each edge and rule is looked at, by its id."""
         self._ways = dict(self._edges())
 
     def why(self, item: Item) -> str:
@@ -99,7 +120,7 @@ class _Lost:
                         before = (*before, Claim(guard, False))
 
     def _possible(self, claims: Iterable[Claim]) -> bool:
-        return self._subject.prover.ask(claims).possible is not False
+        return not self.prover.refutes(claims)
 
     @cached_property
     def _reached(self) -> set[str]:
@@ -161,7 +182,10 @@ class _Lost:
         atom = Claim(expression.atoms[number].node, bool(item.way))
         if self._possible((*claims, atom)):
             return ""
-        return f"proven: never {str(item.way).lower()} while it decides"
+        alone = self._possible((atom,))
+        why = next((c for c in claims if alone and not self._possible((c, atom))), None)
+        because = f", as `{why.node.text}` {_verb(why)} then" if why is not None else ""
+        return f"proven: never {str(item.way).lower()} while it decides{because}"
 
     # reasons --------------------------------------------------------------------------------
 
@@ -180,6 +204,10 @@ class _Lost:
             alone = id in unstopped(self._subject)
             return self._state(id) if alone else "an end that only stops lead to"
         return self._state(id)
+
+
+def _verb(claim: Claim) -> str:
+    return "holds" if claim.holds else "does not hold"
 
 
 def _never(guard: Node | None) -> str:
@@ -212,8 +240,25 @@ def _siblings(node: Node, beside: tuple[Claim, ...] = ()) -> Iterator[tuple[Clai
 
 def _all(nodes: Iterable[Node], holds: bool) -> Iterator[Claim]:
     """Claims on the neighbours that always have a value: of one without, nothing is asked."""
-    return (Claim(node, holds) for node in nodes if all(map(_has_value, walk(node))))
+    return (Claim(node, holds) for node in nodes if _has_value(node))
 
 
 def _has_value(node: Node) -> bool:
-    return isinstance(node, _TOTAL) and not (isinstance(node, Fact) and node.type.nullable)
+    match node:
+        case Const():
+            return True
+        case Fact(type=type):
+            return not type.nullable
+        case Compare(first=first, links=links):
+            lefts = (first, *(link.right for link in links))
+            return all(map(_has_answer, lefts, links))
+        case Logic() | Not() | Choice():
+            return all(map(_has_value, children(node)))
+        case _:
+            return False
+
+
+def _has_answer(left: Node, link: Link) -> bool:
+    """Whether a comparison has an answer: for None too, where it asks for that or says so."""
+    asked = link.absent is not None or is_none(link.right)
+    return all(_has_value(n) or (asked and isinstance(n, Fact)) for n in (left, link.right))

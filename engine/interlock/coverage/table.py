@@ -52,6 +52,8 @@ class Told(Protocol):
     def beside(self) -> Mapping[str, int]: ...
     @property
     def passed(self) -> Sequence[str]: ...
+    @property
+    def unsettled(self) -> str: ...
 
     def roles(self, kind: Kind) -> Mapping[str, Figure]:
         """Figures by role."""
@@ -132,7 +134,7 @@ def missing_lines(told: Told, width: int = WIDEST) -> list[Line]:
         if found:
             lines += [Line(""), Line(title)]
             lines += lay_out([*missing_rows(found)], width=width, indent="  ")
-    for said in (beside_line(told), *told.passed):
+    for said in (beside_line(told), told.unsettled, *told.passed):
         if said:
             lines += [Line(""), Line(said, "dim")]
     return lines
@@ -157,7 +159,7 @@ def told_lines(all_told: Sequence[Told], width: int = WIDEST) -> list[Line]:
         return lines_of(all_told[0], width)
     lines = summary(all_told, width)
     for told in all_told:
-        if told.missing or told.unreachable or told.passed:
+        if told.missing or told.unreachable or told.passed or told.unsettled:
             said = missing_lines(told, width)
             lines += [Line(""), Line(head_of(told), "bold"), *said[1:]]
     return lines
@@ -190,5 +192,5 @@ def bundle_of(told: Told) -> dict[str, str]:
                 head=("", "where", "what", ""),
             )
             shown += folded(f"{title}: {len(found)}", listed)
-    shown += "".join(paragraph(said, "warn") for said in told.passed)
+    shown += "".join(paragraph(said, "warn") for said in (told.unsettled, *told.passed) if said)
     return bundle(shown, "\n".join(line.text for line in lines_of(told)))

@@ -96,9 +96,10 @@ def interrupted(spec: MachineSpec, rule: Rule) -> list[tuple[str, str]]:
         if acted and not rule.before:
             if state.all:
                 out.append((f"{state.name}.all", state.name))
-            if state.retry is not None:
-                out.append((f"{state.name}.retry", state.name))
-    if spec.on_error is not None and not rule.before:
+        again = state.name in rule.before if rule.before else acted
+        if state.retry is not None and again:
+            out.append((f"{state.name}.retry", state.name))
+    if spec.on_error is not None and (not rule.before or spec.on_error.target in rule.before):
         out.append(("on_error", spec.on_error.target))
     out += [(f"={b}", b) for b in rule.before]
     return out
@@ -157,6 +158,8 @@ def _covered(spec: MachineSpec, rule: Rule, live: list[str]) -> list[str]:
     if rule.before:
         sources = {e.source for e in spec.edges() if e.target in rule.before} | set(rule.before)
         sources |= {n for n, _ in returning_states(spec)}
+        if spec.on_error is not None and spec.on_error.target in rule.before:
+            sources |= {n for n, state in spec.states.items() if state.action is not None}
         return [n for n in live if n in sources]
     return [n for n in live if not rule.at or n in rule.at]
 

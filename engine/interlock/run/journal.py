@@ -101,6 +101,17 @@ class Snapshot(NamedTuple):
     data: Mapping[str, Any]
 
 
+class WholeRun(NamedTuple):
+    """A run that comes into being with all that it holds."""
+
+    row: RunRow
+    """Its `head` and `epoch` are set by the journal."""
+    events: Sequence[Event] = ()
+    """Numbered from 0; kept as of epoch 0, since no driver of this run wrote them."""
+    letters_of: str = ""
+    """The run whose letters go along, those that are not yet consumed; empty for none."""
+
+
 class Journal(Protocol):
     """Where runs are kept. All methods are coroutines; `suspends` says whether they ever wait."""
 
@@ -116,6 +127,15 @@ class Journal(Protocol):
 
     async def create(self, row: RunRow) -> None:
         """A new run with no events. `RunError` when the id is taken."""
+        ...
+
+    async def create_whole(self, runs: Sequence[WholeRun], *, after: Sequence[RunRow] = ()) -> None:
+        """New runs with all that they hold, in one durable transaction: all of them, or none.
+
+        `after` are runs in whose place these go on, as they were read: their epochs rise, and
+        whoever drives one is fenced. `Fenced` when one of them went on since, `RunError` when an
+        id is taken; then nothing is written.
+        """
         ...
 
     async def acquire(self, run_id: str) -> RunRow:
@@ -156,6 +176,7 @@ class Journal(Protocol):
         status: str | None = None,
         agent: str | None = None,
         session: str | None = None,
+        parent: str | None = None,
         prefix: str | None = None,
         children: bool = True,
         limit: int | None = None,
@@ -228,6 +249,20 @@ def fenced(row: RunRow, head: int, epoch: int) -> Fenced:
     )
 
 
+def taken(run_id: str) -> RunError:
+    """The refusal of a new run whose id another one has."""
+    return RunError(f"there is a run `{run_id}` already", hint="choose another run id")
+
+
+def refuse_overtaken(row: RunRow, read: RunRow) -> None:
+    """`Fenced` where a run is no more as it was `read`: somebody drove it, or moved it."""
+    if (row.head, row.epoch) != (read.head, read.epoch):
+        raise Fenced(
+            f"run `{row.run_id}` was driven or moved by another process since it was read",
+            hint="nothing was written; look at where it stands now, and try again",
+        )
+
+
 @dataclass(slots=True)
 class _Log:
     row: RunRow
@@ -252,8 +287,24 @@ class MemoryJournal:
 
     async def create(self, row: RunRow) -> None:
         if row.run_id in self._logs:
-            raise RunError(f"there is a run `{row.run_id}` already", hint="choose another run id")
+            raise taken(row.run_id)
         self._logs[row.run_id] = _Log(row)
+
+    async def create_whole(self, runs: Sequence[WholeRun], *, after: Sequence[RunRow] = ()) -> None:
+        for read in after:
+            refuse_overtaken(self._log(read.run_id).row, read)
+        for run in runs:
+            if run.row.run_id in self._logs:
+                raise taken(run.row.run_id)
+        waiting = [await self.letters(run.letters_of) if run.letters_of else [] for run in runs]
+        for read in after:
+            await self.acquire(read.run_id)
+        for (row, events, _), letters in zip(runs, waiting, strict=True):
+            self._logs[row.run_id] = _Log(
+                row._replace(head=len(events), epoch=0),
+                [event._replace(epoch=0) for event in events],
+                {letter.msg_id: (letter, False) for letter in letters},
+            )
 
     async def acquire(self, run_id: str) -> RunRow:
         log = self._log(run_id)
@@ -307,6 +358,7 @@ class MemoryJournal:
         status: str | None = None,
         agent: str | None = None,
         session: str | None = None,
+        parent: str | None = None,
         prefix: str | None = None,
         children: bool = True,
         limit: int | None = None,
@@ -318,6 +370,7 @@ class MemoryJournal:
             and (status is None or log.row.status == status)
             and (agent is None or log.row.agent == agent)
             and (session is None or log.row.session == session)
+            and (parent is None or log.row.parent == parent)
             and (prefix is None or log.row.run_id.startswith(prefix))
             and (children or CHILD_MARK not in log.row.run_id)
         ]

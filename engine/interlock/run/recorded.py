@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 from interlock.core.errors import InterlockError
 from interlock.core.records import Record
 from interlock.run.journal import CHILD_MARK, Event, Journal, RunRow
+from interlock.run.plausible import wrong_with
 
 
 class RecordedRun(NamedTuple):
@@ -30,6 +31,8 @@ class RecordedRun(NamedTuple):
     """The canonical text of the machine it was started with; empty where nobody has kept it."""
     pending: tuple[Event, ...] = ()
     """What was begun and has no outcome yet: the events after the last record that is no aside."""
+    children: tuple[RunRow, ...] = ()
+    """Those that the action at hand has begun, the oldest first; an export has none."""
 
     @property
     def run_id(self) -> str:
@@ -55,10 +58,23 @@ async def read_run(journal: Journal, row: RunRow) -> Recorded:
     try:
         events = await journal.events(row.run_id)
         text = await journal.blob(row.machine_hash) or ""
+        children = await _at_hand(journal, row, events)
     except InterlockError as error:  # a record that cannot be read, a payload that is gone
         return Unread(row.run_id, error.message)
     records = tuple(event.record for event in events if event.record is not None)
-    return _sound(RecordedRun(row, records, text, tuple(_pending(events))))
+    return _sound(RecordedRun(row, records, text, tuple(_pending(events)), children))
+
+
+async def _at_hand(journal: Journal, row: RunRow, events: Sequence[Event]) -> tuple[RunRow, ...]:
+    """The children of the action at hand, whether or not a record tells of them.
+
+    A process may die between a child's beginning and the record in which its parent waits for it.
+    """
+    newest = next((event.record for event in reversed(events) if event.record is not None), None)
+    if newest is None or newest.status in ("completed", "error"):
+        return ()
+    found = await journal.rows(prefix=CHILD_MARK.join((row.run_id, newest.next, str(row.steps))))
+    return tuple(child for child in reversed(found) if child.parent == row.run_id and child.head)
 
 
 def _pending(events: Sequence[Event]) -> list[Event]:
@@ -111,7 +127,14 @@ def _exported(lines: Sequence[tuple[int, str]], source: str) -> Recorded:
         try:
             data = cast("dict[str, Any]", json.loads(line))
             records.append(Record.from_dict(int(data["seq"]), data))
-        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+        except (
+            ArithmeticError,
+            AttributeError,
+            KeyError,
+            RecursionError,
+            TypeError,
+            ValueError,
+        ) as error:
             return Unread(
                 row.run_id, f"{source}:{number} is no record: {type(error).__name__} {error}"
             )
@@ -139,7 +162,7 @@ def _mapping(line: str) -> Mapping[str, Any]:
 
 
 def _sound(run: RecordedRun) -> Recorded:
-    """The run, if its records are a run's: numbered from 0 without a gap, a start first."""
+    """The run, if its records are a run's: sound, numbered from 0 without a gap, a start first."""
     if not run.records:
         return Unread(run.run_id, "it has no record yet")
     for number, record in enumerate(run.records):
@@ -148,4 +171,6 @@ def _sound(run: RecordedRun) -> Recorded:
         if (record.kind == "start") != (number == 0):
             what = f"begins with a record of `{record.kind}`" if number == 0 else "starts twice"
             return Unread(run.run_id, f"it {what}")
+        if wrong := wrong_with(record):
+            return Unread(run.run_id, f"record {number} is damaged: {wrong}")
     return run

@@ -38,6 +38,7 @@ from interlock.run.journal import (
     Update,
     digest,
 )
+from interlock.run.moving import refuse_moved
 from interlock.run.ports import Cancel
 from interlock.run.renaming import Names, as_now
 from interlock.run.tally import Tally
@@ -224,9 +225,10 @@ class Session:
 
     async def take_over(self) -> None:
         """Become the one that drives this run; whoever did before is fenced."""
-        self.row = await self.journal.acquire(self.run_id)
-        self.epoch = self.row.epoch
-        self.owned = True
+        row = await self.journal.acquire(self.run_id)
+        if row.epoch != self.epoch + 1:
+            await refuse_moved(self.journal, self.run_id, self.epoch)
+        self.row, self.epoch, self.owned = row, row.epoch, True
         if self.row.head != self.head:
             await self._read_on()
 

@@ -42,6 +42,9 @@ from interlock.simulation.amounts import Amount, fixed, weighted
 from interlock.simulation.assumed import KEYS, family_of
 from interlock.simulation.world import NOBODY, Choice, Happens, World, choice
 
+_ROUNDED = 0.01
+"""By how much shares may miss 1: three times 33% is meant to be all."""
+
 
 class HappensShape(Shape):
     """What a state or an action comes to; see `simulation.world.Happens`."""
@@ -288,8 +291,7 @@ def _amount(one: Callable[[Any], float]) -> Callable[[Any], Amount]:
         match sorted(said):
             case ["counts"] if isinstance(said["counts"], Mapping) and said["counts"]:
                 counts = cast("Mapping[str, Any]", said["counts"])
-                weights = {float(one(v)): _weight(w) for v, w in counts.items()}
-                return weighted(_some(weights))
+                return weighted({float(one(v)): w for v, w in _weights(counts).items()})
             case ["high", "low"] if one is not _few:
                 low, high = one(said["low"]), one(said["high"])
                 if low > high:
@@ -307,16 +309,22 @@ def _amount(one: Callable[[Any], float]) -> Callable[[Any], Amount]:
     return reading
 
 
-def _some(weights: Mapping[Any, float]) -> Mapping[Any, float]:
-    if not any(weights.values()):
+def _weights(given: Mapping[str, Any]) -> dict[str, float]:
+    """Weights by what they are of. Where all are written as shares, they come to 1."""
+    weights = {name: _weight(weight) for name, weight in given.items()}
+    total = sum(weights.values())
+    if not total:
         raise _Wrong("all weights are 0")
+    shares = all(isinstance(w, str) and w.strip().endswith("%") for w in given.values())
+    if shares and abs(total - 1) > _ROUNDED:
+        raise _Wrong(f"shares that come to 100%, not to {total:.4g}; or weights, without `%`")
     return weights
 
 
 def _choice(given: Any) -> Choice:
     if isinstance(given, Mapping) and given:
-        weights = {str(n): _weight(w) for n, w in cast("Mapping[str, Any]", given).items()}
-        return choice(_some(weights))
+        said = {str(n): w for n, w in cast("Mapping[str, Any]", given).items()}
+        return choice(_weights(said))
     if isinstance(given, list) and given:
         return choice(dict.fromkeys(map(str, cast("list[Any]", given)), 1.0))
     if isinstance(given, str):
@@ -329,8 +337,8 @@ def _one_of(given: Any) -> Choice:
     if isinstance(given, Mapping) and set(cast("Mapping[str, Any]", given)) == {"one_of"}:
         return _pairs(cast("Mapping[str, Any]", given)["one_of"])
     if isinstance(given, Mapping):
-        words = {_datum(n): _weight(w) for n, w in cast("Mapping[str, Any]", given).items()}
-        return choice(_some(words))
+        weights = _weights(cast("Mapping[str, Any]", given))
+        return choice({_datum(name): weight for name, weight in weights.items()})
     return ((given, 1.0),)
 
 

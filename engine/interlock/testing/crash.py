@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
-from interlock.run.journal import Event, Journal, Letter, RunRow, Snapshot, Update
+from interlock.run.journal import Event, Journal, Letter, RunRow, Snapshot, Update, WholeRun
 
 T = TypeVar("T")
 
@@ -66,6 +66,9 @@ class CrashAt:
 
     async def create(self, row: RunRow) -> None:
         await self._write(lambda: self.journal.create(row))
+
+    async def create_whole(self, runs: Sequence[WholeRun], *, after: Sequence[RunRow] = ()) -> None:
+        await self._write(lambda: self.journal.create_whole(runs, after=after))
 
     async def acquire(self, run_id: str) -> RunRow:
         return await self._write(lambda: self.journal.acquire(run_id))
@@ -119,6 +122,7 @@ class CrashAt:
         status: str | None = None,
         agent: str | None = None,
         session: str | None = None,
+        parent: str | None = None,
         prefix: str | None = None,
         children: bool = True,
         limit: int | None = None,
@@ -129,6 +133,7 @@ class CrashAt:
             status=status,
             agent=agent,
             session=session,
+            parent=parent,
             prefix=prefix,
             children=children,
             limit=limit,

@@ -7,8 +7,8 @@ Imported by: testing.scenarios
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, cast
 
 from interlock.api import Machine, limit_value, var_value
 from interlock.api.tasks import checked_tasks
@@ -51,12 +51,21 @@ def _values(
 
 
 def _tools(scenario: Scenario, spec: MachineSpec) -> Iterator[Finding]:
-    used = _used(spec)
+    tasks = [*(scenario.tasks or ()), *(t for event in scenario.events for t in event.tasks)]
+    used = _used(spec) | {*_doing(tasks)}
     for name in scenario.tools:
         if name not in used:
             place = scenario.document.key(("tools", name))
             said = f"machine `{spec.name}` calls no tool `{name}`"
             yield finding("IL405", said, place, hint=nearest(name, used), at=f"tools.{name}")
+
+
+def _doing(tasks: Iterable[Any]) -> Iterator[str]:
+    """The tools that do tasks of a scenario: the machine need not name them."""
+    for task in tasks:
+        by: Any = cast("Mapping[str, Any]", task).get("by") if isinstance(task, Mapping) else None
+        if isinstance(by, Mapping) and "tool" in by:
+            yield str(cast("Mapping[str, Any]", by)["tool"])
 
 
 def _used(spec: MachineSpec) -> set[str]:

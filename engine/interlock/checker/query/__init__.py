@@ -2,6 +2,7 @@
 
     asked     what is asked: a small form, read against the names of a machine
     answers   the answer, with a run that shows it
+    reaching  what no run comes to within the limits that are given
 
 Asked of the graph of `checker.paths`, which has every way that the engine can take: what never
 happens there never happens.
@@ -16,11 +17,12 @@ from interlock.checker.paths.counting import Counting
 from interlock.checker.paths.places import TooLarge
 from interlock.checker.paths.routes import Routes
 from interlock.checker.paths.turning import World
-from interlock.checker.query.answers import Answer, answer
+from interlock.checker.query.answers import OUTSIDE, Answer, answer
 from interlock.checker.query.asked import Atom, Query, QueryFault, read
+from interlock.checker.query.reaching import STEPS, open_routes
 from interlock.machine.build import Chart
 
-__all__ = ["Answer", "Atom", "Query", "QueryFault", "Questions", "read"]
+__all__ = ["OUTSIDE", "Answer", "Atom", "Query", "QueryFault", "Questions", "read"]
 
 
 class Questions:
@@ -28,11 +30,15 @@ class Questions:
 
     def __init__(self, chart: Chart, limits: Mapping[str, Any] | None = None) -> None:
         self.chart = chart
-        world = World(limits or {}, frozenset(), {})
+        counting = Counting(chart.spec)
+        counters = counting.counters & {STEPS} if limits else frozenset[str]()
         self.unknown = ""
         self.routes: Routes | None = None
+        self._open: frozenset[int] | None = None
         try:
-            self.routes = Routes(chart, world, Counting(chart.spec))
+            self.routes = Routes(chart, World(limits or {}, counters, {}), counting)
+            if counters:
+                self._open = open_routes(self.routes)
         except TooLarge as error:
             self.unknown = str(error)
 
@@ -44,4 +50,4 @@ class Questions:
         query = read(text, self.chart)
         if self.routes is None:
             return Answer(query.text, None, self.unknown)
-        return answer(query, self.routes, cancels=cancels)
+        return answer(query, self.routes, cancels=cancels, open_=self._open)

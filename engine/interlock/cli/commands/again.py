@@ -48,7 +48,7 @@ The new run's id is on stdout. Nothing is run; the old run stays as it is.
 def fork(run: str, at: int | None, file: str | None, **given: Any) -> None:
     """Begin a new run from a record of an old one."""
     from interlock.cli.loading import load_machine
-    from interlock.cli.moving import judged_run, move_run, refused
+    from interlock.cli.moving import fork_run_under, judged_run, refused
     from interlock.cli.stored import find_run, machine_of, open_journal, resume_line
 
     how = How.of(given)
@@ -61,7 +61,7 @@ def fork(run: str, at: int | None, file: str | None, **given: Any) -> None:
         verdict = judged_run(journal, row, machine, at)
         if not verdict.goes_on:
             raise refused(row, verdict, file)
-        made = move_run(journal, row, machine, verdict, at, run_id=how.run_id)
+        made = fork_run_under(journal, row, machine, verdict, at, run_id=how.run_id)
     told = {"run": made.run_id, "parent": row.run_id, "at": at, "state": made.state}
     out.result(out.as_json(told) if how.is_json else made.run_id)
     steps = say_count(made.steps, "step")

@@ -106,7 +106,7 @@ def _parent(row: RunRow, records: Sequence[Record]) -> str:
 
     origin: Any = records[0].input.data.get(ORIGIN, {}) if records else {}
     said = row.parent + ("" if row.fork_seq is None else f", from record {row.fork_seq}")
-    changed = origin.get("run") == row.parent and row.parent
+    changed = row.parent and origin.get("run") == row.parent and "verdict" in origin
     return f"{said}, with a changed file: {origin['verdict']}" if changed else said
 
 

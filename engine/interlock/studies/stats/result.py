@@ -194,7 +194,7 @@ class Stats(Figures):
             share = s.time.total / longest if longest else 0.0
             timed = s.actions > 0
             yield (
-                s.state, f"{s.actions:,}" if timed else "", str(s.failed or ""),
+                s.state, f"{s.actions if timed else s.waits.n:,}", str(s.failed or ""),
                 str(s.retries or ""), say_elapsed(s.time.median) if timed else "",
                 say_elapsed(s.time.p95) if timed else "",
                 say_elapsed(s.time.total) if timed else "", bar(share) if timed else "",
@@ -206,7 +206,8 @@ class Stats(Figures):
     def _margin_rows(self) -> Iterator[tuple[tuple[str, ...], str]]:
         for m in self.margins:
             colour = "yellow" if m.stopped else "dim" if m.says else ""
-            values = m.values[0] if len(m.values) == 1 else f"{len(m.values)} values"
+            few = len(m.values) <= _VALUES
+            values = ", ".join(m.values) if few else f"{len(m.values)} values"
             yield (
                 m.text, values, percent(m.end.median), percent(m.peak.median),
                 percent(m.peak.p95), percent(m.peak.most), bar(min(1.0, m.peak.p95)), m.says,
@@ -248,6 +249,8 @@ class Stats(Figures):
         return plots.figure(self) if path is None else plots.save(self, Path(path))
 
 
+_VALUES = 2
+"""Values of one limit, over all runs, that are listed; of more it is said how many."""
 _FAILURES = 12
 """Sorts of failures that are listed."""
 

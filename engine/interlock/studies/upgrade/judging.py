@@ -153,7 +153,10 @@ class _Judging:
         """Every record is decided as it was: the verdict by what the run holds."""
         upgrade = self.upgrade
         before = position if upgrade.only_names else self._before()
-        given = Standing(upgrade.new, position, upgrade.old, before, self.begun, self.now)
+        given = Standing(
+            upgrade.new, position, upgrade.old, before, self.begun, self.now,
+            self.run.children, self.base.state,
+        )  # fmt: skip
         if (cause := misfit(given)) is not None:
             return self._unsafe(cause)
         verdict = replace(self.base, names=names)
@@ -171,12 +174,7 @@ class _Judging:
         )  # fmt: skip
 
     def _why(self, lines: Mapping[str, str]) -> str:
-        count = len(self.run.records)
-        was = (
-            "its record is decided as it was"
-            if count == 1
-            else (f"all {count:,} records are decided as they were")
-        )
+        was = "every record is decided as it was"
         if not lines:
             return was
         said = ", ".join(f"`{old}` is `{new}`" for old, new in lines.items())

@@ -2,7 +2,7 @@
 
 The position is the fold of the run's records under the new machine: its state is one of that
 machine's. Left to ask is what no decision has looked at yet: values that came from outside, an
-action that was begun, a child that waits, and limits that are used up already.
+action that was begun, its children, and limits that are used up already.
 
 Belongs here: questions about one position. Never: records that are decided otherwise (`upgrade`).
 
@@ -11,7 +11,7 @@ Imported by: studies.upgrade.judging
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from interlock.core.facts import EMPTY, Facts
@@ -19,15 +19,14 @@ from interlock.core.fold import tick
 from interlock.core.position import Position
 from interlock.core.saying import say_value
 from interlock.core.types import accepts
-from interlock.language.dump import canonical
 from interlock.language.expression import GUARD_ERRORS, GuardFailed
 from interlock.language.spec import MachineSpec, Rule
 from interlock.machine.build import Chart
 from interlock.machine.saying import say_guard
 from interlock.run.acting import IN_DOUBT
+from interlock.run.journal import RunRow
+from interlock.studies.upgrade.children import CURE, misfit_children
 from interlock.studies.upgrade.verdict import Cause
-
-FINISH = "go on with the machine that the run was started with until {}"
 
 
 class Standing(NamedTuple):
@@ -42,6 +41,10 @@ class Standing(NamedTuple):
     """Its action was begun, and no record says what came of it."""
     now: float | None = None
     """When the run would go on, in seconds since the epoch; None: when it stopped."""
+    children: Sequence[RunRow] = ()
+    """Those that its action at hand has begun."""
+    was: str = ""
+    """What its state is called under the old machine."""
 
 
 def misfit(given: Standing) -> Cause | None:
@@ -56,9 +59,10 @@ def _misfits(given: Standing) -> Iterator[Cause]:
     yield from _values(given.chart.spec, position.facts)
     if given.begun or position.blocked_on == IN_DOUBT:
         what = f"the action of `{position.state}` is in doubt: it was begun and has no record"
-        cure = FINISH.format("that is settled: a fork would pay for the call again")
+        cure = CURE.format("that is settled: a fork would pay for the call again")
         yield Cause(what, cure)
-    yield from _child(given)
+    old = None if given.old is None else given.old.spec
+    yield from misfit_children(given.chart.spec, old, position, given.children, given.was)
 
 
 def _values(spec: MachineSpec, facts: Facts) -> Iterator[Cause]:
@@ -81,22 +85,6 @@ def _values(spec: MachineSpec, facts: Facts) -> Iterator[Cause]:
                 f" and the run holds {size:,}"
             )
             yield Cause(what, "raise its `limit`", place=spec.place(("memory", name)))
-
-
-def _child(given: Standing) -> Iterator[Cause]:
-    """A child that waits, of a machine that the new file has no more, or has otherwise."""
-    asked = given.position.asked
-    if asked is None or given.old is None or not asked.machines:
-        return
-    name, spec = asked.machines[0], given.chart.spec
-    old, new = given.old.spec.machines.get(name), spec.machines.get(name)
-    if old is None or (new is not None and canonical(old) == canonical(new)):
-        return
-    how = "is gone" if new is None else "has changed"
-    what = f"its child `{asked.run}` waits at `{asked.state}`, and machine `{name}` {how}"
-    cure = FINISH.format("the child has ended, or begin a fork before the child")
-    path = ("machines", name) if new is not None else ("states", given.position.state)
-    yield Cause(what, cure, place=spec.place(path, key=True))
 
 
 # what comes of it -----------------------------------------------------------------------------

@@ -46,6 +46,8 @@ class Again(NamedTuple):
     asked: dict[int, Asked]
     answer: str | None
     """The first line of what came of it."""
+    positions: tuple[Position, ...] = ()
+    """Where it stood after each record; empty where one is not decided as it was."""
 
     @property
     def reason(self) -> str:
@@ -57,6 +59,7 @@ def again(chart: Chart, run: RecordedRun) -> Again:
     """The run, decided by the machine and the limits that it was started with."""
     position, asked = chart.position(run.run_id), dict[int, Asked]()
     stopped_at, winners, text = None, dict[int, str](), ""
+    positions: list[Position] = []
     for recorded in run.records:
         record = as_now(recorded, chart.spec.renamed)
         listening = Listening(record)
@@ -75,8 +78,9 @@ def again(chart: Chart, run: RecordedRun) -> Again:
         if record.outcome is not None and record.outcome.reply is not None:
             text = record.outcome.reply.text
         position = after
+        positions.append(after)
     answer = _first_line(chart, position.facts, text)
-    return Again(None, "", stopped_at, winners, asked, answer)
+    return Again(None, "", stopped_at, winners, asked, answer, tuple(positions))
 
 
 def stops(position: Position, decision: Decision) -> bool:

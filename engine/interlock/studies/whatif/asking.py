@@ -29,6 +29,7 @@ from interlock.core.errors import StatusError
 from interlock.core.position import Position
 from interlock.core.reasons import ResultKind
 from interlock.core.records import Input, Record
+from interlock.language.expression.tree import Fact
 from interlock.language.spec import MachineSpec
 from interlock.machine.build import Chart
 from interlock.machine.decision import Decision
@@ -45,6 +46,7 @@ from interlock.studies.whatif.given import (
     rewritten,
     told_otherwise,
 )
+from interlock.studies.whatif.skipping import Rising, counters_of, with_limits
 from interlock.studies.whatif.timing import Timing
 from interlock.studies.whatif.values import NOTHING, Judged, Spending, Verdict, spending
 
@@ -55,19 +57,37 @@ Older = Callable[[str], Chart | None]
 class Subject:
     """One recorded run, ready to be asked; what several questions need is made once."""
 
-    def __init__(self, chart: Chart, run: RecordedRun, older: Older) -> None:
+    def __init__(
+        self, chart: Chart, run: RecordedRun, older: Older, *, several: bool = False
+    ) -> None:
         self.run = run
+        self.several = several
+        """More than one question will be asked: it is worth deciding it once as it was."""
         self.chart = chart
         found = chart if not run.machine or run.machine == chart.text else older(run.machine)
         self.old = found or chart
         """The chart that it was started with, or the question's where that is not known."""
         self.is_old = found is not None
         self.records = [as_now(record, chart.spec.renamed) for record in run.records]
+        self._rising: dict[str, Rising] = {}
 
     @cached_property
     def again(self) -> Again:
         """The run as it was."""
         return again(self.old, self.run)
+
+    def rising(self, limit: str, counters: tuple[Fact, ...]) -> Rising:
+        """What the counters of a limit came to, record by record."""
+        if limit not in self._rising:
+            self._rising[limit] = Rising(counters, self.again.positions)
+        return self._rising[limit]
+
+    @cached_property
+    def decided_alike(self) -> bool:
+        """Whether it is decided as recorded, by the question's machine and with no edit by hand."""
+        edited = any(record.kind == "edit" for record in self.records)
+        mine = self.is_old and self.old is self.chart and not edited
+        return mine and self.again.failed is None
 
     @cached_property
     def began(self) -> Mapping[str, Mapping[str, Any]]:
@@ -118,6 +138,7 @@ class Question:
         self.chart = chart
         self.limits = dict(limits)
         self.asks_guards = asks_guards(chart.spec)
+        self._counters: dict[str, tuple[Fact, ...] | None] = {}
         self._told: dict[frozenset[str], dict[str, str]] = {}
         self._rewritten: dict[str, tuple[dict[str, str], frozenset[str]]] = {}
 
@@ -136,6 +157,12 @@ class Question:
         if changed not in self._told:
             self._told[changed] = told_otherwise(self.chart.spec, changed)
         return {**self._of_file(subject)[0], **self._told[changed]}
+
+    def counters(self, limit: str) -> tuple[Fact, ...] | None:
+        """The counters that a limit is held against, if nothing else is done with it."""
+        if limit not in self._counters:
+            self._counters[limit] = counters_of(self.chart.spec, limit)
+        return self._counters[limit]
 
     def _of_file(self, subject: Subject) -> tuple[dict[str, str], frozenset[str]]:
         if subject.old is self.chart:
@@ -178,7 +205,10 @@ class _Way:
         run, (was, was_kind) = self.subject.run, self.subject.was
         records, found, at = self.subject.records, _Stop(Verdict.SAME), None
         position, before = self.chart.position(run.run_id), None
-        for record in records:
+        if alike := self._alike():
+            position = with_limits(self.subject.again.positions[alike - 1], self.question.limits)
+            before = records[alike - 1]
+        for record in records[alike:]:
             self.timing.before = before
             found, position = self._next(position, record)
             if found.verdict is not Verdict.SAME:
@@ -194,6 +224,22 @@ class _Way:
             found.edge, found.because, was, was_kind, saved, found.epilogue,
             self.subject.again.answer if natural else None, "; ".join(self.notes),
         )  # fmt: skip
+
+    def _alike(self) -> int:
+        """The first records, as many as are certain to be decided as they were."""
+        subject, question = self.subject, self.question
+        if not subject.several or self.told or self.timing.matters or question.asks_guards:
+            return 0
+        if len(self.changed) > 1 or not subject.decided_alike:
+            return 0
+        alike = len(self.subject.records)
+        for limit in self.changed:
+            counters, name = question.counters(limit), limit.removeprefix("limits.")
+            if counters is None or name not in question.limits:
+                return 0
+            was, now = subject.began["limits"][name], question.limits[name]
+            alike = subject.rising(limit, counters).untouched(was, now)
+        return alike
 
     def _next(self, position: Position, record: Record) -> tuple[_Stop, Position]:
         """One record: the same as it was, or where what is known ends."""

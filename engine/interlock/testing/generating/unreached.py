@@ -31,13 +31,14 @@ def impossible(chart: Chart, targets: Iterable[Target]) -> dict[Target, Unreache
     routes = Questions(chart).routes  # None where the machine is too large for that
     may = None if routes is None else _may_happen(routes, never)
     drawn = may if routes is None or not never else _may_happen(routes, ())
-    signals = {rule.id for rule in chart.spec.rules if rule.kind == "signal"}  # they are no arrows
+    raising = [r for r in chart.spec.rules if r.kind == "signal" and r.id not in never]
+    signals = {CANCELLED, *(n for r in raising for n in (r.id, r.signal))}  # they are no arrows
     found: dict[Target, Unreached] = {}
     for target in targets:
         sort = "reason" if target.kind == "reason" else "edge"
         if sort == "edge" and target.name in never:
             found[target] = _proven(target, never[target.name])
-        elif may is None or target == Target("reason", CANCELLED) or target.name in signals:
+        elif may is None or target.name in signals:
             continue
         elif (sort, target.name) not in may:
             behind = never if drawn is not None and (sort, target.name) in drawn else {}
@@ -59,10 +60,13 @@ def _no_way(never: Collection[str]) -> str:
 
 
 def _may_happen(routes: Routes, never: Collection[str]) -> set[tuple[str, str]]:
-    """Everything that may happen in a run, but behind ways that are never taken."""
+    """Everything that may happen in a run, but behind ways that are never taken.
+
+    A search cancels a run as anybody can; it is no caller that names a reason of its own.
+    """
     out: dict[int, list[Route]] = {}
     for route in routes.routes:
-        if route.origin not in never:
+        if route.origin not in never and route.kind != "caller":
             out.setdefault(route.source, []).append(route)
     found: set[tuple[str, str]] = set()
     seen, pending = {0}, [0]
