@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, cast
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from interlock import guard, tool
@@ -202,7 +202,30 @@ def different(found: dict[Target, int], search: Search) -> Iterator[str]:
 STARTS = (Start(), Start(limits={"few": 1}), Start(task=""), Start(vars={"flag": True}))
 
 
+def small(rules: list[Any], states: dict[str, Any]) -> dict[str, Any]:
+    """One such machine, written out."""
+    ends = {"done": {"stop": "completed"}, "stopped": {"stop": "stagnation"}}
+    head: dict[str, Any] = {"interlock": 1, "machine": "small", "model": {"name": "scripted"}}
+    more = {"limits": {"few": 1}, "vars": {"n": 0, "flag": False}}
+    return {**head, **more, "rules": rules, "states": {**states, **ends}}
+
+
+ALWAYS = "run.steps >= 1"
+SIGNALLED = small(
+    [{"when": ALWAYS, "signal": "custom"}],
+    {"s0": {"do": "infer", "next": [{"when": ALWAYS, "to": "done"}, {"when": ALWAYS, "to": "s0"}, "s0"]}},
+)  # fmt: skip
+"""A reason that only a signal rule raises was called impossible: signals are no arrows."""
+ALIKE = small([], {
+    "s0": {"do": "infer", "next": ["s1"]},
+    "s1": {"on": {"yes": "s1", "no": "s1"}, "within": "30s", "expired": "done"},
+})  # fmt: skip
+"""Two answers that leave the run as it was: what one has shown is not what the other has."""
+
+
 @given(small_machines(), st.sampled_from(STARTS))
+@example(SIGNALLED, Start())
+@example(ALIKE, Start())
 @settings(deadline=None, max_examples=200)
 def test_no_shorter_run_shows_it(data: dict[str, Any], start: Start) -> None:
     with TemporaryDirectory() as folder:

@@ -98,7 +98,11 @@ class Search:
         self._novelty = Novelty()
         self._new: dict[Key, int] = {}
         self._best: dict[Key, tuple[int, int]] = {}
-        self._on: dict[Key, tuple[int, int]] = {}
+        self._on: set[Node] = set()
+        """Nodes from which the shortest way on was looked for, and below those that went plainly.
+
+        Each of two that are alike needs its own: what they have shown is not the same.
+        """
         self._open: list[tuple[tuple[int, int], int, Node, Key]] = []
         self._number = count()
         self._aiming: Aiming | None = None
@@ -106,7 +110,7 @@ class Search:
         """What has no whole run yet, in an order that is the same in each search."""
         self._level = math.inf
         """No node of a way that is shorter than this was left unfollowed."""
-        self._tried_plainly: set[Key] = set()
+        self._on_plainly: set[Node] = set()
         self._over: Event | None = None
 
     async def run(self) -> None:
@@ -266,32 +270,32 @@ class Search:
     async def _finish_all(self, before: int | None = None, *, plainly: bool = False) -> None:
         """A whole run for each target that has none; with `before`, if it was shown so early."""
         for target in [target for target in self._missing if target in self.arrivals]:
-            for key, node in _nearest(self.arrivals[target]):
+            for node in _nearest(self.arrivals[target]):
                 if target in self.ways or self.moves.tried >= self.work + self.work // 4:
                     break
-                if plainly and key not in self._tried_plainly:
-                    self._tried_plainly.add(key)
+                if plainly and node not in self._on_plainly:
+                    self._on_plainly.add(node)
                     await self._plainly(node)
                 elif not plainly and (before is None or node.length < before):
-                    await self._finish(key, node)
+                    await self._finish(node)
 
     async def _shorten(self) -> None:
         """Each way of showing a target is gone on with that could still be the shortest."""
         until = self.moves.tried + int(self.work * _SHORTENING)
         for target, arrivals in list(self.arrivals.items()):
-            for key, node in _nearest(arrivals):
+            for node in _nearest(arrivals):
                 known = self.ways.get(target)
                 if known is not None and known.end.length <= node.length + 1:
                     break
                 if self.moves.tried >= until:
                     return
-                await self._finish(key, node)
+                await self._finish(node)
 
-    async def _finish(self, key: Key, node: Node) -> None:
-        """The shortest way on from a node to where its run rests, once for all nodes alike."""
-        if (known := self._on.get(key)) is not None and known <= node.cost:
+    async def _finish(self, node: Node) -> None:
+        """The shortest way on from a node to where its run rests, once."""
+        if node in self._on:
             return
-        self._on[key] = node.cost
+        self._on.add(node)
         plain = await self._plainly(node)
         await self._shortest(node, None if plain is None else plain.length)
 
@@ -329,5 +333,5 @@ class Search:
                     heapq.heappush(waiting, (behind.cost, next(number), behind))
 
 
-def _nearest(arrivals: Mapping[Key, Node]) -> list[tuple[Key, Node]]:
-    return sorted(arrivals.items(), key=lambda item: item[1].cost)
+def _nearest(arrivals: Mapping[Key, Node]) -> list[Node]:
+    return sorted(arrivals.values(), key=lambda node: node.cost)
