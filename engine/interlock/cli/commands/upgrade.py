@@ -147,6 +147,11 @@ def _shown(found: Upgraded) -> Iterator[str]:
         yield ""
         yield out.style(out.plain(heading(alike)), _COLOURS[alike[0].kind], bold=True)
         yield from table([Row((f"  {name}", text)) for name, text in details])
+    if needy := found.counts["map"]:
+        more = "1 more run may" if needy == 1 else f"{needy:,} more runs may"
+        said = f"{more} go on with the lines under `renamed:` in the new file"
+        yield ""
+        yield out.style(f"{said}; --write-map - prints them", "dim")
     for name in found.torn:
         yield f"`{name}` is one state for some runs and another for others: a file can say one"
 
