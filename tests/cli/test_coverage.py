@@ -125,3 +125,13 @@ def test_without_coverage_the_json_is_as_before(sh: Shell) -> None:
     Path("a.scenario.yaml").write_text(SCENARIO)
     data = json.loads(sh("test", "--format", "json").out)
     assert data[0]["file"] == "a.scenario.yaml"
+
+
+def test_saved_coverages_are_added_to_the_runs_of_the_journal_where_it_is_said(ran: Shell) -> None:
+    ran("coverage", "agent", "r1", "--save", "one.json")
+    alone = ran("coverage", "agent", "--with", "one.json")
+    assert "1 run, 3 records" in alone.out
+    assert "only what was saved is counted; `all` adds" in alone.err
+    both = ran("coverage", "agent", "all", "--with", "one.json")
+    assert "3 runs, 9 records" in both.out
+    assert "only what" not in both.err

@@ -464,6 +464,17 @@ def test_a_scenario_that_fails_says_why_and_the_others_run(sh: Shell) -> None:
     assert told[0]["problems"]
 
 
+def test_what_fails_many_scenarios_is_said_once(sh: Shell) -> None:
+    for name in "abc":
+        sh.write(f"{name}.scenario.yaml", SCENARIO)
+    adder = sh.folder / "adder.yaml"
+    sh.write("adder.yaml", adder.read_text().replace("tools: [", "tools: [nowhere, ", 1))
+    done = sh("test")
+    assert done.code == 1
+    assert done.out.count("unknown tool `nowhere`") == 1
+    assert done.out.count("    as a.scenario.yaml\n") == 2
+
+
 def test_no_scenario_is_an_error(sh: Shell) -> None:
     (sh.folder / "empty").mkdir()
     done = sh("test", "empty")

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from interlock import load
+from interlock.adapters.sqlite import SqliteJournal
+from interlock.run.sync import wait
 from tests.cli.shell import ADD, ASK, Shell
 
 
@@ -76,3 +79,24 @@ def test_force_writes_over_a_file(ran: Shell) -> None:
     Path(ran.folder / "there.scenario.yaml").write_text("mine")
     assert ran("record", "abc1", "-o", "there.scenario.yaml", "--force").code == 0
     assert "mine" not in Path(ran.folder / "there.scenario.yaml").read_text()
+
+
+SAY = """interlock: 1
+machine: say
+model: {name: scripted}
+states: {ask: {do: receive, next: think}, think: {do: infer, next: done}, done: {stop: completed}}
+"""
+
+
+def test_a_run_whose_file_is_not_known_needs_it_named(sh: Shell) -> None:
+    """A run that Python started: the journal has its machine, not the path of its file."""
+    journal = SqliteJournal(".interlock/journal.db")
+    sh.write("say.yaml", SAY)
+    run = load("say.yaml").start("x", script=["5"], run_id="py", journal=journal)
+    run.run()
+    wait(journal.close(), suspends=journal.suspends)
+    done = sh("record", "py")
+    assert done.code == 1
+    assert "does not say from which file run `py` was started" in done.err
+    assert "--machine FILE" in done.err
+    assert "machine: say.yaml" in sh("record", "py", "--machine", "say.yaml").out

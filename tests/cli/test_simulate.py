@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.cli.shell import Shell
 
 OPAQUE = """interlock: 1
@@ -29,7 +31,7 @@ def test_a_shipped_machine_at_once(sh: Shell) -> None:
     done = sh("simulate", "agent", "--runs", "500")
     assert done.code == 0
     text = " ".join(done.out.split())
-    assert text.startswith("agent, 500 simulated runs of")
+    assert text.startswith("agent, 500 simulated runs, seed")
     assert "stops with share 95% confidence completed █" in text
     assert "mean median p95 max proven bound actions" in text
     assert "it agrees, the largest difference is" in text
@@ -128,3 +130,14 @@ def test_the_picture_shows_how_often(sh: Shell, tmp_path: Path) -> None:
     done = sh("simulate", "agent", "--runs", "50", "-o", str(tmp_path / "heat.mmd"))
     assert done.code == 0, done.err
     assert "×50" in (tmp_path / "heat.mmd").read_text("utf-8")
+
+
+@pytest.mark.extra("matplotlib", install='pip install "interlock[plots]"')  # noqa: S610 - no Django
+def test_the_spread_is_drawn(sh: Shell, tmp_path: Path) -> None:
+    page = tmp_path / "spread.svg"
+    done = sh("simulate", "agent", "--runs", "200", "--no-chain", "--plot", str(page))
+    assert done.code == 0
+    assert f"wrote {page}" in done.err.replace("\n", "")
+    assert "agent, 200 simulated runs, seed 0" in page.read_text("utf-8")
+    wrong = sh("simulate", "agent", "--runs", "5", "--no-chain", "--plot", "a.pdf")
+    assert "name a .svg, a .png or a folder" in wrong.err

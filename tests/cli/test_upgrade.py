@@ -102,7 +102,7 @@ def test_a_changed_file_is_refused_with_its_verdict(desk: Shell) -> None:
     assert "put `renamed: {draft: write}` into new.yaml" in plain.err
     desk.write("new.yaml", DESK.replace("steps: 10", "steps: 9"))
     plain = desk("resume", "waits", "--machine", "new.yaml")
-    assert "safe: all 3 records are decided as they were" in plain.err
+    assert "safe: every record is decided as it was" in plain.err
     assert "say --use-new-file" in plain.err
     desk.write("new.yaml", DESK.replace("steps: 10", "steps: 2"))
     told = desk("resume", "waits", "--machine", "new.yaml", "--use-new-file")
@@ -163,3 +163,12 @@ def test_what_cannot_be_read(desk: Shell, args: tuple[str, ...], says: str) -> N
     done = desk(*args)
     assert done.code == 2
     assert says in done.err
+
+
+def test_of_many_runs_the_worst_are_listed(desk: Shell) -> None:
+    done = desk("upgrade", "desk.yaml", "new.yaml", "--first", "1")
+    lines = done.out.splitlines()
+    assert [line.split()[0] for line in lines[2:4]] == ["verdict", "unsafe"]
+    assert lines[4].startswith("and 1 more run: 1 needs a state map")
+    assert "and 1 more verdict with reasons of their own" in lines
+    assert len(desk("upgrade", "desk.yaml", "new.yaml", "--format", "json").json["runs"]) == 2

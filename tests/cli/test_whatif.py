@@ -56,6 +56,25 @@ def asked(sh: Shell, *words: str) -> Any:
 # whatif -------------------------------------------------------------------------------------
 
 
+def test_in_a_narrow_terminal_nothing_is_lost_but_why_a_run_stopped(
+    runs: Shell, tmp_path: Path
+) -> None:
+    del runs
+    words = ["whatif", "loop.yaml", "--limit", "steps=4"]
+    with Terminal(*words, cwd=tmp_path, columns=80) as shown:
+        lines = shown.expect("answers lost: 2").splitlines()
+        shown.wait()
+    assert max(len(line) for line in lines) <= 80
+    assert any("lost: hello" in line for line in lines)
+
+
+def test_a_sweep_without_an_end(runs: Shell) -> None:
+    done = runs("whatif", "loop.yaml", "--limit", "steps=4..")
+    assert done.code == 2
+    assert "`steps=4..` lacks one of its ends" in done.err
+    assert "write `steps=LOW..HIGH`" in done.err
+
+
 def test_the_verdicts_and_what_is_saved(runs: Shell) -> None:
     done = runs("whatif", "loop.yaml", "--limit", "steps=4")
     assert done.code == 0, done.err

@@ -22,6 +22,7 @@ from interlock.checker.query import Answer, Questions
 from interlock.core.facts import Facts
 from interlock.run.events import Recorded
 from tests.exploring import LONGEST, Spent, adversaries, built, playing
+from tests.harder import harder_machines
 from tests.strategies import costly_machines
 
 SIZES = {"model call": 5, "batch": 2}
@@ -52,6 +53,15 @@ def exceeded(found: Bound, spent: Spent) -> list[str]:
 def test_no_run_exceeds_its_bound(data: Any, seed: int, told: bool) -> None:
     machine = built(json.dumps(data))
     found = bound(machine.chart, assume=Assume(calls_per_reply=2) if told else None)
+    assert not found.unknown
+    asyncio.run(_played(machine, found, seed))
+
+
+@slowly
+@given(harder_machines(), st.integers(0, 10_000))
+def test_no_run_of_a_harder_machine_exceeds_its_bound(data: Any, seed: int) -> None:
+    machine = built(json.dumps(data))
+    found = bound(machine.chart, assume=Assume(calls_per_reply=2))
     assert not found.unknown
     asyncio.run(_played(machine, found, seed))
 

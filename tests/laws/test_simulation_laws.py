@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -22,6 +22,7 @@ from interlock.simulation.chain import exact
 from interlock.simulation.many import sample
 from interlock.simulation.play import UNFINISHED
 from interlock.simulation.result import Simulation
+from interlock.simulation.solving import expected_visits
 from tests.exploring import built
 from tests.strategies import costly_machines
 
@@ -154,6 +155,124 @@ def test_retries_are_a_geometric_sum(p: float, times: int) -> None:
     assert found.expected["llm_calls"] == pytest.approx(calls, abs=1e-6)
     waited = sum(p ** (n + 1) * 2**n for n in range(times))
     assert found.expected["waiting"] == pytest.approx(waited, abs=1e-6)
+
+
+# chains that cannot be made -----------------------------------------------------------------
+
+MODEL = "interlock: 1\nmachine: m\nmodel: {name: scripted}\ntools: [conversation_search]\n"
+TRAP = """states:
+  a: {do: infer, next: [{when: len(last.tool_calls) > 0, to: done}, {to: b}]}
+  b: {do: infer, next: c}
+  c: {do: infer, next: b}
+  done: {stop: completed}
+"""
+ROUND = "states:\n  b: {do: infer, next: c}\n  c: {do: infer, next: b}\n"
+SPIN = "states:\n  a: {do: infer, next: [{when: len(last.tool_calls) > 0, to: a}, {to: done}]}\n  done: {stop: completed}\n"
+GROWS = """limits: {steps: 100_000}
+vars: {n: 0}
+rules: [{when: run.visits.a >= limits.steps, stop: steps_limit}]
+states:
+  a: {do: infer, set: {vars.n: vars.n + 1}, next: [{when: vars.n > 3 and len(last.tool_calls) > 1, to: done}, {to: a}]}
+  done: {stop: completed}
+"""
+
+
+class Unknown(NamedTuple):
+    """A machine, how often a reply has no call, and what is said in place of a chain."""
+
+    id: str
+    text: str
+    without: float
+    said: str
+
+
+@pytest.mark.extra("numpy", install='pip install "interlock[simulate]"')  # noqa: S610 - no Django
+@pytest.mark.parametrize(
+    "case",
+    [
+        Unknown("a-loop-that-nothing-leaves", ROUND, 1, "positions that no way leaves"),
+        Unknown("a-trap-that-half-of-the-runs-come-to", TRAP, 0.5, "positions that no way leaves"),
+        Unknown("an-end-that-no-reply-leads-to", SPIN, 0, "positions that no way leaves"),
+        Unknown("an-end-behind-the-last-digit", SPIN, 1e-17, "rounding hides how it ends"),
+        Unknown("a-counter-that-tells-all-positions-apart", GROWS, 0.5, "more than 1,000 transitions"),
+    ],
+    ids=lambda case: case.id,
+)  # fmt: skip
+def test_where_there_is_no_chain_the_reason_is_said(case: Unknown) -> None:
+    machine = load(MODEL + case.text)
+    calls = {"counts": {"0": case.without, "1": 1 - case.without}}
+    world = {"world": 1, "actions": {"infer": {"fails": {}, "grows": False, "tool_calls": calls}}}
+    plan = planned(machine, world_for(machine, world), 0, limits={}, vars={}, tasks=None)
+    found = exact(plan.player(), most=1_000)
+    assert case.said in found.why
+    assert not found.reasons
+    simulation = machine.simulate(world, runs=20, longest=40, chain=False)
+    assert simulation.agrees is None
+
+
+@pytest.mark.extra("numpy", install='pip install "interlock[simulate]"')  # noqa: S610 - no Django
+def test_runs_that_were_left_are_not_held_against_the_chain() -> None:
+    world = {
+        "world": 1,
+        "actions": {"infer": {"fails": {}, "grows": False, "tool_calls": {"counts": {"0": 0.001, "1": 0.999}}}},
+    }  # fmt: skip
+    machine = load(MODEL + SPIN)
+    found = machine.simulate(world, runs=20, longest=40)
+    assert found.exact.reasons == {"completed": pytest.approx(1)}
+    assert found.exact.expected["llm_calls"] == pytest.approx(1000)
+    assert (found.agrees, found.agreement) == (None, ())
+    assert f"not compared, {found.left} of the runs were left" in found.chain_said()
+    assert machine.simulate(world, runs=200, longest=100_000).agrees
+
+
+@given(
+    st.integers(1, 5),
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(0, 3)), max_size=20),
+)
+@settings(deadline=None, max_examples=150)
+def test_a_chain_is_solved_or_says_that_it_cannot_be(
+    size: int, edges: list[tuple[int, int, int]]
+) -> None:
+    """Against powers of its matrix. Steps of weight 0 are none; `size` stands for the end."""
+    weights: list[dict[int, int]] = [{} for _ in range(size)]
+    for a, b, weight in edges:
+        if weight and a < size:
+            to = b if b < size else -1
+            weights[a][to] = weights[a].get(to, 0) + weight
+    weights = [onward or {-1: 1} for onward in weights]
+    steps = [[(to, w / sum(onward.values())) for to, w in onward.items()] for onward in weights]
+    found = expected_visits(steps, {0: 1.0})
+    mass, visits, ended = [1.0] + [0.0] * (size - 1), [0.0] * size, 0.0
+    for _ in range(3_000):
+        onward = [0.0] * size
+        for number, here in enumerate(mass):
+            visits[number] += here
+            for to, p in steps[number]:
+                if to < 0:
+                    ended += here * p
+                else:
+                    onward[to] += here * p
+        mass = onward
+    reached = {n for n, times in enumerate(visits) if times > 0}
+    if isinstance(found, str):
+        trapped = {n for n in range(size) if not _leads_out(steps, n)}
+        assert trapped  # also where no run comes: positions are only made where one does
+        assert ended < 1 - 1e-6 or not trapped & reached
+    else:
+        assert found[1][-1] == pytest.approx(ended, abs=1e-6)
+        assert found[0] == pytest.approx(visits, rel=1e-5, abs=1e-6)
+
+
+def _leads_out(steps: list[list[tuple[int, float]]], start: int) -> bool:
+    seen, pending = {start}, [start]
+    while pending:
+        for to, _ in steps[pending.pop()]:
+            if to < 0:
+                return True
+            if to not in seen:
+                seen.add(to)
+                pending.append(to)
+    return False
 
 
 # chance -------------------------------------------------------------------------------------

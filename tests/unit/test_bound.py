@@ -153,7 +153,7 @@ def test_what_is_not_known_is_said() -> None:
     text = "interlock: 1\nmachine: m\nmodel: {name: openai/x}\nstates: {a: {do: infer, next: z}, z: {stop: completed}}"
     found = bound(built(text).chart)
     assert found["tokens"].text == "at most 1 model call"
-    assert found["tokens"].why == "nothing says how large a model call is"
+    assert found["tokens"].why.startswith("nothing says how large a model call is: give `context_")
     assert "price is not known" in found["usd"].why
     told = bound(built(text).chart, assume=Assume(tokens_per_call=100, prices=(0.01, 0.02)))
     assert (told["tokens"].value, told["usd"].value) == (100, 2.0)
@@ -295,3 +295,17 @@ def test_what_no_expression_reads_needs_no_proof_of_its_own() -> None:
     assert machine.bound(vars={"topic": "bread"}) is first
     more = machine.bound(vars={"topic": "tea", "rounds": 5})
     assert (first["actions"].value, more["actions"].value) == (3, 5)
+
+
+def test_in_a_prompt_a_bound_is_a_line_and_a_figure_a_sentence() -> None:
+    found = load("agent").bound()
+    assert repr(found).startswith(
+        "<Bound of agent: actions 50, model calls 40, tool calls 25 batch"
+    )
+    assert str(found["actions"]) == "actions at most 50 by run.steps >= limits.steps"
+    assert str(found["tool_calls"]).endswith("how large a batch is: assume `calls_per_reply`")
+
+
+def test_a_figure_that_there_is_not_says_which_there_are() -> None:
+    with pytest.raises(KeyError, match="no figure `dollars`; there are actions, llm_calls"):
+        load("agent").bound()["dollars"]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from interlock import load
+from interlock import AgentStop, Context, action, load
 from interlock.checker.query import QueryFault
 from tests.exploring import built
 
@@ -77,14 +77,89 @@ def test_an_answer_prints_and_is_plain_data() -> None:
     assert found.witness[0] == "ask"
     assert found.witness[-1] == "tell"
     assert json.loads(json.dumps(found.to_dict()))["holds"] is False
-    assert "a stop from outside may come at any moment" in found.assumptions
+    assert "a stop from outside may come at any moment, for `user_requested`" in found.assumptions
+
+
+TICKET = """interlock: 1
+machine: m
+model: {name: scripted}
+tools: [poke]
+limits: {steps: 9}
+rules: [{when: run.steps >= limits.steps, stop: steps_limit}]
+states:
+  ask: {do: infer, next: [{when: len(last.tool_calls) > 0, to: act}, {to: wait}]}
+  act: {do: call_tools, next: ask}
+  wait: {on: {yes: tell}, within: 1m, expired: late}
+  tell: {do: report, next: done}
+  late: {stop: user_unresponsive}
+  done: {stop: completed}
+"""
+
+
+class Shown(NamedTuple):
+    """A query of `TICKET`: the run that shows it, and what is said of it."""
+
+    text: str
+    witness: list[str]
+    said: str
+
+
+SHOWN = [
+    # tools may ask to stop for any reason, which would lead to each of these at once
+    Shown("reach done", ["ask", "wait", "tell", "done"], "`done` can be reached"),
+    Shown("avoid late", ["ask", "wait", "late"], "`late` can happen"),
+    # what ends with no state of the file is said by the end that the engine makes
+    Shown(
+        "reach steps_limit", ["ask", "end-completed"],
+        "reason `steps_limit` can be reached, by rule `rules.0`",
+    ),
+    Shown(
+        "always tell after ask", ["ask", "end-completed"],
+        "a run can end with no `tell` after `ask`, by rule `rules.0`",
+    ),
+    Shown("reach rules.0", ["ask", "end-completed"], "`rules.0` can be reached"),
+    # nothing leads there but what somebody asks for
+    Shown(
+        "reach user_requested", ["end-completed"],
+        "reason `user_requested` can be reached, by a stop from outside",
+    ),
+    Shown(
+        "reach token_limit", ["ask", "act", "end-completed"],
+        "reason `token_limit` can be reached, where a tool or an action asks to stop",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SHOWN, ids=lambda case: case.text.replace(" ", "-"))
+def test_a_run_that_shows_it_is_an_ordinary_one_where_there_is_one(case: Shown) -> None:
+    found = built(TICKET).query(case.text)
+    assert (list(found.witness), found.reason) == (case.witness, case.said)
 
 
 def test_without_stops_from_outside() -> None:
-    machine = load("moderator")
-    text = "always state:monitor after start"
-    assert machine.query(text).holds is False
-    assert "by a stop from outside" in machine.query(text).reason
+    machine = built(MACHINE)
+    assert "by a stop from outside" in machine.query("reach user_requested").reason
+    without = machine.query("reach user_requested", cancels=False)
+    assert "where a tool or an action asks to stop" in without.reason
+    assert without.assumptions[-1] == "nobody stops it from outside"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("never done before llm_inference", "yes: `llm_inference` comes before `done` on every way"),
+        ("reach done", "yes: `done` can be reached\n  user_message → llm_inference → done"),
+        ("reach completed", "yes: reason `completed` can be reached\n  user_message"),
+        ("reach user_requested", "stop from outside"),
+        ("never error before llm_inference", "where an action fails\n  user_message"),
+        ("avoid guard_error", "no: reason `guard_error` can happen, where a guard cannot be evaluated"),
+        ("avoid retry_limit", "where a tool or an action asks to stop\n  user_message → llm_inference"),
+        ("avoid user_unresponsive", "where a tool or an action asks to stop"),
+    ],
+)  # fmt: skip
+def test_what_no_rule_or_edge_raises_is_raised_where_it_can_be(text: str, said: str) -> None:
+    """A tool asks to stop when it has been called, no sooner; then the answer says so."""
+    assert said in str(load("agent").query(text))
 
 
 def test_an_answer_is_for_every_limit_unless_one_is_given() -> None:
@@ -117,3 +192,45 @@ def test_document_004_would_stop_after_a_memory_update() -> None:
     stopped = machine.query("never reason:unknown after action:update_memory", cancels=False)
     assert stopped.holds is False
     assert stopped.witness[-1] == "stop"
+
+
+@action
+def give_up(_: Context) -> None:
+    """An action of an application, which asks to stop as it likes."""
+    raise AgentStop("enough", reason="completed")
+
+
+OWN = """interlock: 1
+machine: own
+states:
+  try: {do: give_up, next: over}
+  over: {ask: Late?, when: run.steps >= 9, then: done, else: end}
+  end: {stop: custom}
+  done: {stop: completed}
+"""
+
+
+def test_an_action_of_an_application_may_ask_to_stop_for_any_reason() -> None:
+    machine = load(OWN, actions=[give_up])
+    assert machine.query("never done before try").holds is True
+    assert machine.query("never done before over").witness == ("try", "done")
+    run = machine.start()
+    assert run.run().path[-1] == "done"
+
+
+def test_a_caller_may_stop_for_any_reason_and_a_bound_holds_there_too() -> None:
+    """A query leaves out what a caller names; a bound counts what is done behind it."""
+    text = """interlock: 1
+machine: named
+states:
+  wait: {on: {go: end}, within: 1h, expired: end}
+  end: {end: completed}
+  late: {stop: cost_limit, next: report}
+  report: {do: report, next: end}
+"""
+    machine = built(text)
+    assert machine.query("avoid state:report").holds is True
+    assert machine.bound()["actions"].value == 1
+    run = machine.start()
+    run.cancel("cost_limit")
+    assert run.run().steps == 1

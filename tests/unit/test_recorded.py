@@ -129,3 +129,32 @@ def test_what_is_no_export_is_passed_over_with_its_place(lines: list[str], why: 
 def test_what_holds_no_runs_is_refused(given: object) -> None:
     with pytest.raises(SetupError):
         list(recorded_runs(given))  # pyright: ignore[reportArgumentType]
+
+
+Damage = tuple[int, tuple[str | int, ...], object]
+DAMAGES: list[Damage] = [
+    (1, ("at",), "soon"), (2, ("started",), None), (1, ("at",), 1e308), (1, ("at",), float("nan")),
+    (2, ("state",), -1), (1, ("taken", 0), {}), (2, ("status",), True), (1, ("wake_at",), "x"),
+    (2, ("outcome", "spent", "prompt_tokens"), []), (2, ("outcome", "spent", "llm_calls"), -1),
+    (2, ("outcome", "spent", "cost"), float("inf")), (2, ("outcome", "spent", "tools"), "add"),
+    (2, ("outcome", "spent", "tools"), {"add": float("inf")}),
+    (2, ("outcome", "context_tokens"), 10**29), (2, ("outcome", "reply", "text"), ["a"]),
+    (2, ("outcome", "reply", "tool_calls"), [{"id": "a", "name": {}, "arguments": "{}"}]),
+    (1, ("outcome", "messages", 0), "hello"), (1, ("outcome", "messages", 0, "content"), 7),
+    (2, ("outcome", "tool_errors"), [None]), (2, ("seq",), float("inf")),
+    (2, ("outcome", "error"), {"category": 1, "message": "", "state": ""}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=str)
+def test_a_record_with_values_that_no_engine_writes_is_damaged(path: Path, damage: Damage) -> None:
+    number, (*way, last), value = damage
+    run = next(r for r in recorded_runs(path) if isinstance(r, RecordedRun))
+    lines = [json.loads(line) for line in exported(run).splitlines()]
+    at = lines[1 + number]
+    for key in way:
+        at = at[key]
+    at[last] = value
+    [found] = read_export("\n".join(map(json.dumps, lines)), "it")
+    assert isinstance(found, Unread)
+    assert "damaged" in found.why or "is no record" in found.why

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
 import pytest
 
 from interlock import SpecError, guard, load
+from interlock.adapters.sqlite import SqliteJournal
 from interlock.catalog import shipped
 from interlock.core.errors import SetupError
 from interlock.language.yaml.reading import read
 from interlock.run.journal import MemoryJournal
 from interlock.run.recorded import RecordedRun, read_run
-from interlock.run.sync import by_hand
+from interlock.run.sync import by_hand, wait
 from interlock.simulation.amounts import Amount, drawing, fixed, seen, weighted
 from interlock.simulation.learnt import learn
 from interlock.simulation.limits import limits_watched, rounded_up
@@ -334,6 +337,35 @@ def test_a_learnt_world_says_from_how_much() -> None:
     assert 0 < found.thin["confirm"] < 30
 
 
+def test_a_world_is_learnt_from_a_journal_by_its_path(tmp_path: Path) -> None:
+    machine, path = asking(), tmp_path / "journal.db"
+    journal = SqliteJournal(path)
+    for number in range(3):
+        machine.simulated_run(number, journal=journal)
+    wait(journal.close(), suspends=journal.suspends)
+    found = machine.simulate(learn_from=path, runs=100)
+    assert found.learnt == "Learnt from 3 recorded runs of asking."
+
+
+PRICED = """interlock: 1
+machine: priced
+model: {name: openai/gpt-4o-mini, input_cost_per_token: 0.001, output_cost_per_token: 0.002}
+states:
+  ask: {do: infer, next: done}
+  done: {stop: completed}
+"""
+
+
+def test_where_the_file_has_a_price_the_costs_of_recorded_runs_are_not_learnt() -> None:
+    """An average cost of a call beside the tokens of each would go past the proven bound."""
+    script = [{"text": "hm", "usage": {"prompt_tokens": 10, "completion_tokens": 1, "cost": 5.0}}]
+    for text, dear in ((PRICED, False), (re.sub(r", input_cost.*}", "}", PRICED), True)):
+        machine = load(text)
+        run = machine.start("Say it.", script=script)
+        run.run()
+        assert (machine.simulate(learn_from=run, runs=10).figures["usd"].most == 5) is dear
+
+
 def test_runs_of_another_machine_are_left_out() -> None:
     assert learn(load("agent").chart, recorded(asking(), 3)).runs == 0
 
@@ -396,3 +428,42 @@ def test_every_shipped_machine_is_simulated_at_once(name: str) -> None:
     assert found.exceeded == ()
     assert found.agrees in (True, None), found.chain_said()
     assert found.assumptions
+
+
+# frames and plots ---------------------------------------------------------------------------
+
+
+@pytest.mark.extra("pandas", install="pip install pandas")  # noqa: S610 - no Django
+def test_a_frame_has_a_row_for_each_run() -> None:
+    found = asking().simulate(runs=30, chain=False)
+    frame = found.frame()
+    assert list(frame.index) == [*range(30)]
+    assert frame["tokens"].sum() == sum(run.tokens for run in found.sample.runs)
+    assert dict(frame["reason"].value_counts()) == {n: s.count for n, s in found.reasons.items()}
+
+
+@pytest.mark.extra("matplotlib", install='pip install "interlock[plots]"')  # noqa: S610 - no Django
+def test_plots_have_the_figures_and_are_the_same_each_time(tmp_path: Path) -> None:
+    found = asking().simulate(runs=200, chain=False)
+    texts = [found.plot(tmp_path / name)[0].read_text("utf-8") for name in ("a.svg", "b.svg")]
+    assert texts[0] == texts[1]
+    top, share = next(iter(found.reasons.items()))
+    calls = found.figures["llm_calls"]
+    for said in (
+        "asking, 200 simulated runs, seed 0", top, f"{share.count:,}  ({share.value:.2%})",
+        f"median {calls.median:.0f}", "proven bound", "What runs cost", "How long runs take",
+    ):  # fmt: skip
+        assert said in texts[0]
+    files = found.plot(tmp_path / "all")
+    assert [f.name for f in files] == [
+        "reasons.svg", "llm_calls.svg", "tokens.svg", "elapsed.svg",
+    ]  # fmt: skip
+
+
+@pytest.mark.extra("matplotlib", install='pip install "interlock[plots]"')  # noqa: S610 - no Django
+def test_runs_that_are_all_alike_and_call_nobody_are_drawn(tmp_path: Path) -> None:
+    text = (
+        "interlock: 1\nmachine: m\nstates:\n  a: {do: nothing, next: b}\n  b: {stop: completed}\n"
+    )
+    files = load(text).simulate(runs=5, chain=False).plot(tmp_path / "plots")
+    assert [f.name for f in files] == ["reasons.svg"]

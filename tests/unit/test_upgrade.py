@@ -79,15 +79,15 @@ CASES = (
     Case("the-same", ("", ""), "unchanged", "it is the same machine"),
     Case("words", ("Well?", "Now?"), "unchanged", "it differs in words only: 1 difference"),
     Case("written-otherwise", ("1d}", "24h}"), "unchanged", "it is the same machine"),
-    Case("behind-it", ("base: 5s", "base: 9s"), "safe", "all 3 records are decided as they were"),
-    Case("ahead-of-it", ("yes: late", "yes: done"), "safe", "all 3 records", ("way `person.on.yes` leads to `done` instead of `late` (m.yaml:12)",)),
-    Case("a-limit", ("budget: 50", "budget: 9"), "safe", "all 3 records", ("limit `budget`: `50` → `9`: `steps_limit` stops sooner (m.yaml:3)",)),
-    Case("a-way-before-others", ("next: more}\n  more", "next: [{when: vars.n > 5, to: done}, more]}\n  more"), "safe", "all 3 records"),
-    Case("a-rule-before-others", ("rules:\n", "rules:\n  - {when: vars.n > 9, stop: custom}\n"), "safe", "all 3 records", ("rule `custom` added: when vars.n > 9: stop custom (m.yaml:7)",)),
+    Case("behind-it", ("base: 5s", "base: 9s"), "safe", "every record is decided as it was"),
+    Case("ahead-of-it", ("yes: late", "yes: done"), "safe", "every record", ("way `person.on.yes` leads to `done` instead of `late` (m.yaml:12)",)),
+    Case("a-limit", ("budget: 50", "budget: 9"), "safe", "every record", ("limit `budget`: `50` → `9`: `steps_limit` stops sooner (m.yaml:3)",)),
+    Case("a-way-before-others", ("next: more}\n  more", "next: [{when: vars.n > 5, to: done}, more]}\n  more"), "safe", "every record"),
+    Case("a-rule-before-others", ("rules:\n", "rules:\n  - {when: vars.n > 9, stop: custom}\n"), "safe", "every record", ("rule `custom` added: when vars.n > 9: stop custom (m.yaml:7)",)),
     Case("a-limit-that-is-spent", ("budget: 50", "budget: 2"), "unsafe", "record 2 at work: it went to `person` by `work.next.0`, `more.else`; in this file it goes to `bye` by `rules.0`, raising `steps_limit`: `run.steps >= limits.budget` holds (2 against 2) (m.yaml:7:12)"),
     Case("another-guard", ("vars.n < 1", "vars.n < 0"), "unsafe", "record 1 at plan: it went to `work` by `plan.next.0`, `more.then`; in this file it goes to `person` by `plan.next.0`, `more.else`: `otherwise`"),
     Case("another-way", ("plan: {do: act, next: more}", "plan: {do: act, next: person}"), "unsafe", "record 1 at plan: it went to `work` by `plan.next.0`, `more.then`; in this file it goes to `person` by `plan.next.0` (m.yaml:9:25)"),
-    Case("another-type", ("word: a}", "word: 3}"), "safe", "all 3 records", ()),
+    Case("another-type", ("word: a}", "word: 3}"), "safe", "every record", ()),
     Case("a-state-that-waits-no-more", ("person: {ask: Well?, on: {yes: late, no: over}, within: limits.patience, expired: over}", "person: {do: act, next: done}"), "unsafe", "record 2 at work: it went to `person` by `work.next.0`, `more.else`, paused; in this file it goes to `person` by `work.next.0`, `more.else`, running"),
 )  # fmt: skip
 
@@ -305,7 +305,7 @@ def at_person(run: Run) -> Run:
 
 
 def test_the_refusal_carries_the_verdict() -> None:
-    with pytest.raises(MachineChangedError, match="safe: all 3 records") as caught:
+    with pytest.raises(MachineChangedError, match="safe: every record") as caught:
         opened(OLD.replace("base: 5s", "base: 9s"), waiting())
     assert caught.value.verdict.kind == "safe"
     assert "changed=True" in caught.value.hint

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import os
 import re
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from interlock.core.errors import RunError, SetupError
 from interlock.view.flowchart import Arrow, Box, Flowchart
 from interlock.view.mermaid.write import to_mermaid, too_large
 from interlock.view.picture import Picture
+from interlock.view.saving import write_whole
 
 CHART = Flowchart("A <title>", (Box("a", "A"), Box("b", "B")), (Arrow("a", "b", "x"),))
 PYGRAPHVIZ = pytest.mark.extra(  # noqa: S610 - no Django
@@ -143,6 +146,18 @@ def test_what_cannot_be_drawn_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     with pytest.raises(SetupError):
         Picture(CHART, engine="mermaid").save(path)
     assert path.read_text() == "before"
+
+
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    read: list[bytes] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()), daemon=True)
+    reader.start()
+    write_whole(pipe, b"whole")
+    reader.join(5)
+    assert read == [b"whole"]
+    assert pipe.is_fifo()
 
 
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:

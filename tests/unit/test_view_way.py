@@ -80,7 +80,19 @@ def test_it_shows_itself() -> None:
     agent = load("agent")
     answer = agent.query("reach done")
     assert shown(answer)["text/plain"] == str(answer)
-    assert shown(agent.query("never tool_call before llm_inference")).keys() == {"text/plain"}
+    assert "<img" in shown(answer)["text/html"]
+    assert "user_message → " in shown(answer)["text/html"]
+    without = shown(agent.query("never tool_call before llm_inference"))["text/html"]
+    assert "<img" not in without
+    assert "comes before" in without
+
+
+def test_a_bound_shows_its_figures_beside_the_picture() -> None:
+    page = shown(loops(cut=True))["text/html"]
+    assert "<img" in page
+    assert re.search(r"model calls</td><td[^>]*>5</td><td[^>]*>by run.steps &gt;= limits", page)
+    uncut = shown(loops(cut=False))["text/html"]
+    assert "no budget cuts the loop think → think" in uncut
 
 
 def places(picture: Picture) -> dict[str, tuple[float, float]]:
@@ -102,3 +114,19 @@ def test_nothing_moves(name: str) -> None:
     assert plain.keys() == drawn.keys()
     moved = {(round(x - drawn[n][0], 1), round(y - drawn[n][1], 1)) for n, (x, y) in plain.items()}
     assert len(moved) == 1, moved  # the line under the title moves all of it alike
+
+
+def test_the_rule_that_stops_a_way_is_red_in_its_list() -> None:
+    answer = load("agent").query("reach steps_limit")
+    drawn = answer.draw().dot()
+    lines = [line for line in re.split(r"<BR[^>]*/>", drawn) if "limits." in line]
+    red = [line for line in lines if CLOSING in line]
+    assert len(red) == 1
+    assert "run.steps" in red[0]
+
+
+def test_what_a_way_shows_stands_whole_under_the_title() -> None:
+    answer = load("agent").query("always state:memory_update after llm_inference")
+    drawn = answer.draw().svg()
+    said = re.sub(r"<[^>]+>", " ", drawn).split()
+    assert " ".join(answer.reason.split()) in " ".join(said)

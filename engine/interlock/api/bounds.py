@@ -6,14 +6,15 @@ Imported by: api.machine, cli
 from __future__ import annotations
 
 import json
+import math
 from collections import OrderedDict
 from collections.abc import Mapping
 from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from interlock.api.values import model_settings
 from interlock.core.errors import LimitError, SetupError, nearest
-from interlock.core.units import parse_number
 from interlock.language.spec import MachineSpec
 from interlock.language.values import limit_value, var_value
 
@@ -89,18 +90,20 @@ def checked_values(
     )
 
 
+_COSTS = (
+    "context_window", "max_tokens", "input_cost_per_token", "output_cost_per_token", "fallbacks",
+)  # fmt: skip
+"""The settings of a model that figures depend on."""
+
+
 def assumed(settings: Mapping[str, Any] | None) -> Assume | None:
-    """What a caller says about the model over the file: its window and its prices."""
-    said = settings or {}
-    window = said.get("context_window")
-    sent, written = said.get("input_cost_per_token"), said.get("output_cost_per_token")
-    prices = None if sent is None or written is None else (float(sent), float(written))
-    if window is None and prices is None:
+    """What a caller says about the model over the file, as far as figures depend on it."""
+    said = {n: v for n, v in model_settings(settings or {}).items() if n in _COSTS}
+    if not said:
         return None
     from interlock.checker.bound import Assume  # noqa: PLC0415  networkx: when it is asked for
 
-    longest = None if window is None else parse_number(str(window))
-    return Assume(longest, None, prices)
+    return Assume(settings=said)
 
 
 def wanted_bounds(given: Mapping[str, Any]) -> dict[str, float]:
@@ -111,7 +114,8 @@ def wanted_bounds(given: Mapping[str, Any]) -> dict[str, float]:
         if resource not in RESOURCES:
             hint = nearest(name, (*RESOURCES, *SHORT))
             raise LimitError(f"there is no bound on `{name}`", hint=hint)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not number or not 0 <= value < math.inf:
             raise LimitError(f"a bound on `{name}` is a number: `{value}` is not")
         out[resource] = value
     return out

@@ -14,15 +14,19 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from interlock.checker.bound import Bound
+from interlock.checker.bound.result import WORDS, Figure
 from interlock.checker.query import Answer, Questions
 from interlock.core.errors import SetupError, nearest
 from interlock.core.facts import Facts
+from interlock.core.html import Cell, Tone, bundle, folded, image, line, table
 from interlock.view.flowchart import RuleDrawing
 from interlock.view.of_machine import OfMachine
 from interlock.view.way import Way, WayPicture
 
+_TONES: Mapping[bool | None, Tone] = {True: "good", False: "bad", None: "warn"}
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class DrawnBound(Bound):
     """A bound that knows its machine: `draw` shows the run that comes to a figure."""
 
@@ -43,34 +47,43 @@ class DrawnBound(Bound):
         for loop, times in witness.loops:
             states.update(dict.fromkeys(loop, times))
         uncut = shown.value is None and not shown.unit and bool(witness.loops)
-        said = f"{shown.resource.replace('_', ' ')}: {shown.text}"
+        said = f"{WORDS[shown.resource]}: {shown.text}"
         way = Way(states, witness.edges, frozenset(witness.closing), uncut, said)
         return _picture(self.of, way, rules, self.limits)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
-        """What a notebook shows: the run with the most actions; a terminal shows the figures."""
+        """What a notebook shows: the figures, and the run with the most actions."""
         if not self.figures:
-            return {"text/plain": str(self)}
-        return self.draw().bundle() | {"text/plain": str(self)}
+            return bundle(line(str(self), "warn"), str(self))
+        rows = [(WORDS[n], Cell(f.amount, _tone(f)), f.reason) for n, f in self.figures.items()]
+        assumed = folded(
+            f"{len(self.assumptions)} assumptions", table([(said,) for said in self.assumptions])
+        )
+        head = line(f"{self.machine}, at worst", "strong")
+        shown = f"{head}{table(rows, right=(1,))}{assumed}"
+        return bundle(shown + _image(self.draw(), "the run with the most actions"), str(self))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DrawnAnswer(Answer):
     """An answer that knows its machine: `draw` shows the run that it speaks of."""
 
     of: OfMachine = field(kw_only=True, compare=False, repr=False)
 
     def draw(self, *, rules: RuleDrawing = "box") -> WayPicture:
-        """The shortest run that shows it; where none is needed for that, the machine as it is."""
-        said = f"{self.query}: {str(self).partition(':')[0]}"
+        """The run that shows it; where none is needed for that, the machine as it is."""
+        said = f"{self.query}: {self.word}\n{self.reason}"
         way = Way(Counter(self.witness), Counter(self.edges) if self.witness else None, said=said)
         return _picture(self.of, way, rules, {})
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
-        """What a notebook shows: the picture where there is a witness, else the words."""
-        if not self.witness:
-            return {"text/plain": str(self)}
-        return self.draw().bundle() | {"text/plain": str(self)}
+        """What a notebook shows: the words, and the picture where there is a witness."""
+        shown = table(
+            [(Cell(self.word, _TONES[self.holds]), Cell(self.query, "code"), self.reason)]
+        )
+        if self.witness:
+            shown += line(" → ".join(self.witness)) + _image(self.draw(), self.reason)
+        return bundle(shown, str(self))
 
 
 class DrawnQuestions(Questions):
@@ -92,6 +105,18 @@ def drawn_bound(found: Bound, machine: OfMachine) -> DrawnBound:
 
 def _values(value: Any) -> dict[str, Any]:
     return {f.name: getattr(value, f.name) for f in fields(value)}
+
+
+def _tone(figure: Figure) -> Tone:
+    return "" if figure.value is not None else "warn" if figure.unit else "bad"
+
+
+def _image(picture: WayPicture, said: str) -> str:
+    """A picture for a page; where it cannot be drawn, why, and what the text format has of it."""
+    made = picture.bundle()
+    if "image/svg+xml" in made:
+        return image(made["image/svg+xml"], said)
+    return line(made["text/plain"], "code")
 
 
 def _picture(

@@ -357,6 +357,9 @@ class Machine(HasCoverage, HasWhatIf, HasStats, HasUpgrade, HasSimulation):
         return self.open(kept.run_id, journal=journal or kept.journal(), **ports)
 
     def _session(self, run_id: str, journal: Journal, ports: PortOptions) -> Session:
+        if not hasattr(journal, "suspends"):
+            hint = f"open one: `SqliteJournal({str(journal)!r})`, from interlock.adapters.sqlite"
+            raise SetupError(f"`journal` is a {type(journal).__name__}, no journal", hint=hint)
         made = Session(self.chart, journal, run_id, make_ports(self.spec, self.folder, ports))
         cancel = ports.get("cancel")
         made.cancels = [cancel] if cancel is not None else []

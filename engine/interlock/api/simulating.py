@@ -8,7 +8,7 @@ Imported by: api.machine
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -27,6 +27,7 @@ from interlock.run.session import start_data
 from interlock.run.sync import wait
 
 if TYPE_CHECKING:
+    from interlock.api.recorded import Runs
     from interlock.api.run import Run
     from interlock.checker.bound import Bound
     from interlock.simulation.many import Plan
@@ -87,7 +88,7 @@ class HasSimulation:
         limits: Mapping[str, Any] | None = None,
         vars: Mapping[str, Any] | None = None,
         tasks: Sequence[Any] | None = None,
-        learn_from: Iterable[RecordedRun] = (),
+        learn_from: Runs = (),
         smooth: float = 0.0,
         at_most: float | None = None,
         chain: bool = True,
@@ -102,7 +103,9 @@ class HasSimulation:
 
         `world` says what comes from outside, with which probability: a `World`, the path of a
         world file, or what such a file holds; what it leaves open is assumed, and said. It may be
-        learnt `learn_from` recorded runs, `smooth`ed with so many samples of what is assumed.
+        learnt: `learn_from` is a journal or the path of its file, a run, an exported ``.jsonl``, or
+        a list of these, `smooth`ed with so many samples of what is assumed; runs that cannot be
+        read are left out.
         `at_most` asks for suggestions: limits that stop at most so large a share of the runs that
         would have ended by themselves. `chain` lays the exact Markov chain beside it. The same
         seed gives the same runs, whatever `jobs`, the number of processes. A run is left after its
@@ -145,7 +148,7 @@ class HasSimulation:
         limits: Mapping[str, Any] | None = None,
         vars: Mapping[str, Any] | None = None,
         tasks: Sequence[Any] | None = None,
-        learn_from: Iterable[RecordedRun] = (),
+        learn_from: Runs = (),
         smooth: float = 0.0,
         journal: Journal | None = None,
     ) -> Run:
@@ -196,9 +199,10 @@ def planned(
 
 
 def world_for(
-    machine: Simulated, given: Given, learn_from: Iterable[RecordedRun] = (), smooth: float = 0.0
+    machine: Simulated, given: Given, learn_from: Runs = (), smooth: float = 0.0
 ) -> World:
     """The world that somebody gives, as a file, as data or as recorded runs."""
+    from interlock.api.recorded import recorded_runs  # noqa: PLC0415  it needs `api.run`
     from interlock.simulation.learnt import learn  # noqa: PLC0415
     from interlock.simulation.world import World  # noqa: PLC0415
     from interlock.simulation.world_file import read_world, world_of  # noqa: PLC0415
@@ -210,5 +214,6 @@ def world_for(
     if given is not None:
         path = Path(given)
         return read_world(catalog.read_text(path), file=catalog.shown(path), spec=machine.spec)
-    runs = [*learn_from]
+    found = recorded_runs(learn_from, machine.spec.name)
+    runs = [run for run in found if isinstance(run, RecordedRun)]
     return learn(machine.chart, runs, smooth=smooth) if runs else World()

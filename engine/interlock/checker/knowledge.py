@@ -10,16 +10,18 @@ Imported by: checker.never, checker.guards
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import lru_cache
 
 from interlock.checker.latest import Latest
 from interlock.checker.proof.ask import Claim
+from interlock.checker.standing import Standing
 from interlock.checker.structure import epilogue
 from interlock.checker.subject import Subject, in_order_of_ways
 from interlock.core.types import BOOL, NONE, type_of
 from interlock.language.expression.tree import Compare, Const, Link, Node, facts_of
 from interlock.language.readers.cases import case_value
-from interlock.language.spec import Assign, Edge, StateSpec
+from interlock.language.spec import Assign, Edge, Rule, StateSpec
 
 MOST = 16
 """How many guards are remembered at one state, the newest."""
@@ -67,7 +69,7 @@ class Knowledge:
         for state in self._spec.states.values():
             for edge, before in _tried(state):
                 self._incoming.setdefault(edge.target, []).append((state, edge, before))
-        self._latest = Latest(subject)
+        self._latest, self._standing = Latest(subject), Standing(subject)
         self._at: dict[str, Known] = {}
         for names in in_order_of_ways(subject):
             for name in names:
@@ -79,7 +81,12 @@ class Knowledge:
 
     def at(self, name: str) -> Known:
         """What is known where the edges of a state are looked at."""
-        return (*self._at.get(name, ()), *self._latest.at(self._spec.states[name]))
+        state = self._spec.states[name]
+        return (*self._at.get(name, ()), *self._latest.at(state), *self._standing.at(state))
+
+    def at_rule(self, rule: Rule) -> Known:
+        """What is known where a rule is looked at."""
+        return tuple(self._standing.at_rule(rule))
 
     def _entered_otherwise(self) -> set[str | None]:
         """States that are come to by other ways than the edges of other states."""
@@ -99,7 +106,7 @@ class Knowledge:
         ]  # fmt: skip
         # rules are looked at together: one of them may have raised a signal since
         claims = (Claim(r.when.root, False) for r in rules)
-        return tuple(c for c in claims if not _touched(c.node, ["signals"]))[-MOST:]
+        return tuple(_untouched(claims, ["signals"]))[-MOST:]
 
     def _on_entry(self, state: StateSpec) -> Known:
         if state.name in self._blank:
@@ -107,8 +114,7 @@ class Knowledge:
         shared: Known | None = None
         for source, edge, before in self._incoming.get(state.name, ()):
             brought = self._brought(source, edge, before, state)
-            mine = set(brought)
-            shared = brought if shared is None else tuple(c for c in shared if c in mine)
+            shared = brought if shared is None else _in_both(shared, brought)
         return (shared or ())[-MOST:]
 
     def _brought(self, source: StateSpec, edge: Edge, before: Known, into: StateSpec) -> Known:
@@ -119,7 +125,12 @@ class Knowledge:
         changed = {*_set(edge.set), *_set(into.set), f"run.visits.{into.name}"}
         changed |= {"signals"} if edge.stop or into.stop else set()
         changed |= {"run.status"} if into.status else set()
-        return tuple(c for c in held if not _touched(c.node, changed))
+        return tuple(_untouched(held, changed))
+
+
+def _in_both(one: Known, other: Known) -> Known:
+    found = set(other)
+    return tuple(c for c in one if c in found)
 
 
 def _tried(state: StateSpec) -> Iterator[tuple[Edge, Known]]:
@@ -137,8 +148,24 @@ def _set(assigns: Sequence[Assign]) -> Iterator[str]:
     return (a.target for a in assigns)
 
 
-def _touched(node: Node, changed: Iterable[str]) -> bool:
-    reads = facts_of(node)
-    return any(
-        f"{r}.".startswith(f"{c}.") or f"{c}.".startswith(f"{r}.") for r in reads for c in changed
-    )
+def _untouched(claims: Iterable[Claim], changed: Collection[str]) -> Iterator[Claim]:
+    """The claims that read nothing of what changed, no part of it and nothing that holds it."""
+    names, holders = set(changed), {above for name in changed for above in _holders(name)}
+    for claim in claims:
+        reads, held_by = _reads(claim.node)
+        if reads.isdisjoint(holders) and held_by.isdisjoint(names):
+            yield claim
+
+
+@lru_cache(maxsize=1024)
+def _reads(node: Node) -> tuple[frozenset[str], frozenset[str]]:
+    """The facts that a guard reads, and these with all that they are parts of."""
+    reads = frozenset(facts_of(node))
+    return reads, frozenset(above for name in reads for above in _holders(name))
+
+
+def _holders(name: str) -> Iterator[str]:
+    """``a.b.c``, ``a.b`` and ``a``."""
+    while name:
+        yield name
+        name = name.rpartition(".")[0]

@@ -29,8 +29,8 @@ def check_secrets(subject: Subject) -> None:
             if found is None:
                 continue
             kind = pattern.name.replace("-", " ")
-            start = found.start() + len(pattern.before)
-            place = document.part(path, start, max(1, found.end() - start - len(pattern.after)))
+            start, end = pattern.span(found)
+            place = document.part(path, start, max(1, end - start))
             first, last = place.column - 1, place.column - 1 + place.width
             shown = place.text[:first] + "•" * place.width + place.text[last:]
             article = "an" if kind[0] in "aeiou" else "a"

@@ -8,7 +8,7 @@ from typing import Any
 
 import networkx as nx
 
-from interlock.checker.paths.signalling import OUTSIDE, signalled
+from interlock.checker.paths.signalling import OUTSIDE, is_ours, signalled
 from interlock.checker.proof.ask import Prover, Solver
 from interlock.checker.proof.world import World
 from interlock.core.codes import finding
@@ -23,8 +23,6 @@ from interlock.machine.regions import GuardedTransition
 
 _NX: Any = nx
 """Its types are in a package of their own, which is not ours to need."""
-
-_OURS = "interlock."
 
 
 class Subject:
@@ -98,8 +96,7 @@ class Subject:
     def builtin(self) -> frozenset[str]:
         """The actions of the machine that are ours: an application's own may do anything."""
         actions = (s.action for s in self.spec.states.values() if s.action is not None)
-        ours = (a for a in actions if a.run is not None and a.run.__module__.startswith(_OURS))
-        return frozenset(a.name for a in ours)
+        return frozenset(a.name for a in actions if is_ours(a))
 
     @cached_property
     def own_code(self) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
+from functools import cache
 from itertools import combinations
 from typing import Any, cast
 
@@ -23,6 +24,8 @@ from interlock.language.template.template import Template
 _CALLING = frozenset({"call_tools", "call_tool"})
 _ELSEWHERE = frozenset({"registry", "document", "roots", "machines", "define", "action"})
 """Parts of a spec that are no texts of the machine."""
+_PLAIN = (str, int, float, type(None))
+"""What has no parts: most of what stands in a spec."""
 
 
 def check_unused(subject: Subject) -> None:
@@ -43,23 +46,32 @@ def check_unused(subject: Subject) -> None:
 
 def parts_of(value: object, above: str = "") -> Iterator[tuple[object, str]]:
     """Every expression, template and label, each with the variable it is assigned to."""
-    if isinstance(value, Expression | Template | Label):
+    if isinstance(value, _PLAIN):
+        return
+    if isinstance(value, (Expression, Template, Label)):
         yield value, above
     elif isinstance(value, ActionSpec):
         return
-    elif isinstance(value, Assign | Save):
+    elif isinstance(value, (Assign, Save)):
         inner = value.value if isinstance(value, Assign) else value.template
         yield from parts_of(inner, value.target)
-    elif is_dataclass(value):
-        for field in fields(value):
-            if field.name not in _ELSEWHERE:
-                yield from parts_of(getattr(value, field.name), above)
+    elif names := _own_fields(type(value)):
+        for name in names:
+            yield from parts_of(getattr(value, name), above)
     elif isinstance(value, Mapping):
         for inner in cast("Mapping[str, Any]", value).values():
             yield from parts_of(inner, above)
     elif isinstance(value, (list, tuple)):
         for inner in cast("list[Any]", value):
             yield from parts_of(inner, above)
+
+
+@cache
+def _own_fields(kind: type) -> tuple[str, ...]:
+    """The fields of a dataclass in which texts of the machine may stand."""
+    if not is_dataclass(kind):
+        return ()
+    return tuple(field.name for field in fields(kind) if field.name not in _ELSEWHERE)
 
 
 def reads_of(spec: MachineSpec, part: object) -> frozenset[str]:

@@ -28,8 +28,11 @@ SAID = 5
 """Runs that were passed over, each said with its reason; then how many more there were."""
 
 
+ALL = "all"
+"""In place of a run: all of the machine's in the journal."""
+
 runs_argument = click.argument("runs", nargs=-1, metavar="[RUN]...", shell_complete=completion.runs)
-"""Ids or their beginnings, `last`, exported ``.jsonl`` files, `-` for one on stdin."""
+"""Ids or their beginnings, `last`, `all`, exported ``.jsonl`` files, `-` for one on stdin."""
 
 choice_options = options.together(
     click.option("--newest", type=click.IntRange(min=1), metavar="N", help="Only the newest N."),
@@ -77,13 +80,14 @@ class Chosen:
 def chosen(
     names: tuple[str, ...], how: How, machine: str = "", *, children: bool = False
 ) -> Chosen:
-    """The runs that the command line names; without names those of `machine` in the journal.
+    """The runs that the command line names; without, or for `all`, the journal's of `machine`.
 
     `machine` is its name; empty means of every machine. Runs of child machines only when named, or
     behind their parent with `children`.
     """
     from interlock.cli.stored import find_run, open_journal
 
+    names = () if ALL in names else names
     sources: list[Callable[[], list[Recorded]]] = []
     journal: Journal | None = None
     count = 0

@@ -43,6 +43,9 @@ def points_of(spec: MachineSpec, pairs: Pairs) -> tuple[str, list[dict[str, Any]
 def _values(spec: MachineSpec, name: str, text: str, types: Mapping[str, Type]) -> list[float]:
     ends, _, stride = text.partition(":")
     low, _, high = ends.partition("..")
+    if not (low.strip() and high.strip()):
+        hint = f"write `{name}=LOW..HIGH`, or `{name}=LOW..HIGH:STRIDE`"
+        raise MisuseError(f"`{name}={text}` lacks one of its ends", hint=hint)
     least, most = (_number(spec, name, part, types) for part in (low, high))
     whole = spec.limits[name].type.kind == "int"
     step = _number(spec, name, stride, types) if stride else _stride(least, most, whole=whole)

@@ -17,8 +17,16 @@ class Pattern(NamedTuple):
     name: str
     regex: re.Pattern[str]
     before: str = ""
-    """What the match begins with and keeps, so that a reader sees where the secret was."""
+    """What the match begins with and keeps, so that a reader sees where the secret was.
+
+    A text, or the group that it is: ``\\1``.
+    """
     after: str = ""
+
+    def span(self, found: re.Match[str]) -> tuple[int, int]:
+        """Where in the text the secret itself begins and ends."""
+        begins = found.end(1) if found.re.groups else found.start() + len(self.before)
+        return begins, found.end() - len(self.after)
 
 
 def _word(opening: str, rest: str) -> re.Pattern[str]:
@@ -50,6 +58,7 @@ PATTERNS = (
     Pattern("aws-key", _word("A[KS]IA", "[0-9A-Z]{16}(?![0-9A-Za-z])")),
     Pattern("github-token", _word("gh[pousr]_", "[A-Za-z0-9]{20,}")),
     Pattern("github-token", _word("github_pat_", "[A-Za-z0-9_]{20,}")),
+    Pattern("gitlab-token", _word("glpat-", "[A-Za-z0-9_-]{20,}")),
     Pattern("slack-token", _word("xox[a-z]-", "[A-Za-z0-9-]{10,}")),
     Pattern("google-key", _word("AIza", "[A-Za-z0-9_-]{30,}")),
     Pattern("jwt", _word("eyJ", r"[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*")),
@@ -59,6 +68,22 @@ PATTERNS = (
             "earer +(?:(?=[A-Za-z._~+/=-]{0,64}[0-9])[A-Za-z0-9._~+/=-]{16,}|[A-Za-z]{20,})"
         ),
         "earer ",
+    ),
+    Pattern(
+        "basic-password",
+        re.compile(
+            r"""(uthorization\\{0,4}["']? {0,4}[:=] {0,4}\\{0,4}["']?Basic )"""
+            "[A-Za-z0-9+/]{8,}={0,2}"
+        ),
+        r"\1",
+    ),
+    Pattern(
+        "url-key",
+        re.compile(
+            r"""([?&][A-Za-z_-]{0,32}(?:key|token|secret|password)=)[^&#\s"'\\«»]{8,}""",
+            re.IGNORECASE,
+        ),
+        r"\1",
     ),
     Pattern(
         "url-password",

@@ -225,6 +225,14 @@ class Facts(NamedTuple):
     vars: Mapping[str, Any] = EMPTY
     marks: Marks = Marks()
 
+    def of_run(self, run: RunFacts) -> Facts:
+        """The facts with another section `run`: what `_replace` does, in half of its time."""
+        return Facts(run, *self[1:])
+
+    def of_signals(self, signals: SignalFacts) -> Facts:
+        """The facts with another section `signals`."""
+        return Facts(*self[:6], signals, *self[7:])
+
     def to_dict(self) -> dict[str, Any]:
         """What guards can read, as plain data. Source: 004 `agent-state->hash`."""
         return {root: value for root, value in plain(self).items() if root != "marks"}

@@ -33,6 +33,8 @@ from interlock.core.plain import plain
 from interlock.core.specs import ActionSpec
 from interlock.core.tokens import estimate_messages
 
+_BY_NAME = frozenset({"memory", "limits", "vars"})
+"""The sections that are mappings: what the file names."""
 MOST = 1.7976931348623157e308
 """The greatest float: JSON has no infinity."""
 
@@ -47,73 +49,74 @@ def fold(  # noqa: PLR0913  called once, with what one step came to
     has now. Times are seconds since the epoch; a reading below an earlier one counts as that.
     `run.visits` is a copy of its own, which the decision that follows counts up in place.
     """
+    reply, changes, tasks = outcome.reply, outcome.changes, outcome.queue
     run, usage, errors, progress, last, queue, signals, memory, limits, vars_, marks = facts
-    now = max(at, marks.now)
-    elapsed = now - run.started_at
-    idle = run.idle
-    if started > marks.now:  # nobody drove the run: it was killed, or a person took their time
-        idle += min(started, now) - marks.now
-    work, name = action.work and not stopping, action.name
-    run = RunFacts(
-        run.id, run.machine, run.agent, run.session, run.task, run.status, run.paused_from,
-        run.steps + 1, dict(run.visits), elapsed, elapsed - idle, idle, run.started_at,
-        run.continuations, run.depth,
-    )  # fmt: skip
-    calls = _fingerprints(outcome.reply.tool_calls) if outcome.reply is not None else None
+    before, progress_at, paused_at, worked, work_failed, seen, last_calls, has_queue = marks
+    now = max(at, before)
+    work = action.work and not stopping
+    if outcome.progressed:
+        progress_at = now
+    # where nobody drove the run, it was killed, or a person took their time
+    run = _stepped(run, now, min(started, now) - before if started > before else 0.0)
     moved = False
-    if outcome.changes or saved:
-        changed = {**outcome.changes, **saved}
+    if changes or saved:
+        changed = {**changes, **saved}
         moved = not all(_same(lookup(facts, name), value) for name, value in changed.items())
         _, _, _, progress, _, queue, _, memory, _, vars_, _ = assign(facts, changed)
-    if outcome.queue is not None:
-        queue, moved = queued(queue, outcome.queue), True
-    if (
-        outcome.spent is not NOTHING_SPENT or messages != usage.messages
-        or outcome.rewrite is not None or outcome.context_tokens is not None
-        or outcome.prunable is not None
-    ):  # fmt: skip
-        usage = _used(usage, outcome, messages)
-    failed = not outcome.ok
+    if tasks is not None:
+        queue, moved, has_queue = queued(queue, tasks), True, True
+    usage = _used(usage, outcome, messages)
     in_trouble = errors.consecutive or errors.retries
-    if failed or outcome.tool_errors or outcome.forgiven or (work and in_trouble):
+    if not outcome.ok or outcome.tool_errors or outcome.forgiven or (work and in_trouble):
         errors = _erred(errors, outcome, state, work)
-    worked, work_failed = marks.work + work, marks.work_failed + (work and failed)
-    if work or outcome.queue is not None:
-        has_queue = marks.has_queue or outcome.queue is not None
-        rate = _rate(queue, worked, work_failed, has_queue)
-        if rate != errors.rate:
-            errors = errors._replace(rate=rate)
-    seen, last_calls, repeats = marks.seen, marks.last_calls, progress.repeats
-    if calls is not None:
+    stalled, _, repeats, recent, cycles, improving, improvements, magnitude = progress
+    if reply is not None:
+        calls = _fingerprints(reply.tool_calls)
         repeats = repeats + 1 if calls and calls == last_calls else 0
         last_calls = calls
         if fresh := [c for c in calls if c not in seen]:
             moved, seen = True, (*seen, *fresh)[-SEEN:]
-    progress_at = now if outcome.progressed else marks.progress_at
+    if work:
+        worked, work_failed = worked + 1, work_failed + (not outcome.ok)
+        stalled = 0 if moved else stalled + 1
+        recent = (*recent, *(outcome.spent.tools or (action.name,)))[-RECENT:]
+    if work or tasks is not None:
+        rate = _rate(queue, worked, work_failed, has_queue)
+        if rate != errors.rate:
+            errors = errors._replace(rate=rate)
     progress = ProgressFacts(
-        (0 if moved else progress.stalled_steps + 1) if work else progress.stalled_steps,
-        now - progress_at, repeats,
-        (*progress.recent, *_recent(name, outcome))[-RECENT:] if work else progress.recent,
-        progress.cycles, progress.improving, progress.improvements, progress.magnitude,
-    )  # fmt: skip
-    reply = outcome.reply
-    error = outcome.error._replace(state=state) if outcome.error is not None else None
-    last = (
-        LastFacts(
-            state, name, outcome.ok, error, outcome.result, last.answer,
-            last.text, last.finish_reason, last.tool_calls, last.wants_memory,
-        )
-        if reply is None
-        else LastFacts(
-            state, name, outcome.ok, error, outcome.result, last.answer,
-            reply.text, reply.finish_reason, reply.tool_calls, reply.wants_memory,
-        )
-    )  # fmt: skip
-    marks = Marks(
-        now, progress_at, marks.paused_at, worked, work_failed, seen, last_calls,
-        marks.has_queue or outcome.queue is not None,
-    )  # fmt: skip
+        stalled, now - progress_at, repeats, recent, cycles, improving, improvements, magnitude
+    )
+    last = _newest(last, outcome, state, action.name)
+    marks = Marks(now, progress_at, paused_at, worked, work_failed, seen, last_calls, has_queue)
     return Facts(run, usage, errors, progress, last, queue, signals, memory, limits, vars_, marks)
+
+
+def _newest(last: LastFacts, outcome: Outcome, state: str, name: str) -> LastFacts:
+    _, _, _, _, _, answer, text, finish_reason, tool_calls, wants_memory = last
+    reply, error = outcome.reply, outcome.error
+    if reply is not None:
+        text, finish_reason, tool_calls, wants_memory, _ = reply
+    if error is not None:
+        error = error._replace(state=state)
+    return LastFacts(
+        state, name, outcome.ok, error, outcome.result, answer,
+        text, finish_reason, tool_calls, wants_memory,
+    )  # fmt: skip
+
+
+def _stepped(run: RunFacts, now: float, undriven: float) -> RunFacts:
+    """One step more, at that time. `undriven` are seconds in which nobody drove the run."""
+    (
+        id, machine, agent, session, task, status, paused_from, steps, visits, _, _, idle, begun,
+        continuations, depth,
+    ) = run  # fmt: skip
+    elapsed = now - begun
+    idle += undriven
+    return RunFacts(
+        id, machine, agent, session, task, status, paused_from, steps + 1, dict(visits), elapsed,
+        elapsed - idle, idle, begun, continuations, depth,
+    )  # fmt: skip
 
 
 def tick(facts: Facts, at: float) -> Facts:
@@ -133,36 +136,43 @@ def tick(facts: Facts, at: float) -> Facts:
 
 def _same(before: Any, after: Any) -> bool:
     # a list that was read back from a journal is the tuple that it was before
-    return before == after or plain(before) == plain(after)
+    if before == after or isinstance(after, str):
+        return before == after
+    return plain(before) == plain(after)
 
 
 def _used(usage: UsageFacts, outcome: Outcome, messages: int) -> UsageFacts:
-    spent = outcome.spent
-    calls = usage.calls
-    if spent.tools:
-        calls = {**calls, **{n: calls.get(n, 0) + k for n, k in spent.tools.items()}}
-    cost = usage.cost
-    if spent.cost is not None:
-        cost = min((cost or 0.0) + spent.cost, MOST)
-    tokens = outcome.context_tokens
-    if tokens is None:
-        if outcome.rewrite is not None:
-            tokens = estimate_messages((*outcome.rewrite, *outcome.messages))
-        else:
-            tokens = usage.context_tokens + (
-                estimate_messages(outcome.messages) if outcome.messages else 0
-            )
-    window = usage.context_window
-    prunable = outcome.prunable
-    if prunable is None:
-        changed = bool(outcome.messages) or outcome.rewrite is not None
-        prunable = messages > 2 if changed else usage.prunable
-    prompt = usage.prompt_tokens + spent.prompt_tokens
-    completion = usage.completion_tokens + spent.completion_tokens
+    """What an action spent, and the size of the conversation after it."""
+    rewrite, added, spent = outcome.rewrite, outcome.messages, outcome.spent
+    if (
+        spent is NOTHING_SPENT and messages == usage.messages and rewrite is None
+        and outcome.context_tokens is None and outcome.prunable is None
+    ):  # fmt: skip
+        return usage
+    (
+        llm_calls, tool_calls, calls, prompt, completion, _, cost, _, context, window, _, prunable
+    ) = usage  # fmt: skip
+    asked, sent, written, paid, _, tools = spent
+    if tools:
+        calls = {**calls, **{n: calls.get(n, 0) + k for n, k in tools.items()}}
+        tool_calls += sum(tools.values())
+    if paid is not None:
+        cost = min((cost or 0.0) + paid, MOST)
+    if outcome.context_tokens is not None:
+        context = outcome.context_tokens
+    elif rewrite is not None:
+        context = estimate_messages((*rewrite, *added))
+    elif added:
+        context += estimate_messages(added)
+    if outcome.prunable is not None:
+        prunable = outcome.prunable
+    elif added or rewrite is not None:
+        prunable = messages > 2
+    prompt += sent
+    completion += written
     return UsageFacts(
-        usage.llm_calls + spent.llm_calls, usage.tool_calls + sum(spent.tools.values()), calls,
-        prompt, completion, prompt + completion, cost, messages, tokens, window,
-        tokens / window if window else 0.0, prunable,
+        llm_calls + asked, tool_calls, calls, prompt, completion, prompt + completion, cost,
+        messages, context, window, context / window if window else 0.0, prunable,
     )  # fmt: skip
 
 
@@ -194,15 +204,11 @@ def _rate(queue: QueueFacts, work: int, failed: int, has_queue: bool) -> float:
     return failed / work if work else 0.0
 
 
-def _recent(action: str, outcome: Outcome) -> tuple[str, ...]:
-    return tuple(outcome.spent.tools) or (action,)
-
-
 def _fingerprints(calls: tuple[ToolCall, ...]) -> tuple[int, ...]:
     # crc32, not hash(): the fingerprints stand in snapshots and must be the same in every process
-    return tuple(
+    return tuple([
         zlib.crc32(f"{c.name}\0{c.arguments}".encode(errors="surrogatepass")) for c in calls
-    )
+    ])  # fmt: skip
 
 
 def queued(queue: QueueFacts, tasks: Sequence[Task]) -> QueueFacts:
@@ -235,8 +241,8 @@ def lookup(facts: Facts, name: str) -> Any:
     """The value of a dotted fact, limit, variable or memory block."""
     root, _, field = name.partition(".")
     section = getattr(facts, root)
-    if isinstance(section, Mapping):
-        return section.get(field)  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    if root in _BY_NAME:
+        return section.get(field)
     head, _, rest = field.partition(".")
     value = getattr(section, head)
     return value.get(rest) if rest and isinstance(value, Mapping) else value  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
@@ -251,7 +257,5 @@ def assign(facts: Facts, values: Mapping[str, Any]) -> Facts:
     changed: dict[str, Any] = {}
     for root, fields in by_root.items():
         section = getattr(facts, root)
-        changed[root] = (
-            {**section, **fields} if isinstance(section, Mapping) else section._replace(**fields)
-        )
+        changed[root] = {**section, **fields} if root in _BY_NAME else section._replace(**fields)
     return facts._replace(**changed)

@@ -57,8 +57,9 @@ class Conversation(Sequence[Message]):
     def add(self, messages: Iterable[Message]) -> Conversation:
         """The conversation with these at its end."""
         added = tuple(messages)
-        length = self._length + len(added)
-        return Conversation(added, before=self, length=length) if added else self
+        if not added:
+            return self
+        return Conversation(added, before=self, length=self._length + len(added))
 
     def whole(self) -> tuple[Message, ...]:
         """All messages, oldest first."""

@@ -9,7 +9,7 @@ Source: 002 "StopReason", "StopSignals", "ExecutionContinuation"; 003 "Stopping 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal
@@ -274,7 +274,9 @@ class StopSignals(tuple[StopSignal, ...]):
     @property
     def highest(self) -> StopSignal | None:
         """The one that decides: lowest priority number, then the earliest. None when empty."""
-        return min(self, key=lambda s: s.reason.priority) if self else None
+        if len(self) < 2:
+            return self[0] if self else None
+        return min(self, key=lambda s: s.reason.priority)
 
     @property
     def first(self) -> StopSignal | None:
@@ -296,9 +298,6 @@ class StopSignals(tuple[StopSignal, ...]):
     ) -> StopSignals:
         """Read back what `to_list` wrote."""
         return cls(StopSignal.from_dict(d, reasons) for d in data)
-
-    def __iter__(self) -> Iterator[StopSignal]:
-        return super().__iter__()
 
     def __str__(self) -> str:
         return "; ".join(str(signal) for signal in self)

@@ -25,6 +25,7 @@ from interlock.view.dot.write import (
     box_style,
     dot_tip,
     html_text,
+    inked_rules,
     title_style,
 )
 from interlock.view.flowchart import Arrow, Box, Flowchart, RuleLine, one_line
@@ -107,15 +108,7 @@ class HeatDress(Dress):
 
     def _rules(self, box: Box) -> str:
         """The lines of a box of rules, each in the colour of what it says."""
-        title, *lines = box.label.strip("\n").split("\n")
-        rows = [html_text(title)]
-        inks = iter([self._ink(rule) for rule in self._listed[box.id]])
-        ink = ""
-        for line in lines:
-            ink = ink or next(inks, "")
-            rows.append(f'<FONT COLOR="{ink or LOST.ink}">{html_text(line)}</FONT>')
-            ink = "" if "→" in line else ink  # a long rule goes on in the next line
-        return Html(f"<{_LEFT.join(rows)}{_LEFT}>")
+        return inked_rules(box, map(self._ink, self._listed[box.id]), LOST.ink)
 
     def _ink(self, rule: RuleLine) -> str:
         """The colour of words: the pale shades are for borders."""

@@ -27,16 +27,15 @@ from interlock.language.expression.tree import (
     Compare,
     Const,
     Fact,
+    Link,
     Logic,
     Node,
     Not,
-    walk,
+    children,
+    is_none,
 )
 from interlock.language.file.unread import Unread
 from interlock.machine.build import Chart
-
-_TOTAL = (Const, Fact, Logic, Not, Compare, Choice)
-"""Kinds of nodes that have a value wherever the facts in them do."""
 
 
 def unreachable(
@@ -61,8 +60,8 @@ class _Lost:
         self._chart = chart
         self._subject = Subject(chart, Unread(), starts=starts)
         self._known = StateKnowledge(self._subject)
-        self._before: dict[str, Known] = {}
-        """What is known where each edge's guard is looked at, by its id."""
+        self._before: dict[str, Known] = {r.id: self._known.at_rule(r) for r in chart.spec.rules}
+        """What is known where the guard of each edge and rule is looked at, by its id."""
         self._ways = dict(self._edges())
 
     def why(self, item: Item) -> str:
@@ -161,7 +160,10 @@ class _Lost:
         atom = Claim(expression.atoms[number].node, bool(item.way))
         if self._possible((*claims, atom)):
             return ""
-        return f"proven: never {str(item.way).lower()} while it decides"
+        alone = self._possible((atom,))
+        why = next((c for c in claims if alone and not self._possible((c, atom))), None)
+        because = f", as `{why.node.text}` {_verb(why)} then" if why is not None else ""
+        return f"proven: never {str(item.way).lower()} while it decides{because}"
 
     # reasons --------------------------------------------------------------------------------
 
@@ -180,6 +182,10 @@ class _Lost:
             alone = id in unstopped(self._subject)
             return self._state(id) if alone else "an end that only stops lead to"
         return self._state(id)
+
+
+def _verb(claim: Claim) -> str:
+    return "holds" if claim.holds else "does not hold"
 
 
 def _never(guard: Node | None) -> str:
@@ -212,8 +218,25 @@ def _siblings(node: Node, beside: tuple[Claim, ...] = ()) -> Iterator[tuple[Clai
 
 def _all(nodes: Iterable[Node], holds: bool) -> Iterator[Claim]:
     """Claims on the neighbours that always have a value: of one without, nothing is asked."""
-    return (Claim(node, holds) for node in nodes if all(map(_has_value, walk(node))))
+    return (Claim(node, holds) for node in nodes if _has_value(node))
 
 
 def _has_value(node: Node) -> bool:
-    return isinstance(node, _TOTAL) and not (isinstance(node, Fact) and node.type.nullable)
+    match node:
+        case Const():
+            return True
+        case Fact(type=type):
+            return not type.nullable
+        case Compare(first=first, links=links):
+            lefts = (first, *(link.right for link in links))
+            return all(map(_has_answer, lefts, links))
+        case Logic() | Not() | Choice():
+            return all(map(_has_value, children(node)))
+        case _:
+            return False
+
+
+def _has_answer(left: Node, link: Link) -> bool:
+    """Whether a comparison has an answer: for None too, where it asks for that or says so."""
+    asked = link.absent is not None or is_none(link.right)
+    return all(_has_value(n) or (asked and isinstance(n, Fact)) for n in (left, link.right))

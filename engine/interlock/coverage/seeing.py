@@ -28,7 +28,7 @@ from interlock.machine.evolve import evolve
 from interlock.machine.regions import Holds
 from interlock.run.replay import as_now
 
-_BROKEN = (StatusError, LookupError, TypeError, ValueError, AttributeError)
+_BROKEN = (StatusError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError)
 """What deciding a record may raise that is no record of this machine."""
 
 

@@ -80,8 +80,8 @@ def _start(walk: Walk, input: Input) -> None:
     )  # fmt: skip
     walk.messages, walk.queue = messages, queue
     walk.fire("start")
-    walk.cursor.state = data.get("start") or walk.chart.spec.start
-    walk.enter(walk.cursor.state)
+    walk.state = data.get("start") or walk.chart.spec.start
+    walk.enter(walk.state)
     decide(walk, None)
 
 
@@ -110,7 +110,8 @@ def _step(walk: Walk, input: Input) -> None:
         walk.signal(signal)
     if outcome.continued is not None:
         walk.go_on(outcome.continued)
-    walk.warnings += outcome.warnings
+    if outcome.warnings:
+        walk.warnings += outcome.warnings
     _after_action(walk, state.name, outcome)
 
 
@@ -132,15 +133,13 @@ def _take_in(walk: Walk, outcome: Outcome) -> None:
 
 def _after_action(walk: Walk, name: str, outcome: Outcome) -> None:
     """Which of its ways a finished action takes."""
-    chart = walk.chart
-    retry = chart.spec.states[name].retry
-    cursor = walk.cursor
-    late = False
+    chart, late = walk.chart, False
     if not outcome.ok and not walk.stopping:
-        cursor.failed = True
+        retry = chart.spec.states[name].retry
+        walk.failed = True
         category = outcome.error.category if outcome.error is not None else Category.CRITICAL
         if retry is not None and category in retry.on and walk.attempt < retry.times:
-            cursor.retrying = True
+            walk.retrying = True
             walk.retry_in = retry.base * retry.factor**walk.attempt
         else:
             late = outcome.timed_out and any(chart.spec.states[name].edges_of("expired"))
@@ -150,7 +149,7 @@ def _after_action(walk: Walk, name: str, outcome: Outcome) -> None:
             )
     elif not outcome.ok and outcome.error is not None:
         walk.warnings += (f"{name} failed after the stop: {outcome.error.message}",)
-    if not cursor.retrying:
+    if not walk.retrying:
         walk.attempt = 0
     decide(walk, "expired" if late else "advance")
 

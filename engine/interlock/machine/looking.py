@@ -25,24 +25,24 @@ def look(walk: Walk, trigger: str | None, *, general: bool) -> bool:
     `general`: the rules that are looked at after every action. Rules with `before` are looked
     at whenever one of their states is about to be entered.
     """
-    cursor, chart, raising = walk.cursor, walk.chart, walk.raising
-    state = cursor.state
+    chart, raising = walk.chart, walk.raising
+    state = walk.state
     numbers: tuple[int, ...] = ()
     holding: list[int] = []
     covering = chart.rules_at(state) if general else None
-    hard = raising.hard
+    hard = raising.hard if raising.pending else None
     if covering is not None:
         numbers = covering.numbers
         try:
-            values: Sequence[bool] = covering.all(cursor.facts, walk.oracle)
+            values: Sequence[bool] = covering.all(walk.facts, walk.oracle)
         except FAILURES:
             values = _one_by_one(walk, numbers)
         if True in values:
             holding = [n for n, v in zip(numbers, values, strict=True) if v]
     if chart.before and (general or trigger is not None):
-        near = _before(walk, trigger)
-        numbers += near
-        holding += [n for n, v in zip(near, _one_by_one(walk, near), strict=True) if v]
+        if near := _before(walk, trigger):
+            numbers += near
+            holding += [n for n, v in zip(near, _one_by_one(walk, near), strict=True) if v]
     for number, id in chart.rule_warns:
         if number in numbers and id not in walk.warned:
             warn(walk, id)
@@ -79,7 +79,7 @@ def _one_by_one(walk: Walk, numbers: Iterable[int]) -> list[bool]:
 
 def _before(walk: Walk, trigger: str | None) -> tuple[int, ...]:
     """The `before` rules of the state that would be entered next."""
-    chart, state = walk.chart, walk.cursor.state
+    chart, state = walk.chart, walk.state
     if trigger is None:
         return chart.before.get(state, ()) if state in chart.acting else ()
     chosen = walk.choose(trigger)
@@ -96,7 +96,7 @@ def _deals_with_it(walk: Walk, number: int) -> bool:
 
 
 def _fire(walk: Walk, hard: StopReason | None, holding: list[int], trigger: str | None) -> bool:
-    cursor, chart = walk.cursor, walk.chart
+    chart = walk.chart
     rules = chart.spec.rules
     verdicts = [False] * len(rules)
     for number in holding:
@@ -110,10 +110,10 @@ def _fire(walk: Walk, hard: StopReason | None, holding: list[int], trigger: str 
         return False
     known = "" if hard is None else str(hard)
     # a reason that no file declared goes the way of `custom`: it stops all the same
-    cursor.raised = known if not known or known in chart.spec.reasons else "custom"
-    cursor.verdicts = verdicts
+    walk.raised = known if not known or known in chart.spec.reasons else "custom"
+    walk.verdicts = verdicts
     event = chart.event("check")
-    taken = event.choose(cursor) if event is not None else None
+    taken = event.choose(walk) if event is not None else None
     if taken is None or taken.dest is None:
         return False
     if taken.rule is not None and taken.rule.kind == "detour":
@@ -123,8 +123,8 @@ def _fire(walk: Walk, hard: StopReason | None, holding: list[int], trigger: str 
         walk.winner = walk.raising.top
         walk.attempt = 0
     walk.retry_in = None
-    cursor.failed = cursor.retrying = False
-    cursor.state = taken.dest
+    walk.failed = walk.retrying = False
+    walk.state = taken.dest
     walk.took(taken)
     walk.enter(taken.dest)
     return True
@@ -132,7 +132,7 @@ def _fire(walk: Walk, hard: StopReason | None, holding: list[int], trigger: str 
 
 def _interrupt(walk: Walk, taken: GuardedTransition, trigger: str | None) -> None:
     """Note where the run was about to go, so that `next: return` can go on there."""
-    rule, state = taken.rule, walk.cursor.state
+    rule, state = taken.rule, walk.state
     assert rule is not None
     walk.skip = rule.id
     if not walk.chart.returnable.get(rule.id):

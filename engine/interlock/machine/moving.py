@@ -22,8 +22,8 @@ def settle(walk: Walk) -> None:
     """Begin a wait or reach an end, where the decision has led to one."""
     if walk.path:
         _rest(walk)
-    if walk.cursor.state in walk.chart.ends:
-        _end(walk, walk.chart.ends[walk.cursor.state])
+    if walk.state in walk.chart.ends:
+        _end(walk, walk.chart.ends[walk.state])
 
 
 def decide(walk: Walk, trigger: str | None, *, rules: bool = True) -> None:
@@ -31,7 +31,8 @@ def decide(walk: Walk, trigger: str | None, *, rules: bool = True) -> None:
 
     `trigger` None: a state that rests stays unless `check` fires (start, resume, stop).
     """
-    walk.trace()
+    if walk.looks is not None:
+        walk.trace()
     if walk.stopping or not look(walk, trigger, general=rules):
         if trigger is not None:
             _move(walk, trigger)
@@ -40,13 +41,13 @@ def decide(walk: Walk, trigger: str | None, *, rules: bool = True) -> None:
 
 def _onward(walk: Walk) -> None:
     """Through deciding and passing states to where the run rests."""
-    cursor, chart = walk.cursor, walk.chart
+    chart = walk.chart
     moves = 0
-    while cursor.state not in chart.resting:
+    while walk.state not in chart.resting:
         moves += 1
         if moves > chart.bound:
             message = f"more than {chart.bound} moves without an action"
-            walk.signal(StopSignal(chart.spec.reason("error"), message, {}, cursor.state))
+            walk.signal(StopSignal(chart.spec.reason("error"), message, {}, walk.state))
             walk.leave("error")
             moves = 0
         else:
@@ -55,40 +56,39 @@ def _onward(walk: Walk) -> None:
 
 def _move(walk: Walk, trigger: str) -> None:
     """Take the state's own way; a state that has none is left with a `guard_error`."""
-    cursor, chart = walk.cursor, walk.chart
-    state = cursor.state
-    walk.trace()
+    chart = walk.chart
+    state = walk.state
+    if walk.looks is not None:
+        walk.trace()
     if state in chart.joins and trigger == "advance" and not walk.diverted:
         _fork(walk, state)
         return
     if state in chart.warns:
         warn(walk, state)
-    walk.aim()
     taken = _choose_or_leave(walk, trigger)
     if taken is None or taken.dest is None:
         return
     if taken.dest in chart.before and state not in chart.resting and not walk.stopping:
         if look(walk, trigger, general=False):
             return
-    cursor.state = taken.dest
+    walk.state = taken.dest
     if taken.kind == "return":
         _return(walk, taken)
         return
     if taken.kind == "retry":
         walk.attempt += 1
-    cursor.failed = cursor.retrying = False
+    walk.failed = walk.retrying = False
     walk.took(taken)
     walk.enter(taken.dest)
 
 
 def _choose_or_leave(walk: Walk, trigger: str) -> GuardedTransition | None:
     """The way to take from here; out by `guard_error` when a guard raises or none holds."""
-    cursor = walk.cursor
-    state, event = cursor.state, walk.chart.event(trigger)
-    taken = None
+    state, taken = walk.state, None
     try:
-        taken = event.choose(cursor) if event is not None else None
+        taken = walk.choose_now(trigger)
     except FAILURES as error:
+        event = walk.chart.event(trigger)
         found = event.at(state) if event is not None else ()
         guards = [g.__name__ for t in found for g in t.guards]
         walk.guard_error("` or `".join(guards), error, state)
@@ -107,34 +107,33 @@ def _choose_or_leave(walk: Walk, trigger: str) -> GuardedTransition | None:
 
 def _return(walk: Walk, taken: GuardedTransition) -> None:
     """Go on with the edge that a detour interrupted."""
-    cursor = walk.cursor
     walk.taken.append(taken.origin)
     returns = list(walk.returns)
     last = returns.pop()
     walk.returns = tuple(returns)
-    cursor.failed = cursor.retrying = False
+    walk.failed = walk.retrying = False
     pending, _, attempt = last.partition(":")[2].partition("#")
-    if pending.endswith(".all") and cursor.state in walk.chart.joins:
-        _fork(walk, cursor.state)
+    if pending.endswith(".all") and walk.state in walk.chart.joins:
+        _fork(walk, walk.state)
         return
     edge = walk.chart.by_origin.get(pending)
     if edge is not None:
         walk.took(edge)
     if attempt:
         walk.attempt = int(attempt) + 1
-    walk.enter(cursor.state)
+    walk.enter(walk.state)
 
 
 def _fork(walk: Walk, fork: str) -> None:
     """Walk every branch in one instant, then enter the join or the highest stop."""
-    cursor, chart = walk.cursor, walk.chart
+    chart = walk.chart
     join = chart.joins[fork]
     stops: list[str] = []
     for number in range(len(chart.spec.states[fork].all)):
-        cursor.state, cursor.branch = fork, number
+        walk.state, walk.branch = fork, number
         if not _branch(walk, join, stops):
             return
-    cursor.branch = None
+    walk.branch = None
     if stops:
         _enter_highest(walk, stops)
     elif join is not None:
@@ -146,15 +145,16 @@ def _branch(walk: Walk, join: str | None, stops: list[str]) -> bool:
 
     Its edges have neither `set` nor `stop`: the checker refuses them there (IL311).
     """
-    cursor, chart = walk.cursor, walk.chart
+    chart = walk.chart
     for _ in range(chart.bound):
-        walk.trace()
+        if walk.looks is not None:
+            walk.trace()
         taken = _choose_or_leave(walk, "advance")
-        cursor.branch = None
+        walk.branch = None
         if taken is None or taken.dest is None:
             return False
         walk.taken.append(taken.origin)
-        cursor.state = taken.dest
+        walk.state = taken.dest
         if taken.dest == join:
             return True
         spec = chart.spec.states[taken.dest]
@@ -177,20 +177,20 @@ def _enter_highest(walk: Walk, stops: list[str]) -> None:
             said = walk.write(spec.states[name].message)
             walk.signal(StopSignal(spec.reason(reason), said, {}, name))
     # min is stable: equals go by the order of `all`
-    walk.cursor.state = min(
+    walk.state = min(
         names,
         key=lambda n: spec.reason(spec.states[n].stop).priority if spec.states[n].stop else 99,
     )
-    walk.enter(walk.cursor.state)
+    walk.enter(walk.state)
 
 
 def _rest(walk: Walk) -> None:
     """Come to rest: the clock of a wait begins, a retry waits, a pause asked for happens."""
     walk.entered_at = walk.input.at
     walk.wake_at, walk.blocked_on, walk.waited = None, "", None
-    if walk.cursor.state in walk.chart.waiting:
+    if walk.state in walk.chart.waiting:
         _wait(walk)
-    elif walk.cursor.state in walk.chart.ends:
+    elif walk.state in walk.chart.ends:
         return
     elif walk.retry_in:
         walk.wake_at, walk.blocked_on = walk.input.at + walk.retry_in, "retry"
@@ -201,7 +201,7 @@ def _rest(walk: Walk) -> None:
 
 
 def _wait(walk: Walk) -> None:
-    state = walk.cursor.state
+    state = walk.state
     within = walk.chart.spec.states[state].within
     try:
         seconds = (
@@ -221,13 +221,15 @@ def _end(walk: Walk, word: str) -> None:
     spec = walk.chart.spec
     if not walk.raising.pending:
         reason = spec.reason(word if word in ("completed", "error") else "unknown")
-        walk.signal(StopSignal(reason, "", {}, walk.cursor.state))
+        walk.signal(StopSignal(reason, "", {}, walk.state))
     top = walk.raising.pending.highest
     assert top is not None
     walk.winner = str(top.reason)
     status = top.reason.status if word == "by_reason" else word
-    walk.facts = walk.facts._replace(signals=walk.facts.signals._replace(status=status))
-    if walk.cursor.status == "paused":
+    signals = walk.facts.signals
+    if signals.status != status:
+        walk.facts = walk.facts.of_signals(signals._replace(status=status))
+    if walk.status == "paused":
         walk.resume()
     walk.fire("complete" if status == "completed" else "fail")
     walk.stopping = True

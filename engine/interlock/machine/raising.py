@@ -36,8 +36,9 @@ class Raising:
         What has just been raised without a word, a stop from outside, takes its message.
         """
         reason = signal.reason
-        waiting = next((s for s in self.pending if s.reason == reason), None)
-        if waiting is not None:
+        found = [s for s in self.pending if s.reason == reason]
+        if found:
+            waiting = found[0]
             if signal.message and not waiting.message and waiting in self.new:
                 self._say(waiting, signal.message)
             if not soft and reason in self.soft:
@@ -62,7 +63,7 @@ class Raising:
     @property
     def hard(self) -> StopReason | None:
         """The highest reason that stops by itself; None while a continuation is asked for."""
-        if self.continued or not self.pending:
+        if not self.pending or self.continued:
             return None
         hard = [s.reason for s in self.pending if s.reason not in self.soft]
         return min(hard, key=lambda r: r.priority) if hard else None
@@ -75,11 +76,11 @@ class Raising:
 
     def facts(self) -> SignalFacts:
         """The section of the facts that says so."""
-        highest = self.pending.highest
+        pending = self.pending
+        highest = pending.highest
+        if highest is None:
+            return SignalFacts(continued=self.continued)
         return SignalFacts(
-            len(self.pending),
-            None if highest is None else str(highest.reason),
-            tuple(str(s.reason) for s in self.pending),
-            "completed" if highest is None else highest.reason.status,
-            self.continued,
-        )
+            len(pending), str(highest.reason), tuple([str(s.reason) for s in pending]),
+            highest.reason.status, self.continued,
+        )  # fmt: skip

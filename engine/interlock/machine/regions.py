@@ -35,7 +35,7 @@ class Answers:
         self, ask: Callable[[str, tuple[Any, ...]], bool] | None, given: tuple[bool, ...]
     ) -> None:
         self.ask = ask
-        self.given = list(given) if ask is None else list[bool]()
+        self.given: list[bool] = [*given] if ask is None else []
         self.known: list[tuple[str, tuple[Any, ...]]] = []
         """Which guard was asked what, in the order of `given`."""
 

@@ -31,14 +31,14 @@ FAILURES = (*GUARD_ERRORS, GuardFailed)
 """What reading an expression may raise."""
 
 
-class Walk:
+class Walk(Cursor):
     """See the module. Its slots mirror `Position`; what is left over becomes the decision."""
 
     __slots__ = (
-        "attempt", "before_move", "blocked_on", "chart", "cursor", "entered_at", "input", "kept",
-        "looks", "messages", "oracle", "path", "pause_asked", "paused_from", "position", "prompt",
-        "queue", "raising", "retry_in", "returns", "skip", "stopping", "taken", "unhandled",
-        "unsaved", "waited", "wake_at", "warned", "warnings", "winner",
+        "attempt", "before_move", "blocked_on", "chart", "chosen", "entered_at", "input", "kept",
+        "looks", "messages", "path", "pause_asked", "paused_from", "position", "prompt", "queue",
+        "raising", "retry_in", "returns", "skip", "stopping", "taken", "unhandled", "unsaved",
+        "waited", "wake_at", "warned", "warnings", "winner",
     )  # fmt: skip
 
     def __init__(
@@ -47,14 +47,13 @@ class Walk:
         self.chart = chart
         self.position = position
         self.input = input
-        self.oracle = Answers(ask, input.opaque)
         (
             state, status, self.paused_from, facts, signals, soft, suppressed, self.stopping,
             self.returns, self.skip, self.attempt, self.entered_at, self.wake_at, self.blocked_on,
             self.waited, self.pause_asked, self.warned, self.messages, self.prompt, self.queue,
             self.kept,
         ) = position  # fmt: skip
-        self.cursor = Cursor(state, status, facts, self.oracle)
+        super().__init__(state, status, facts, Answers(ask, input.opaque))
         self.raising = Raising(signals, soft, suppressed, facts.signals.continued)
         self.taken: list[str] = []
         self.path: list[str] = []
@@ -65,32 +64,24 @@ class Walk:
         self.retry_in: float | None = None
         self.looks: list[Look] | None = [] if trace else None
         self.before_move = facts
-
-    @property
-    def facts(self) -> Facts:
-        """The facts as they are now in this decision."""
-        return self.cursor.facts
-
-    @facts.setter
-    def facts(self, facts: Facts) -> None:
-        self.cursor.facts = facts
+        self.chosen: tuple[str, str, Facts, GuardedTransition | None] | None = None
+        """What was chosen last without taking it: trigger, state, facts, edge."""
 
     # status ---------------------------------------------------------------------------------
 
     def fire(self, trigger: str) -> None:
         """A trigger of the status region. `StatusError` when the table does not have it."""
-        cursor = self.cursor
         event = self.chart.status.triggers.get(trigger)
-        before, facts = cursor.status, cursor.facts
-        taken = event.trigger(cursor) if event is not None else None
+        before, facts = self.status, self.facts
+        taken = event.trigger(self) if event is not None else None
         if taken is None:
             raise StatusError(f"cannot {trigger}: the run is {before}")
         if self.looks is not None:
             look = Look("status", before, trigger, facts, (), taken.origin, "", self.oracle)
             self.looks.append(look)
         self.paused_from = before if trigger == "pause" else ""
-        run = cursor.facts.run._replace(status=cursor.status, paused_from=self.paused_from)
-        cursor.facts = cursor.facts._replace(run=run)
+        run = facts.run._replace(status=self.status, paused_from=self.paused_from)
+        self.facts = facts.of_run(run)
 
     def pause(self) -> None:
         """Into `paused`, and the clock of `idle` begins."""
@@ -118,7 +109,7 @@ class Walk:
             said = f"stop reason `{own}` is not one of the machine's: it stops as `custom` does"
             self.warnings += (said,)
         self.raising.add(signal, soft=soft)
-        self.facts = self.facts._replace(signals=self.raising.facts())
+        self.facts = self.facts.of_signals(self.raising.facts())
 
     def write(self, message: Template | None, otherwise: str = "") -> str:
         """A signal's message as the file has it. One that cannot be written never fails a run."""
@@ -153,25 +144,40 @@ class Walk:
     @property
     def diverted(self) -> bool:
         """Whether a failed action leads elsewhere than the state's own way."""
-        cursor = self.cursor
-        return cursor.retrying or (cursor.failed and cursor.state in self.chart.diverting)
+        return self.retrying or (self.failed and self.state in self.chart.diverting)
 
     def choose(self, trigger: str) -> GuardedTransition | None:
         """The edge that would be taken, without taking it; None when that cannot be said."""
         event = self.chart.event(trigger)
         if event is None:
             return None
-        self.aim()
+        if self.returns:
+            self.aim()
+        asked = len(self.oracle.known)
         try:
-            return event.choose(self.cursor)
+            taken = event.choose(self)
         except FAILURES:  # the move itself says so
             return None
+        if len(self.oracle.known) == asked:  # what Python guards say may change, and is recorded
+            self.chosen = (trigger, self.state, self.facts, taken)
+        return taken
+
+    def choose_now(self, trigger: str) -> GuardedTransition | None:
+        """The edge to take. Guards are not asked anew where nothing has changed since."""
+        if self.chosen is not None and self.branch is None:
+            before, state, facts, taken = self.chosen
+            if facts is self.facts and state == self.state and before == trigger:
+                return taken
+        event = self.chart.event(trigger)
+        if self.returns:
+            self.aim()
+        return event.choose(self) if event is not None else None
 
     def aim(self) -> None:
         """Where `next: return` would go from here."""
-        if self.returns:
-            pending = self.returns[-1].partition(":")[2].partition("#")[0]
-            self.cursor.returning = self.chart.interruptible.get(pending, "")
+        newest = self.returns[len(self.returns) - 1]
+        pending = newest.partition(":")[2].partition("#")[0]
+        self.returning = self.chart.interruptible.get(pending, "")
 
     def took(self, taken: GuardedTransition) -> None:
         """A transition has been taken: its `set` and `stop` happen."""
@@ -208,13 +214,12 @@ class Walk:
     def leave(self, reason: str) -> None:
         """Out of a state that cannot go on, to where a stop for this reason goes."""
         target = self.chart.route(reason)
-        if self.stopping or target == self.cursor.state:  # the file's own way out failed
+        if self.stopping or target == self.state:  # the file's own way out failed
             target = END_ERROR
         self.stopping = True
         self.winner = reason
-        cursor = self.cursor
-        cursor.failed = cursor.retrying = False
-        cursor.state = target
+        self.failed = self.retrying = False
+        self.state = target
         self.taken.append(f"raised.{target}")
         self.enter(target)
 
@@ -233,7 +238,7 @@ class Walk:
         self.count(name)
         entry = self.chart.entry.get(name)
         if entry is not None:
-            if entry.status and entry.status != self.cursor.status:
+            if entry.status and entry.status != self.status:
                 self.fire("debug" if entry.status == "debugging" else "recover")
             if entry.set:
                 self.assign(entry.set, name)
@@ -246,9 +251,9 @@ class Walk:
 
     def finish(self) -> tuple[Position, Decision]:
         """The new position, and what led there."""
-        cursor, raising = self.cursor, self.raising
+        raising = self.raising
         position = Position(
-            cursor.state, cursor.status, self.paused_from, cursor.facts, raising.pending,
+            self.state, self.status, self.paused_from, self.facts, raising.pending,
             raising.soft, raising.suppressed, self.stopping, self.returns, self.skip, self.attempt,
             self.entered_at, self.wake_at, self.blocked_on, self.waited, self.pause_asked,
             self.warned, self.messages, self.prompt, self.queue, self.kept,
@@ -256,12 +261,11 @@ class Walk:
         decision = Decision(
             self.position.state, self.input, tuple(self.taken), tuple(self.path),
             StopSignals(raising.new) if raising.new else NO_SIGNALS, self.winner, self.warnings,
-            cursor.state, cursor.status, tuple(self.looks or ()), tuple(self.oracle.given),
-            self.unsaved,
+            self.state, self.status, tuple(self.looks) if self.looks else (),
+            tuple(self.oracle.given), self.unsaved,
         )  # fmt: skip
         return position, decision
 
     def trace(self) -> None:
         """Keep the facts as they are before a move, for an explanation."""
-        if self.looks is not None:
-            self.before_move = self.facts
+        self.before_move = self.facts

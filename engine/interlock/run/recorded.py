@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 from interlock.core.errors import InterlockError
 from interlock.core.records import Record
 from interlock.run.journal import CHILD_MARK, Event, Journal, RunRow
+from interlock.run.plausible import wrong_with
 
 
 class RecordedRun(NamedTuple):
@@ -126,7 +127,14 @@ def _exported(lines: Sequence[tuple[int, str]], source: str) -> Recorded:
         try:
             data = cast("dict[str, Any]", json.loads(line))
             records.append(Record.from_dict(int(data["seq"]), data))
-        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+        except (
+            ArithmeticError,
+            AttributeError,
+            KeyError,
+            RecursionError,
+            TypeError,
+            ValueError,
+        ) as error:
             return Unread(
                 row.run_id, f"{source}:{number} is no record: {type(error).__name__} {error}"
             )
@@ -154,7 +162,7 @@ def _mapping(line: str) -> Mapping[str, Any]:
 
 
 def _sound(run: RecordedRun) -> Recorded:
-    """The run, if its records are a run's: numbered from 0 without a gap, a start first."""
+    """The run, if its records are a run's: sound, numbered from 0 without a gap, a start first."""
     if not run.records:
         return Unread(run.run_id, "it has no record yet")
     for number, record in enumerate(run.records):
@@ -163,4 +171,6 @@ def _sound(run: RecordedRun) -> Recorded:
         if (record.kind == "start") != (number == 0):
             what = f"begins with a record of `{record.kind}`" if number == 0 else "starts twice"
             return Unread(run.run_id, f"it {what}")
+        if wrong := wrong_with(record):
+            return Unread(run.run_id, f"record {number} is damaged: {wrong}")
     return run

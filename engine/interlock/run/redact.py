@@ -37,12 +37,13 @@ SECRET_WORDS = ("key", "token", "secret", "password")
 _HINTS = tuple(
     (sign, re.compile(hint).search)
     for sign, hint in (
-        ("-", r"-(?:(?<=sk-)|(?<=xox[a-z]-)|----BEGIN )"),
+        ("-", r"-(?:(?<=sk-)|(?<=xox[a-z]-)|(?<=glpat-)|----BEGIN )"),
         ("_", "g(?:h[pousr]_|ithub_pat_)"),
         ("A", "A(?:[KS]IA|Iza)"),
         ("J", "J(?<=eyJ)"),
         ("@", "://[^/]{0,322}@"),
-        (" ", "earer "),
+        (" ", "earer |Basic "),
+        ("=", "[?&](?i:[a-z_-]{0,32}(?:key|token|secret|password)=)"),
     )
 )
 """A text in which none of these is found matches no pattern. The sign is there to skip the search:

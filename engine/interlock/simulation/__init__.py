@@ -10,6 +10,8 @@
     play        one run: draw an outcome, let `evolve` decide, again
     many        thousands of runs, in one process or several
     result      what came of them
+    plots       the same as plots
+    saying      its figures in words
     doing       actions without effects are done as they are
     numbers     shares with their confidence, quantiles
     deciding    which facts decide, so that positions can be told apart

@@ -41,8 +41,12 @@ class Cases:
         self.all = [case._replace(weight=case.weight / total) for case in cases if case.weight > 0]
         self._steps = [*accumulate(case.weight for case in self.all[:-1])]
         self._drawing = [
-            (c.make, drawing(c.first), drawing(c.second), drawing(c.duration)) for c in self.all
-        ]
+            (
+                c.make, _drawn(c.first), _drawn(c.second), _drawn(c.duration),
+                c.first.fixed or 0.0, c.second.fixed or 0.0, c.duration.fixed or 0.0,
+            )
+            for c in self.all
+        ]  # fmt: skip
         self.fixed = [
             all(amount.fixed is not None for amount in (c.first, c.second, c.duration))
             for c in self.all
@@ -57,8 +61,17 @@ class Cases:
         self, number: int, position: Position, chance: Random
     ) -> tuple[Outcome | Blocked, float]:
         """What comes in that case, and how long it took."""
-        make, first, second, duration = self._drawing[number]
-        return make(position, first(chance), second(chance)), duration(chance)
+        make, first, second, duration, a, b, seconds = self._drawing[number]
+        if first is not None:
+            a = first(chance)
+        if second is not None:
+            b = second(chance)
+        return make(position, a, b), duration(chance) if duration is not None else seconds
+
+
+def _drawn(amount: Amount) -> Callable[[Random], float] | None:
+    """What draws one value; None where there is nothing to draw."""
+    return None if amount.fixed is not None else drawing(amount)
 
 
 class Wait(NamedTuple):

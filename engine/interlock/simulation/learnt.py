@@ -27,6 +27,7 @@ from interlock.run.recorded import RecordedRun
 from interlock.simulation.amounts import seen
 from interlock.simulation.assumed import Family, assumed, family_of
 from interlock.simulation.deciding import reads_texts
+from interlock.simulation.outcomes import prices_of
 from interlock.simulation.play import opaque_guards
 from interlock.simulation.world import NOBODY, Choice, Happens, World, choice
 
@@ -200,7 +201,8 @@ def _happens(spec: MachineSpec, state: StateSpec, found: _Seen, smooth: float) -
         values["fails"] = _fails(found, prior, smooth)
     amounts = {"prompt_tokens": found.sent, "completion_tokens": found.written}
     values |= {name: seen(map(round, some)) for name, some in amounts.items() if some}
-    if found.usd:
+    # where the file has a price, a call costs by its tokens: an average would not fit the bound
+    if found.usd and not (family == "model" and prices_of(spec)):
         values["usd"] = sum(found.usd) / len(found.usd)
     if family == "model":
         values |= _replies(found)

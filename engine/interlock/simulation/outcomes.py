@@ -22,7 +22,7 @@ from interlock.core.errors import SetupError
 from interlock.core.facts import EMPTY, Failure, ToolCall
 from interlock.core.outcome import NOTHING_SPENT, Blocked, Message, Outcome, Reply, Spent
 from interlock.core.position import Position
-from interlock.language.spec import StateSpec
+from interlock.language.spec import MachineSpec, StateSpec
 from interlock.machine.build import Chart
 from interlock.simulation.amounts import NOTHING
 from interlock.simulation.assumed import KEYS, Assumption, assumed, family_of, in_words
@@ -43,7 +43,7 @@ class Outcomes:
     def __init__(self, chart: Chart, world: World) -> None:
         self.chart = chart
         self.spec = chart.spec
-        prices = world.prices or _prices(chart)
+        prices = world.prices or prices_of(chart.spec)
         self._price = prices
         self._memory = frozenset(n for n, t in chart.spec.registry.tools.items() if t.memory)
         self._block = f"memory.{[*self.spec.memory][-1]}" if self.spec.memory else ""
@@ -143,13 +143,14 @@ class Outcomes:
         if usage.context_window and sent + written > usage.context_window:
             return _OVERFLOW
         sent, written = max(int(sent), 1), int(written)
-        calls: tuple[ToolCall, ...] = ()
-        if count:
-            asked = facts.last.tool_calls
+        if not count:
+            reply = Reply(text)
+        elif again and facts.last.tool_calls:
+            reply = Reply(text, "tool_calls", facts.last.tool_calls, facts.last.wants_memory)
+        else:
             # arguments that no earlier call had: of a new call, guards see that it is one
-            calls = asked if again and asked else _new_calls(count, tool, facts.run.steps)
-        wants = bool(calls) and all(call.name in self._memory for call in calls)
-        reply = Reply(text, "tool_calls" if calls else "stop", calls, wants)
+            calls = _new_calls(count, tool, facts.run.steps)
+            reply = Reply(text, "tool_calls", calls, tool in self._memory)
         result: Any = None  # nobody looks at it
         if self._looked_at:
             result = {**reply.result, "data": data} if data else reply.result
@@ -291,8 +292,9 @@ def told(world: World, state: StateSpec) -> Happens:
     return by_name.over(world.actions.get(state.action.name, SAYS_NOTHING))
 
 
-def _prices(chart: Chart) -> tuple[float, float] | None:
-    model = chart.spec.model
+def prices_of(spec: MachineSpec) -> tuple[float, float] | None:
+    """What a token costs by the file, sent and written; None where it does not say that of each."""
+    model = spec.model
     sent, written = model.get("input_cost_per_token"), model.get("output_cost_per_token")
     if sent is None or written is None or model.get("fallbacks"):
         return None

@@ -78,8 +78,19 @@ class _Moment:
         self.asked = 0 if input.outcome is None else input.outcome.unanswered
         self.kept = False
         """Whether another run may come to this very moment."""
-        self.onward: dict[int, _Moment] = {}
+        self.onward: dict[int, _Moment] | None = None
         """What came after it, by the number of the case; of cases that are always the same."""
+
+    def after(self, number: int) -> _Moment | None:
+        """What came after it in that case, where it is known."""
+        return None if self.onward is None else self.onward.get(number)
+
+    def keep(self, number: int, after: _Moment) -> None:
+        """Know it from now on."""
+        if self.onward is None:
+            self.onward = {}
+        self.onward[number] = after
+        after.kept = True
 
 
 class Player:
@@ -108,7 +119,7 @@ class Player:
         self.idle = chart.position("simulated")
         self.room = KEPT
         """How many moments more may be kept."""
-        self._first = None if self._opaque else self._moment(self.idle, self.begun)
+        self._first = None if self._opaque else self._begin()
         if self._first is not None:
             self._first.kept = True
         self._timed = {
@@ -123,7 +134,7 @@ class Player:
         chance = self._chance
         chance.seed(seed * _SPREAD + number)
         counting, taking = self.visits, self.taken
-        moment = self._first or self._moment(self.idle, self.begun)
+        moment = self._first or self._begin()
         most: list[Any] | None = [None] * len(self.watch) if self.watch else None
         asked = steps = 0
         before = self.idle
@@ -155,7 +166,7 @@ class Player:
             cases = self.outcomes.at(position)
             number = cases.pick(chance)
             same = cases.fixed[number]
-            if same and (known := moment.onward.get(number)) is not None:
+            if same and (known := moment.after(number)) is not None:
                 return known
             made, duration = cases.come(number, position, chance)
             input = self.finished(position, made, duration)
@@ -163,29 +174,28 @@ class Player:
             wait = self.outcomes.waits[position.state]
             number = bisect_right(wait.steps, chance.random())
             same = wait.delay.fixed is not None
-            if same and (known := moment.onward.get(number)) is not None:
+            if same and (known := moment.after(number)) is not None:
                 return known
             event, data, _ = wait.answers[number]
             delay = self._delays[position.state](chance)
             input = self.answered(position, event, data, delay)
         else:
             number, same, due = 0, True, position.wake_at
-            if (known := moment.onward.get(number)) is not None:
+            if (known := moment.after(number)) is not None:
                 return known
             input = None if due is None else Input("resume", at=max(position.facts.marks.now, due))
         if input is None:
             return None
-        after = self._moment(position, input)
+        after = _Moment(input, *evolve(self.chart, position, input, oracle=self._oracle))
         if same and moment.kept and self.room and self._oracle is None:
             # `evolve` is pure: what it made of a position and an input need not be asked again
             self.room -= 1
-            moment.onward[number] = after
-            after.kept = True
+            moment.keep(number, after)
         return after
 
-    def _moment(self, position: Position, input: Input) -> _Moment:
-        """What `evolve` makes of an input."""
-        return _Moment(input, *evolve(self.chart, position, input, oracle=self._oracle))
+    def _begin(self) -> _Moment:
+        """The start of a run."""
+        return _Moment(self.begun, *evolve(self.chart, self.idle, self.begun, oracle=self._oracle))
 
     def finished(self, position: Position, made: Outcome | Blocked, duration: float) -> Input:
         """What an action came to, as the run hears of it: cut off where it took too long."""
@@ -193,8 +203,8 @@ class Player:
         if isinstance(made, Blocked):
             data = {n: v for n, v in (("until", made.until), ("on", made.on)) if v is not None}
             return Input("blocked", started=now, at=now, data=data)
-        state = self._timed.get(position.state)
-        if state is not None:
+        if position.state in self._timed:
+            state = self._timed[position.state]
             allowed = time_allowed(self.chart, state, position)
             if allowed is not None and duration >= allowed:
                 assert state.action is not None

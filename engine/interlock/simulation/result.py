@@ -12,25 +12,23 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from interlock.checker.bound import Bound
-from interlock.checker.bound.result import say_amount
 from interlock.core.html import Cell, bundle, folded, line, table
-from interlock.core.units import say_elapsed
+from interlock.core.units import say_count
+from interlock.run.frames import frame
 from interlock.simulation.assumed import Assumption
 from interlock.simulation.chain import Exact
 from interlock.simulation.limits import Suggestion
 from interlock.simulation.many import Sample
 from interlock.simulation.numbers import Share, Spread, share, spread
+from interlock.simulation.play import UNFINISHED
+from interlock.simulation.saying import NAMES, say
 
 FIGURES = ("actions", "llm_calls", "tool_calls", "tokens", "usd", "elapsed", "waiting")
 """What is counted of each run, in the order in which it is shown."""
-NAMES = {
-    "actions": "actions", "llm_calls": "model calls", "tool_calls": "tool calls",
-    "tokens": "tokens", "usd": "USD", "elapsed": "time", "waiting": "of it waiting",
-}  # fmt: skip
-"""The same in words."""
 BOUNDED = frozenset({"actions", "llm_calls", "tool_calls", "tokens", "usd", "waiting"})
 """Those that a bound has a figure for, under the same name."""
 FAR = 5.0
@@ -93,6 +91,12 @@ class Simulation:
         found = Counter(run.reason for run in self.sample.runs)
         return {reason: share(count, self.runs) for reason, count in found.most_common()}
 
+    @property
+    def left(self) -> int:
+        """Runs that were left after their `longest` step: the chain knows only whole ones."""
+        found = self.reasons.get(UNFINISHED)
+        return 0 if found is None else found.count
+
     @cached_property
     def kinds(self) -> dict[str, Share]:
         """The same by kind: `natural`, `human`, `limit`, `error`, `waiting`, `unfinished`."""
@@ -104,8 +108,7 @@ class Simulation:
         """How each quantity is spread over the runs; without `usd` where no price is known."""
         out: dict[str, Spread] = {}
         for name in FIGURES:
-            values = [getattr(run, name) for run in self.sample.runs]
-            if (found := spread([v for v in values if v is not None])) is not None:
+            if (found := spread(self._values(name))) is not None:
                 out[name] = found
         return out
 
@@ -129,8 +132,8 @@ class Simulation:
             for run in self.sample.runs:
                 value = getattr(run, name)
                 if value is not None and value > most * (1 + _TINY) + _TINY:
-                    said = f"{say(name, value)} {name}, and {say(name, most)} is the bound"
-                    out.append(f"run {run.number} used {said}")
+                    said = f"{NAMES[name]} {say(name, value)}, and the bound is {say(name, most)}"
+                    out.append(f"run {run.number}: {said}")
         return tuple(out)
 
     def most(self, name: str) -> float | None:
@@ -140,8 +143,8 @@ class Simulation:
 
     @cached_property
     def agreement(self) -> tuple[Agreement, ...]:
-        """Simulation and chain side by side; empty where there is no chain."""
-        if self.exact.why or not self.runs:
+        """Simulation and chain side by side; empty where there is no chain, or runs were left."""
+        if self.exact.why or not self.runs or self.left:
             return ()
         return (*self._of_shares(), *self._of_means())
 
@@ -170,19 +173,23 @@ class Simulation:
 
     @property
     def agrees(self) -> bool | None:
-        """Whether the simulation agrees with the chain; None where there is no chain."""
+        """Whether the simulation agrees with the chain; None where nothing can be compared."""
         return all(one.holds for one in self.agreement) if self.agreement else None
 
     # as data ------------------------------------------------------------------------------------
 
     def rows(self) -> list[dict[str, Any]]:
-        """A mapping for each run: `pandas.DataFrame(simulation.rows())`."""
+        """A mapping for each run; `frame` gives them as pandas."""
         out: list[dict[str, Any]] = []
         for run in self.sample.runs:
             row = run._asdict()
             del row["most"]
             out.append(row)
         return out
+
+    def frame(self) -> Any:
+        """A pandas frame with a row for each run, its number as index."""
+        return frame(self.rows(), "number")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data: what `interlock simulate --format json` prints."""
@@ -204,18 +211,44 @@ class Simulation:
             "assumptions": [{"said": a.said, "states": list(a.states)} for a in self.assumptions],
         }  # fmt: skip
 
+    # as plots -----------------------------------------------------------------------------------
+
+    def plot(self, path: str | Path | None = None) -> Any:
+        """Why runs stop, and how their calls, cost and time are spread: a figure, or files.
+
+        Without a path a figure of matplotlib, which a notebook shows. A ``.svg`` or ``.png`` is
+        written with all plots on one page; any other path is a folder, in which each gets a file
+        of its own. Needs the extra `plots`. Gives the figure, or the files that were written.
+        """
+        from interlock.simulation import plots  # noqa: PLC0415  when it is asked for
+
+        kinds = {run.reason: run.kind for run in self.sample.runs}
+        drawn = plots.Drawn(
+            f"{self.machine}, {say_count(self.runs, 'simulated run')}, seed {self.seed}",
+            [(reason, kinds[reason], s.count) for reason, s in self.reasons.items()],
+            {name: self._values(name) for name in self.figures},
+            {name: self.most(name) for name in self.figures},
+        )  # fmt: skip
+        return plots.figure(drawn) if path is None else plots.save(drawn, Path(path))
+
+    def _values(self, name: str) -> list[float]:
+        """A quantity of every run of which it is known."""
+        found = (getattr(run, name) for run in self.sample.runs)
+        return [value for value in found if value is not None]
+
     # as text ------------------------------------------------------------------------------------
 
     def head(self) -> str:
         """What was simulated, in a line."""
-        each = self.steps / max(self.runs, 1)
-        return f"{self.machine}, {self.runs:,} simulated runs of {each:.1f} steps, seed {self.seed}"
+        return f"{self.machine}, {self.runs:,} simulated runs, seed {self.seed}"
 
     def chain_said(self) -> str:
         """How the exact chain stands beside the simulation, in a line."""
         if self.exact.why:
             return f"no exact chain: {self.exact.why}"
         size = f"exact chain of {self.exact.positions:,} positions"
+        if self.left:
+            return f"{size}: not compared, {self.left:,} of the runs were left before their end"
         worst = max(self.agreement, key=lambda a: abs(a.z), default=None)
         if worst is None:
             return f"{size}: nothing to compare"
@@ -270,20 +303,11 @@ class Simulation:
             rows = [
                 (s.limit, s.text(s.now), s.text(s.suggested), s.because) for s in self.suggestions
             ]
-            parts.append(table(rows, head=("limit", "now", "enough", "")))
+            parts.append(table(rows, head=("limit", "now", "enough", ""), right=(1, 2)))
         said = [(a.said, ", ".join(a.states)) for a in self.assumptions]
         if said:
             parts.append(folded(f"{len(said)} assumptions", table(said)))
         return bundle("".join(parts), str(self))
-
-
-def say(name: str, value: float) -> str:
-    """A figure as people write it."""
-    if name in ("elapsed", "waiting"):
-        return say_elapsed(value)
-    if name == "usd":
-        return say_amount("usd", float(f"{value:.4g}"))
-    return f"{value:,.0f}" if value >= 1_000 or value == int(value) else f"{value:,.1f}"
 
 
 def say_share(found: Share) -> str:

@@ -20,6 +20,10 @@ Step = tuple[int, float]
 """Where to, an end where it is negative, and with which probability."""
 LARGEST = 2_000
 """Positions that may come back to each other: so many equations are solved in a second."""
+ROUNDING = 1e-6
+"""How much less or more than 1 the probabilities of all ends may come to."""
+FOR_EVER = "a run may come to positions that no way leaves, and never end"
+ALMOST = "a run stays so long among some positions that rounding hides how it ends"
 INSTALL = 'pip install "interlock[simulate]"'
 
 
@@ -39,6 +43,8 @@ def expected_visits(
     graph.add_edges_from((a, b) for a, onward in enumerate(steps) for b, _ in onward if b >= 0)
     parts: list[set[int]] = [*nx.strongly_connected_components(graph)]
     for part in reversed(parts):  # networkx gives them in reverse topological order
+        if all(to in part for number in part for to, _ in steps[number]):
+            return FOR_EVER  # found by the edges: rounding hides it from the equations
         if len(part) > 1:
             if isinstance(solved := _together(steps, sorted(part), visits), str):
                 return solved
@@ -48,12 +54,14 @@ def expected_visits(
             (number,) = part
             stays = sum(p for to, p in steps[number] if to == number)
             if stays >= 1.0:
-                return "a run that comes to some position stays there for ever"
+                return ALMOST
             visits[number] /= 1.0 - stays
         for number in part:
             for to, p in steps[number]:
                 if to not in part:
                     _add(visits, ends, to, visits[number] * p)
+    if abs(sum(ends.values()) - 1.0) > ROUNDING:
+        return ALMOST
     return visits, dict(ends)
 
 
@@ -84,5 +92,5 @@ def _together(
         given = np.array([arriving[n] for n in part])
         solved: Any = cast(Any, np.linalg).solve(matrix, given)
     except np.linalg.LinAlgError:
-        return "a run that comes to some positions stays among them for ever"
+        return ALMOST
     return {number: float(solved[n]) for number, n in place.items()}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from interlock.actions import builtin
 from interlock.actions.declare import specs_of
@@ -45,14 +45,35 @@ class _Stage:
     """None when another model than the scenario's is asked."""
 
 
+class Prepared(NamedTuple):
+    """A machine that is loaded with the scripted tools of a scenario."""
+
+    machine: Machine
+    tools: tuple[ScriptedTool, ...]
+    clock: ManualClock
+
+
+def prepare(made: Scenario, source: str | Path, own: Own) -> Prepared:
+    """Load the machine of a scenario, with what it scripts in the place of tools."""
+    clock = ManualClock()
+    tools = tuple(ScriptedTool(name, results, clock) for name, results in made.tools.items())
+    return Prepared(load(source, tools=[_with(tools, specs_of(own))]), tools, clock)
+
+
 def play_scenario(
     made: Scenario, source: str | Path, own: Own, *, model: Model | str | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> ScenarioReport:  # fmt: skip
     """Play it; whatever goes wrong is in the report."""
-    clock = ManualClock()
-    tools = tuple(ScriptedTool(name, results, clock) for name, results in made.tools.items())
-    machine = load(source, tools=[_with(tools, specs_of(own))])
+    return play_prepared(made, prepare(made, source, own), model=model, settings=settings)
+
+
+def play_prepared(
+    made: Scenario, prepared: Prepared, *, model: Model | str | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> ScenarioReport:  # fmt: skip
+    """Play it on a loaded machine: its tools have given nothing yet, its clock is at its start."""
+    machine, tools, clock = prepared
     script = Scripted(made.replies, clock=clock) if model is None else None
     asked = None if script is None else Matching(script, made.requests)
     stage = _Stage(made, checked(made, machine), machine, tools, script)

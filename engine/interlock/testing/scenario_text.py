@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
@@ -17,6 +18,8 @@ from interlock.language.yaml.scalar import plain
 
 WIDEST = 100
 """Characters of a line."""
+_LARGE = 10_000
+"""Numbers from here on have their digits in groups."""
 _BLOCKS = frozenset({"replies", "events", "requests", "expect"})
 """Keys whose entries stand on lines of their own, however short they are."""
 _PLAIN = re.compile(r"[A-Za-z0-9_][\w./()?!'+;= -]*[\w./)?!]|[A-Za-z0-9_]", re.ASCII)
@@ -30,7 +33,10 @@ _INVISIBLE = re.compile(
 
 
 def scenario_text(keys: Mapping[str, Any], head: Iterable[str] = ()) -> str:
-    """The file of a scenario that is given as plain data; `head`: sentences that stand above it."""
+    """The file of a scenario that is given as plain data; `head`: what stands above it.
+
+    A text of the head that begins with two spaces belongs to the one before it.
+    """
     lines = [line for said in head for line in _comment(said)]
     for name, value in keys.items():
         lines += _entry(f"{_scalar(name)}:", value, 0, block=name in _BLOCKS)
@@ -39,7 +45,9 @@ def scenario_text(keys: Mapping[str, Any], head: Iterable[str] = ()) -> str:
 
 def _comment(said: str) -> list[str]:
     clean = "".join(c if c.isprintable() else " " for c in said)
-    return textwrap.wrap(clean, WIDEST, initial_indent="# ", subsequent_indent="#   ")
+    body = clean.lstrip(" ")
+    deep = "# " + clean[: len(clean) - len(body)]
+    return textwrap.wrap(body, WIDEST, initial_indent=deep, subsequent_indent=f"{deep}  ")
 
 
 def _entry(head: str, value: Any, indent: int, *, block: bool = False) -> Iterator[str]:
@@ -57,12 +65,12 @@ def _entry(head: str, value: Any, indent: int, *, block: bool = False) -> Iterat
         for name, part in cast("Mapping[str, Any]", value).items():
             yield from _entry(f"{' ' * (indent + 2)}{_scalar(name)}:", part, indent + 2)
     else:
-        yield from _list(head, cast("list[Any]", value), indent)
+        yield from _list(head, cast("list[Any]", value), indent, block=block)
 
 
-def _list(head: str, values: Sequence[Any], indent: int) -> Iterator[str]:
+def _list(head: str, values: Sequence[Any], indent: int, *, block: bool) -> Iterator[str]:
     yield head
-    if not any(isinstance(value, (Mapping, list)) for value in values):
+    if not block and not any(isinstance(value, (Mapping, list)) for value in values):
         yield from _wrapped([_flow(value) for value in values], " " * (indent + 2))
         return
     inner = indent + 2
@@ -74,11 +82,14 @@ def _list(head: str, values: Sequence[Any], indent: int) -> Iterator[str]:
 
 
 def _wrapped(parts: Sequence[str], indent: str) -> Iterator[str]:
-    """A long list of short things, in brackets on several lines."""
+    """A long list of short things, in brackets on several lines; each round on lines of its own."""
     line = f"{indent}["
+    turn, times = Counter(parts).most_common(1)[0]
     for number, part in enumerate(parts):
         sign = "," if number < len(parts) - 1 else "]"
-        if len(line) + len(part) + 1 > WIDEST and line != f"{indent}[":
+        round_begins = times > 1 and part == turn
+        too_long = len(line) + len(part) + 1 > WIDEST
+        if (round_begins or too_long) and line.strip() not in ("", "["):
             yield line.rstrip(" ")
             line = f"{indent} "
         line += f"{part}{sign} "
@@ -95,10 +106,14 @@ def _flow(value: Any) -> str:
 
 
 def _scalar(value: Any) -> str:
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= _LARGE:
+        return f"{value:_}"
     if not isinstance(value, str):
         return json.dumps(value)
     if (_PLAIN.fullmatch(value) and plain(value) == value) or _SHARE.fullmatch(value):
         return value
+    if '"' in value and "'" not in value and value.isprintable() and not _INVISIBLE.search(value):
+        return f"'{value}'"
     quoted = json.dumps(value.encode("utf-8", "replace").decode(), ensure_ascii=False)
     return _INVISIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", quoted)
 

@@ -35,10 +35,14 @@ def save(path: str | Path, formats: Mapping[str, Callable[[], str | bytes]]) -> 
 def write_whole(path: Path, content: bytes) -> None:
     """Put a finished file in the place of the one that was there: it is never half written.
 
+    A device or a pipe, `/dev/stdout` say, is written to: a file must not take its place.
     RunError: it cannot be written.
     """
     try:
-        _replace(path.resolve(), content)
+        if path.exists() and not path.is_file() and not path.is_dir():
+            path.write_bytes(content)
+        else:
+            _replace(path.resolve(), content)
     except OSError as error:
         raise RunError(f"`{path}` cannot be written: {error.strerror or error}") from None
 

@@ -1,8 +1,8 @@
 """A way through a machine, drawn on its plain picture: what a proof shows as its witness.
 
-The way is blue, with how often each arrow is taken; the arrows that close a loop are red; what is
-not on the way is faded. Counts stand beside their arrows, where they move nothing: boxes and arrows
-are where they are in the plain picture.
+The way is blue, with how often each arrow is taken; the arrows that close a loop are red, and so
+is the rule that stops it; what is not on the way is faded. Counts stand beside their arrows, where
+they move nothing: boxes and arrows are where they are in the plain picture.
 
 Belongs here: how a way looks. Never: what it shows, or how it was found.
 
@@ -13,6 +13,7 @@ Imported by:  api
 from __future__ import annotations
 
 from collections.abc import Mapping
+from textwrap import wrap
 from typing import NamedTuple
 
 from interlock.view.dot.engine import Engine
@@ -23,17 +24,21 @@ from interlock.view.dot.write import (
     Style,
     arrow_style,
     box_style,
+    inked_rules,
     title_style,
 )
 from interlock.view.flowchart import Arrow, Box, Flowchart
+from interlock.view.from_graph import rule_boxes
 from interlock.view.live.colours import PALE, PALE_INK, TAKEN, pale, visited_border, width
-from interlock.view.live.dress import LEFT, titled
+from interlock.view.live.dress import LEFT, titled, under
 from interlock.view.live.plan import Plan, edge_of, say_times
 from interlock.view.live.standing import Standing
 from interlock.view.report.picture import RunPicture
 
 CLOSING = "#dc2626"
-"""Arrows that close a loop."""
+"""Arrows that close a loop, and the rule that ends the way."""
+_LINE = 72
+"""Characters in a line under the title."""
 FOR_EVER = "×∞"
 _ROOM = (
     '<TABLE BORDER="0" CELLPADDING="0" CELLSPACING="0" BGCOLOR="white"><TR><TD>'
@@ -54,7 +59,7 @@ class Way(NamedTuple):
     endless: bool = False
     """Nothing bounds how often these are taken."""
     said: str = ""
-    """What it shows, for the line under the title."""
+    """What it shows, for the lines under the title; a format without pictures has the first."""
 
 
 class WayDress(Dress):
@@ -64,16 +69,30 @@ class WayDress(Dress):
         self._way = way
         self._plan = plan
         self._taken = {chart.arrows[place]: times for place, times in plan.counts.items()}
+        listed, arrows = rule_boxes(chart), {arrow.id for arrow in chart.arrows}
+        self._rules: dict[str, list[bool]] = {}
+        """For each box that lists rules: whether the way takes them, in their order."""
+        for rule in chart.rules:
+            if rule.id in listed and rule.id not in arrows:
+                fires = bool((way.edges or {}).get(rule.id))
+                self._rules.setdefault(listed[rule.id], []).append(fires)
 
     def title(self, chart: Flowchart) -> Style:
         """The title, with what the way shows under it."""
-        if not self._plan.caption:
+        lines = [part for said in self._way.said.split("\n") for part in wrap(said, _LINE)]
+        if not lines:
             return title_style(chart)
-        return title_style(chart) | {"label": Html(f"<{titled(chart, self._plan.caption)}{LEFT}>")}
+        small = LEFT.join(
+            titled(chart, line) if n == 0 else under(line) for n, line in enumerate(lines)
+        )
+        return title_style(chart) | {"label": Html(f"<{small}{LEFT}>")}
 
     def box(self, box: Box) -> Style:
-        """A box: blue on the way, else faded."""
-        style = dict(box_style(box))
+        """A box: blue on the way, else faded; of a list of rules those that stop the way."""
+        style: dict[str, str] = dict(box_style(box))
+        if any(self._rules.get(box.id, ())):
+            inks = (CLOSING if fires else PALE_INK for fires in self._rules[box.id])
+            return style | {"label": inked_rules(box, inks, PALE_INK)}
         if box.id in self._plan.visited:
             return style | {"color": visited_border(box), "penwidth": "1.9"}
         if box.origin == "rule" or not self._plan.counted:
@@ -103,6 +122,6 @@ class WayPicture(RunPicture):
     def __init__(
         self, chart: Flowchart, way: Way, *, prefix: str | None = None, engine: Engine | None = None
     ) -> None:
-        standing = Standing(visits=way.states, taken=way.edges, said=way.said)
+        standing = Standing(visits=way.states, taken=way.edges, said=way.said.partition("\n")[0])
         super().__init__(chart, standing, prefix=prefix, engine=engine)
         self._dress = WayDress(chart, self._plan, way)

@@ -44,8 +44,8 @@ class Proving(Protocol):
         ...
 
 
-Make = Callable[[Chart, Mapping[str, Any], Mapping[str, Any], str], Any]
-"""A proof of a machine with these limits, variables and first state."""
+Make = Callable[[Chart, Mapping[str, Any], Mapping[str, Any], str, frozenset[str]], Any]
+"""A proof of a machine with these limits, variables and first state; some limits may be lower."""
 
 
 class Children:
@@ -68,7 +68,8 @@ class Children:
         start = str(given["start"].value) if "start" in given else ""
         key = repr([name, sorted(limits.items(), key=str), sorted(vars.items(), key=str), start])
         if key not in self._known:
-            proof = self.make(chart, limits, vars, start)
+            lowered = frozenset(budgets_of(self.parent.chart.spec, chart.spec)) | _computed(given)
+            proof = self.make(chart, limits, vars, start, lowered)
             self._known[key] = (proof, self._prove(proof, name))
         proof, child = self._known[key]
         return child._replace(handed=self._handed(proof, chart, limits))
@@ -130,6 +131,12 @@ class Children:
             if past is not None:
                 out[counter] = Handed(float(value), float(max(past, 0)))
         return out
+
+
+def _computed(given: Mapping[str, Given]) -> frozenset[str]:
+    """The limits that are worked out when the child begins."""
+    values: Mapping[str, Given] = given["limits"].value if "limits" in given else {}
+    return frozenset(name for name, value in values.items() if isinstance(value.value, Expression))
 
 
 def _variables(given: Mapping[str, Given]) -> dict[str, Any]:

@@ -22,7 +22,8 @@ from interlock.checker.bound.spending import (
     Spending,
 )
 from interlock.checker.paths.counting import Counting, all_guards
-from interlock.checker.paths.routes import MOST_ROUTES, Routes
+from interlock.checker.paths.growing import MOST_ROUTES
+from interlock.checker.paths.routes import Routes
 from interlock.checker.paths.turning import World
 from interlock.checker.ranges.values import INF
 from interlock.language.expression import Expression
@@ -40,18 +41,21 @@ def limits_of(chart: Chart, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Proof:
-    """See the module. `start`: another first state than the file's; `ways`: most of its graph."""
+    """See the module. `start`: another first state than the file's; `ways`: most of its graph.
+
+    `lowered`: limits of which a run may be given less.
+    """
 
     def __init__(
         self, chart: Chart, given: Mapping[str, Any], vars: Mapping[str, Any], assume: Assume,
-        effort: Effort, *, start: str = "", ways: int = MOST_ROUTES, child: bool = False,
+        effort: Effort, *, start: str = "", ways: int = MOST_ROUTES,
+        lowered: frozenset[str] = frozenset(),
     ) -> None:  # fmt: skip
         spec = chart.spec
         self.chart, self.assume, self.effort = chart, assume, effort
         self.limits = limits_of(chart, given)
         self.counting = Counting(spec, vars)
-        self.world = World(self.limits, self.counting.counters, self.counting.fixed)
-        self.world.lowered = child
+        self.world = World(self.limits, self.counting.counters, self.counting.fixed, lowered)
         self.counting.world = self.world
         self.world.raised = self._raised()
         self.routes = Routes(chart, self.world, self.counting, start, ways)
@@ -63,9 +67,10 @@ class Proof:
         self._past: dict[tuple[str, float], Number | None] = {}
 
     def _below(
-        self, chart: Chart, limits: Mapping[str, Any], vars: Mapping[str, Any], start: str
-    ) -> Proof:
-        return Proof(chart, limits, vars, self.assume, self.effort, start=start, child=True)
+        self, chart: Chart, limits: Mapping[str, Any], vars: Mapping[str, Any], start: str,
+        lowered: frozenset[str],
+    ) -> Proof:  # fmt: skip
+        return Proof(chart, limits, vars, self.assume, self.effort, start=start, lowered=lowered)
 
     def _child(self, name: str, given: Mapping[str, Given], among: int) -> Child:
         return self.children.child(name, given, among)
@@ -93,11 +98,15 @@ class Proof:
         priced = resource == COST and any(f.counter == TOKENS for f in self.families)
         key = resource if spread or priced else ""
         if key not in self._kept:
-            steps = steps_of(self.routes, self.spending, resource, spread)
-            self._kept[key] = Budgets(self.routes, steps, self.families, self.effort)
+            self._kept[key] = self.plain(resource, spread=spread)
             for family in self.families[:TIGHTENED]:
                 self._kept[key].tighten(family)
         return self._kept[key]
+
+    def plain(self, resource: str, *, spread: bool = False) -> Budgets:
+        """No inequality yet: each is found when a cycle asks for it."""
+        steps = steps_of(self.routes, self.spending, resource, spread)
+        return Budgets(self.routes, steps, self.families, self.effort)
 
     def solved(self, budgets: Budgets, gain: Sequence[Number]) -> tuple[Solved, list[int]]:
         """The most over every chain of loops that one run can go through."""

@@ -36,7 +36,7 @@ from interlock.checker.bound.spending import (
     Assume,
 )
 from interlock.checker.bound.wrapping import wraps_of
-from interlock.checker.paths.places import Route, TooLarge
+from interlock.checker.paths.places import UNDRAWN, Route, TooLarge
 from interlock.checker.ranges.values import INF
 from interlock.core.specs import Effect
 from interlock.language.expression import Expression
@@ -48,6 +48,11 @@ NAMES: Mapping[str, str] = {
     WAITING: "waiting",
 }  # fmt: skip
 UNITS: Mapping[str, str] = {CALLS: "call", TOOLS: "batch", TOKENS: "model call"}
+CURES: Mapping[str, str] = {
+    TOOLS: ": assume `calls_per_reply`",
+    TOKENS: ": give `context_window` under `model`, or assume `tokens_per_call`",
+}
+"""What makes a figure of them."""
 UNKNOWN_SIZE = UNIT // 1000
 """From here on an amount has things in it of which nobody knows the size."""
 EFFORT = 6_000_000
@@ -117,7 +122,7 @@ def figure(proof: Proof, resource: str) -> Figure:
     known = proof.solved(budgets, _known_part(budgets, gain, resource))[0].value or 0
     rest = known + _before_the_last_look(budgets, resource)
     unit = UNITS[resource]
-    why = f"nothing says how large a {unit} is"
+    why = f"nothing says how large a {unit} is{CURES.get(resource, '')}"
     return Figure(name, None, why, units, unit, max(_amount(resource, rest), 0), by, witness)
 
 
@@ -222,7 +227,7 @@ def _witness(proof: Proof, solved: Solved, steps: Sequence[Step]) -> Witness:
 
 def _count(edges: dict[str, Fraction], walked: Sequence[Route], times: Fraction) -> None:
     for route in walked:
-        if route.kind not in ("start", "stop", "outside", "resume"):
+        if route.kind not in UNDRAWN:
             edges[route.origin] = edges.get(route.origin, Fraction(0)) + times
 
 

@@ -52,9 +52,16 @@ def say_round(loop: tuple[str, ...]) -> str:
     return " → ".join(_short((*loop, *loop[:1])))
 
 
+WORDS: Mapping[str, str] = {
+    "actions": "actions", "llm_calls": "model calls", "tool_calls": "tool calls",
+    "tokens": "tokens", "usd": "USD", "waiting": "waiting",
+}  # fmt: skip
+"""What is bounded, as people say it."""
+
+
 @dataclass(frozen=True)
 class Figure:
-    """The worst of one resource."""
+    """The worst of one resource. Prints as its words."""
 
     resource: str
     """``actions``, ``llm_calls``, ``tool_calls``, ``tokens``, ``usd`` or ``waiting``."""
@@ -87,6 +94,22 @@ class Figure:
                 else f"at most {more}"
             )
         return "unbounded"
+
+    @property
+    def amount(self) -> str:
+        """The same for the row of a table that is named after the resource: ``50``."""
+        said = self.text.removeprefix("at most ")
+        return said.removesuffix(" USD") if self.resource == "usd" else said
+
+    @property
+    def reason(self) -> str:
+        """What it rests on, or why there is none."""
+        if self.value is None:
+            return self.why
+        return f"by {', '.join(self.by)}" if self.by else ""
+
+    def __str__(self) -> str:
+        return " ".join(part for part in (self.resource, self.text, self.reason) if part)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
@@ -146,7 +169,7 @@ class Wrap(NamedTuple):
         return {**self._asdict(), "by": list(self.by), "costs": dict(self.costs)}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Bound:
     """The worst that a run of a machine can cost. Prints as a table."""
 
@@ -163,6 +186,9 @@ class Bound:
     """Why there is no answer at all; empty when there is one."""
 
     def __getitem__(self, resource: str) -> Figure:
+        if resource not in self.figures:
+            known = ", ".join(self.figures) or f"none: {self.unknown}"
+            raise KeyError(f"there is no figure `{resource}`; there are {known}")
         return self.figures[resource]
 
     @property
@@ -213,6 +239,10 @@ class Bound:
             "bounds": bounds, "assumptions": list(self.assumptions),
         }  # fmt: skip
         return json.dumps(data, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+    def __repr__(self) -> str:
+        said = ", ".join(f"{WORDS[n]} {figure.amount}" for n, figure in self.figures.items())
+        return f"<Bound of {self.machine}: {self.unknown or said}>"
 
     def __str__(self) -> str:
         if self.unknown:

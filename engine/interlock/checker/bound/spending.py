@@ -16,9 +16,11 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+from interlock.checker.paths.counting import UNKNOWN
 from interlock.checker.paths.turning import World
 from interlock.checker.ranges.judging import judge
 from interlock.checker.ranges.values import INF, number
+from interlock.core.errors import LimitError
 from interlock.core.specs import ActionSpec
 from interlock.language.expression import Expression
 from interlock.language.expression.tree import Items
@@ -38,7 +40,10 @@ Ends = tuple[float, float]
 
 @dataclass(frozen=True)
 class Assume:
-    """What is taken for granted of a model and its replies, where the file does not say."""
+    """What is taken for granted of a model and its replies, where the file does not say.
+
+    `LimitError` for what is no size or price.
+    """
 
     tokens_per_call: int | None = None
     """The longest call, its reply counted in; else the model's context window."""
@@ -46,12 +51,24 @@ class Assume:
     """How many tool calls one reply asks for at most."""
     prices: tuple[float, float] | None = None
     """USD for a token that is sent and for one that is written."""
+    settings: Mapping[str, Any] | None = None
+    """What a caller says over the file's `model`, and over that of each child."""
+
+    def __post_init__(self) -> None:
+        sizes = {"tokens_per_call": self.tokens_per_call, "calls_per_reply": self.calls_per_reply}
+        for name, size in sizes.items():
+            if size is not None and not (size == int(size) and 1 <= size < UNIT // 1000):
+                raise LimitError(f"`{name}` is a whole number from 1 on: `{size}` is not")
+        for price in self.prices or ():
+            if not 0 <= price < INF:
+                raise LimitError(f"a price is in USD a token: `{price}` is not")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data: what is said."""
         said = {
             "tokens_per_call": self.tokens_per_call, "calls_per_reply": self.calls_per_reply,
             "prices": None if self.prices is None else list(self.prices),
+            "settings": None if self.settings is None else dict(self.settings),
         }  # fmt: skip
         return {name: value for name, value in said.items() if value is not None}
 
@@ -115,14 +132,14 @@ class Spending:
     """What was taken for granted, by a word for it."""
 
     def __post_init__(self) -> None:
-        window = self.spec.model.get("context_window")
+        model = {**self.spec.model, **(self.assume.settings or {})}
+        window = model.get("context_window")
         said = self.assume.tokens_per_call
         self.longest = said or (int(window) if window else UNIT)
         """Tokens of one call at most."""
-        most = self.spec.model.get("max_tokens")
+        most = model.get("max_tokens")
         self.reply = min(int(most) if most else self.longest, self.longest)
         self.batch = self.assume.calls_per_reply or UNIT
-        model = self.spec.model
         own = (model.get("input_cost_per_token"), model.get("output_cost_per_token"))
         known = None not in own and not model.get("fallbacks")
         self.prices: tuple[float, float] | None = (
@@ -247,9 +264,8 @@ class Spending:
             said = "nothing says how large a model call is: give `context_window` under `model`"
             self._say_of(COST, "", said)
             return {COST: (0, INF)}
-        self._assume(
-            "price", f"a token costs {self.prices[0]:g} USD sent, {self.prices[1]:g} USD written"
-        )
+        dear = [f"{price * 1_000_000:,.6g} USD" for price in self.prices]
+        self._assume("price", f"a million tokens cost {dear[0]} sent, {dear[1]} written")
         sent, wrote = (Fraction(repr(p)) for p in self.prices)
         exact = sent * (tokens - written) + wrote * written
         return {COST: (exact, exact)}  # pyright: ignore[reportReturnType]  exact, where floats are not
@@ -318,15 +334,20 @@ class Spending:
         among = 1 if state.action is not None and state.action.name == "run_machine" else 0
         among = among or len(several) + items
         if each is not None:
-            one = self.child(
-                str(args["machine"].value), {n: args[n] for n in ("limits",) if n in args}, items
-            )
-            for _ in range(items):
-                yield one
+            yield from [self._of_item(each, args, items)] * items
         elif "machine" in args:
             yield self.child(str(args["machine"].value), args, among)
         for given in several.values():
             yield self.child(str(given["machine"].value), given, among)
+
+    def _of_item(self, each: Given, args: Mapping[str, Given], among: int) -> Child:
+        """The child of one item: where that may be a mapping, it may give any variable."""
+        name = str(args["machine"].value)
+        given = {n: args[n] for n in ("limits",) if n in args}
+        if not _gives_texts(each):
+            unknown = dict.fromkeys(self.spec.machines[name].vars, Given("constant", UNKNOWN))
+            given["vars"] = Given("values", unknown)
+        return self.child(name, given, among)
 
     def _items(self, each: Given | None) -> int:
         if each is None:
@@ -354,6 +375,15 @@ class Spending:
 
     def _assume(self, word: str, said: str) -> None:
         self.assumed.setdefault(word, said)
+
+
+def _gives_texts(each: Given) -> bool:
+    """Whether all items of a list are texts, which are tasks and nothing else."""
+    made = each.value
+    if isinstance(made, Expression):
+        of = made.root.type.of
+        return of is not None and of.kind == "str"
+    return all(isinstance(item, str) for item in made)
 
 
 def _sum(a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, float]:

@@ -56,7 +56,7 @@ def _steps_are_bounded(chart: Chart) -> bool:
 
 def _loops(proof: Proof) -> Iterator[tuple[str, ...]]:
     left = set(paid(proof.chart.spec))
-    budgets = proof.budgets(STEPS)
+    budgets = proof.plain(STEPS)
     for _ in range(MOST_LOOPS):
         gain = [s.gains(STEPS) if s.route.state in left else 0 for s in budgets.steps]
         solved, steps = budgets.most(gain)

@@ -11,6 +11,12 @@ from typing import NamedTuple
 
 from interlock.language.spec import Assign
 
+FROM_OUTSIDE = frozenset({"outside", "caller"})
+"""Kinds of routes by which somebody stops a run from outside: as everybody can, with
+`user_requested`, or as a caller that names another reason."""
+UNDRAWN = FROM_OUTSIDE | {"start", "stop", "resume"}
+"""Kinds of routes that are no edge, rule or signal: records and pictures have nothing for them."""
+
 
 class TooLarge(Exception):
     """The machine has too many ways for an answer in the time that there is."""
@@ -54,6 +60,8 @@ class Place(NamedTuple):
     branch: Branch | None = None
     stops: tuple[str, ...] | None = None
     """A stop is decided here, by one of these rules or a signal."""
+    raised: tuple[str, ...] = ()
+    """The reasons of the signals, beside those of rules, that may stop it here."""
     ok: bool | None = None
     """Whether the last action succeeded, as far as a decision may ask for it."""
     reached: Reached = ()

@@ -15,100 +15,66 @@ Imported by:  checker.bound, checker.query
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Mapping
 
 from interlock.checker.paths.counting import Counting
+from interlock.checker.paths.growing import MOST_ROUTES, NOTHING, Done, Growing
 from interlock.checker.paths.own_ways import OwnWays, plain
 from interlock.checker.paths.places import (
     Branch,
     Move,
     Place,
     Reached,
-    Route,
     Target,
-    TooLarge,
     closed,
     gated,
     highest,
     more_of,
 )
-from interlock.checker.paths.signalling import deals, raised_to
+from interlock.checker.paths.signalling import (
+    FROM_ANYBODY,
+    OF_A_GUARD,
+    deals,
+    hands_down,
+    raised_after,
+)
 from interlock.checker.paths.turning import Now, World
-from interlock.checker.ranges.values import INF
 from interlock.core.specs import ActionSpec
 from interlock.language.spec import Assign, Rule, StateSpec
 from interlock.machine.build import Chart
 from interlock.machine.ways import END_ERROR, ENGINE_ENDS
 
-MOST_ROUTES = 150_000
-"""A machine with more ways than this is not looked at: the answer is `unknown`."""
 _SURE = frozenset({"nothing", "back_off", "continue_run", "checkpoint", "measure"})
 """Actions of ours that have no way to fail where they are given nothing."""
-Done = tuple[str, str]
-"""A state, and what came of its action or wait."""
-NOTHING: Done = ("", "")
 BEGIN = ""
 """The state of the place before the start, and of those where a stop is decided."""
 
 
-class Routes:
+class Routes(Growing):
     """The graph of one machine with these limits."""
 
     def __init__(
         self, chart: Chart, world: World, counting: Counting, start: str = "",
         most: int = MOST_ROUTES,
     ) -> None:  # fmt: skip
+        super().__init__(counting.first, most)
         self.chart = chart
         self.spec = chart.spec
         self.world = world
         self.counting = counting
-        self.most = most
-        self.places: list[Place] = []
-        self.routes: list[Route] = []
-        self._numbers: dict[Place, int] = {}
-        self._pending: deque[Place] = deque()
         self._dealing = any(deals(rule) for rule in self.spec.rules)
-        self._raised = raised_to(chart)
+        others = tuple(r for r in self.spec.reasons if r not in FROM_ANYBODY)
+        self._outside = {
+            "outside": Place(BEGIN, stopping=True, stops=(), raised=FROM_ANYBODY),
+            "caller": Place(BEGIN, stopping=True, stops=(), raised=others),
+        }
         self.own = OwnWays(chart, world)
         begin = Place(BEGIN)
-        self._number(begin)
-        self._pending.clear()
+        self.number(begin)
+        self.pending.clear()
         self._begin(begin, start or self.spec.start)
-        while self._pending:
-            self._expand(self._pending.popleft())
-
-    # the graph --------------------------------------------------------------------------------
-
-    def _number(self, place: Place) -> int:
-        number = self._numbers.get(place)
-        if number is None:
-            number = self._numbers[place] = len(self.places)
-            self.places.append(place)
-            self._pending.append(place)
-        return number
-
-    def _add(
-        self, source: Place, dest: Place, origin: str, kind: str, *, done: Done = NOTHING,
-        gates: Mapping[str, float] | None = None,
-        after: Mapping[str, float] | None = None, wait: float = 0.0,
-    ) -> None:  # fmt: skip
-        gates = gates or {}
-        if self._never(gates) or any(gates.get(c, INF) <= at for c, at in source.reached):
-            return
-        if len(self.routes) >= self.most:
-            raise TooLarge(f"it has more than {self.most:,} ways")
-        self.routes.append(
-            Route(
-                self._number(source), self._number(dest), origin, kind, *done, gates,
-                after or {}, wait,
-            )
-        )  # fmt: skip
-
-    def _never(self, gates: Mapping[str, float]) -> bool:
-        """Whether a counter has reached its gate from the start. A cost may never be known."""
-        first = self.counting.first
-        return any(at <= first.get(n, 0) for n, at in gates.items() if n != "usage.cost")
+        while self.pending:
+            self._expand(self.pending.popleft())
 
     def _enter(
         self, place: Place, name: str, *, stop: bool = False, attempt: int = 0, skip: str = "",
@@ -154,7 +120,7 @@ class Routes:
                 returns=returns, sets=target.set, reached=move.reached,
             )  # fmt: skip
         more_of(after, more or {})
-        self._add(
+        self.add(
             source, dest, move.origin, move.kind, done=done, gates=move.gates,
             after=after, wait=move.wait,
         )  # fmt: skip
@@ -165,13 +131,14 @@ class Routes:
         at, after = self._enter(begin, start)
         gates = self._stop_gates(start, at, start if start in self.chart.acting else "")
         # the start is entered before rules are looked at: its entry counts for them
-        if not self._never({n: value - after.get(n, 0) for n, value in gates.items()}):
-            self._add(begin, at, "start", "start", after=after)
+        if not self.never({n: value - after.get(n, 0) for n, value in gates.items()}):
+            self.add(begin, at, "start", "start", after=after)
         if not at.stopping:
             stay = Move(f"={start}", "start", Target(start))
             into = start if start in self.chart.acting else ""
             self._detours(begin, at, [stay._replace(into=into)], more=after)
-            self._add(begin, self._stops(start, [into]), "start", "start")
+            self.add(begin, self._stops(start, [into], raised=OF_A_GUARD), "start", "start")
+            self._from_outside(begin)
 
     def _expand(self, place: Place) -> None:
         if place.stops is not None:
@@ -196,14 +163,20 @@ class Routes:
         for id in place.stops or ():
             rule = self._rule(id)
             self._stop_at(place, rule.to or self.chart.route(rule.stop), id, "rule")
-        for dest in self._raised:
+        for dest in dict.fromkeys(self.chart.route(reason) for reason in place.raised):
             self._stop_at(place, dest, f"raised.{dest}", "raised")
+
+    def _from_outside(self, place: Place, done: Done = NOTHING) -> None:
+        for kind, stopped in self._outside.items():
+            self.add(place, stopped, kind, kind, done=done)
 
     def _stop_at(self, place: Place, name: str, origin: str, kind: str) -> None:
         dest, after = self._enter(place, name, stop=True)
-        self._add(place, dest, origin, kind, after=after)
+        self.add(place, dest, origin, kind, after=after)
 
-    def _stops(self, state: str, into: Iterable[str] = (), general: bool = True) -> Place:
+    def _stops(
+        self, state: str, into: Iterable[str] = (), *, raised: tuple[str, ...], general: bool = True
+    ) -> Place:
         """The place where it is decided for what to stop, after the action of a state."""
         near = set(into)
         ids = [
@@ -212,20 +185,21 @@ class Routes:
                                      else general and (not r.at or state in r.at))
             and self.world.settled(r.when) is not False
         ]  # fmt: skip
-        return Place(BEGIN, stopping=True, stops=tuple(ids))
+        return Place(BEGIN, stopping=True, stops=tuple(ids), raised=raised)
 
     def _act(self, place: Place, state: StateSpec, action: ActionSpec) -> None:
         outcomes = ["ok"] if self._sure(state, action) else ["ok", "failed"]
         if any(state.edges_of("expired")):
             outcomes.append("late")
         if not place.stopping:
-            outside = Place(BEGIN, stopping=True, stops=())
-            self._add(place, outside, "outside", "outside")
+            self._from_outside(place)
             if action.may_wait or (place.attempt and state.retry and state.retry.base > 0):
                 stay = Move(f"={state.name}", "resume", Target(state.name), into=state.name)
                 at = place._replace(attempt=0)
                 self._detours(place, at, [stay], done=(state.name, "resumed"))
         for outcome in outcomes:
+            if hands_down(state) and not place.stopping:
+                self._from_outside(place, (state.name, outcome))
             self._after(place, state, action, outcome)
 
     def _sure(self, state: StateSpec, action: ActionSpec) -> bool:
@@ -284,12 +258,11 @@ class Routes:
         guarded = any(e.when is not None for e in self.spec.states[place.state].edges)
         if guarded or not moves:
             dest = Place(END_ERROR, stopping=True)
-            self._add(place, dest, "raised.end-error", "raised", done=done)
+            self.add(place, dest, "raised.end-error", "raised", done=done)
 
     def _wait(self, place: Place, state: StateSpec) -> None:
         if not place.stopping:
-            self._add(place, Place(BEGIN, stopping=True, stops=()), "outside", "outside",
-                      done=(state.name, "left"))  # fmt: skip
+            self._from_outside(place, (state.name, "left"))
         for trigger in self.chart.events_at(state.name):
             self._decide_wait(place, state, trigger, f"answer:{trigger}")
         if state.within is not None:
@@ -307,8 +280,9 @@ class Routes:
         more: Mapping[str, float] | None = None,
     ) -> None:  # fmt: skip
         """Rules, then the state's own ways."""
-        stops = self._stops(done[0], [m.into for m in moves])
-        self._add(source, stops, "stop", "stop", done=done, after=more)
+        raised = raised_after(self.spec, self.spec.states.get(done[0]))
+        stops = self._stops(done[0], [m.into for m in moves], raised=raised)
+        self.add(source, stops, "stop", "stop", done=done, after=more)
         self._detours(source, at, moves, done=done, more=more)
         for move in moves:
             if (gates := self._passing(done[0], at, move)) is not None:
@@ -322,10 +296,10 @@ class Routes:
         moves = self.own.of(state, "advance", place)
         near = [m.into for m in moves if m.into in self.chart.before and not place.stopping]
         if any(e.when is not None for e in state.edges) or state.of is not None or near:
-            stops = self._stops(state.name, near, general=False)
+            stops = self._stops(state.name, near, raised=OF_A_GUARD, general=False)
             if place.stopping:
                 stops = Place(END_ERROR, stopping=True)
-            self._add(place, stops, "raised.guard_error" if not near else "stop", "stop")
+            self.add(place, stops, "raised.guard_error" if not near else "stop", "stop")
         for move in moves:
             if not move.into or place.stopping or move.into not in self.chart.before:
                 self._follow(place, place, move)
@@ -346,9 +320,10 @@ class Routes:
         state = self.spec.states[place.state]
         guards = any(e.when is not None for e in state.edges) or state.of is not None
         if guards:
-            lost = Place(END_ERROR if place.stopping else BEGIN, stopping=True,
-                         stops=None if place.stopping else ())  # fmt: skip
-            self._add(place, lost, "raised.guard_error", "stop")
+            lost = Place(END_ERROR, stopping=True)
+            if not place.stopping:
+                lost = Place(BEGIN, stopping=True, stops=(), raised=OF_A_GUARD)
+            self.add(place, lost, "raised.guard_error", "stop")
         for move in self.own.of(state, "advance", place):
             if move.target is not None:
                 to = move.target.state
@@ -363,20 +338,20 @@ class Routes:
         ended = to == join or state is None or bool(state.stop) or state.job == "end"
         if not ended:
             dest = place._replace(state=to, branch=branch)
-            self._add(place, dest, move.origin, move.kind, gates=move.gates, after=after)
+            self.add(place, dest, move.origin, move.kind, gates=move.gates, after=after)
             return
         best = branch.best if to == join else self._higher(branch.best, to)
         number = branch.number + 1
         if number < len(self.spec.states[branch.fork].all):
             dest = place._replace(state=branch.fork, branch=Branch(branch.fork, number, best))
-            self._add(place, dest, move.origin, move.kind, gates=move.gates)
+            self.add(place, dest, move.origin, move.kind, gates=move.gates)
             return
         out = place._replace(branch=None)
         name = best or join
         if name is None:
             return
         dest, entered = self._enter(out, name, attempt=0, skip=place.skip)
-        self._add(place, dest, move.origin, move.kind, gates=move.gates, after=entered)
+        self.add(place, dest, move.origin, move.kind, gates=move.gates, after=entered)
 
     def _higher(self, best: str, to: str) -> str:
         if not best:
@@ -406,11 +381,12 @@ class Routes:
         if at.continued or at.stopping:
             return {}
         found = dict[str, float]()
+        now = Now(ok=at.ok, signalled=False)
         for rule in self.spec.rules:
             if rule.kind == "stop" and self._covers(rule, state, into, general):
-                if self.world.settled(rule.when, Now(ok=at.ok)):
+                if self.world.settled(rule.when, now):
                     return {"": 0}
-                found = gated(found, self.world.turns(rule.when, Now(ok=at.ok)).true)
+                found = gated(found, self.world.turns(rule.when, now).true)
         return found
 
     def _detours(
@@ -420,14 +396,15 @@ class Routes:
         """Every detour that may be made in place of one of these moves."""
         made = set[tuple[str, Target | None]]()
         here = done[0] or source.state or at.state
+        now = Now(at.continued, at.ok, signalled=False)
         for rule in self.spec.rules:
             if rule.kind != "detour" or rule.id == at.skip:
                 continue
             if any(id == rule.id for id, _ in at.returns):
                 continue
-            if self.world.settled(rule.when, Now(at.continued, at.ok)) is False:
+            if self.world.settled(rule.when, now) is False:
                 continue
-            below = self.world.turns(rule.when, Now(at.continued, at.ok)).false
+            below = self.world.turns(rule.when, now).false
             for move in moves:
                 if not self._covers(rule, here, move.into, general):
                     continue
@@ -443,5 +420,5 @@ class Routes:
                 made.add((rule.id, pending))
                 dest, after = self._enter(at, rule.to, skip=rule.id, returns=returns)
                 more_of(after, more or {})
-                self._add(source, dest, rule.id, "rule", done=done,
+                self.add(source, dest, rule.id, "rule", done=done,
                           gates=gates, after=after)  # fmt: skip

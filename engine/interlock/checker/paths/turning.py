@@ -12,16 +12,29 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from interlock.checker.ranges.judging import Known, judge, surely
 from interlock.checker.ranges.values import ABSENT, INF, Other, Range, Value, of_plain
 from interlock.language.expression import Expression
-from interlock.language.expression.tree import Const, Fact, walk
+from interlock.language.expression.tree import (
+    Arith,
+    Compare,
+    Const,
+    Fact,
+    Logic,
+    Negative,
+    Node,
+    Not,
+    facts_of,
+    walk,
+)
 
 MOST = 2**53
 """A counter that must go beyond this does not bound anything."""
+MOST_AS_IT_IS = 9
+"""Nodes of a guard that is judged as it stands; a longer one is folded first."""
 REAL = frozenset({"usage.cost", "run.elapsed", "run.working"})
 """Counters that are no whole numbers."""
 
@@ -40,6 +53,8 @@ class Now(NamedTuple):
     """Whether a continuation has been asked for."""
     ok: bool | None = None
     """Whether the last action succeeded."""
+    signalled: bool = True
+    """Whether the signals of this moment are raised already: rules are judged before they are."""
 
 
 class Below(NamedTuple):
@@ -55,30 +70,34 @@ class Below(NamedTuple):
 
 
 USUAL = Now()
-_TOLD = {"signals.continued", "last.ok", "last.error"}
+_SIGNALS = {"signals.count", "signals.top", "signals.reasons"}
+_TOLD = {"signals.continued", "last.ok", "last.error"} | _SIGNALS
 
 
 class World:
     """What is known in advance: the limits of the run, what never changes, what only grows."""
 
     def __init__(
-        self, limits: Mapping[str, Any], counters: frozenset[str], fixed: Mapping[str, Any]
-    ) -> None:
-        self.limits = {f"limits.{name}": of_plain(value) for name, value in limits.items()}
+        self, limits: Mapping[str, Any], counters: frozenset[str], fixed: Mapping[str, Any],
+        lowered: frozenset[str] = frozenset(),
+    ) -> None:  # fmt: skip
+        self.limits = {f"limits.{name}": _given(name, limits, lowered) for name in limits}
         self.limits |= {name: of_plain(value) for name, value in fixed.items()}
         self.values = tuple(v for v in limits.values() if isinstance(v, (int, float)))
         self.counters = counters
-        self.lowered = False
-        """The limits are the most that a run may have: a child gets what is left."""
+        self.lowered = lowered
+        """Limits of which the value is the most that a run may have: a child gets what is left."""
         self.raised: Mapping[str, tuple[float, ...]] = {}
         """For each counter the values from which on signals are raised by `signal` rules."""
         self._turns: dict[tuple[str, Now, Below | None], Turns] = {}
+        self._settled: dict[tuple[str, Now], bool | None] = {}
 
     def known(
         self, now: Now = USUAL, *, counter: str = "", low: float = 0, below: Below | None = None
     ) -> Known:
         """What is known of facts, with one counter from `low` upwards, and one `below` a value."""
-        raised = sum(low >= at for at in self.raised.get(counter, ())) if counter else 0
+        signalled = self.raised.get(counter, ()) if now.signalled else ()
+        raised = sum(low >= at for at in signalled)
 
         def of(fact: Fact) -> Value | None:
             path = fact.path
@@ -101,10 +120,14 @@ class World:
     def forget(self) -> None:
         """What was found before `raised` was known."""
         self._turns.clear()
+        self._settled.clear()
 
     def settled(self, guard: Expression, now: Now = USUAL) -> bool | None:
         """Whether a guard holds in every run, or in none; None: that depends."""
-        return surely(judge(guard.root, self.known(now)))
+        key = (guard.text, now if guard.reads & _TOLD else USUAL)
+        if key not in self._settled:
+            self._settled[key] = surely(judge(guard.root, self.known(now)))
+        return self._settled[key]
 
     def turns(self, guard: Expression, now: Now = USUAL, *, below: Below | None = None) -> Turns:
         """From which value of each counter on it is decided, while one is `below` a value."""
@@ -115,7 +138,7 @@ class World:
 
     def _found(self, guard: Expression, now: Now, below: Below | None) -> Turns:
         counters = set(self.counters & guard.reads) - ({below.counter} if below else set())
-        if guard.reads & {"signals.count", "signals.top", "signals.reasons"}:
+        if now.signalled and guard.reads & _SIGNALS:
             counters |= self.raised.keys()
         true: dict[str, float] = {}
         false: dict[str, float] = {}
@@ -133,9 +156,13 @@ class World:
 
     def _least(self, guard: Expression, counter: str, now: Now, below: Below | None) -> float:
         """The least value from which on it is decided."""
+        root, told = guard.root, dict[str, Value]()
+        if sum(1 for _ in walk(root)) > MOST_AS_IT_IS:
+            root = _folded(root, {counter, "signals.count"}, self.known(now, below=below), told)
 
         def decided(low: float) -> bool:
-            return self._at(guard, counter, low, now, below) is not None
+            known = self.known(now, counter=counter, low=low, below=below)
+            return surely(judge(root, lambda f: told.get(f.path) or known(f))) is not None
 
         literals = [n.value for n in walk(guard.root) if isinstance(n, Const)]
         given = [v for v in (*self.values, *literals) if isinstance(v, (int, float))]
@@ -143,6 +170,43 @@ class World:
             return _least_real(decided, sorted(float(v) for v in given if v >= 0))
         whole = {int(v) + more for v in given if 0 <= v < MOST for more in (0, 1)}
         return _least_whole(decided, sorted(whole))
+
+
+def _given(name: str, limits: Mapping[str, Any], lowered: frozenset[str]) -> Value:
+    """What is known of a limit: of one that is off and may be lowered, nothing."""
+    found = of_plain(limits[name])
+    if name not in lowered or not isinstance(found, Range):
+        return found
+    return Range(high=found.high) if found.some else Range(none=True)
+
+
+def _folded(node: Node, free: Collection[str], known: Known, told: dict[str, Value]) -> Node:
+    """The tree, with each part that reads nothing `free` as a fact whose value is `told`.
+
+    A long guard is judged for many values of a counter that mostly stands in one of its parts.
+    """
+    if isinstance(node, (Const, Fact)):
+        return node
+
+    def of(part: Node) -> Node:
+        return _folded(part, free, known, told)
+
+    if facts_of(node).keys().isdisjoint(free):
+        name = f"part {len(told)}"
+        told[name] = judge(node, known)
+        return Fact(node.type, node.text, name, ())
+    match node:
+        case Logic(parts=parts):
+            return node._replace(parts=tuple(map(of, parts)))
+        case Not(part=part) | Negative(part=part):
+            return node._replace(part=of(part))
+        case Arith(left=left, right=right):
+            return node._replace(left=of(left), right=of(right))
+        case Compare(first=first, links=links):
+            right = tuple(link._replace(right=of(link.right)) for link in links)
+            return node._replace(first=of(first), links=right)
+        case _:
+            return node
 
 
 def _least_whole(decided: Callable[[int], bool], likely: Sequence[int]) -> int:

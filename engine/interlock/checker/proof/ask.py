@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import product
+from itertools import pairwise, product
 from math import ceil, floor, inf, isfinite, prod
 from random import Random
 from types import SimpleNamespace
 from typing import Any, NamedTuple, Protocol
 
-from interlock.checker.proof.formula import Formula, Terms, Truth, join
+from interlock.checker.proof.formula import Formula, Term, Terms, Truth, join
 from interlock.checker.proof.solve import PER_QUESTION, ZERO, Store, TooMuch, Work, refuted
 from interlock.checker.proof.world import World
 from interlock.language.expression.compile import function
@@ -65,7 +65,8 @@ class Prover:
         self.solver = solver
         self.unsettled: dict[str, None] = {}
         """The places of guards about which nobody knows, each once and in order."""
-        self._answers: dict[tuple[Any, ...], Answer] = {}
+        self._answers: dict[tuple[Any, ...], tuple[Answer, Any]] = {}
+        self._read: dict[tuple[int, int, bool], tuple[Formula, Mapping[str, Term], Any]] = {}
         self._left = work
 
     def ask(
@@ -73,22 +74,23 @@ class Prover:
         values: bool = False,
     ) -> Answer:  # fmt: skip
         """Whether the claims can all hold. `values`: look for facts that show it, too."""
-        asked, where = tuple(dict.fromkeys(claims)), world or self.world
-        known = (asked, id(where), values)
-        answer = self._answers.get(known)
-        if answer is None:
-            answer = self._answers[known] = self._answer(asked, where, values)
+        asked, where = tuple(claims), world or self.world
+        # a tree is known by what it is, which takes long to compare; kept, it stays the only one
+        known = (*((id(c.node), c.holds) for c in asked), id(where), values)
+        if known not in self._answers:
+            self._answers[known] = self._answer(asked, where, values), (asked, where)
+        answer, _ = self._answers[known]
         if answer.possible is None and at:
             self.unsettled[at] = None
         return answer
 
     def _answer(self, claims: tuple[Claim, ...], world: World, values: bool) -> Answer:
-        terms = Terms(world)
         work = Work(min(PER_QUESTION, self._left))
         try:
-            formulas: list[Formula] = [terms.formula(c.node, holds=c.holds) for c in claims]
-            formulas += _axioms(terms)
-            store = refuted(formulas, terms.known, work)
+            found = [self._formula(claim, world) for claim in claims]
+            terms = {name: term for _, known in found for name, term in known.items()}
+            formulas = [formula for formula, _ in found]
+            store = refuted([*formulas, *_axioms(terms)], terms, work)
         except (TooMuch, RecursionError):
             self._left -= PER_QUESTION
             return Answer(self.solver.possible(claims, world) if self.solver else None)
@@ -97,17 +99,26 @@ class Prover:
             return Answer(False)
         sure = _independent(store)
         if not sure or values:
-            found = _values(claims, store, world)
-            if found is not None:
-                return Answer(True, found)
+            shown = _values(claims, store, world)
+            if shown is not None:
+                return Answer(True, shown)
         if sure:
             return Answer(True)
         return Answer(self.solver.possible(claims, world) if self.solver else None)
 
+    def _formula(self, claim: Claim, world: World) -> tuple[Formula, Mapping[str, Term]]:
+        """A claim as a formula, and its terms: the same claim stands in many questions."""
+        key = (id(world), id(claim.node), claim.holds)
+        if key not in self._read:
+            terms = Terms(world)
+            formula = terms.formula(claim.node, holds=claim.holds)
+            self._read[key] = formula, terms.known, (claim, world)
+        return self._read[key][:2]
 
-def _axioms(terms: Terms) -> list[Formula]:
+
+def _axioms(known: Mapping[str, Term]) -> list[Formula]:
     """What always holds between facts that stand in the question."""
-    known, out = terms.known, list[Formula]()
+    out = list[Formula]()
     if {"last.ok", "last.error is None"} <= known.keys():
         out.append(join(False, [Truth("last.ok", True), Truth("last.error is None", False)]))
     return out
@@ -158,12 +169,13 @@ def _values(claims: Sequence[Claim], store: Store, world: World) -> Mapping[str,
         held = [(_compiled(c.node), c.holds) for c in claims]
     except (RecursionError, AssertionError):
         return None
+    shown = _Facts(facts)
     for values in _picked(choices):
-        shown = dict(zip(facts, values, strict=True))
-        given = _nested((fact, shown[path]) for path, fact in facts.items())
+        shown.set(values)
         try:
-            if all(bool(fn(given, no_oracle)) == holds for fn, holds in held):
-                return {p: v for p, v in shown.items() if not facts[p].is_limit}
+            if all(bool(fn(shown.root, no_oracle)) == holds for fn, holds in held):
+                named = zip(facts.items(), values, strict=True)
+                return {path: value for (path, fact), value in named if not fact.is_limit}
         except GUARD_ERRORS:
             continue
     return None
@@ -218,27 +230,25 @@ def _numbers(low: float, high: float, fact: Fact) -> Iterator[float]:
         yield -1 if high >= -1 else floor(high)
 
 
-def _nested(values: Iterable[tuple[Fact, Any]]) -> Any:
-    """Facts as guards read them: attributes, and items of what is a mapping."""
-    tree: dict[str, Any] = {}
-    keyed: set[tuple[str, ...]] = set()
-    for fact, value in values:
-        here, path = tree, tuple[str, ...]()
-        for step, after in zip(fact.steps, fact.steps[1:], strict=False):
-            path = (*path, step.name)
-            if after.keyed:
-                keyed.add(path)
-            here = here.setdefault(step.name, _Level())
-        here[fact.steps[-1].name] = value
-    return SimpleNamespace(**{n: _object(inner, (n,), keyed) for n, inner in tree.items()})
+class _Facts:
+    """Facts as guards read them, attributes and items of what is a mapping: put together once."""
+
+    def __init__(self, facts: Mapping[str, Fact]) -> None:
+        self.root: Any = SimpleNamespace()
+        self._last: list[tuple[dict[str, Any], str]] = []
+        """For each fact where it stands."""
+        for fact in facts.values():
+            here: dict[str, Any] = self.root.__dict__
+            for step, after in pairwise(fact.steps):
+                section: Any = here.setdefault(step.name, _section(after.keyed))
+                here = section if after.keyed else section.__dict__
+            self._last.append((here, fact.steps[-1].name))
+
+    def set(self, values: Iterable[Any]) -> None:
+        """Give each fact another value."""
+        for (section, name), value in zip(self._last, values, strict=True):
+            section[name] = value
 
 
-class _Level(dict[str, Any]):
-    """A section of facts while it is put together; a fact may be a dict itself."""
-
-
-def _object(tree: Any, path: tuple[str, ...], keyed: set[tuple[str, ...]]) -> Any:
-    if not isinstance(tree, _Level):
-        return tree
-    made = {n: _object(inner, (*path, n), keyed) for n, inner in tree.items()}
-    return made if path in keyed else SimpleNamespace(**made)
+def _section(keyed: bool) -> Any:
+    return dict[str, Any]() if keyed else SimpleNamespace()

@@ -47,11 +47,12 @@ class Work:
 class Store:
     """Literals that were taken so far, and what follows for each term."""
 
-    __slots__ = ("differences", "sums", "terms", "truths", "words", "work")
+    __slots__ = ("_settled", "differences", "sums", "terms", "truths", "words", "work")
 
     def __init__(self, terms: Mapping[str, Term], work: Work, above: Store | None = None) -> None:
         self.terms = terms
         self.work = work
+        self._settled = True
         self.differences: dict[tuple[str, str], Bound] = dict(above.differences) if above else {}
         self.sums: dict[str, tuple[tuple[str, int], ...]] = dict(above.sums) if above else {}
         self.truths: dict[str, bool] = dict(above.truths) if above else {}
@@ -60,14 +61,18 @@ class Store:
         )
 
     def take(self, literal: Sum | Word | Truth) -> bool:
-        """Take one more; False when it contradicts what is there."""
+        """Take one more; False when it contradicts what is there.
+
+        Of numbers that is said by `consistent`, of all that were taken at once.
+        """
         match literal:
             case Truth(term=term, holds=holds):
                 return self.truths.setdefault(term, holds) == holds
             case Word():
                 return self._word(literal)
             case Sum():
-                return self._sum(literal)
+                self._sum(literal)
+                return True
 
     def _word(self, literal: Word) -> bool:
         term, word, same = literal
@@ -89,7 +94,7 @@ class Store:
             return all(self.terms[name].whole for name, _ in self.sums[term])
         return term == ZERO or self.terms[term].whole
 
-    def _sum(self, literal: Sum) -> bool:
+    def _sum(self, literal: Sum) -> None:
         parts, most, strict = literal
         for name, _ in parts:
             self._known(name)
@@ -100,7 +105,7 @@ class Store:
         if sign < 0:
             x, y = y, x
         self._at_most(x, y, bound)
-        return self.consistent()
+        self._settled = False
 
     def _known(self, name: str) -> None:
         """Begin with the range of a term, and with what is always between it and others."""
@@ -135,8 +140,12 @@ class Store:
 
     def consistent(self) -> bool:
         """Whether the differences leave values for every term."""
-        if not self._relax(self.differences):
-            return False
+        if not self._settled:
+            self._settled = self._relax(self.differences) and self._sums_fit()
+        return self._settled
+
+    def _sums_fit(self) -> bool:
+        """Whether sums of several terms fit into the ranges of their parts."""
         if not self.sums:
             return True
         edges = dict(self.differences)
@@ -194,6 +203,8 @@ def _search(formulas: tuple[Formula, ...], store: Store) -> Store | None:
             todo += formula.parts
         else:
             choices.append(formula)
+    if not store.consistent():
+        return None
     if not choices:
         return store
     first, *rest = sorted(choices, key=lambda c: len(c.parts))

@@ -16,11 +16,11 @@ from interlock.checker.paths.counting import Counting
 from interlock.checker.paths.places import TooLarge
 from interlock.checker.paths.routes import Routes
 from interlock.checker.paths.turning import World
-from interlock.checker.query.answers import Answer, answer
+from interlock.checker.query.answers import OUTSIDE, Answer, answer
 from interlock.checker.query.asked import Atom, Query, QueryFault, read
 from interlock.machine.build import Chart
 
-__all__ = ["Answer", "Atom", "Query", "QueryFault", "Questions", "read"]
+__all__ = ["OUTSIDE", "Answer", "Atom", "Query", "QueryFault", "Questions", "read"]
 
 
 class Questions:

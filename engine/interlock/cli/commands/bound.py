@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,10 +18,7 @@ from interlock.cli.table import Row, table
 if TYPE_CHECKING:
     from interlock.checker.bound import Assume, Bound, Figure
 
-_WORDS = {
-    "actions": "actions", "llm_calls": "model calls", "tool_calls": "tool calls",
-    "tokens": "tokens", "usd": "USD", "waiting": "waiting",
-}  # fmt: skip
+_FIGURES = ("actions", "llm_calls", "tool_calls", "tokens", "usd", "waiting")
 _KNOBS = ("tokens_per_call", "calls_per_reply", "input_price", "output_price")
 
 
@@ -59,7 +57,7 @@ A figure holds in every run in which the assumptions do; it is proven, not estim
 )  # fmt: skip
 @options.draw_option
 @click.option(
-    "--figure", type=click.Choice(tuple(_WORDS)), default="actions", show_default=True,
+    "--figure", type=click.Choice(_FIGURES), default="actions", show_default=True,
     help="With --draw: the figure to whose worst run it is.",
 )  # fmt: skip
 @options.tools_option
@@ -74,6 +72,7 @@ def bound(machine: str | None, of_run: str | None, output: str | None, **given: 
     """
     from interlock import __version__
     from interlock.api.bounds import wanted_bounds
+    from interlock.checker.bound.result import WORDS
     from interlock.cli.loading import read_machine
     from interlock.cli.values import figures_of, values_of
     from interlock.view.saving import write_whole
@@ -96,7 +95,7 @@ def bound(machine: str | None, of_run: str | None, output: str | None, **given: 
         out.say(f"{output}: a certificate for {loaded.name} {loaded.hash[:12]}", "dim")
     if how.more["drawing"] is not None:
         path = found.draw(how.more["figure"]).save(how.more["drawing"])
-        out.say(f"{path}: a run that comes to the most {_WORDS[how.more['figure']]}", "dim")
+        out.say(f"{path}: a run that comes to the most {WORDS[how.more['figure']]}", "dim")
     refused = found.refused(wanted_bounds(figures_of(how.more["required"])))
     if how.is_json:
         out.result(out.as_json({**found.to_dict(), "refused": list(refused)}))
@@ -152,10 +151,8 @@ def _assume(pairs: Any) -> Assume | None:
     if len(priced) == 1:
         raise MisuseError("a price has two parts", hint="give `input_price` and `output_price`")
     prices = (said["input_price"], said["output_price"]) if priced else None
-    longest, calls = said.get("tokens_per_call"), said.get("calls_per_reply")
-    return Assume(
-        None if longest is None else int(longest), None if calls is None else int(calls), prices
-    )
+    sizes: dict[str, Any] = {n: said[n] for n in _KNOBS[:2] if n in said}
+    return Assume(**sizes, prices=prices)
 
 
 # for people ---------------------------------------------------------------------------------
@@ -163,6 +160,8 @@ def _assume(pairs: Any) -> Assume | None:
 
 def _certified(data: Mapping[str, Any]) -> Iterator[str]:
     """What a certificate says, which may be of another version: what it lacks is left out."""
+    from interlock.checker.bound.result import WORDS
+
     head = f"{data['machine']} {data['hash'][:12]}, proven by interlock {data['interlock']}"
     if data.get("unknown"):
         yield f"{head}: unknown: {data['unknown']}"
@@ -171,10 +170,10 @@ def _certified(data: Mapping[str, Any]) -> Iterator[str]:
     figures: Mapping[str, Mapping[str, Any]] = data["bounds"]
     yield from table([
         Row((
-            said, str(figures[name]["text"]).removeprefix("at most "),
+            said, str(figures[name]["text"]).removeprefix("at most ").removesuffix(" USD"),
             _reason(figures[name]["value"], figures[name].get("why", ""), figures[name]["by"]),
         ))
-        for name, said in _WORDS.items() if name in figures
+        for name, said in WORDS.items() if name in figures
     ])  # fmt: skip
     yield from _assuming(data["assumptions"])
 
@@ -183,25 +182,24 @@ def _assuming(assumptions: Iterable[str]) -> Iterator[str]:
     yield ""
     yield "assuming that"
     for said in assumptions:
-        yield f"  {out.plain(said)}"
+        yield from out.fitted(f"  {out.plain(said)}", sys.stdout)
 
 
 def _said(found: Bound) -> Iterator[str]:
+    from interlock.checker.bound.result import WORDS
+
     if found.unknown:
         yield f"{found.machine}: unknown: {found.unknown}"
         return
     yield out.style(f"{found.machine}, at worst", bold=True)
-    rows = [
-        Row((_WORDS[n], _amount(f), _reason(f.value, f.why, f.by)), _colour(f))
-        for n, f in found.figures.items()
-    ]
+    rows = [Row((WORDS[n], f.amount, f.reason), _colour(f)) for n, f in found.figures.items()]
     yield from table(rows)
     yield from _part([
         Row((o.guard, o.where, o.text)) for o in found.overshoots
     ], ("guard", "looked at", "a run goes"))  # fmt: skip
     yield from _part([
         Row((w.to, w.reports, w.saves, _costs(w.costs))) for w in found.wraps
-    ], ("leads to", "reports", "saves", "what follows costs at most"))  # fmt: skip
+    ], ("stops at", "then reports", "then saves", "which costs at most"))  # fmt: skip
     yield from _part([
         Row((name, _child(child))) for name, child in found.children.items()
     ], ("child", "at worst"))  # fmt: skip
@@ -209,17 +207,13 @@ def _said(found: Bound) -> Iterator[str]:
     witness = found.figures["actions"].witness
     if str(witness):
         yield ""
-        yield out.plain(f"the most actions  {witness}")
+        yield from out.fitted(out.plain(f"the most actions: {witness}"), sys.stdout)
 
 
 def _part(rows: list[Row], head: tuple[str, ...]) -> Iterator[str]:
     if rows:
         yield ""
         yield from table(rows, head)
-
-
-def _amount(figure: Figure) -> str:
-    return figure.text.removeprefix("at most ")
 
 
 def _reason(value: float | None, why: str, by: Sequence[str]) -> str:
@@ -233,21 +227,21 @@ def _colour(figure: Figure) -> str:
 
 
 def _costs(costs: Mapping[str, float | None]) -> str:
-    from interlock.checker.bound.result import say_amount
+    from interlock.checker.bound.result import WORDS, say_amount
 
     known = [
-        f"{_WORDS[n]} {'not known' if value is None else say_amount(n, value)}"
+        f"{WORDS[n]} {'not known' if value is None else say_amount(n, value)}"
         for n, value in costs.items()
     ]
     return ", ".join(known) or "nothing"
 
 
 def _child(child: Mapping[str, Any]) -> str:
-    from interlock.checker.bound.result import say_amount
+    from interlock.checker.bound.result import WORDS, say_amount
 
     parts = [
-        f"{_WORDS[n]} {value if isinstance(value, str) else say_amount(n, value)}"
+        f"{WORDS[n]} {value if isinstance(value, str) else say_amount(n, value)}"
         for n, value in child.items()
-        if n in _WORDS and value not in (0, None)
+        if n in WORDS and value not in (0, None)
     ]
     return ", ".join(parts).replace("at most ", "")

@@ -72,6 +72,8 @@ def coverage(machine: str, runs: tuple[str, ...], saved: tuple[str, ...], **give
         out.result(out.as_json({**came.to_dict(), "below": list(short)}))
     else:
         covering.tell([came, *came.inside])
+    if only_saved:
+        out.say("only what was saved is counted; `all` adds the journal's runs of it", "dim")
     for said in short:
         out.say(said, "red")
     raise click.exceptions.Exit(ERROR if short else 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from interlock.cli.how import How
 
 if TYPE_CHECKING:
     from interlock.api.drawn import DrawnAnswer
+    from interlock.checker.query import Answer
 
 _COLOURS = {True: "green", False: "red", None: "yellow"}
 
@@ -51,9 +53,10 @@ def query(machine: str, queries: tuple[str, ...], **given: Any) -> None:
     """Ask which ways a run of a machine can take, and which never.
 
     What never happens by the graph of the machine never happens in a run. That something can
-    happen is shown with the shortest way; guards that the graph does not settle may forbid it.
+    happen is shown with a way, the shortest ordinary one; guards that the graph does not settle may
+    forbid it.
     """
-    from interlock.checker.query import QueryFault
+    from interlock.checker.query import OUTSIDE, QueryFault
     from interlock.cli.faults import say_error
     from interlock.cli.loading import read_machine
     from interlock.cli.values import values_of
@@ -74,14 +77,24 @@ def query(machine: str, queries: tuple[str, ...], **given: Any) -> None:
         out.result(out.as_json(told[0] if len(told) == 1 else told))
     else:
         for answer in found:
-            word, _, rest = str(answer).partition(":")
-            head = out.style(word, _COLOURS[answer.holds])
-            out.result(
-                f"{answer.query}: {head}:{out.plain(rest)}"
-                if len(found) > 1
-                else f"{head}:{out.plain(rest)}"
-            )
+            _show(answer, alone=len(found) == 1)
+        if not how.more["no_cancel"] and any(OUTSIDE in answer.reason for answer in found):
+            out.say("--no-cancel asks only of runs that nobody stops from outside", "dim")
     raise click.exceptions.Exit(0 if all(found) else ERROR)
+
+
+def _show(answer: Answer, *, alone: bool) -> None:
+    """An answer; where several are asked, below its question."""
+    indent = "" if alone else "  "
+    if not alone:
+        out.result(answer.query)
+    head, *lines = out.fitted(f"{indent}{answer.word}: {out.plain(answer.reason)}", sys.stdout)
+    word = out.style(answer.word, _COLOURS[answer.holds])
+    out.result(f"{indent}{word}{head.removeprefix(indent + answer.word)}")
+    for line in lines:
+        out.result(line)
+    if answer.witness:
+        out.prose(f"{indent}  {' → '.join(answer.witness)}")
 
 
 def _draw(found: Sequence[DrawnAnswer], file: str) -> None:
@@ -89,5 +102,5 @@ def _draw(found: Sequence[DrawnAnswer], file: str) -> None:
     if len(found) > 1:
         raise click.UsageError("--draw draws one query; ask them one by one")
     path = found[0].draw().save(file)
-    shown = "the shortest run that shows it" if found[0].witness else "no run is needed to show it"
+    shown = "a run that shows it" if found[0].witness else "no run is needed to show it"
     out.say(f"{path}: {shown}", "dim")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +70,7 @@ def record(
     if isinstance(found, Unread):
         raise RunError(f"run `{row.run_id}` cannot be recorded: {found.why}")
     machine = machine_of(journal, row, how)
-    source = file or remembered(journal, row).get("machine") or row.machine
+    source = file or remembered(journal, row).get("machine") or _shipped(row)
     named = _named(source, row, how, Path(output).parent if output else Path())
     made = recording(
         found,
@@ -95,6 +96,16 @@ def _refuse_to_lose(output: str | None, *, force: bool) -> None:
         raise click.UsageError(f"{said}: end its name with {SUFFIX}")
     if Path(output).exists() and not force:
         raise SetupError(f"`{output}` is there already", hint="--force writes over it")
+
+
+def _shipped(row: RunRow) -> str:
+    """The shipped machine of a run that was not started from a file by the command line."""
+    from interlock import catalog
+
+    if row.machine not in catalog.shipped():
+        said = f"the journal does not say from which file run `{row.run_id}` was started"
+        raise SetupError(said, hint="name the file of its machine: --machine FILE")
+    return row.machine
 
 
 def _named(source: str, row: RunRow, how: How, folder: Path) -> str:
@@ -129,4 +140,5 @@ def _tell(made: Recording, output: str | None, how: How) -> None:
         results = say_count(sum(map(len, made.keys.get("tools", {}).values())), "tool call")
         out.say(f"played as it was recorded: {calls}, {results}", "dim")
     if output is not None:
-        out.say(f"play it with:  interlock test {output}")
+        tools = "".join(f" --tools {shlex.quote(source)}" for source in how.tools)
+        out.say(f"play it with:  interlock test {output}{tools}")

@@ -90,6 +90,10 @@ def test(paths: tuple[str, ...], folder: str | None, **given: Any) -> None:
     _run(paths, how)
 
 
+_NO_SCENARIO = (
+    "a scenario is a NAME.scenario.yaml; `interlock test MACHINE --generate` writes those that a"
+    " machine lacks"
+)
 _GENERATING = {
     "only": "--for", "dry_run": "--dry-run", "force": "--force", "work": "--work",
     "run_actions": "--run-actions",
@@ -105,7 +109,7 @@ def _run(paths: tuple[str, ...], how: How) -> None:
     wanted = covering.wanted_of(how)
     found = _found(paths or (".",))
     if not found:
-        raise MisuseError("there is no scenario here", hint="a scenario is a NAME.scenario.yaml")
+        raise MisuseError("there is no scenario here", hint=_NO_SCENARIO)
     own = load_tools(how.tools)
     shows = bool(how.more["covered"] or wanted or how.more["save"])
     counted = Covering()
@@ -121,8 +125,9 @@ def _run(paths: tuple[str, ...], how: How) -> None:
                     "below": short}  # fmt: skip
         out.result(out.as_json(told))
     else:
+        first: dict[str, str] = {}
         for one in played:
-            _say(one)
+            _say(one, first.setdefault(one.said, one.file))
         told = f"{len(played) - failed} passed" + (f", {failed} failed" if failed else "")
         out.result(out.style(told, "red" if failed else "green"))
         _say_coverage(coverages)
@@ -182,12 +187,14 @@ def _play(path: Path, own: list[Registry], how: How) -> tuple[bool, tuple[str, .
     return report.passed, report.problems, "" if report.passed else str(report)
 
 
-def _say(played: Played) -> None:
+def _say(played: Played, first: str) -> None:
+    """How a scenario went. `first`: of those that fail in the same words the first."""
     if played.passed:
         out.result(f"{out.style('✓', 'green')} {played.file}")
         return
     out.result(f"{out.style('✗', 'red')} {played.file}")
-    for line in out.plain(played.said).split("\n"):
+    said = played.said if first == played.file else f"as {first}"
+    for line in out.plain(said).split("\n"):
         for part in out.fitted(f"    {line}".rstrip(), sys.stdout):
             out.result(part)
     out.result()

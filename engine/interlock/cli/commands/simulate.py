@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 CELLS = 24
 """Of a bar."""
+_FIRST = 5
+"""Runs past the bound that are listed."""
 _COLOURS = {"natural": "green", "limit": "yellow", "error": "red", "human": "cyan"}
 
 
@@ -58,6 +60,7 @@ Examples:
   interlock simulate agent --at-most 1%
   interlock simulate agent --run 17
   interlock simulate my.yaml --guard is_sound=90% --limit steps=20 -o heat.svg
+  interlock simulate agent --plot spread.svg
 
 \b
 A world says what comes from outside, never which edge is taken: guards are decided as in a real
@@ -115,6 +118,11 @@ Exit codes: 0, or 1 where a run went past the proven bound, or simulation and ex
     "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE",
     help="Draw the machine with how often the runs went each way: heat.svg, heat.png.",
 )  # fmt: skip
+@click.option(
+    "--plot", type=click.Path(), metavar="PATH",
+    help="Draw why runs stop and how their calls, cost and time are spread: one page for a .svg or"
+    " .png, a file for each plot in any other folder. Needs the extra `plots`.",
+)  # fmt: skip
 @options.limit_option
 @options.var_option
 @options.tasks_option
@@ -154,6 +162,9 @@ def simulate(machine: str, number: int | None, output: str | None, **given: Any)
         )  # fmt: skip
     if output is not None:
         _draw(loaded, found, Path(output))
+    if more["plot"] is not None:
+        for file in found.plot(more["plot"]):
+            out.say(f"wrote {out.plain(str(file))}", "dim")
     if how.is_json:
         out.result(out.as_json(found.to_dict()))
     else:
@@ -186,8 +197,7 @@ def _recorded(machine: Machine, names: tuple[str, ...], how: How) -> list[Record
     from interlock.cli.recorded import chosen
     from interlock.core.errors import SetupError
 
-    named = () if "all" in names else names
-    found = chosen(named, how, machine.name)
+    found = chosen(names, how, machine.name)
     runs = [run for run in found if run.row.machine == machine.name]
     found.say_unread()
     if not runs:
@@ -271,7 +281,7 @@ def _draw(machine: Machine, found: Simulation, path: Path) -> None:
 
 def said(found: Simulation) -> Iterator[str]:
     """The result for people."""
-    from interlock.simulation.result import NAMES, say
+    from interlock.simulation.saying import NAMES, say
 
     yield out.style(found.head(), bold=True)
     if found.learnt:
@@ -297,24 +307,37 @@ def said(found: Simulation) -> Iterator[str]:
     head = ("", "mean", "median", "p95", "max", "proven bound")
     yield from table(figures, head, right={1, 2, 3, 4, 5})
     yield ""
-    for line in found.exceeded[:5]:
-        yield out.style(f"past the bound: {line}", "red")
-    yield out.style(out.plain(found.chain_said()), "red" if found.agrees is False else "")
+    yield from _exceeded(found)
+    for line in out.fitted(out.plain(found.chain_said()), sys.stdout):
+        yield out.style(line, "red" if found.agrees is False else "")
     if found.suggestions:
         yield ""
         yield from _suggested(found.suggestions)
     yield ""
     yield "in a world where"
     for one in found.assumptions:
-        yield f"  {out.plain(str(one))}"
+        yield from out.fitted(f"  {out.plain(str(one))}", sys.stdout)
     for name, count in found.thin.items():
         yield out.style(f"  {name}: learnt from {count} samples only", "yellow")
+
+
+def _exceeded(found: Simulation) -> Iterator[str]:
+    """Runs that went past the bound: the first of them, and what that means."""
+    shown = found.exceeded[:_FIRST]
+    for line in shown:
+        yield out.style(f"past the bound: {line}", "red")
+    if more := len(found.exceeded) - len(shown):
+        yield out.style(f"and {more:,} more", "red")
+    if shown:
+        said = "the world gives what the bound takes for impossible: `interlock bound` lists that"
+        yield from out.fitted(said, sys.stdout)
 
 
 def _suggested(suggestions: tuple[Suggestion, ...]) -> Iterator[str]:
     asked = max((s.stops.of for s in suggestions if s.stops is not None), default=0)
     yield out.style("what would be enough, in this world", bold=True)
-    yield out.style(f"of up to {asked:,} runs a limit that end by themselves without it", "dim")
+    said = f"for each limit: of up to {asked:,} runs that end by themselves when it is off"
+    yield out.style(said, "dim")
     rows = [
         Row((s.limit, s.text(s.now), *_columns(s)), "dim" if s.suggested is None else "")
         for s in suggestions
@@ -325,7 +348,7 @@ def _suggested(suggestions: tuple[Suggestion, ...]) -> Iterator[str]:
 
 def _columns(suggestion: Suggestion) -> tuple[str, str, str, str]:
     """The limit that is enough, what it stops, what it saves on average and proves lower."""
-    from interlock.simulation.result import NAMES, say
+    from interlock.simulation.saying import NAMES, say
 
     if suggestion.stops is None:
         return "", "", "", out.plain(suggestion.because)
@@ -335,7 +358,7 @@ def _columns(suggestion: Suggestion) -> tuple[str, str, str, str]:
         if n in ("llm_calls", "tokens") and abs(v) >= 0.05
     ]
     proves = [
-        f"{NAMES[n]} ≤ {say(n, value)}"
+        f"{NAMES[n].removeprefix('of it ')} ≤ {say(n, value)}"
         for n, value in suggestion.bound.items()
         if value is not None and value != suggestion.before.get(n)
     ]

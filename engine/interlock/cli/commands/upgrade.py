@@ -58,6 +58,10 @@ Exit codes: 0 every run may go on, 1 some may not, 2 a machine or a run cannot b
     "--write-map", type=click.Path(dir_okay=False, allow_dash=True), metavar="FILE",
     help="Write the `renamed:` block that NEW needs to this file; `-` prints it alone.",
 )  # fmt: skip
+@click.option(
+    "--first", type=click.IntRange(min=1), default=20, metavar="N", show_default=True,
+    help="List so many of the runs, and so many of the reasons, the worst first.",
+)  # fmt: skip
 @click.option("--unfinished", is_flag=True, help="Only runs that have not ended.")
 @choice_options
 @options.tools_option
@@ -79,7 +83,7 @@ def upgrade(old: str, new: str, runs: tuple[str, ...], write_map: str | None, **
     elif write_map == "-":
         out.say(found.summary)
     else:
-        for line in _shown(found):
+        for line in _shown(found, how.more["first"]):
             out.result(line)
     if write_map is not None:
         _write_map(found, write_map)
@@ -132,21 +136,26 @@ def _each(
 # words ----------------------------------------------------------------------------------------
 
 
-def _shown(found: Upgraded) -> Iterator[str]:
-    """The summary, the table, and what is said of the runs."""
+def _shown(found: Upgraded, listed: int) -> Iterator[str]:
+    """The summary, the table, and what is said of the runs; both up to so many."""
     from interlock.cli.table import Row, table
-    from interlock.studies.upgrade.result import HEAD, heading
+    from interlock.studies.upgrade.result import HEAD, heading, unsaid
 
     yield out.style(out.plain(found.summary), "green" if found.all_go_on else "", bold=True)
     colours = [_COLOURS[verdict.kind] for verdict in found.ranked]
     rows = [Row(cells, colour) for cells, colour in zip(found.cells(), colours, strict=True)]
     if rows:
         yield ""
-        yield from table(rows, HEAD, right=(3,))
-    for alike, details in found.groups():
+        yield from table(rows[:listed], HEAD, right=(3,))
+    if more := found.more(listed):
+        yield out.style(more, "dim")
+    groups = list(found.groups())
+    for alike, details in groups[:listed]:
         yield ""
         yield out.style(out.plain(heading(alike)), _COLOURS[alike[0].kind], bold=True)
         yield from table([Row((f"  {name}", text)) for name, text in details])
+    if len(groups) > listed:
+        yield from ("", out.style(unsaid(len(groups) - listed), "dim"))
     if needy := found.counts["map"]:
         more = "1 more run may" if needy == 1 else f"{needy:,} more runs may"
         said = f"{more} go on with the lines under `renamed:` in the new file"

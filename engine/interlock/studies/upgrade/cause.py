@@ -86,7 +86,9 @@ def _quoted(id: str) -> str:
 
 def _decided(spec: MachineSpec, recorded: Record, now: Explanation) -> tuple[str, Place]:
     """The guard that leads elsewhere, with its values, and where it stands."""
-    ids = [*_other_ways(recorded, now), *_other_signals(recorded, now), *now.decision.taken[-1:]]
+    last, gone = now.decision.taken[-1:], [*_gone_signals(recorded, now)]
+    rest = [*gone, *last] if now.decision.next == recorded.next else [*last, *gone]
+    ids = [*_other_ways(recorded, now), *_other_signals(recorded, now), *rest]
     place = next((found for id in ids if (found := place_of(spec, id)).line), NOWHERE)
     rows = {row.id: row for row in now.rows}
     told = next((rows[id] for id in ids if id in rows and rows[id].atoms), None)
@@ -107,10 +109,15 @@ def _other_ways(recorded: Record, now: Explanation) -> Iterator[str]:
 
 
 def _other_signals(recorded: Record, now: Explanation) -> Iterator[str]:
-    """What raises a reason now that was not raised, then what raised one that is not any more."""
-    was, known = recorded.signals, now.decision.signals
-    yield from (s.source for s in known if s.reason not in was.reasons)
-    yield from (s.source for s in was if s.reason not in known.reasons)
+    """What raises a reason now that was not raised."""
+    known = set(recorded.signals.reasons)
+    yield from (s.source for s in now.decision.signals if s.reason not in known)
+
+
+def _gone_signals(recorded: Record, now: Explanation) -> Iterator[str]:
+    """What raised a reason that is not raised any more."""
+    known = set(now.decision.signals.reasons)
+    yield from (s.source for s in recorded.signals if s.reason not in known)
 
 
 def _guard(row: Row) -> str:

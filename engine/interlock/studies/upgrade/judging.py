@@ -174,12 +174,7 @@ class _Judging:
         )  # fmt: skip
 
     def _why(self, lines: Mapping[str, str]) -> str:
-        count = len(self.run.records)
-        was = (
-            "its record is decided as it was"
-            if count == 1
-            else (f"all {count:,} records are decided as they were")
-        )
+        was = "every record is decided as it was"
         if not lines:
             return was
         said = ", ".join(f"`{old}` is `{new}`" for old, new in lines.items())

@@ -8,6 +8,7 @@ Imported by: api.upgrading, cli
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,8 @@ FORMAT = 1
 """The version of the JSON shape: fields are added, never renamed."""
 NAMED = 8
 """Runs of which one says the same that a heading names."""
+LISTED = 20
+"""Runs of the table, and reasons below it, that are listed: the worst."""
 HEAD = ("verdict", "run", "stands at", "records")
 
 
@@ -129,12 +132,23 @@ class Upgraded:
             for v in self.ranked
         ]
 
-    def text(self) -> str:
-        """The summary, the table, then what is said of each run."""
-        table = lay_out([Row(HEAD), *map(Row, self.cells())], width=_WIDEST, right=(3,))
-        lines = [self.summary, *(("", *(row.text for row in table)) if self.verdicts else ())]
-        for alike, details in self.groups():
+    def more(self, listed: int) -> str:
+        """How many runs stand behind the first of the table, the worst first, and what they are."""
+        rest = Counter[Kind](verdict.kind for verdict in self.ranked[listed:])
+        said = ", ".join(f"{count:,} {_said(kind, count)}" for kind, count in rest.items())
+        return f"and {say_count(rest.total(), 'more run')}: {said}" if said else ""
+
+    def text(self, listed: int = LISTED) -> str:
+        """The summary, the table, then what is said of runs; both up to so many."""
+        rows = [Row(HEAD), *map(Row, self.cells()[:listed])]
+        table = lay_out(rows, width=_WIDEST, right=(3,)) if self.verdicts else ()
+        lines = [self.summary, *(("", *(row.text for row in table)) if table else ())]
+        lines += [more] if (more := self.more(listed)) else []
+        groups = list(self.groups())
+        for alike, details in groups[:listed]:
             lines += ["", heading(alike), *(f"  {name:<8}{said}" for name, said in details)]
+        if len(groups) > listed:
+            lines += ["", unsaid(len(groups) - listed)]
         return "\n".join([*lines, *("", *self.remarks())] if self.remarks() else lines)
 
     def remarks(self) -> list[str]:
@@ -174,6 +188,11 @@ def heading(alike: list[Verdict]) -> str:
     named = ", ".join(verdict.run_id for verdict in alike[:NAMED])
     more = f" and {len(alike) - NAMED:,} more" if len(alike) > NAMED else ""
     return f"{SAID[alike[0].kind]}: {named}{more}"
+
+
+def unsaid(groups: int) -> str:
+    """That there is more to be said of other runs than is listed."""
+    return f"and {say_count(groups, 'more verdict')} with reasons of their own"
 
 
 def _said(kind: Kind, count: int) -> str:

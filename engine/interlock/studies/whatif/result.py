@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Any
 
 from interlock.core.columns import Line, Row, lay_out
@@ -140,10 +141,13 @@ class WhatIf:
         out += [Line(""), *_laid(rows, width, right=_RIGHT, spare=(6, 2))]
         if changes := self._listed(listed):
             rows = [Row(_RUNS, "dim"), *(Row(_cells(r), _COLOURS[r.verdict]) for r in changes)]
-            out += [Line(""), *_laid(rows, width, right={1}, spare=(5, 4))]
+            out += [Line(""), *_laid(rows, width, right={1}, spare=(3, 4))]
             if (more := len(self.changes) - len(changes)) > 0:
                 out.append(Line(f"and {say_count(more, 'more run')} that change", "dim"))
-        return [*out, Line(""), *(Line(text) for text in self.words())]
+        words = (
+            part for text in self.words() for part in wrap(text, width, subsequent_indent="  ")
+        )
+        return [*out, Line(""), *map(Line, words)]
 
     def words(self) -> Iterator[str]:
         """What is sure, what was saved and lost, in sentences."""

@@ -15,7 +15,9 @@ is written has been played.
     starts    what a run may begin with
     moves     a node of the search, and what may happen next at it
     alike     when two nodes need not both be followed
-    search    which node is followed next, and when to stop
+    nearness  how near facts are to what a target asks for
+    aiming    which node is followed next, when length alone does not do
+    search    nodes by their length, then by aim; bounds, and when to stop
     wording   a way as the text of a scenario file
     naming    what a file is called, what its head says, whether a person has changed it
     unreached why a target was not reached

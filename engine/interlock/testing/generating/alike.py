@@ -43,6 +43,10 @@ class Key(NamedTuple):
     """Of the facts that guards read."""
     rest: tuple[Hashable, ...]
 
+    def held(self) -> frozenset[Hashable]:
+        """Each single thing of it, in its state."""
+        return frozenset((self.state, *one) for one in enumerate((*self.truth, *self.values)))
+
 
 class Novelty:
     """How new a node is: 0 where one thing was never seen in its state, 1 where two together.
@@ -55,8 +59,7 @@ class Novelty:
 
     def of(self, key: Key) -> int:
         """Say it, and take it for seen."""
-        single = {(key.state, n, value) for n, value in enumerate((*key.truth, *key.values))}
-        new = single - self._seen
+        new = key.held() - self._seen
         held = [n for n, value in enumerate(key.truth) if value]
         both = {(key.state, pair) for pair in combinations(held, 2)}
         newer = both - self._seen

@@ -10,8 +10,9 @@ Source:       issue "Proofs", 4 "Scenarios and coverage"
 
 from __future__ import annotations
 
+import heapq
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from interlock.api import Machine, Own, find_faults, load
 from interlock.core.errors import InterlockError, SetupError, SpecError, nearest
 from interlock.core.specs import Registry, ToolSpec
 from interlock.language.yaml.reading import Document
+from interlock.run.result import Result
 from interlock.run.sync import wait
 from interlock.testing.clock import ManualClock
 from interlock.testing.generating.moves import Moves
@@ -30,8 +32,15 @@ from interlock.testing.generating.result import Generated, Unreached, Written
 from interlock.testing.generating.search import WORK, Progress, Search, Way
 from interlock.testing.generating.targets import Target, shown_by, targets_of
 from interlock.testing.generating.unreached import impossible, why
-from interlock.testing.generating.wording import expected, facts_that_matter, keys_of
+from interlock.testing.generating.wording import (
+    expected,
+    facts_that_matter,
+    keys_of,
+    without,
+    without_each,
+)
 from interlock.testing.generating.world import World
+from interlock.testing.rehearsing import Rehearsals
 from interlock.testing.report import ScenarioReport
 from interlock.testing.scenario_file import read_scenario, scenario_of
 from interlock.testing.scenario_text import scenario_text
@@ -39,7 +48,6 @@ from interlock.testing.scenarios import (
     find_scenarios,
     load_scenario,
     machine_of,
-    run_scenario,
 )
 
 ADAPTER = "adapter"
@@ -69,7 +77,8 @@ def generate(
     subject = _Subject.of(path, own)
     chart = subject.machine.chart
     targets = targets_of(chart)
-    covered, unread = _covered(folder, path, own) if not only else (frozenset[Target](), ())
+    stage = Rehearsals(own)
+    covered, unread = _covered(folder, path, stage) if not only else (frozenset[Target](), ())
     asked = _asked(targets, only) if only else targets
     missing = [target for target in asked if target not in covered]
     proven = impossible(chart, missing)
@@ -77,12 +86,11 @@ def generate(
     search = Search(subject.moves(run_own=run_actions), wanted, work, told or (lambda _: None))
     if wanted:
         wait(search.run(), suspends=True)
-    writer = _Writer(subject, path, folder, own)
-    played = {target: writer.play(target, way) for target, way in search.ways.items()}
+    writer = _Writer(subject, path, folder, stage)
+    played = {t: writer.play(t, search.ways[t]) for t in missing if t in search.ways}
     found = {t: p for t, p in played.items() if isinstance(p, _Played)}
     scenarios = tuple(
-        writer.write(p, new, shortest=search.is_shortest(p.way))
-        for p, new in _fewest(found.values(), wanted)
+        writer.write(p, new, shortest=search.is_shortest(p.way)) for p, new in _fewest(found)
     )
     shown = {target for one in scenarios for target in one.shows}
     left = [*proven.values()]
@@ -172,7 +180,7 @@ def _takes_any(machine: Machine) -> bool:
 
 
 def _covered(
-    folder: Path, machine: Path, own: Registry
+    folder: Path, machine: Path, stage: Rehearsals
 ) -> tuple[frozenset[Target], tuple[str, ...]]:
     """What the scenarios of a folder show of a machine, and those that do not pass."""
     found: set[Target] = set()
@@ -182,7 +190,7 @@ def _covered(
             made = load_scenario(path)
             if not os.path.samefile(machine_of(made), machine):  # noqa: PTH121
                 continue
-            report = run_scenario(made, tools=own)
+            report = stage.play(made)
         except InterlockError as error:
             unread.append(f"{catalog.shown(path)}: {str(error).splitlines()[0]}")
             continue
@@ -210,9 +218,9 @@ class _Played(NamedTuple):
 class _Writer:
     """Ways as scenarios that pass."""
 
-    def __init__(self, subject: _Subject, machine: Path, folder: Path, own: Registry) -> None:
+    def __init__(self, subject: _Subject, machine: Path, folder: Path, stage: Rehearsals) -> None:
         self._subject = subject
-        self._own = own
+        self._stage = stage
         shipped = {path: name for name, path in catalog.shipped().items()}
         self._named = shipped.get(machine) or _from(folder, machine)
         """The machine as the file names it."""
@@ -250,31 +258,42 @@ class _Writer:
         document = Document(_plain(keys), "", "")
         try:
             made = scenario_of(document, name="generated", folder=None)
-            return run_scenario(made, tools=self._own)
+            return self._stage.play(made)
         except InterlockError as error:
             return str(error).split("\n")[0]
 
     def write(self, played: _Played, new: Sequence[Target], *, shortest: bool) -> Written:
         """The file for a way, for what it is the first to show."""
-        spec, result = self._subject.machine.spec, played.report.result
-        assert result is not None
+        chart = self._subject.machine.chart
         targets = sorted(new, key=lambda t: _first(t, played.target))
-        facts = facts_that_matter(spec, targets, result)
-        keys, comment = played.keys, head(self._subject.machine.chart, targets)
-        some = facts
+        keys, result = self._least(played)
+        facts = facts_that_matter(chart.spec, targets, result)
         if facts and not self._passes(
             scenario_text({**keys, "expect": expected(result, facts)}, ())
         ):
-            some = {}
-        keys = {**keys, "machine": self._named, "expect": expected(result, some)}
-        text = scenario_text(keys, comment)
+            facts = {}
+        keys = {**keys, "machine": self._named, "expect": expected(result, facts)}
+        text = scenario_text(keys, head(chart, targets))
         return Written(
             file_name(targets[0]), stamped(text), tuple(targets), played.way.end.records, shortest
         )  # fmt: skip
 
+    def _least(self, played: _Played) -> tuple[Mapping[str, Any], Result]:
+        """Its keys without what the run does not need to begin with, and what comes of them."""
+        keys, result = played.keys, played.report.result
+        assert result is not None
+        for group, name in [*without_each(keys)]:
+            fewer = without(keys, group, name)
+            report = self._run({**fewer, "expect": {"path": list(result.path)}})
+            if isinstance(report, str) or not report.passed or report.run is None:
+                continue
+            if played.shown <= shown_by(report.run):
+                keys, result = fewer, report.run.result
+        return keys, result
+
     def _passes(self, text: str) -> bool:
         made = read_scenario(text, file="", name="generated", folder=None)
-        return run_scenario(made, tools=self._own).passed
+        return self._stage.play(made).passed
 
 
 def _from(folder: Path, machine: Path) -> str:
@@ -290,18 +309,30 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _fewest(
-    played: Iterable[_Played], wanted: frozenset[Target]
-) -> Iterator[tuple[_Played, list[Target]]]:
-    """Few of them that show all together: always the one that shows most of what is left."""
-    left = list(played)
-    open_: set[Target] = {target for one in left for target in one.shown & wanted}
-    while open_:
-        best = max(left, key=lambda one: (len(one.shown & open_), -one.way.end.length))
-        new = best.shown & open_
-        left = [one for one in left if one is not best]
-        open_ -= new
-        yield best, sorted(new, key=_order)
+def _fewest(played: Mapping[Target, _Played]) -> Iterator[tuple[_Played, list[Target]]]:
+    """Few of them, so that each target is shown by one that is as short as the shortest for it.
+
+    Always the one that does so for most of what is left (lazily: what was worth more before can
+    only be worth less now).
+    """
+    length = {target: one.way.end.length for target, one in played.items()}
+    ways = {id(one.way.end): one for one in reversed(played.values())}
+    serves = {
+        key: {t for t in one.shown if length.get(t, -1) >= one.way.end.length}
+        for key, one in ways.items()
+    }  # fmt: skip
+    order = {key: n for n, key in enumerate(reversed(ways))}
+    heap = [(-len(serves[key]), n, key) for key, n in order.items()]
+    heapq.heapify(heap)
+    left = set(played)
+    while left:
+        worth, n, key = heapq.heappop(heap)
+        new = serves[key] & left
+        if len(new) < -worth:
+            heapq.heappush(heap, (-len(new), n, key))
+            continue
+        left -= new
+        yield ways[key], sorted(new, key=_order)
 
 
 def _first(target: Target, of: Target) -> tuple[bool, bool]:

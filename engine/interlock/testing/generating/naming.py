@@ -18,7 +18,7 @@ from interlock.testing.scenarios import SUFFIX
 
 _STAMP = re.compile(r"^# Written by interlock test --generate; .* ([0-9a-f]{12})\n", re.MULTILINE)
 _SAFE = re.compile(r"[^A-Za-z0-9_-]+")
-_MORE = 6
+_MORE = 8
 """Targets that a head lists beside the first."""
 
 
@@ -34,14 +34,15 @@ def _safe(name: str) -> str:
     return _SAFE.sub("-", name).strip("-")[:80] or "it"
 
 
-def head(chart: Chart, targets: Sequence[Target]) -> list[str]:
-    """What a file is for, as comments."""
-    said = [_said(chart, target) for target in targets]
-    lines = [f"{said[0][:1].upper()}{said[0][1:]}."]
-    if more := said[1 : 1 + _MORE]:
-        rest = len(said) - 1 - len(more)
-        lines.append(f"Also {'; '.join(more)}{f'; and {rest} more' if rest > 0 else ''}.")
-    return lines
+def head(chart: Chart, targets: Sequence[Target]) -> Iterator[str]:
+    """What a file is for, as comments: the first on a line of its own, the others as a list."""
+    first, *others = [_said(chart, target) for target in targets]
+    yield f"{first[:1].upper()}{first[1:]}."
+    if others:
+        yield "The shortest that was found for these too:"
+        yield from (f"  {said}" for said in others[:_MORE])
+    if len(others) > _MORE:
+        yield f"  and {len(others) - _MORE} more"
 
 
 def _said(chart: Chart, target: Target) -> str:

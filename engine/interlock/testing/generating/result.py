@@ -34,11 +34,11 @@ class Written(NamedTuple):
     """Its name, in the folder."""
     text: str
     shows: tuple[Target, ...]
-    """What it shows that no scenario before it does; it is named after the first."""
+    """What it is for: no scenario before it shows that by as short a run. Named after the first."""
     records: int
     """How long its run is."""
     shortest: bool
-    """No shorter run shows the first of `shows`, as far as the search tells runs apart."""
+    """No shorter run shows any of `shows`, as far as the search tells runs apart."""
 
 
 @dataclass(frozen=True, repr=False)

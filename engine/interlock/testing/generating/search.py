@@ -3,8 +3,7 @@
 Nodes are followed by the length of their way, so that the first that shows a target is the nearest.
 A target needs a whole run: from each node that shows it the shortest way on to where the run rests
 is looked for, and the shortest whole is kept. When a part of the work is spent, nodes come first
-in which something holds that never held there before, and of those the ones whose state is near to
-what is still missing.
+that are new, or near to what is still missing (`aiming`).
 
 Belongs here: order and bounds. Never: what may happen at a node (`moves`), files.
 
@@ -14,15 +13,15 @@ Imported by:  testing.generating.generate
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from anyio.lowlevel import checkpoint
 
-from interlock.machine.build import Chart
-from interlock.machine.graph import graph
+from interlock.testing.generating.aiming import Aiming, Open
 from interlock.testing.generating.alike import Alike, Key, Novelty
 from interlock.testing.generating.hints import hints_of
 from interlock.testing.generating.moves import Moves, Node
@@ -45,10 +44,6 @@ _PATIENCE = 2
 """Records that the search itself has for a whole run, before one is made of what was shown."""
 _ARRIVALS = 40
 """Nodes that show the same target and are kept."""
-_NEARER = 5
-"""How many records it is worth to be one arrow nearer to what is missing."""
-_FAR = 50
-"""How far a state is from what is missing, when no arrow leads there."""
 _NEAREST = 0.3
 """The share of the work that is done by length alone."""
 Told = Callable[["Progress"], None]
@@ -99,11 +94,14 @@ class Search:
         self._new: dict[Key, int] = {}
         self._best: dict[Key, tuple[int, int]] = {}
         self._on: dict[Key, tuple[int, int]] = {}
-        self._open: list[tuple[tuple[float, ...], int, Node, Key]] = []
+        self._open: list[tuple[tuple[int, int], int, Node, Key]] = []
         self._number = count()
-        self._near: Mapping[str, int] | None = None
-        self._aimed = self.wanted
-        self._exact = True
+        self._aiming: Aiming | None = None
+        self._missing = dict.fromkeys(sorted(self.wanted))
+        """What has no whole run yet, in an order that is the same in each search."""
+        self._level = math.inf
+        """No node of a way that is shorter than this was left unfollowed."""
+        self._tried_plainly: set[Key] = set()
 
     async def run(self) -> None:
         """Until everything is found by its shortest way, or the work is done."""
@@ -113,31 +111,24 @@ class Search:
         await self._follow(int(self.work * _NEAREST))
         await self._finish_all()
         if self._missing:
-            self._exact = False
             await self._stubborn_runs()
             await self._begin(pairs(single[1:]))
-            self._aim()
-            await self._follow(self.work)
+            await self._aim()
             await self._finish_all()
         await self._shorten()
 
     @property
     def ended(self) -> bool:
         """Whether nothing was left to follow."""
-        return not self._open
+        return not self._open and (self._aiming is None or self._aiming.ended)
 
     def is_shortest(self, way: Way) -> bool:
         """Whether no shorter run shows what this one is for, as far as runs are told apart."""
-        level = self._open[0][2].length if self._open else way.end.length
-        return self._exact and way.end.length <= level + 1
+        return way.end.length <= self._level + 1
 
     @property
     def _spent(self) -> bool:
         return self.moves.tried >= self.work
-
-    @property
-    def _missing(self) -> frozenset[Target]:
-        return self.wanted - self.ways.keys()
 
     async def _plain_runs(self) -> None:
         """The run to which nothing odd happens, and the one that is cancelled at once."""
@@ -171,6 +162,7 @@ class Search:
                 self._take(node)
 
     async def _follow(self, work: int) -> None:
+        """Nodes by the length of their way."""
         level = 0
         while self._open and self.moves.tried < work:
             _, _, node, key = heapq.heappop(self._open)
@@ -179,23 +171,35 @@ class Search:
             if node.length > level:
                 level = node.length
                 await self._finish_all(before=level - _PATIENCE)
-            if self._settled(node):
-                return
-            await checkpoint()  # a Ctrl-C is heard
-            if self._near is not None and self._missing != self._aimed:
-                heapq.heappush(self._open, (self._order(node, key), next(self._number), node, key))
-                self._aim()
-                continue
-            async for behind in self.moves.behind(node):
-                self._take(behind)
-            self.told(Progress(self.moves.tried, self.work, len(self.ways), len(self.wanted)))
+            if not self._missing and self._settled(node):
+                heapq.heappush(self._open, (node.cost, next(self._number), node, key))
+                break
+            await self._expand(node)
+        self._level = self._open[0][2].length if self._open else math.inf
+
+    async def _aim(self) -> None:
+        """Nodes that are new, or near to what is missing."""
+        await self._finish_all(plainly=True)
+        nodes = (Open(node, key, self._new[key]) for _, _, node, key in self._open)
+        aiming = self._aiming = Aiming(self.moves.chart, [*self._missing], nodes)
+        self._open, missing = [], len(self._missing)
+        while self._missing and not self._spent and (one := aiming.pop()) is not None:
+            if self._best[one.key] >= one.node.cost:
+                await self._expand(one.node)
+                await self._finish_all(plainly=True)
+            if len(self._missing) < missing:
+                missing = len(self._missing)
+                aiming.aim([*self._missing])
+
+    async def _expand(self, node: Node) -> None:
+        """Follow a node: take everything that is behind it."""
+        await checkpoint()  # a Ctrl-C is heard
+        async for behind in self.moves.behind(node):
+            self._take(behind)
+        self.told(Progress(self.moves.tried, self.work, len(self.ways), len(self.wanted)))
 
     def _settled(self, node: Node) -> bool:
-        """Whether all is found, and no node that is left could lead to it by a shorter way."""
-        if self._missing:
-            return False
-        if self._near is not None:
-            return True
+        """Whether no node that is left could lead to anything by a shorter way."""
         return all(way.end.length <= node.length + 1 for way in self.ways.values())
 
     # what a node shows ----------------------------------------------------------------------
@@ -203,7 +207,7 @@ class Search:
     def _take(self, node: Node) -> None:
         """A new node: note what it shows, and follow it later unless one like it is known."""
         key = self._alike.key(node)
-        for target in node.shown & self.wanted:
+        for target in sorted(node.shown & self.wanted):
             arrivals = self.arrivals.setdefault(target, {})
             known = arrivals.get(key)
             if (known is None and len(arrivals) < _ARRIVALS) or (known and node.cost < known.cost):
@@ -216,30 +220,34 @@ class Search:
         if best is None:
             self._new[key] = self._novelty.of(key)
         self._best[key] = node.cost
-        if not node.position.ended:
-            heapq.heappush(self._open, (self._order(node, key), next(self._number), node, key))
-
-    def _order(self, node: Node, key: Key) -> tuple[float, ...]:
-        if self._near is None:
-            return node.cost
-        away = self._near.get(node.position.state, _FAR)
-        return (self._new[key], _NEARER * away + node.length, *node.cost)
+        if node.position.ended:
+            return
+        if self._aiming is not None:
+            self._aiming.push(Open(node, key, self._new[key]))
+        else:
+            heapq.heappush(self._open, (node.cost, next(self._number), node, key))
 
     def _whole(self, end: Node) -> None:
         """A run that rests: the best so far for what it shows?"""
-        open_ = {t for t in self.wanted if t not in self.ways or end.cost < self.ways[t].cost}
-        for target in Way(end).shown & open_ if open_ else ():
-            self.ways[target] = Way(end)
+        way = Way(end)
+        for target in sorted(way.shown & self.wanted):
+            known = self.ways.get(target)
+            if known is None or end.cost < known.cost:
+                self.ways[target] = way
+                self._missing.pop(target, None)
 
     # whole runs -----------------------------------------------------------------------------
 
-    async def _finish_all(self, before: int | None = None) -> None:
+    async def _finish_all(self, before: int | None = None, *, plainly: bool = False) -> None:
         """A whole run for each target that has none; with `before`, if it was shown so early."""
-        for target, arrivals in list(self.arrivals.items()):
-            for key, node in _nearest(arrivals):
+        for target in [target for target in self._missing if target in self.arrivals]:
+            for key, node in _nearest(self.arrivals[target]):
                 if target in self.ways or self.moves.tried >= self.work + self.work // 4:
                     break
-                if before is None or node.length < before:
+                if plainly and key not in self._tried_plainly:
+                    self._tried_plainly.add(key)
+                    await self._plainly(node)
+                elif not plainly and (before is None or node.length < before):
                     await self._finish(key, node)
 
     async def _shorten(self) -> None:
@@ -251,7 +259,6 @@ class Search:
                 if known is not None and known.end.length <= node.length + 1:
                     break
                 if self.moves.tried >= until:
-                    self._exact = False
                     return
                 await self._finish(key, node)
 
@@ -296,39 +303,6 @@ class Search:
                     seen[key] = behind.cost
                     heapq.heappush(waiting, (behind.cost, next(number), behind))
 
-    # aiming ---------------------------------------------------------------------------------
-
-    def _aim(self) -> None:
-        """From here on, nodes come first that are near to what is missing."""
-        self._aimed = self._missing
-        self._near = distances(self.moves.chart, self._aimed)
-        self._open = [(self._order(node, key), n, node, key) for _, n, node, key in self._open]
-        heapq.heapify(self._open)
-
 
 def _nearest(arrivals: Mapping[Key, Node]) -> list[tuple[Key, Node]]:
     return sorted(arrivals.items(), key=lambda item: item[1].cost)
-
-
-def distances(chart: Chart, missing: Iterable[Target]) -> dict[str, int]:
-    """How many arrows each state is away from the nearest of the states that are missing."""
-    before: dict[str, set[str]] = {}
-    drawn: Any = graph(chart, engine=True)
-    for source, dest in drawn.edges():
-        before.setdefault(str(dest), set()).add(str(source))
-    found = {state: 0 for target in missing for state in _sources(chart, target)}
-    layer = list(found)
-    while layer:
-        behind = [source for state in layer for source in before.get(state, ())]
-        layer = [source for source in dict.fromkeys(behind) if source not in found]
-        away = max(found.values()) + 1
-        found.update(dict.fromkeys(layer, away))
-    return found
-
-
-def _sources(chart: Chart, target: Target) -> Iterable[str]:
-    """The states at which a target can be shown."""
-    if target.kind == "reason":
-        return [n for n, state in chart.spec.states.items() if state.stop == target.name]
-    moves = (t for t in chart.step.transitions() if t.origin == target.name)
-    return {move.source for move in moves}

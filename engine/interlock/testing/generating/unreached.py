@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from interlock.checker.paths.places import Route
+from interlock.checker.paths.places import FROM_OUTSIDE, Route
 from interlock.checker.paths.routes import Routes
 from interlock.checker.query import Questions
 from interlock.checker.query.answers import happenings
@@ -40,7 +40,7 @@ def _may_happen(routes: Routes) -> set[tuple[str, str]]:
     """Everything that may happen in a run that nobody stops from outside."""
     out: dict[int, list[Route]] = {}
     for route in routes.routes:
-        if route.kind != "outside":
+        if route.kind not in FROM_OUTSIDE:
             out.setdefault(route.source, []).append(route)
     found: set[tuple[str, str]] = set()
     seen, pending = {0}, [0]

@@ -34,15 +34,28 @@ def keys_of(way: Sequence[Node], machine: str) -> dict[str, Any]:
         if answer.kind == "result":
             tools.setdefault(answer.tool, []).append(answer.value)
     given: dict[str, Any] = {
-        "machine": machine, "task": start.task or None, "limits": dict(start.limits),
-        "vars": dict(start.vars),
+        "machine": machine, "task": start.task,
+        "tasks": None if start.tasks is None else [*start.tasks],
+        "limits": dict(start.limits), "vars": dict(start.vars),
         "replies": [_reply(a.value) for a in said if a.kind == "reply"],
         "tools": tools, "events": list(_events(way)),
     }  # fmt: skip
-    found = {name: value for name, value in given.items() if value}
-    if start.tasks is not None:
-        found["tasks"] = list(start.tasks)
-    return found
+    # no tasks is not the same as those of the file
+    return {name: v for name, v in given.items() if v or (name == "tasks" and v is not None)}
+
+
+def without_each(keys: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What a scenario might do without: the task, each limit, each variable."""
+    if "task" in keys:
+        yield "task", ""
+    for group in ("limits", "vars"):
+        yield from ((group, name) for name in keys.get(group, ()))
+
+
+def without(keys: Mapping[str, Any], group: str, name: str) -> dict[str, Any]:
+    """The same scenario without one of these."""
+    left = {n: v for n, v in keys.get(group, {}).items() if n != name} if name else {}
+    return {key: left if key == group else v for key, v in keys.items() if key != group or left}
 
 
 def _reply(said: Any) -> Any:

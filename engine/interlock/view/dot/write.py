@@ -14,7 +14,7 @@ import html
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
@@ -301,6 +301,19 @@ def title_style(chart: Flowchart) -> dict[str, str]:
     title = one_line(chart.title)
     shown = dot_text(f"{in_lines(title)}\n ", left=True)
     return {"label": shown, "tooltip": dot_tip(title)} if title else {}
+
+
+def inked_rules(box: Box, inks: Iterable[str], rest: str) -> Html:
+    """The label of a box of rules with each rule in a colour of its own; `rest`: what lacks one."""
+    title, *lines = box.label.strip("\n").split("\n")
+    rows, left = [html_text(title)], iter(inks)
+    ink = ""
+    for line in lines:
+        ink = ink or next(left, rest)
+        rows.append(f'<FONT COLOR="{ink}">{html_text(line)}</FONT>')
+        ink = "" if "→" in line else ink  # a long rule goes on in the next line
+    broken = '<BR ALIGN="LEFT"/>'
+    return Html(f"<{broken.join(rows)}{broken}>")
 
 
 def box_style(box: Box) -> dict[str, str]:

@@ -102,9 +102,13 @@ class LiveDress(Dress):
 def titled(chart: Flowchart, caption: str) -> str:
     """The inside of an HTML label: the title, and a smaller line under it."""
     title = f"{html_text(said)}{LEFT}" if (said := one_line(chart.title)) else ""
-    small = f'<FONT FACE="{FONT}" POINT-SIZE="11">{html_text(caption)}</FONT>'
     # the line is as high as its largest letter
-    return f'{title}{small}<FONT POINT-SIZE="20"> </FONT>'
+    return f'{title}{under(caption)}<FONT POINT-SIZE="20"> </FONT>'
+
+
+def under(said: str) -> str:
+    """A line in the small letters that stand under the title."""
+    return f'<FONT FACE="{FONT}" POINT-SIZE="11">{html_text(said)}</FONT>'
 
 
 class PaintedDress(LiveDress):

@@ -1,0 +1,186 @@
+"""A simulated run and the real driver with the same outcomes are the same run.
+
+The simulator draws outcomes and asks `evolve`; the real driver does actions, cuts them off at their
+deadlines, waits out back-offs and hears answers on a clock that somebody else moves. Given what
+was drawn, it has to write the same records, come through the same positions and stop for the same
+reason with the same counters: whatever the simulator leaves out to be fast changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from interlock import load
+from interlock.api import Machine, Run, lifecycle
+from interlock.api.simulating import planned, world_for
+from interlock.core.outcome import Blocked, Outcome
+from interlock.core.plain import plain
+from interlock.core.position import Position
+from interlock.core.records import Input, Record
+from interlock.core.specs import ActionSpec
+from interlock.language.spec import StateSpec
+from interlock.machine.build import Chart
+from interlock.machine.evolve import evolve
+from interlock.run.context import Context
+from interlock.simulation.assumed import family_of
+from interlock.simulation.play import Player, Simulated, opaque_guards, summary
+from interlock.simulation.world import NOBODY, World
+from interlock.testing.clock import ManualClock
+from tests.exploring import built
+from tests.laws.test_simulation_laws import shares, world_of
+from tests.strategies import costly_machines
+
+slowly = settings(
+    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)  # fmt: skip
+LONGEST = 60
+TASK = "a task"
+
+
+class Noting(Player):
+    """Plays as any other, and notes what it draws before anything is decided."""
+
+    def __init__(self, machine: Machine, world: World, seed: int) -> None:
+        plan = planned(machine, world, seed, limits={}, vars={}, tasks=None)
+        super().__init__(machine.chart, world, plan.start, longest=LONGEST)
+        self.room = 0  # what was decided before would not be drawn again
+        self.done: list[tuple[Outcome | Blocked, float]] = []
+        self.answers: list[tuple[str, Mapping[str, Any], float]] = []
+
+    def finished(self, position: Position, made: Outcome | Blocked, duration: float) -> Input:
+        self.done.append((made, duration))
+        return super().finished(position, made, duration)
+
+    def answered(
+        self, position: Position, event: str, data: Mapping[str, Any], delay: float
+    ) -> Input | None:
+        self.answers.append((event, data, delay))
+        return super().answered(position, event, data, delay)
+
+
+def driven(machine: Machine, world: World, drawn: Noting, count: int) -> tuple[Run, list[Position]]:
+    """The real driver, with what was drawn in the place of models, tools and people."""
+    done, answers = iter(drawn.done), iter(drawn.answers)
+
+    def scripted(state: StateSpec, action: ActionSpec) -> ActionSpec:
+        pure = family_of(state) == "pure"  # it takes no time that a deadline could cut
+
+        async def act(ctx: Context, *_: Any, **__: Any) -> Outcome | Blocked:
+            made, duration = next(done)
+            if pure:
+                clock.advance(duration)
+            else:
+                await clock.sleep(duration)
+            return made
+
+        return replace(action, run=act, own_deadline=False)
+
+    states = {
+        name: s if s.action is None else replace(s, action=scripted(s, s.action))
+        for name, s in machine.spec.states.items()
+    }
+    clock = ManualClock(1.0)
+    acted = Machine(Chart(replace(machine.spec, states=states), lifecycle()))
+    run = acted.start(world.task, run_id="simulated", clock=clock, script=[])
+    passed: list[Position] = []
+    while len(passed) < count and not run.ended:
+        position = run.session.position
+        if position.status == "paused" and position.state in acted.chart.waiting:
+            event, data, delay = next(answers)
+            due = position.wake_at
+            if due is not None and (event == NOBODY or clock.now() + delay >= due):
+                clock.set(max(clock.now(), due))
+            elif event == NOBODY:
+                break
+            else:
+                clock.advance(delay)
+                run.send(event, data)
+        assert run.step() is not None
+        passed.append(run.session.position)
+    return run, passed
+
+
+def passed_by(chart: Chart, records: list[Record]) -> list[Position]:
+    """The positions that a simulated run came through."""
+    position, out = chart.position("simulated"), list[Position]()
+    for record in records:
+        position, _ = evolve(chart, position, record.input)
+        out.append(position)
+    return out
+
+
+def told(record: Record) -> Any:
+    """A record as plain data; times but for what adding in another order does to them."""
+    data = plain(record.to_dict())
+    for name in ("at", "started", "wake_at"):
+        if data.get(name) is not None:
+            data[name] = pytest.approx(data[name], abs=1e-6)
+    data.get("outcome", {}).pop("result", None)  # on the record it is plain data, in both
+    data.get("outcome", {}).pop("said", None)
+    if data["kind"] == "start":
+        del data["data"]
+    return data
+
+
+def the_same(machine: Machine, world: World, seed: int, number: int) -> Simulated:
+    drawn, heard = Noting(machine, world, seed), list[Record]()
+    played = drawn.play(seed, number, heard)
+    run, passed = driven(machine, world, drawn, len(heard))
+    assert [told(r) for r in run.records] == [told(r) for r in heard]
+    for live, simulated in zip(passed, passed_by(machine.chart, heard), strict=True):
+        assert (live.state, live.status, live.attempt) == (
+            simulated.state, simulated.status, simulated.attempt,
+        )  # fmt: skip
+        assert live.signals == simulated.signals
+        assert _near(plain(live.facts)) == plain(simulated.facts)
+    asked = sum(r.outcome.unanswered for r in run.records if r.outcome is not None)
+    found = summary(number, run.session.position, asked, ())
+    assert _near(found._asdict()) == played._asdict()
+    return played
+
+
+def _near(value: Any) -> Any:
+    """Plain data that equals itself and what differs by a sum in another order."""
+    if isinstance(value, dict):
+        parts = cast("dict[str, Any]", value)
+        return {name: _near(inner) for name, inner in parts.items()}
+    return pytest.approx(value, abs=1e-6) if isinstance(value, float) else value
+
+
+@slowly
+@given(costly_machines(), shares(), st.integers(0, 1_000))
+def test_a_simulated_run_is_the_run_that_the_driver_makes_of_the_same_outcomes(
+    data: Any, said: dict[str, Any], seed: int
+) -> None:
+    machine = built(json.dumps(data))
+    assume(not opaque_guards(machine.chart))  # drawn by chance there, asked here
+    world = world_for(machine, world_of(machine, said))
+    for number in range(5):
+        the_same(machine, world, seed, number)
+
+
+@pytest.mark.parametrize("name", ["agent", "moderator", "stop_signals", "geist_phase"])
+def test_shipped_machines_are_driven_as_they_are_simulated(name: str) -> None:
+    machine = load(name)
+    ways = {the_same(machine, World(), 3, number).state for number in range(25)}
+    assert len(ways) >= 1
+
+
+@slowly
+@given(costly_machines(), shares(), st.integers(0, 1_000))
+def test_what_is_remembered_of_other_runs_changes_none(
+    data: Any, said: dict[str, Any], seed: int
+) -> None:
+    machine = built(json.dumps(data))
+    world = world_for(machine, world_of(machine, said))
+    plan = replace(planned(machine, world, seed, limits={}, vars={}, tasks=None), longest=LONGEST)
+    fast, plain_one = plan.player(), Noting(machine, world, seed)
+    for number in range(20):
+        assert fast.play(seed, number) == plain_one.play(seed, number)
