@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from interlock.api import Machine, Run
 from interlock.core.outcome import Blocked
 from interlock.run.journal import MemoryJournal
+from interlock.run.renaming import Names, as_now
 from interlock.studies.whatif.values import Judged, Verdict
 from interlock.testing.clock import ManualClock
 from tests.exploring import Choices, built, playing
@@ -140,10 +141,12 @@ def test_children_guards_waits_and_retries_are_as_sure(
     agrees(judged, recorded, real)
 
 
-def agrees(judged: Judged, recorded: Run, real: Run) -> None:
+def agrees(judged: Judged, recorded: Run, real: Run, names: Names = Names()) -> None:  # noqa: B008
+    """What is said of the recorded run is what the real one did. `names` are those of now."""
     at = judged.record
     same = len(recorded.records) if at is None else at
-    said = [(r.state, r.taken, r.next, r.status) for r in recorded.records[:same]]
+    ours = [as_now(record, *names) for record in recorded.records[:same]]
+    said = [(r.state, r.taken, r.next, r.status) for r in ours]
     done = [(r.state, r.taken, r.next, r.status) for r in real.records[:same]]
     assert said == done, str(judged)
     if at is None:
@@ -159,6 +162,7 @@ def agrees(judged: Judged, recorded: Run, real: Run) -> None:
                 assert len(real.records) == at + 1
         case Verdict.ELSEWHERE | Verdict.LATER:
             assert real.records[at].next == judged.state
+            assert judged.because
             taken = real.records[at].taken
             assert judged.edge in taken if judged.edge else not taken  # without one it stays
         case _:

@@ -408,6 +408,53 @@ def test_what_holds_no_runs_is_refused() -> None:
         machine(OLD).upgrade(None, 5)  # pyright: ignore[reportArgumentType]
 
 
+# what the laws of edits found ---------------------------------------------------------------------
+
+
+WORK = """\
+limits: {n: 0}
+rules:
+  - {when: run.steps >= limits.n, signal: custom}
+states:
+  go: {do: act, next: go}
+  out: {stop: custom}
+"""
+
+
+def after(edit: tuple[str, str]) -> Verdict:
+    """What an edit means for a run that has begun, and done nothing."""
+    old, run = recorded(WORK, until="go")
+    return Upgrade(old.chart, machine(WORK.replace(*edit)).chart).judge(run)
+
+
+@pytest.mark.parametrize(
+    ("edit", "says", "line"),
+    [
+        (("n: 0", "n: 9"), "it began at `go`, raising `custom`; in this file it begins at `go`: `run.steps >= limits.n` does not hold (0 against 9)", 5),
+        (("rules:\n  - {when: run.steps >= limits.n, signal: custom}\n", "rules: []\n"), "it began at `go`, raising `custom`; in this file it begins at `go`: it was raised by `rules.0`, which is gone", 6),
+        (("states:", "start: out\nstates:"), "the run was at `go`, and in this file it is at `out`", 6),
+    ],
+    ids=["a-signal-that-holds-no-more", "a-signal-that-is-gone", "another-start"],
+)  # fmt: skip
+def test_what_begins_otherwise_has_its_place(edit: tuple[str, str], says: str, line: int) -> None:
+    cause = after(edit).cause
+    assert cause is not None
+    assert says in cause.what
+    assert cause.place.line == line
+
+
+def test_where_failures_go_is_ahead_of_whoever_acts() -> None:
+    verdict = after(("states:", "on_error: out\nstates:"))
+    assert [str(one) for one in verdict.ahead] == ["way `on_error` added: to out (m.yaml:6)"]
+
+
+def test_another_state_for_the_same_reason_leads_stops_elsewhere() -> None:
+    """Of two that stop for a reason neither is the one that a rule's stop goes to."""
+    verdict = after(("  out:", "  too: {stop: custom}\n  out:"))
+    said = "a stop for `custom` leads to `end-completed` instead of `out`"
+    assert said in [one.words for one in verdict.ahead], verdict.text()
+
+
 # children -------------------------------------------------------------------------------------
 
 

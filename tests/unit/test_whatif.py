@@ -430,6 +430,33 @@ def test_a_changed_file_that_gives_an_action_something_else_is_not_sure() -> Non
     assert judged.because == "`work` does another action"
 
 
+def test_a_way_that_stands_elsewhere_is_the_same_way() -> None:
+    made, run = ran(LOOP, {"work": [PAID] * 5})
+    first = LOOP.replace("rules:\n", "rules:\n  - {when: run.steps > 900, stop: custom}\n")
+    assert first != LOOP
+    assert one(machine(first), run).verdict is Verdict.SAME
+    assert one(machine(first), run, steps=2).reason == "steps_limit"
+    assert made.name == "m"
+
+
+def test_a_rename_that_the_file_does_not_say_is_said() -> None:
+    _, run = ran(LOOP, {"work": [PAID] * 5})
+    judged = one(machine(LOOP.replace("work", "labour")), run)
+    assert judged.verdict is Verdict.SAME
+    assert judged.note == "`work` is taken for `labour`, which `renamed` does not say"
+
+
+def test_what_is_said_of_where_the_record_ends() -> None:
+    made, run = ran(LOOP, {"work": [PAID] * 5}, limits={"steps": 3})
+    judged = one(made, run, steps=8)
+    assert str(judged) == (
+        "goes on at record 3 to `work`, where it stopped for `steps_limit`:"
+        " `work` would do `act` next, and nothing is recorded of it"
+    )
+    text = str(made.whatif(run, limits={"steps": 8}))
+    assert "what comes next was never recorded: 1 run at work" in text
+
+
 def test_renamed_states_are_read_under_their_new_names() -> None:
     _, run = ran(LOOP, {"work": [PAID] * 5})
     again = machine(LOOP.replace("work", "labour") + "renamed: {work: labour}\n")

@@ -69,14 +69,15 @@ def asked(
 ) -> list[WhatIf]:  # fmt: skip
     """The answer to each question, in one reading of the runs: `points` are limits."""
     from interlock.run.recorded import Unread  # noqa: PLC0415  when it is asked for
-    from interlock.studies.whatif.asking import Question, Subject  # noqa: PLC0415
+    from interlock.studies.whatif.asking import Question, Subject, reading  # noqa: PLC0415
     from interlock.studies.whatif.result import WhatIf  # noqa: PLC0415
     from interlock.studies.whatif.values import BROKEN  # noqa: PLC0415
 
     chart, name = machine.chart, machine.name
     checked = [checked_values(machine.spec, limits, None)[0] for limits in points]
     questions = [Question(chart, limits) for limits in checked]
-    older, unread, assumed = older_charts(chart), list[Unread](), 0
+    older, names = older_charts(chart), reading(chart)
+    unread, assumed = list[Unread](), 0
     judged: list[list[Any]] = [[] for _ in questions]
     for run in runs:
         if isinstance(run, Unread):
@@ -86,7 +87,7 @@ def asked(
                 Unread(run.run_id, f"it is a run of `{run.row.machine}`, not of `{name}`")
             )
         else:
-            subject = Subject(chart, run, older, several=len(questions) > 1)
+            subject = Subject(chart, run, older, names, several=len(questions) > 1)
             assumed += not (
                 subject.is_old and (run.machine or run.row.machine_hash == machine.hash)
             )

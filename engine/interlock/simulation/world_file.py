@@ -317,7 +317,9 @@ def _weights(given: Mapping[str, Any]) -> dict[str, float]:
         raise _Wrong("all weights are 0")
     shares = all(isinstance(w, str) and w.strip().endswith("%") for w in given.values())
     if shares and abs(total - 1) > _ROUNDED:
-        raise _Wrong(f"shares that come to 100%, not to {total:.4g}; or weights, without `%`")
+        raise _Wrong(
+            f"shares that come to 100%, not to {100 * total:.4g}%; or weights, without `%`"
+        )
     return weights
 
 

@@ -156,6 +156,11 @@ def _shown(found: Upgraded, listed: int) -> Iterator[str]:
         yield from table([Row((f"  {name}", text)) for name, text in details])
     if len(groups) > listed:
         yield from ("", out.style(unsaid(len(groups) - listed), "dim"))
+    if needy := found.counts["map"]:
+        more = "1 more run may" if needy == 1 else f"{needy:,} more runs may"
+        said = f"{more} go on with the lines under `renamed:` in the new file"
+        yield ""
+        yield out.style(f"{said}; --write-map - prints them", "dim")
     for name in found.torn:
         yield f"`{name}` is one state for some runs and another for others: a file can say one"
 

@@ -15,6 +15,7 @@ from dataclasses import fields, is_dataclass
 from functools import cached_property
 from typing import Any, cast
 
+from interlock.core.errors import NOWHERE
 from interlock.diff.change import Change
 from interlock.diff.diff import say, where
 from interlock.language.expression import Expression
@@ -26,6 +27,9 @@ from interlock.studies.upgrade.verdict import Ahead
 
 _PARENTS = frozenset({"run_machine", "run_machines", "work"})
 """The actions that run child machines."""
+
+ON_ERROR = "on_error"
+"""The id of the edge that a failed action takes where nothing else handles that."""
 
 
 class Reach:
@@ -51,6 +55,12 @@ class Reach:
             if self.covers(rule):
                 found |= set(_read(rule))
         return frozenset(found)
+
+    def has_edge(self, id: str) -> bool:
+        """Whether the edge of that id may be taken there: `on_error` from wherever one acts."""
+        if id == ON_ERROR:
+            return bool(self.actions)
+        return id.partition(".")[0] in self.states
 
     def has_rule(self, id: str) -> bool:
         """Whether the rule of that id is looked at there."""
@@ -101,6 +111,25 @@ def ahead(
     return tuple(Ahead(say(change), _where(change, files)) for change in met)
 
 
+def rerouted(old: Chart, new: Chart, states: Mapping[str, str]) -> Iterator[Ahead]:
+    """Stops that lead to another end, because another state has come or gone that takes them.
+
+    `states` are the old machine's by their names now. An `on_stop` that changed says it itself.
+    """
+    called = {**states, "": ""}
+    if called.get(old.spec.on_stop or "", old.spec.on_stop) != (new.spec.on_stop or ""):
+        return
+    found: dict[tuple[str, str], list[str]] = {}
+    for reason in (r for r in old.spec.reasons if r in new.spec.reasons):
+        was, now = old.route(reason), new.route(reason)
+        if states.get(was, was) != now:
+            found.setdefault((was, now), []).append(f"`{reason}`")
+    for (was, now), reasons in found.items():
+        words = f"a stop for {' or '.join(reasons)} leads to `{now}` instead of `{was}`"
+        place = new.spec.place(("states", now), key=True) if now in new.spec.states else NOWHERE
+        yield Ahead(words, str(place) if place.line else "")
+
+
 def _tells(change: Change) -> bool:
     """Whether a run does anything else for it: under another name a state is the same."""
     return not change.only_words and change.kind != "renamed"
@@ -122,7 +151,7 @@ def _meets(change: Change, before: Reach, after: Reach, given: Collection[str]) 
         case "state":
             return any(side.id in reach.states for side, reach in here)
         case "edge":
-            return any(_source(side.id) in reach.states for side, reach in here)
+            return any(reach.has_edge(side.id) for side, reach in here)
         case "rule":
             return any(reach.has_rule(side.id) for side, reach in here)
         case "limit":
@@ -141,7 +170,3 @@ def _meets(change: Change, before: Reach, after: Reach, given: Collection[str]) 
             return change.aspect not in ("start", "tasks", "order", "machine", "agent")
         case _:
             return True
-
-
-def _source(id: str) -> str:
-    return id.partition(".")[0]

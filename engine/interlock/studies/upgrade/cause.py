@@ -44,6 +44,7 @@ def cause_of(chart: Chart, records: Sequence[Record], found: Replay, names: Name
         if name not in chart.step.nodes
     )
     said, place = _decided(chart.spec, recorded, now)
+    place = place if place.line else _begins(chart.spec, found.position.state)
     what = f"{at}: {gone}{_differ(record, recorded, found.position, now)}{said}"
     return Cause(what, cure, record.seq, place)
 
@@ -53,16 +54,23 @@ def _differ(record: Record, recorded: Record, before: Position, now: Explanation
     decision = now.decision
     if recorded.state != before.state:
         return f"the run was at `{recorded.state}`, and in this file it is at `{before.state}`"
-    moved = bool(recorded.taken) or recorded.next != recorded.state
     now_ids = zip(record.taken, recorded.taken, strict=True)
     ids = [f"{id}{GONE if now_id.endswith(GONE) else ''}" for id, now_id in now_ids]
     was = _came(record.next, ids, recorded.signals.reasons)
     then = _came(decision.next, decision.taken, decision.signals.reasons)
     if was == then:
         was, then = f"{was}, {recorded.status}", f"{then}, {decision.status}"
-    went = "went to" if moved else "stayed at"
-    goes = "goes to" if decision.path else "stays at"
+    went, _ = _moves(record, record.taken, record.next)
+    _, goes = _moves(recorded, decision.taken, decision.next)
     return f"it {went} {was}; in this file it {goes} {then}"
+
+
+def _moves(record: Record, taken: Sequence[str], next: str) -> tuple[str, str]:
+    if record.kind == "start":
+        return "began at", "begins at"
+    if taken or next != record.state:
+        return "went to", "goes to"
+    return "stayed at", "stays at"
 
 
 def _came(next: str, taken: Sequence[str], reasons: Sequence[object]) -> str:
@@ -78,11 +86,16 @@ def _quoted(id: str) -> str:
 
 def _decided(spec: MachineSpec, recorded: Record, now: Explanation) -> tuple[str, Place]:
     """The guard that leads elsewhere, with its values, and where it stands."""
-    ids = [*_other_ways(recorded, now), *_other_signals(recorded, now), *now.decision.taken[-1:]]
+    last, gone = now.decision.taken[-1:], [*_gone_signals(recorded, now)]
+    rest = [*gone, *last] if now.decision.next == recorded.next else [*last, *gone]
+    ids = [*_other_ways(recorded, now), *_other_signals(recorded, now), *rest]
     place = next((found for id in ids if (found := place_of(spec, id)).line), NOWHERE)
     rows = {row.id: row for row in now.rows}
     told = next((rows[id] for id in ids if id in rows and rows[id].atoms), None)
-    return (f": {_guard(told)}" if told is not None else ""), place
+    if told is not None:
+        return f": {_guard(told)}", place
+    gone = next((_quoted(id) for id in ids if id.endswith(GONE)), "")
+    return (f": it was raised by {gone}" if gone and not place.line else ""), place
 
 
 def _other_ways(recorded: Record, now: Explanation) -> Iterator[str]:
@@ -101,10 +114,24 @@ def _other_signals(recorded: Record, now: Explanation) -> Iterator[str]:
     yield from (s.source for s in now.decision.signals if s.reason not in known)
 
 
+def _gone_signals(recorded: Record, now: Explanation) -> Iterator[str]:
+    """What raised a reason that is not raised any more."""
+    known = set(now.decision.signals.reasons)
+    yield from (s.source for s in recorded.signals if s.reason not in known)
+
+
 def _guard(row: Row) -> str:
     read = "; ".join(filter(None, map(_atom, row.atoms)))
     verdict = {True: "holds", False: "does not hold", None: "could not be evaluated"}[row.holds]
     return f"`{row.text}` {verdict}{f' ({read})' if read else ''}"
+
+
+def _begins(spec: MachineSpec, state: str) -> Place:
+    """Where the file says that a run begins in a state; else where the state stands."""
+    place = spec.place(("start",))
+    if state == spec.start and place != spec.place(()):
+        return place
+    return spec.place(("states", state), key=True)
 
 
 def _atom(atom: Atom) -> str:

@@ -28,7 +28,7 @@ from interlock.run.journal import digest
 from interlock.run.recorded import RecordedRun
 from interlock.run.renaming import Names
 from interlock.run.replay import Replay, replay
-from interlock.studies.upgrade.ahead import Reach, ahead
+from interlock.studies.upgrade.ahead import Reach, ahead, rerouted
 from interlock.studies.upgrade.align import placed
 from interlock.studies.upgrade.cause import NEVER, cause_of
 from interlock.studies.upgrade.names import Naming, naming, used
@@ -198,7 +198,9 @@ class _Judging:
         reach = [Reach(old, [back.get(name, name) for name in here]), Reach(given.chart, here)]
         chosen: Mapping[str, object] = self.run.records[0].input.data.get("limits") or EMPTY
         files = (old.spec.file, given.chart.spec.file)
-        return ahead(self.upgrade.comparison.changes, *reach, given=chosen, files=files)
+        comparison = self.upgrade.comparison
+        met = ahead(comparison.changes, *reach, given=chosen, files=files)
+        return (*met, *rerouted(old, given.chart, comparison.pairs.states))
 
 
 def _pending(returning: str) -> str:

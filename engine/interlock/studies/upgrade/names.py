@@ -5,7 +5,7 @@ files finds, is a proposal: it goes into the file first.
 
 Belongs here: names. Never: deciding anything with them (`upgrade`).
 
-Imported by: studies.upgrade.judging
+Imported by: studies.upgrade.judging, studies.whatif.asking
 """
 
 from __future__ import annotations

@@ -22,20 +22,22 @@ Source: design "architecture", section 3 (one function for the live run and ever
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 from interlock.core.errors import StatusError
 from interlock.core.position import Position
 from interlock.core.reasons import ResultKind
 from interlock.core.records import Input, Record
+from interlock.diff.compare import compare
 from interlock.language.expression.tree import Fact
 from interlock.language.spec import MachineSpec
 from interlock.machine.build import Chart
 from interlock.machine.decision import Decision
 from interlock.machine.evolve import evolve
 from interlock.run.recorded import RecordedRun
-from interlock.run.renaming import as_now
+from interlock.run.renaming import Names, as_now
+from interlock.studies.upgrade.names import Naming, naming, used
 from interlock.studies.whatif.again import Again, NotAsked, Remembering, again, stops
 from interlock.studies.whatif.children import Children
 from interlock.studies.whatif.given import (
@@ -54,12 +56,29 @@ Older = Callable[[str], Chart | None]
 """The chart of a canonical text; None where it cannot be made."""
 
 
+def reading(chart: Chart) -> Callable[[Chart], Naming]:
+    """What states, edges and rules of older machines are called in this one, each found once.
+
+    A way that stands elsewhere in its list, because another was put before it, is the same way.
+    """
+
+    @cache
+    def names(old: Chart) -> Naming:
+        if old is chart:
+            own = Names(chart.spec.renamed)
+            return Naming(own, own, {})
+        return naming(old.spec, chart.spec, compare(old.spec, chart.spec).pairs)
+
+    return names
+
+
 class Subject:
     """One recorded run, ready to be asked; what several questions need is made once."""
 
     def __init__(
-        self, chart: Chart, run: RecordedRun, older: Older, *, several: bool = False
-    ) -> None:
+        self, chart: Chart, run: RecordedRun, older: Older, names: Callable[[Chart], Naming], *,
+        several: bool = False,
+    ) -> None:  # fmt: skip
         self.run = run
         self.several = several
         """More than one question will be asked: it is worth deciding it once as it was."""
@@ -68,7 +87,10 @@ class Subject:
         self.old = found or chart
         """The chart that it was started with, or the question's where that is not known."""
         self.is_old = found is not None
-        self.records = [as_now(record, chart.spec.renamed) for record in run.records]
+        called = names(self.old)
+        self.records = [as_now(record, *called.proposed) for record in run.records]
+        self.taken_for = used(run.records, called.lines)
+        """States by the names that they are taken to have now, and the file does not say so."""
         self._rising: dict[str, Rising] = {}
 
     @cached_property
@@ -195,7 +217,9 @@ class _Way:
         names = followed(self.chart.spec, self.changed) if self.changed else self.changed
         self.timing = Timing(self.chart, subject.old, names, subject.began["limits"])
         self.children = Children(self.chart.spec, names)
-        self.notes: list[str] = []
+        taken = subject.taken_for.items()
+        self.notes = [f"`{old}` is taken for `{new}`, which `renamed` does not say"
+                      for old, new in taken]  # fmt: skip
         self.kind: ResultKind = "waiting"
         self.raised_otherwise = False
         """Other signals wait than did: the end may find another reason among them."""
@@ -261,7 +285,7 @@ class _Way:
                     return self._unknown(position, self.timing.cut_said(record, cut)), position
         except (StatusError, KeyError, NotAsked) as error:
             return self._unknown(position, _said(error)), position
-        if _same(record, after, decision):
+        if _same(record, position, after, decision):
             self._note(record, decision)
             if self.raised_otherwise and decision.winner and self._wins(record, decision):
                 return self._otherwise(record, position, after, decision), after
@@ -311,6 +335,8 @@ class _Way:
         edge = next(
             (e for n, e in enumerate(decision.taken) if record.taken[n : n + 1] != (e,)), ""
         )
+        if not edge and record.state != position.state:  # it begins elsewhere
+            edge = next(iter(decision.taken), "")
         if stops(after, decision) and not (position.stopping and edge):
             reason = decision.winner
             self.kind = kind_of(self.chart.spec, reason, after.status if after.ended else "")
@@ -318,11 +344,16 @@ class _Way:
             verdict = Verdict.OTHERWISE if here else Verdict.EARLIER
             return _Stop(verdict, after.state, edge, "", reason, not after.ended)
         if subject.stopped_at == record.seq:
-            return _Stop(Verdict.LATER, after.state, edge, "the run was stopped here")
-        what = "waits" if after.status == "paused" else "would have acted"
-        return _Stop(
-            Verdict.ELSEWHERE, after.state, edge, f"nothing is recorded of how it {what} there"
-        )
+            return _Stop(Verdict.LATER, after.state, edge, self._beyond(after))
+        return _Stop(Verdict.ELSEWHERE, after.state, edge, self._beyond(after))
+
+    def _beyond(self, after: Position) -> str:
+        """What would have come next, of which nothing is recorded."""
+        state = self.chart.spec.states.get(after.state)
+        if after.status == "paused":
+            return f"it waits at `{after.state}`, and nothing is recorded of what would have come"
+        does = state.action.name if state is not None and state.action is not None else "act"
+        return f"`{after.state}` would do `{does}` next, and nothing is recorded of it"
 
     def _not_the_limits(self, record: Record) -> str | None:
         """Why the record is decided otherwise by the recorded machine and its limits, too."""
@@ -341,10 +372,10 @@ class _Way:
         return spending(records[at + 1 : until], records[at])
 
 
-def _same(record: Record, after: Position, decision: Decision) -> bool:
+def _same(record: Record, before: Position, after: Position, decision: Decision) -> bool:
     return (
-        record.taken == decision.taken and record.next == after.state
-        and record.status == after.status
+        record.state == before.state and record.taken == decision.taken
+        and record.next == after.state and record.status == after.status
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ Imported by: api.whatif, cli
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
@@ -20,6 +21,8 @@ from interlock.studies.saying import percent, say_usd
 from interlock.studies.whatif.values import Judged, Spending, Verdict, total
 from interlock.view.flowchart import printable
 
+_NAMED = 4
+"""States that a sentence names."""
 LISTED = 10
 """Runs that change and are listed one by one, unless somebody asks for more."""
 _COLOURS: Mapping[Verdict, str] = {
@@ -153,6 +156,8 @@ class WhatIf:
             f"sure of the end of {sure} of {_runs(self.runs)} ({percent(self.sure)}), "
             f"and of {percent(self.known)} of their records"
         )
+        if beyond := self._beyond():
+            yield f"what comes next was never recorded: {beyond}"
         if self.of(Verdict.EARLIER, Verdict.OTHERWISE):
             yield f"saved for sure: {_spent(self.saved)}"
         if any(run.epilogue for run in self.runs):
@@ -168,6 +173,14 @@ class WhatIf:
                 f"the machine of {say_count(self.assumed, 'run')} was not kept: its actions are "
                 "taken to be those of this file"
             )
+
+    def _beyond(self) -> str:
+        """Where the runs are whose record ends before what they would do: the most first."""
+        unsure = self.of(Verdict.ELSEWHERE, Verdict.LATER)
+        found = Counter(run.state for run in unsure).most_common()
+        named = [f"{say_count(n, 'run')} at {printable(state)}" for state, n in found[:_NAMED]]
+        rest = sum(n for _, n in found[_NAMED:])
+        return ", ".join([*named, *([f"{rest:,} elsewhere"] if rest else [])])
 
     def _by_verdict(self) -> Iterator[tuple[tuple[str, ...], str]]:
         for verdict in Verdict:

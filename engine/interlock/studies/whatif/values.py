@@ -168,9 +168,10 @@ class Judged(NamedTuple):
                 way = (
                     f"to `{self.state}` by {self.edge}" if self.edge else f"stays at `{self.state}`"
                 )
-                said = f"goes elsewhere{at}, {way}"
+                said = f"goes elsewhere{at}, {way}: {self.because}"
             case Verdict.LATER:
-                said = f"goes on{at}, where it stopped for `{self.was}`"
+                way = f"to `{self.state}`, where it stopped for `{self.was}`"
+                said = f"goes on{at} {way}: {self.because}"
             case Verdict.UNKNOWN:
                 said = f"unknown from record {self.record}: {self.because}"
         return f"{said}; {self.note}" if self.note else said

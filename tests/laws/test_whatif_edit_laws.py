@@ -1,0 +1,46 @@
+"""Laws of the what-if of an edited file, against brute force: a real run of that file.
+
+Both runs have the same outcomes, by the number of the step: so a real run under the edited file is
+what the recorded one would have been.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import assume, event, given, settings
+from hypothesis import strategies as st
+
+from interlock.core.errors import LimitError
+from interlock.core.outcome import Blocked
+from interlock.studies.whatif.asking import reading
+from interlock.studies.whatif.values import Verdict
+from tests.driving import Made, machine_of, made
+from tests.laws.test_upgrade_edit_laws import edited
+from tests.laws.test_whatif_laws import agrees, limited, limits, lived
+
+
+@given(limited(), made, limits, st.data())
+@settings(max_examples=100)
+def test_what_is_said_of_an_edited_file_is_what_a_real_run_of_it_does(
+    data: Any, what: list[Made], before: Any, more: st.DataObject
+) -> None:
+    what = [one for one in what if not isinstance(one, Blocked)] or [None]
+    edit = more.draw(edited(data))
+    now = more.draw(limits)
+    old = machine_of(data, what)
+    try:
+        new = machine_of(edit.data, what)
+    except (AssertionError, KeyError):  # no machine: a part does not fit the others
+        assume(False)
+        return
+    try:
+        recorded, real = lived(old, before), lived(new, {**before, **now})
+    except LimitError:  # a limit is of another type in the edited file
+        assume(False)
+        return
+    (judged,) = new.whatif(recorded, limits=now).runs
+    event(f"{judged.verdict}: {edit.what if ' ' not in edit.what else 'two'}")
+    agrees(judged, recorded, real, reading(new.chart)(old.chart).proposed)
+    if judged.verdict in (Verdict.EARLIER, Verdict.OTHERWISE):
+        assert judged.reason
