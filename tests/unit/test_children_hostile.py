@@ -131,7 +131,7 @@ def test_a_changed_file_that_has_no_such_child_is_refused_while_the_child_waits(
     run = waiting(ASKS + GO % "")
     text = "states:\n  go: {do: nothing, failed: next, next: done}\n  done: {stop: completed}\n"
     changed = load(HEAD + text)
-    with pytest.raises(MachineChangedError, match="`asks` is gone") as caught:
+    with pytest.raises(MachineChangedError, match="`go` does not run it any more") as caught:
         changed.open(run.id, journal=run.session.journal, changed=True, clock=ManualClock())
     assert "until the child has ended" in caught.value.hint
 

@@ -145,6 +145,11 @@ def _began(spec: MachineSpec, first: Record) -> Mapping[str, Mapping[str, Any]]:
     }
 
 
+def _weighs(spec: MachineSpec) -> dict[str, tuple[int, str]]:
+    """What decides which of several reasons a run ends for, and as what."""
+    return {name: (reason.priority, reason.status) for name, reason in spec.reasons.items()}
+
+
 def kind_of(spec: MachineSpec, reason: str, status: str = "") -> ResultKind:
     """How a run that ends for a reason is counted; see `Result.kind`."""
     found = spec.reason(reason)
@@ -221,8 +226,8 @@ class _Way:
         self.notes = [f"`{old}` is taken for `{new}`, which `renamed` does not say"
                       for old, new in taken]  # fmt: skip
         self.kind: ResultKind = "waiting"
-        self.raised_otherwise = False
-        """Other signals wait than did: the end may find another reason among them."""
+        self.raised_otherwise = _weighs(subject.old.spec) != _weighs(self.chart.spec)
+        """Other signals wait than did, or weigh otherwise: the end may find another reason."""
 
     def judged(self) -> Judged:
         """Its verdict."""
@@ -337,12 +342,14 @@ class _Way:
         )
         if not edge and record.state != position.state:  # it begins elsewhere
             edge = next(iter(decision.taken), "")
-        if stops(after, decision) and not (position.stopping and edge):
+        behind = position.stopping and bool(edge) and not after.ended
+        if stops(after, decision) and not behind:
             reason = decision.winner
             self.kind = kind_of(self.chart.spec, reason, after.status if after.ended else "")
             here = subject.stopped_at == record.seq or position.stopping
             verdict = Verdict.OTHERWISE if here else Verdict.EARLIER
             return _Stop(verdict, after.state, edge, "", reason, not after.ended)
+        edge = edge or next(reversed(decision.taken), "")  # the last way leads elsewhere now
         if subject.stopped_at == record.seq:
             return _Stop(Verdict.LATER, after.state, edge, self._beyond(after))
         return _Stop(Verdict.ELSEWHERE, after.state, edge, self._beyond(after))
