@@ -22,8 +22,12 @@ from interlock.run.sync import by_hand
 from interlock.studies.upgrade.judging import Upgrade
 from interlock.studies.upgrade.verdict import Verdict
 from interlock.testing.clock import ManualClock
-from tests.driving import ROUNDS, Made, begin, help_on, machine_of, made
+from tests.driving import Made, begin, help_on, machine_of, made
 from tests.strategies import machines
+
+LONGEST = 200
+"""Steps after which a run is taken to have no end."""
+
 
 Data = dict[str, Any]
 
@@ -53,11 +57,12 @@ def recorded(journal: MemoryJournal) -> RecordedRun:
 
 
 def to_the_end(run: Run, clock: ManualClock) -> list[Record]:
-    for _ in range(ROUNDS):
-        run.run()
-        if run.ended:
-            break
-        help_on(run, clock)
+    """To its end, or as far as one goes that has none: an edit may take away what stops it."""
+    for _ in range(LONGEST):
+        if run.step() is None:
+            if run.ended:
+                break
+            help_on(run, clock)
     return list(run.records)
 
 
