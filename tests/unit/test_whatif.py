@@ -202,6 +202,15 @@ def test_a_wait_that_would_not_have_expired() -> None:
     assert "would not have expired yet" in judged.because
 
 
+def test_a_wait_that_would_have_expired_sooner() -> None:
+    """The run goes the same way; how much sooner is said, and not a word where it is the same."""
+    made, run = answered(60)
+    judged = one(made, run, patience="20s")
+    assert judged.verdict is Verdict.SAME
+    assert judged.note == "the wait at `wait` would have expired 40 s sooner"
+    assert one(made, run, patience="60s").note == ""
+
+
 @action(effect="pure")
 def slow(ctx: Context) -> None:
     """Takes ten seconds."""

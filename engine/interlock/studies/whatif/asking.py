@@ -283,6 +283,7 @@ class _Way:
             if timed.because:
                 return self._unknown(position, timed.because), position
             given = timed.instead or given
+            self.notes += [timed.note] if timed.note else []
         try:
             after, decision = self._evolve(position, record, given)
             if given.kind == "step" and (cut := self.timing.cut(position, record)) is not None:

@@ -32,6 +32,8 @@ class Timed(NamedTuple):
 
     instead: Input | None = None
     because: str = ""
+    note: str = ""
+    """What is otherwise although the run goes the same way."""
 
 
 _AS_IT_WAS = Timed()
@@ -76,7 +78,8 @@ class Timing:
                 return Timed(because=f"the wait at `{state}` would not have expired yet")
             if self._reads_clock():
                 return Timed(because=f"the wait at `{state}` would have expired earlier")
-            return _AS_IT_WAS
+            sooner = say_duration(record.input.at - due)
+            return Timed(note=f"the wait at `{state}` would have expired {sooner} sooner")
         if due is None or record.input.at < due:
             return _AS_IT_WAS
         return Timed(Input("expired", at=due))
