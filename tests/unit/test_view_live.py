@@ -14,6 +14,7 @@ from interlock.core.errors import InterlockError, RunError, SetupError
 from interlock.run.standing import standing_of, status_of
 from interlock.view.dot.engine import INSTALL
 from interlock.view.flowchart import Arrow, Box, Flowchart
+from interlock.view.live.colours import width
 from interlock.view.live.picture import LivePicture
 from interlock.view.live.plan import Planner, say_times
 from interlock.view.live.standing import Standing
@@ -309,3 +310,16 @@ def test_without_graphviz_there_is_an_outline_and_what_to_install() -> None:
     assert lines[-1] == f"For a picture: {INSTALL}"
     with pytest.raises(SetupError, match="there is no Graphviz"):
         picture.svg(AT_B)
+
+
+@pytest.mark.parametrize("most", [1, 20, 200, 201, 10_000, 10**9])
+def test_an_arrow_that_is_taken_more_often_is_no_thinner_and_never_wider_than_a_label(
+    most: int,
+) -> None:
+    """A share of the most in pictures of many runs: their logarithms would all be alike."""
+    widths = [width(max(1, most * part // 10), most) for part in range(11)]
+    assert widths == sorted(widths)
+    assert widths[0] >= 1
+    assert widths[-1] < 4.5
+    if most > 200:
+        assert widths[-1] > 2 * widths[1]

@@ -69,6 +69,7 @@ class WayDress(Dress):
         self._way = way
         self._plan = plan
         self._taken = {chart.arrows[place]: times for place, times in plan.counts.items()}
+        self._most = max(plan.counts.values(), default=0)
         listed, arrows = rule_boxes(chart), {arrow.id for arrow in chart.arrows}
         self._rules: dict[str, list[bool]] = {}
         """For each box that lists rules: whether the way takes them, in their order."""
@@ -108,7 +109,11 @@ class WayDress(Dress):
             return style | {"color": PALE, "fontcolor": PALE_INK} if faded else style
         closes = edge_of(arrow) in self._way.closing
         colour = CLOSING if closes else TAKEN
-        style |= {"color": colour, "fontcolor": INK, "penwidth": str(width(max(times, 2)))}
+        style |= {
+            "color": colour,
+            "fontcolor": INK,
+            "penwidth": str(width(max(times, 2), self._most)),
+        }
         said = FOR_EVER if closes and self._way.endless else say_times(times)
         if times < 2 and said != FOR_EVER:
             return style

@@ -32,6 +32,9 @@ _BOLD = 24
 _BADGE_INK: Mapping[How, str] = MappingProxyType({"": "#b45309", "natural": "#15803d"})
 _STOPPED_INK = "#b91c1c"
 
+MANY = 200
+"""An arrow that was taken more often than this was taken by many runs, or by a very long one."""
+
 
 def paint_of(how: How) -> Paint:
     """The colours of the box that a run is in: amber, and by how it ended where it has."""
@@ -55,9 +58,15 @@ def stands_out(box: Box) -> bool:
     return max(map(len, box.label.split("\n"))) <= _BOLD
 
 
-def width(times: int) -> float:
-    """The width of an arrow that was taken so often: it grows by the logarithm of the count."""
-    return round(min(1.6 + 1.1 * math.log10(max(times, 1)), 6.0), 2)
+def width(times: int, most: int = 0) -> float:
+    """The width of an arrow that was taken so often, where none was more often than `most`.
+
+    In a run it grows by the logarithm of the count. Of the counts of many runs the logarithms are
+    all alike: there it is a share of the most.
+    """
+    if most > MANY:
+        return round(1.0 + 3.4 * math.sqrt(times / most), 2)
+    return round(1.6 + 1.1 * math.log10(max(times, 1)), 2)
 
 
 def pale(fill: str) -> str:

@@ -50,7 +50,8 @@ class Css:
         if plan.counted:
             rules.append(self._faded)
             rules += [self._visited[name] for name in self._visited if name in plan.visited]
-            rules += [self._arrow(place, width(n)) for place, n in plan.counts.items()]
+            most = max(plan.counts.values(), default=0)
+            rules += [self._arrow(place, width(n, most)) for place, n in plan.counts.items()]
         if plan.now:
             rules.append(self._now(plan.now, plan.how))
         return "".join(rules)

@@ -121,6 +121,7 @@ class PaintedDress(LiveDress):
         super().__init__(chart)
         self._plan = plan
         self._taken = {chart.arrows[place]: times for place, times in plan.counts.items()}
+        self._most = max(plan.counts.values(), default=0)
 
     def box(self, box: Box) -> Style:
         """A box as the moment paints it."""
@@ -143,7 +144,12 @@ class PaintedDress(LiveDress):
         times = self._taken.get(arrow)
         if times is None:
             return {**style, "color": PALE, "fontcolor": PALE_INK}
-        return {**style, "color": TAKEN, "penwidth": str(width(times)), "fontcolor": INK}
+        return {
+            **style,
+            "color": TAKEN,
+            "penwidth": str(width(times, self._most)),
+            "fontcolor": INK,
+        }
 
     def box_label(self, box: Box) -> str:
         """The label, and under it the badge in its colour."""
