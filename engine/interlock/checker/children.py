@@ -1,6 +1,6 @@
 """What a machine gives its children, held against what they have: states, variables, limits.
 
-Imported by: checker
+Imported by: checker, coverage, studies
 Source: design "language", section 8 ("Children").
 """
 
@@ -19,6 +19,8 @@ from interlock.language.yaml.document import short
 from interlock.language.yaml.reading import Path
 
 ONE, SEVERAL = "run_machine", "run_machines"
+PARENTS = frozenset({ONE, SEVERAL, "work"})
+"""Actions that run children."""
 
 
 class _Use(NamedTuple):

@@ -17,6 +17,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from interlock.checker.paths.counting import UNKNOWN
+from interlock.checker.paths.signalling import is_ours
 from interlock.checker.paths.turning import World
 from interlock.checker.ranges.judging import judge
 from interlock.checker.ranges.values import INF, number
@@ -294,7 +295,7 @@ class Spending:
                 )
                 self._say(resource, state, said)
             return Uses({CALLS: (0, INF), TOKENS: (0, INF), COST: (0, INF)})
-        if not action.run or not action.run.__module__.startswith("interlock."):
+        if not is_ours(action):
             said = "an action of your own spends a step, and neither stops nor continues a run"
             self._assume("own", said)
         return Uses({})

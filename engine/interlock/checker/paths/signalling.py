@@ -1,6 +1,7 @@
 """What no edge or rule of a file says: which signals may be raised at a moment, and by whom.
 
-Imported by:  checker.paths.routes, checker.query.answers, checker.subject, checker.unused
+Imported by:  checker.bound, checker.paths.routes, checker.query.answers, checker.subject,
+checker.unused
 """
 
 from __future__ import annotations

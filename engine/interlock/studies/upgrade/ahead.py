@@ -15,6 +15,7 @@ from dataclasses import fields, is_dataclass
 from functools import cached_property
 from typing import Any, cast
 
+from interlock.checker.children import PARENTS
 from interlock.core.errors import NOWHERE
 from interlock.diff.change import Change
 from interlock.diff.diff import say, where
@@ -24,9 +25,6 @@ from interlock.language.spec import MachineSpec, Rule
 from interlock.language.template.template import Template
 from interlock.machine.build import Chart
 from interlock.studies.upgrade.verdict import Ahead
-
-_PARENTS = frozenset({"run_machine", "run_machines", "work"})
-"""The actions that run child machines."""
 
 ON_ERROR = "on_error"
 """The id of the edge that a failed action takes where nothing else handles that."""
@@ -144,7 +142,7 @@ def _where(change: Change, files: tuple[str, str]) -> str:
 
 def _meets(change: Change, before: Reach, after: Reach, given: Collection[str]) -> bool:
     if change.within:
-        return bool((before.actions | after.actions) & _PARENTS)
+        return bool((before.actions | after.actions) & PARENTS)
     sides = ((change.before, before), (change.after, after))
     here = [(side, reach) for side, reach in sides if side is not None]
     match change.what:
@@ -165,7 +163,7 @@ def _meets(change: Change, before: Reach, after: Reach, given: Collection[str]) 
         case "task":
             return False
         case "child":
-            return bool((before.actions | after.actions) & _PARENTS)
+            return bool((before.actions | after.actions) & PARENTS)
         case "machine":
             return change.aspect not in ("start", "tasks", "order", "machine", "agent")
         case _:

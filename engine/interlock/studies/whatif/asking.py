@@ -98,6 +98,11 @@ class Subject:
         """The run as it was."""
         return again(self.old, self.run)
 
+    @property
+    def weighs_otherwise(self) -> bool:
+        """Whether the question's machine gives reasons another weight than the run's own."""
+        return self.old is not self.chart and _weighs(self.old.spec) != _weighs(self.chart.spec)
+
     def rising(self, limit: str, counters: tuple[Fact, ...]) -> Rising:
         """What the counters of a limit came to, record by record."""
         if limit not in self._rising:
@@ -226,7 +231,7 @@ class _Way:
         self.notes = [f"`{old}` is taken for `{new}`, which `renamed` does not say"
                       for old, new in taken]  # fmt: skip
         self.kind: ResultKind = "waiting"
-        self.raised_otherwise = _weighs(subject.old.spec) != _weighs(self.chart.spec)
+        self.raised_otherwise = subject.weighs_otherwise
         """Other signals wait than did, or weigh otherwise: the end may find another reason."""
 
     def judged(self) -> Judged:

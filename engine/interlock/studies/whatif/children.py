@@ -15,13 +15,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
+from interlock.checker.children import PARENTS
 from interlock.checker.unused import parts_of, reads_of
 from interlock.core.facts import Facts
 from interlock.core.records import Record
 from interlock.language.expression import Expression
 from interlock.language.spec import MachineSpec, StateSpec
 from interlock.machine.budget import budgets_of, rest
-from interlock.studies.whatif.given import PARENTS, told_otherwise
+from interlock.studies.whatif.given import told_otherwise
 
 _TIMES = {"run.steps": "steps", "run.elapsed": "elapsed", "run.working": "elapsed"}
 """Where a child's result says what it used of a fact; of the time at work it says more."""

@@ -15,12 +15,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from interlock.checker.children import PARENTS
 from interlock.checker.unused import parts_of, reads_of
 from interlock.language.expression import Expression
 from interlock.language.spec import MachineSpec, StateSpec
 
-PARENTS = frozenset({"run_machine", "run_machines", "work"})
-"""Actions that run children."""
 _PROMPTED = frozenset({"model"})
 """Actions that use this port send the model what the head of the file says."""
 

@@ -18,6 +18,7 @@ from functools import reduce
 from math import inf
 from typing import Any
 
+from interlock.checker.children import PARENTS
 from interlock.checker.unused import parts_of, reads_of
 from interlock.core.facts import Facts
 from interlock.core.position import Position
@@ -25,7 +26,6 @@ from interlock.language.expression import Expression
 from interlock.language.expression.tree import ORDER, Compare, Fact, Step, walk
 from interlock.language.label import Label
 from interlock.language.spec import MachineSpec
-from interlock.studies.whatif.given import PARENTS
 
 
 def counters_of(spec: MachineSpec, limit: str) -> tuple[Fact, ...] | None:
