@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from interlock.api import Machine, load
+from chartloop.api import Machine, load
 
 RULES = """\
 limits:
@@ -20,7 +20,7 @@ rules:
 """
 
 STEPS = f"""\
-interlock: 1
+chartloop: 1
 machine: steps
 vars: {{last: 5000}}
 model: {{name: openai/none}}
@@ -37,7 +37,7 @@ states:
 """A loop of two actions that do nothing, six rules, one guarded edge: only the engine is left."""
 
 TALK = f"""\
-interlock: 1
+chartloop: 1
 machine: talk
 vars: {{turns: 10}}
 model: {{name: scripted}}
@@ -68,7 +68,7 @@ def many_states(count: int = 45) -> str:
     limits = ", ".join(f"l{n}: {1000 - n}" for n in range(asked))  # each can be reached
     return "\n".join(
         [
-            "interlock: 1", "machine: many", f"limits: {{{limits}}}", "states:",
+            "chartloop: 1", "machine: many", f"limits: {{{limits}}}", "states:",
             "  start: {label: Start, next: q0}", *body,
             "  work: {label: Work, do: nothing, next: q0}",
             "  report: {label: Report, do: nothing, next: save}",
@@ -90,7 +90,7 @@ def hard(states: int = 1_000, edges: int = 5) -> str:
         body.append(f"  s{n}: {{do: nothing, next: [{', '.join(ways)}, s{n + 1}]}}")
     return "\n".join(
         [
-            "interlock: 1", "machine: hard", "limits: {n: 50}", "vars: {x: 0}",
+            "chartloop: 1", "machine: hard", "limits: {n: 50}", "vars: {x: 0}",
             "rules: [{when: run.steps >= limits.n, stop: steps_limit}]", "states:", *body,
             f"  s{states - 1}: {{stop: completed}}", "",
         ]
@@ -114,7 +114,7 @@ def decisions(states: int = 1_000, edges: int = 5) -> str:
         body.append(f"  d{n}: {{next: [{', '.join(ways)}, {after}]}}")
     return "\n".join(
         [
-            "interlock: 1", "machine: decisions", "vars: {x: 0, y: 0}", "states:",
+            "chartloop: 1", "machine: decisions", "vars: {x: 0, y: 0}", "states:",
             "  work: {do: nothing, next: d0}", *body, "  done: {stop: completed}", "",
         ]
     )  # fmt: skip
@@ -133,7 +133,7 @@ def dense(states: int, edges: int) -> str:
         body.append(f"  s{n}: {{do: infer, failed: next, next: [{ways}, s{following}]}}")
     return "\n".join(
         [
-            "interlock: 1", "machine: dense", "model: {name: scripted}", "limits: {steps: 50}",
+            "chartloop: 1", "machine: dense", "model: {name: scripted}", "limits: {steps: 50}",
             "rules: [{when: run.steps >= limits.steps, stop: steps_limit}]", "states:", *body, "",
         ]
     )  # fmt: skip
@@ -150,7 +150,7 @@ def forks(count: int = 200) -> str:
             f"  y{n}: {{ask: Q, when: last.wants_memory, then: m{n}, else: z}}",
             f"  m{n}: {{ask: Q, when: last.ok, then: {following}, else: z}}",
         ]
-    head = ["interlock: 1", "machine: forks", "model: {name: scripted}", "states:"]
+    head = ["chartloop: 1", "machine: forks", "model: {name: scripted}", "states:"]
     return "\n".join([*head, "  a: {do: infer, next: f0}", *body, "  z: {stop: completed}", ""])
 
 
@@ -159,7 +159,7 @@ def detours(count: int = 8) -> str:
     rules = [f"{{when: usage.total_tokens >= {n + 1}, to: d{n}}}" for n in range(count)]
     body = [f"  d{n}: {{do: infer, failed: next, next: return}}" for n in range(count)]
     head = [
-        "interlock: 1",
+        "chartloop: 1",
         "machine: detours",
         "model: {name: scripted}",
         f"rules: [{', '.join(rules)}]",
@@ -175,7 +175,7 @@ def complete(states: int = 60) -> str:
             f"{{when: run.visits.s{to} >= {to + 2}, to: s{to}}}" for to in range(states)
         )
         body.append(f"  s{n}: {{do: infer, failed: next, next: [{ways}, s{(n + 1) % states}]}}")
-    head = ["interlock: 1", "machine: complete", "model: {name: scripted}", "states:"]
+    head = ["chartloop: 1", "machine: complete", "model: {name: scripted}", "states:"]
     return "\n".join([*head, *body, ""])
 
 
@@ -195,7 +195,7 @@ def talking(states: int = 1_000, edges: int = 5) -> str:
         body.append(f"  s{n}: {{do: infer, failed: next, next: [{ways}, done]}}")
     return "\n".join(
         [
-            "interlock: 1", "machine: talking", "model: {name: scripted}", "limits: {steps: 50}",
+            "chartloop: 1", "machine: talking", "model: {name: scripted}", "limits: {steps: 50}",
             "rules: [{when: run.steps >= limits.steps, stop: steps_limit}]", "states:", *body,
             "  done: {stop: completed}", "",
         ]

@@ -1,4 +1,4 @@
-"""Draws the agent loop with interlock and with four other libraries, to be looked at side by side.
+"""Draws the agent loop with chartloop and with four other libraries, to be looked at side by side.
 
     python -m venv peers && peers/bin/pip install -e . "pygraphviz>=2" \\
         transitions==0.9.3 graphviz "python-statemachine[diagrams]==3.2.2" \\
@@ -41,11 +41,11 @@ class Counts(TypedDict):
     steps: int
 
 
-def draw_interlock(folder: Path) -> Drawn:
-    from interlock import load
+def draw_chartloop(folder: Path) -> Drawn:
+    from chartloop import load
 
     picture = load("agent").draw()
-    picture.save(folder / "interlock.png")
+    picture.save(folder / "chartloop.png")
     said = [line for line in picture.chart.rules if line.to.startswith("end-")]
     return Drawn(len(picture.chart.arrows) + len(said), len(picture.chart.arrows))
 
@@ -203,7 +203,7 @@ def draw_burr(folder: Path) -> Drawn:
 
 
 DRAWN: dict[str, Callable[[Path], Drawn]] = {
-    "interlock": draw_interlock,
+    "chartloop": draw_chartloop,
     "transitions": draw_transitions,
     "python-statemachine": draw_statemachine,
     "langgraph": draw_langgraph,

@@ -76,7 +76,7 @@ ROWS = (
     Row("a repaint of the live picture, 45 states", "ms", "painting", "repaint, ms", "≤ 1"),
     Row("a step and its repaint in a notebook", "ms", "painting", "step and show, ms", "≤ 20"),
     Row("the layout before the first of them", "ms", "painting", "layout, ms"),
-    Row("`interlock check` of 45 states, proofs and all", "ms", "checking", "check, ms", "≤ 100"),
+    Row("`chartloop check` of 45 states, proofs and all", "ms", "checking", "check, ms", "≤ 100"),
     Row("the same of 1,000 states, 5,000 edges", "s", "checking", "hard, s", "≤ 20"),
     Row("the same of 1,000 decisions, 5,000 edges", "s", "checking", "decisions, s", "≤ 20"),
     Row("the same of 200 forks behind each other", "s", "checking", "forks, s", "≤ 20"),
@@ -102,10 +102,10 @@ ROWS = (
     Row("scenarios for the whole moderator, 93 things to show", "s", "generating", "moderator, s"),
     Row("the same of 1,000 states, 5,000 edges, 20,000 moves", "s", "generating", "talking, s"),
     Row("memory of these", "MB", "generating", "memory, MB"),
-    Row("`import interlock`", "ms", "starting", "import, ms"),
-    Row("`interlock --help`", "ms", "starting", "--help, ms"),
+    Row("`import chartloop`", "ms", "starting", "import, ms"),
+    Row("`chartloop --help`", "ms", "starting", "--help, ms"),
 )  # fmt: skip
-OURS, PEER = ("interlock", "workloads.py"), ("LangGraph", "peer_langgraph.py")
+OURS, PEER = ("chartloop", "workloads.py"), ("LangGraph", "peer_langgraph.py")
 RAW = ("raw loop", "workloads.py", "raw")
 
 
@@ -128,7 +128,7 @@ def main() -> None:
             for name, value in measure(runs, script, workload).items():
                 found.setdefault((subject, workload, name), []).append(value)
         print(f"round {number + 1} of {options.rounds}", file=sys.stderr)
-    print("| what | unit | interlock | least to most | target | LangGraph |")
+    print("| what | unit | chartloop | least to most | target | LangGraph |")
     print("|---|---|---|---|---|---|")
     for row in ROWS:
         values = found[OURS[0], row.workload, row.figure]

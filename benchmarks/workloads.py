@@ -1,4 +1,4 @@
-"""What is measured of interlock. Each workload gives a mapping of figures.
+"""What is measured of chartloop. Each workload gives a mapping of figures.
 
 CPU times are of this process, in microseconds unless the name says otherwise; wall times say so.
 """
@@ -18,27 +18,27 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from interlock import catalog
-from interlock.actions import builtin
-from interlock.adapters.sqlite import SqliteJournal
-from interlock.api import examine, lifecycle, load
-from interlock.api.simulating import planned
-from interlock.checker.bound import bound
-from interlock.core.outcome import Outcome, Reply, Spent
-from interlock.core.records import Input, Record
-from interlock.coverage.seeing import Seeing
-from interlock.language.load import load as load_text
-from interlock.machine.build import Chart
-from interlock.notebook.live import live_bundle
-from interlock.run.journal import Event, MemoryJournal, RunRow, Update
-from interlock.run.loop import advance
-from interlock.run.ports import ModelReply
-from interlock.run.sync import by_hand
-from interlock.simulation.amounts import Amount
-from interlock.simulation.chain import exact
-from interlock.simulation.play import Player
-from interlock.simulation.world import Happens, World
-from interlock.testing import generate
+from chartloop import catalog
+from chartloop.actions import builtin
+from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.api import examine, lifecycle, load
+from chartloop.api.simulating import planned
+from chartloop.checker.bound import bound
+from chartloop.core.outcome import Outcome, Reply, Spent
+from chartloop.core.records import Input, Record
+from chartloop.coverage.seeing import Seeing
+from chartloop.language.load import load as load_text
+from chartloop.machine.build import Chart
+from chartloop.notebook.live import live_bundle
+from chartloop.run.journal import Event, MemoryJournal, RunRow, Update
+from chartloop.run.loop import advance
+from chartloop.run.ports import ModelReply
+from chartloop.run.sync import by_hand
+from chartloop.simulation.amounts import Amount
+from chartloop.simulation.chain import exact
+from chartloop.simulation.play import Player
+from chartloop.simulation.world import Happens, World
+from chartloop.testing import generate
 from machines import (
     STEPS,
     TALK,
@@ -238,7 +238,7 @@ def loading() -> Figures:
 
 
 def checking() -> Figures:
-    """`interlock check`, with z3 where it is installed: usual and hard files, of CPU seconds."""
+    """`chartloop check`, with z3 where it is installed: usual and hard files, of CPU seconds."""
     usual, texts = many_states(), (hard(), decisions(), forks(), detours(), complete())
     examine(usual, prove=True)
     spent = [cpu(lambda text=text: examine(text, prove=True)) / 1e6 for text in texts]
@@ -350,7 +350,7 @@ def generating() -> Figures:
 
 
 def starting() -> Figures:
-    """Whole processes: `import interlock` and `interlock --help`, over a bare one. Milliseconds."""
+    """Whole processes: `import chartloop` and `chartloop --help`, over a bare one. Milliseconds."""
 
     def wall(*args: str) -> float:
         times: list[float] = []
@@ -362,8 +362,8 @@ def starting() -> Figures:
 
     bare = wall("-c", "pass")
     return {
-        "import, ms": wall("-c", "import interlock") - bare,
-        "--help, ms": wall("-m", "interlock", "--help") - bare,
+        "import, ms": wall("-c", "import chartloop") - bare,
+        "--help, ms": wall("-m", "chartloop", "--help") - bare,
     }
 
 

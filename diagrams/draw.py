@@ -12,8 +12,8 @@ import runpy
 from pathlib import Path
 from types import ModuleType
 
-from interlock import Machine, load
-from interlock.catalog import shipped
+from chartloop import Machine, load
+from chartloop.catalog import shipped
 
 HERE = Path(__file__).resolve().parent
 EXAMPLES = HERE.parent / "examples"

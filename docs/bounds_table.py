@@ -11,8 +11,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from interlock import catalog, load
-from interlock.checker.bound import Figure
+from chartloop import catalog, load
+from chartloop.checker.bound import Figure
 
 HERE = Path(__file__).resolve().parent
 BEGIN, END = "<!-- bounds: written by docs/bounds_table.py -->", "<!-- end of bounds -->"

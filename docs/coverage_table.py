@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from interlock import catalog
-from interlock.coverage.coverage import Coverage
-from interlock.coverage.items import Kind
-from interlock.testing import Covering, collecting, find_scenarios, run_scenario
+from chartloop import catalog
+from chartloop.coverage.coverage import Coverage
+from chartloop.coverage.items import Kind
+from chartloop.testing import Covering, collecting, find_scenarios, run_scenario
 
 HERE = Path(__file__).resolve().parent
 SCENARIOS = HERE.parent / "tests" / "scenarios"

@@ -21,15 +21,15 @@ import click
 from page_parts import anchor, link, table
 from python_page import python
 
-from interlock.actions import builtin
-from interlock.api import find_faults
-from interlock.cli.app import app as command_line
-from interlock.core.codes import CODES
-from interlock.core.errors import Severity
-from interlock.core.facts import FACTS
-from interlock.core.reasons import REASONS
-from interlock.core.specs import ActionSpec, ArgSpec, ToolSpec
-from interlock.language.file.schema import text as schema_text
+from chartloop.actions import builtin
+from chartloop.api import find_faults
+from chartloop.cli.app import app as command_line
+from chartloop.core.codes import CODES
+from chartloop.core.errors import Severity
+from chartloop.core.facts import FACTS
+from chartloop.core.reasons import REASONS
+from chartloop.core.specs import ActionSpec, ArgSpec, ToolSpec
+from chartloop.language.file.schema import text as schema_text
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
@@ -42,12 +42,12 @@ LONGEST = 400
 """Characters of an example. One that shows a bound is longer, and left out."""
 NOTE = "<!-- Written by docs/generate.py. Change the code, then run it. -->"
 ABOUT = {
-    "IL0": "The text",
-    "IL1": "Expressions",
-    "IL2": "The shape of the file",
-    "IL3": "The machine",
-    "IL4": "Actions, tools and templates",
-    "IL6": "Calls",
+    "CL0": "The text",
+    "CL1": "Expressions",
+    "CL2": "The shape of the file",
+    "CL3": "The machine",
+    "CL4": "Actions, tools and templates",
+    "CL6": "Calls",
 }
 """What the codes of each hundred are about."""
 
@@ -77,7 +77,7 @@ rule says so; a clock that jumps back never makes one fall. `limits.<name>`, `va
 
 A fact that only grows (`↑`) can bound a loop: once `fact >= limit` holds, it holds for the rest of
 the run. A type with `None` must be tested before it is used. At a terminal:
-`interlock facts [WORD]`."""
+`chartloop facts [WORD]`."""
 
 
 def facts() -> str:
@@ -210,7 +210,7 @@ ERRORS_HEAD = """\
 
 Every finding and error has a code that never changes its meaning. A file with an error does not
 load; warnings are only shown. Some can be accepted with `ignore: [{code, at, reason}]`. The codes
-below `IL5` are about files, `IL6` about calls: what was asked of a machine or a run that it cannot
+below `CL5` are about files, `CL6` about calls: what was asked of a machine or a run that it cannot
 do."""
 
 
@@ -255,16 +255,16 @@ def _level(severity: Severity) -> str:
 def commands() -> str:
     """The help of every command, as the terminal shows it."""
     named = dict(_commands(command_line))
-    links = ", ".join(f"[`{name}`]({anchor('interlock ' + name)})" for name in named)
+    links = ", ".join(f"[`{name}`]({anchor('chartloop ' + name)})" for name in named)
     out = ["# Command line", "", f"What `--help` prints, for {links}."]
-    out += ["", "```text", _help(command_line, "interlock"), "```"]
+    out += ["", "```text", _help(command_line, "chartloop"), "```"]
     for name, command in named.items():
         out += [
             "",
-            f"## interlock {name}",
+            f"## chartloop {name}",
             "",
             "```text",
-            _help(command, f"interlock {name}"),
+            _help(command, f"chartloop {name}"),
             "```",
         ]
     return "\n".join(out)

@@ -26,7 +26,7 @@ sys.path.insert(0, str(ROOT))  # its tests know how a JupyterLab is driven
 def source() -> str:
     """What the first cell runs: the shop of the example, its replies, and a panel of a new run."""
     found = list(cells())
-    (shop,) = [cell for cell in found if cell.startswith("from interlock import")]
+    (shop,) = [cell for cell in found if cell.startswith("from chartloop import")]
     (replies,) = [cell for cell in found if cell.startswith("REPLIES")]
     (panel,) = [cell for cell in found if cell.endswith(".panel()")]
     return "\n\n".join([shop, replies.partition("\nrun = ")[0], panel])
@@ -50,12 +50,12 @@ def take(path: Path) -> None:
             opened = Open(lab, tab, lab.add("shop.ipynb", notebook(source()), trusted=False))
             opened.wait_for_kernel()
             opened.run(0)
-            panel = opened.page.locator(".il-panel")
-            panel.locator(".il-picture svg").wait_for()
+            panel = opened.page.locator(".cl-panel")
+            panel.locator(".cl-picture svg").wait_for()
             panel.get_by_role("button", name="Run", exact=True).click()
-            expect_text(opened.page, panel.locator(".il-status"), "^paused$")
-            expect_text(opened.page, panel.locator(".il-busy"), "^$")
-            panel.locator(".il-asks button").first.wait_for()
+            expect_text(opened.page, panel.locator(".cl-status"), "^paused$")
+            expect_text(opened.page, panel.locator(".cl-busy"), "^$")
+            panel.locator(".cl-asks button").first.wait_for()
             opened.page.mouse.move(0, 0)
             panel.screenshot(path=path, animations="disabled")
         finally:

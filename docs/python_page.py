@@ -1,4 +1,4 @@
-"""The page of the Python API: what is imported from `interlock`, read from the code.
+"""The page of the Python API: what is imported from `chartloop`, read from the code.
 
 Imported by: docs/generate.py
 """
@@ -15,21 +15,21 @@ from typing import Any
 
 from page_parts import link, table
 
-import interlock
-from interlock.actions.declare import action_spec, guard_spec, tool_spec
-from interlock.api.wiring import PortOptions
-from interlock.core.errors import InterlockError
-from interlock.notebook.live import Live
-from interlock.notebook.tables import KnownFacts, Records
-from interlock.run.events import Delta, Recorded, Started
-from interlock.run.trace import Call, TraceStep
+import chartloop
+from chartloop.actions.declare import action_spec, guard_spec, tool_spec
+from chartloop.api.wiring import PortOptions
+from chartloop.core.errors import ChartloopError
+from chartloop.notebook.live import Live
+from chartloop.notebook.tables import KnownFacts, Records
+from chartloop.run.events import Delta, Recorded, Started
+from chartloop.run.trace import Call, TraceStep
 
 PYTHON_HEAD = """\
 # Python
 
-What has a heading of its own is imported from `interlock`; what is for tests, from
-[`interlock.testing`](../testing.md); what counts and shortens conversations, from
-[`interlock.context_window`](../steps.md#the-context-window-by-hand). Beside a method
+What has a heading of its own is imported from `chartloop`; what is for tests, from
+[`chartloop.testing`](../testing.md); what counts and shortens conversations, from
+[`chartloop.context_window`](../steps.md#the-context-window-by-hand). Beside a method
 stands its async face: both work inside a running event loop."""
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Machines": ("load", "check", "draw", "Machine", "Picture", "Finding"),
@@ -44,7 +44,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         "StopReason", "StopSignal", "StopSignals", "Continuation", "Cancellation",
         "FileCancellation", "SignalCancellation", "AgentStatus",
     ),
-    "Errors": ("InterlockError", "SpecError", "RunError"),
+    "Errors": ("ChartloopError", "SpecError", "RunError"),
 }  # fmt: skip
 DECLARED: Mapping[str, Any] = {"tool": tool_spec, "action": action_spec, "guard": guard_spec}
 """What says what a decorator takes."""
@@ -56,36 +56,36 @@ _WIDE = 88
 
 
 def python() -> str:
-    """What is imported from `interlock`, and what it takes and gives."""
+    """What is imported from `chartloop`, and what it takes and gives."""
     placed = [name for names in GROUPS.values() for name in names]
-    if sorted(placed) != sorted(interlock.__all__):
-        raise SystemExit("GROUPS does not name what `interlock.__all__` does")
+    if sorted(placed) != sorted(chartloop.__all__):
+        raise SystemExit("GROUPS does not name what `chartloop.__all__` does")
     links = (f"{title}: " + ", ".join(link(n) for n in names) for title, names in GROUPS.items())
     out = [PYTHON_HEAD, "", *(f"- {line}" for line in links)]
     for title, names in GROUPS.items():
         out += ["", f"## {title}"]
         for name in names:
-            out += ["", f"### {name}", "", *_thing(name, getattr(interlock, name))]
+            out += ["", f"### {name}", "", *_thing(name, getattr(chartloop, name))]
         if title == "Runs":
             out += ["", *_beside()]
         if title == "Errors":
             out += ["", "Each has a code of its own in [findings and errors](errors.md):", ""]
-            out += ["```text", *_tree(InterlockError), "```"]
+            out += ["```text", *_tree(ChartloopError), "```"]
     return "\n".join(out)
 
 
 def _beside() -> Iterator[str]:
-    yield from ("### Events of a stream", "", "From `interlock.run.events`.", "")
+    yield from ("### Events of a stream", "", "From `chartloop.run.events`.", "")
     yield table(
         ("event", "what happened"),
         ((f"`{e.__name__}`", _doc(e)) for e in (Started, Delta, Recorded)),
     )
-    yield from ("", "### A trace", "", "From `interlock.run.trace`.", "")
+    yield from ("", "### A trace", "", "From `chartloop.run.trace`.", "")
     yield from ("`Trace` is a tuple of steps; its `calls` are those of all of them.", "")
     for part in (TraceStep, Call):
         yield from (f"`{part.__name__}`: {_doc(part)}", "", *_fields(part), "")
-    yield from ("### A live picture", "", "From `interlock.notebook.live`.", "", _doc(Live))
-    yield from (*_methods(Live), "", "### Tables of a run", "", "From `interlock.notebook.tables`.")
+    yield from ("### A live picture", "", "From `chartloop.notebook.live`.", "", _doc(Live))
+    yield from (*_methods(Live), "", "### Tables of a run", "", "From `chartloop.notebook.tables`.")
     for shown in (Records, KnownFacts):
         yield from ("", f"`{shown.__name__}`: {_doc(shown)}", *_methods(shown))
     yield ""
@@ -96,7 +96,7 @@ def _tree(error: type[Exception], depth: int = 0) -> Iterator[str]:
     first = (inspect.getdoc(error) or "").partition("\n")[0]
     yield f"{'  ' * depth + error.__name__:<26}{first}"
     for inner in error.__subclasses__():
-        if inner.__module__ == InterlockError.__module__:  # not whatever else has been imported
+        if inner.__module__ == ChartloopError.__module__:  # not whatever else has been imported
             yield from _tree(inner, depth + 1)
 
 
@@ -138,7 +138,7 @@ def _text(node: ast.stmt | None) -> str:
 
 def _members(cls: type) -> dict[str, Any]:
     """What a class has of its own, and of the parts that `api` puts it together from."""
-    parts = [part for part in cls.__mro__[1:] if part.__module__.startswith("interlock.api.")]
+    parts = [part for part in cls.__mro__[1:] if part.__module__.startswith("chartloop.api.")]
     inherited = {name: m for part in reversed(parts) for name, m in vars(part).items()}
     return {**vars(cls), **{n: m for n, m in inherited.items() if n not in vars(cls)}}
 

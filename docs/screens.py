@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from interlock import Run, load
-from interlock.cli.screen import Stepping
+from chartloop import Run, load
+from chartloop.cli.screen import Stepping
 
 HERE = Path(__file__).resolve().parent
 PICTURES = HERE / "pictures"
@@ -52,14 +52,14 @@ def run() -> Run:
 
 async def taken(shot: Shot) -> str:
     """The screen as SVG."""
-    from interlock.tui.app import StepApp  # noqa: PLC0415 - an extra
+    from chartloop.tui.app import StepApp  # noqa: PLC0415 - an extra
 
     app = StepApp(Stepping(run()))
     async with app.run_test(size=shot.size) as pilot:
         for key in shot.keys:
             await pilot.press(key)
             await pilot.pause(0.4)
-        return app.export_screenshot(title="interlock step")
+        return app.export_screenshot(title="chartloop step")
 
 
 def own_fonts(svg: str) -> str:

@@ -32,7 +32,7 @@ def sources_hash(notebook: NotebookNode) -> str:
 def up_to_date(path: Path) -> bool:
     """Whether the outputs are those of the sources."""
     notebook = nbformat.read(path, as_version=4)
-    return notebook.metadata.get("interlock", {}).get("sources") == sources_hash(notebook)
+    return notebook.metadata.get("chartloop", {}).get("sources") == sources_hash(notebook)
 
 
 def executed(path: Path) -> NotebookNode:
@@ -45,7 +45,7 @@ def executed(path: Path) -> NotebookNode:
         for output in cell.get("outputs", ()):
             output.get("data", {}).pop(WIDGET, None)
     notebook.metadata = {
-        "interlock": {"sources": sources_hash(notebook)},
+        "chartloop": {"sources": sources_hash(notebook)},
         "kernelspec": KERNEL,
         "language_info": {"name": "python"},
     }

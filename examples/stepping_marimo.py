@@ -10,7 +10,7 @@ app = marimo.App(width="medium")
 def _():
     import marimo as mo
 
-    from interlock import load, tool
+    from chartloop import load, tool
 
     return load, mo, tool
 
@@ -43,7 +43,7 @@ def _(mo):
 @app.cell
 def _(load, tool):
     SHOP = """
-    interlock: 1
+    chartloop: 1
     machine: shop
     title: Stock of a small shop
     instructions: Look things up with your tools, never from memory. Order only what is asked for.

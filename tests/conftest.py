@@ -4,10 +4,10 @@ A test that needs a program or an optional dependency says so with a marker, and
 line that installs it, where that is missing::
 
     @pytest.mark.system("dot", install="apt-get install graphviz")
-    @pytest.mark.extra("litellm", install='pip install "interlock[llm]"')
+    @pytest.mark.extra("litellm", install='pip install "chartloop[llm]"')
     @pytest.mark.node("mermaid")  # a package of tests/node
 
-With ``INTERLOCK_TESTS=all`` nothing is passed over: a skip or an expected failure counts as a
+With ``CHARTLOOP_TESTS=all`` nothing is passed over: a skip or an expected failure counts as a
 failure, unless `allowed_skips.txt` lists it with its reason. A test of an extra imports it
 inside its functions, so that the file can be collected without it.
 """
@@ -29,7 +29,7 @@ from hypothesis import HealthCheck, settings
 ALLOWED = Path(__file__).with_name("allowed_skips.txt")
 NODE = Path(__file__).with_name("node")
 """The npm packages whose word counts: what Mermaid reads, what XState and SCXML run."""
-ALL = os.environ.get("INTERLOCK_TESTS", "") == "all"
+ALL = os.environ.get("CHARTLOOP_TESTS", "") == "all"
 
 # No deadline and no complaint of slowness: the cores are shared. Where everything must pass the
 # examples are the same each time; elsewhere they are new ones, and what fails is remembered.
@@ -64,9 +64,9 @@ def read_allowed(text: str) -> list[AllowedSkip]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuse a value of INTERLOCK_TESTS that would be taken for nothing."""
-    if (value := os.environ.get("INTERLOCK_TESTS", "")) not in ("", "all"):
-        raise pytest.UsageError(f"INTERLOCK_TESTS is `all` or not set, not `{value}`")
+    """Refuse a value of CHARTLOOP_TESTS that would be taken for nothing."""
+    if (value := os.environ.get("CHARTLOOP_TESTS", "")) not in ("", "all"):
+        raise pytest.UsageError(f"CHARTLOOP_TESTS is `all` or not set, not `{value}`")
     config.stash[_ALLOWED] = read_allowed(ALLOWED.read_text()) if ALL else []
 
 
@@ -115,7 +115,7 @@ def _refuse(report: Any, allowed: list[AllowedSkip]) -> None:
     if any(line.covers(report.nodeid, reason) for line in allowed):
         return
     report.outcome = "failed"
-    report.longrepr = f"{reason}\n(INTERLOCK_TESTS=all allows only what {ALLOWED.name} lists)"
+    report.longrepr = f"{reason}\n(CHARTLOOP_TESTS=all allows only what {ALLOWED.name} lists)"
     if hasattr(report, "wasxfail"):
         del report.wasxfail
 

@@ -8,16 +8,16 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from interlock.actions import with_own
-from interlock.actions.declare import specs_of
-from interlock.api import Machine, Run, lifecycle
-from interlock.core.outcome import Blocked, Outcome
-from interlock.core.specs import ActionSpec, Effect
-from interlock.language.load import load
-from interlock.machine.build import Chart
-from interlock.run.context import Context
-from interlock.run.journal import Journal
-from interlock.testing.clock import ManualClock
+from chartloop.actions import with_own
+from chartloop.actions.declare import specs_of
+from chartloop.api import Machine, Run, lifecycle
+from chartloop.core.outcome import Blocked, Outcome
+from chartloop.core.specs import ActionSpec, Effect
+from chartloop.language.load import load
+from chartloop.machine.build import Chart
+from chartloop.run.context import Context
+from chartloop.run.journal import Journal
+from chartloop.testing.clock import ManualClock
 from tests.strategies import outcomes
 
 Made = Outcome | Blocked | None

@@ -11,17 +11,17 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from interlock import AgentStop, guard, tool
-from interlock.actions import with_own
-from interlock.actions.declare import specs_of
-from interlock.api import Machine, Run, lifecycle
-from interlock.core.errors import Category, ModelError, ToolError
-from interlock.core.facts import ToolCall
-from interlock.language.load import load
-from interlock.machine.build import Chart
-from interlock.run.events import Recorded
-from interlock.run.ports import ModelReply, ModelRequest, OnText
-from interlock.testing.clock import ManualClock
+from chartloop import AgentStop, guard, tool
+from chartloop.actions import with_own
+from chartloop.actions.declare import specs_of
+from chartloop.api import Machine, Run, lifecycle
+from chartloop.core.errors import Category, ModelError, ToolError
+from chartloop.core.facts import ToolCall
+from chartloop.language.load import load
+from chartloop.machine.build import Chart
+from chartloop.run.events import Recorded
+from chartloop.run.ports import ModelReply, ModelRequest, OnText
+from chartloop.testing.clock import ManualClock
 
 LONGEST = 60
 """Records after which a run is left where nothing bounds its actions."""

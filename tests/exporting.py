@@ -14,11 +14,11 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from interlock.api import Machine
-from interlock.interchange.xstate import xstate_config
-from interlock.machine.build import Chart
-from interlock.machine.graph import graph
-from interlock.machine.regions import GuardedTransition, Returning
+from chartloop.api import Machine
+from chartloop.interchange.xstate import xstate_config
+from chartloop.machine.build import Chart
+from chartloop.machine.graph import graph
+from chartloop.machine.regions import GuardedTransition, Returning
 
 NODE = Path(__file__).with_name("node")
 
@@ -39,7 +39,7 @@ class Live:
     def __init__(self, machine: Machine, *, all: bool = False) -> None:
         chart = self.chart = machine.chart
         self.all = all
-        table = xstate_config(machine, all=all)["meta"]["interlock"]["guards"]
+        table = xstate_config(machine, all=all)["meta"]["chartloop"]["guards"]
         self.names = {(g["edge"], g.get("to", ""), g["text"]): name for name, g in table.items()}
         self.ruled = _ruled(chart)
 

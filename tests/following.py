@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from interlock.view.text.cells import clusters
-from interlock.view.text.draw import Drawing
-from interlock.view.text.place import Area
+from chartloop.view.text.cells import clusters
+from chartloop.view.text.draw import Drawing
+from chartloop.view.text.place import Area
 
 WORDS = ("label",)
 

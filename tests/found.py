@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from interlock.api import find_faults
-from interlock.core.errors import Finding
-from interlock.core.specs import Own
-from interlock.language.spec import MachineSpec
+from chartloop.api import find_faults
+from chartloop.core.errors import Finding
+from chartloop.core.specs import Own
+from chartloop.language.spec import MachineSpec
 
-HEAD = "interlock: 1\nmachine: m\n"
+HEAD = "chartloop: 1\nmachine: m\n"
 STATES = "states:\n  a: {do: nothing, next: z}\n  z: {stop: completed}\n"
 END = "  z: {stop: completed}\n"
 
@@ -41,7 +41,7 @@ class Fault(NamedTuple):
 def whole(body: str) -> str:
     """A body as a file: with its first lines, and with states where it has none."""
     lines = unmarked(body)[0].splitlines()
-    if not any(line.startswith(("interlock:", "machine:")) for line in lines):
+    if not any(line.startswith(("chartloop:", "machine:")) for line in lines):
         body = HEAD + body
     return body if any(line.startswith("states:") for line in lines) else body + STATES
 

@@ -10,11 +10,11 @@ import subprocess
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from interlock.core.errors import SpecError
-from interlock.view.mermaid.diagram import Diagram, Link
-from interlock.view.mermaid.labels import says
-from interlock.view.mermaid.parse import parse
-from interlock.view.mermaid.source import Source
+from chartloop.core.errors import SpecError
+from chartloop.view.mermaid.diagram import Diagram, Link
+from chartloop.view.mermaid.labels import says
+from chartloop.view.mermaid.parse import parse
+from chartloop.view.mermaid.source import Source
 
 _SCRIPT = Path(__file__).with_name("node") / "oracle.mjs"
 

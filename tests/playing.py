@@ -7,12 +7,12 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from interlock.actions.declare import tool
-from interlock.testing import ScenarioReport, run_scenario
+from chartloop.actions.declare import tool
+from chartloop.testing import ScenarioReport, run_scenario
 
 GOOD = "machine: agent\nexpect: {reason: completed}\n"
 
-ADDER = """interlock: 1
+ADDER = """chartloop: 1
 machine: adder
 model: {name: scripted}
 tools: [add]
@@ -27,7 +27,7 @@ states:
   done: {stop: completed}
 """
 
-ASKER = """interlock: 1
+ASKER = """chartloop: 1
 machine: asker
 limits: {patience: 1h}
 states:

@@ -11,9 +11,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from interlock.core.facts import ToolCall
-from interlock.core.outcome import Blocked, Outcome, Reply, Spent
-from interlock.core.reasons import REASONS, StopSignal
+from chartloop.core.facts import ToolCall
+from chartloop.core.outcome import Blocked, Outcome, Reply, Spent
+from chartloop.core.reasons import REASONS, StopSignal
 
 Data = dict[str, Any]
 
@@ -155,7 +155,7 @@ def machines(draw: st.DrawFn) -> Data:
     if detours:
         body["detour"] = {"do": draw(st.sampled_from(["act", "keep"])), "next": "return"}
     out: Data = {
-        "interlock": 1, "machine": "generated",
+        "chartloop": 1, "machine": "generated",
         "limits": {"tokens": 100, "time": "40s", "cost": 0.5, "off": {"type": "int", "value": None}},
         "vars": {"n": 1, "flag": False, "word": "a", "list": {"type": "list[str]", "value": []}},
         "rules": [draw(rules(names, acting, kinds)) for _ in range(draw(st.integers(0, 4)))],
@@ -322,7 +322,7 @@ def costly_machines(draw: st.DrawFn) -> Data:
     if draw(st.booleans()):
         rules.append({"when": "run.steps >= limits.steps", "stop": "steps_limit"})
     out: Data = {
-        "interlock": 1, "machine": "costly",
+        "chartloop": 1, "machine": "costly",
         "model": {"name": "scripted", "context_window": 5, "max_tokens": 2,
                   "input_cost_per_token": 0.5, "output_cost_per_token": 2.0},
         "tools": ["poke"],

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from interlock.actions import with_own
-from interlock.actions.declare import specs_of
-from interlock.api import Machine, Run, lifecycle
-from interlock.core.errors import SpecError
-from interlock.core.outcome import Blocked, Outcome
-from interlock.core.specs import ActionSpec, Effect
-from interlock.language.load import load
-from interlock.machine.build import Chart
-from interlock.run.context import Context
-from interlock.testing.clock import ManualClock
+from chartloop.actions import with_own
+from chartloop.actions.declare import specs_of
+from chartloop.api import Machine, Run, lifecycle
+from chartloop.core.errors import SpecError
+from chartloop.core.outcome import Blocked, Outcome
+from chartloop.core.specs import ActionSpec, Effect
+from chartloop.language.load import load
+from chartloop.machine.build import Chart
+from chartloop.run.context import Context
+from chartloop.testing.clock import ManualClock
 
 Said = Mapping[str, Sequence[Outcome | Blocked | BaseException]]
 """What the action of each state returns, in order; `Outcome()` when the list is used up."""
@@ -49,7 +49,7 @@ def actions(said: Said) -> tuple[ActionSpec, ...]:
 
 def machine(body: str, said: Said | None = None) -> Machine:
     """A machine of the YAML that follows `machine:`, with the actions `act` and `keep`."""
-    text = f"interlock: 1\nmachine: m\n{body}"
+    text = f"chartloop: 1\nmachine: m\n{body}"
     loaded = load(text, "m.yaml", with_own(specs_of(actions(said or {}))))
     if loaded.spec is None or not loaded.ok:
         raise SpecError(loaded.findings)

@@ -6,17 +6,17 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from interlock.actions import with_own
-from interlock.actions.declare import specs_of
-from interlock.api import Machine, Run, lifecycle
-from interlock.core.errors import SpecError
-from interlock.core.outcome import Message, Outcome
-from interlock.core.records import Record
-from interlock.language.load import load
-from interlock.machine.build import Chart
-from interlock.run.ports import ModelReply, ModelRequest, OnText
-from interlock.testing.clock import ManualClock
-from interlock.testing.loopback import refuse
+from chartloop.actions import with_own
+from chartloop.actions.declare import specs_of
+from chartloop.api import Machine, Run, lifecycle
+from chartloop.core.errors import SpecError
+from chartloop.core.outcome import Message, Outcome
+from chartloop.core.records import Record
+from chartloop.language.load import load
+from chartloop.machine.build import Chart
+from chartloop.run.ports import ModelReply, ModelRequest, OnText
+from chartloop.testing.clock import ManualClock
+from chartloop.testing.loopback import refuse
 from tests.support import Said, actions
 
 Replies = Sequence[Mapping[str, Any] | str]
@@ -25,7 +25,7 @@ Replies = Sequence[Mapping[str, Any] | str]
 def machine(body: str, tools: Sequence[object] = (), said: Said | None = None) -> Machine:
     """A machine of the YAML that follows `machine:`, with these tools and `act` and `keep`."""
     registry = with_own(specs_of(*tools, actions(said or {}), bare="tool"))
-    loaded = load(f"interlock: 1\nmachine: m\n{body}", "m.yaml", registry)
+    loaded = load(f"chartloop: 1\nmachine: m\n{body}", "m.yaml", registry)
     if loaded.spec is None or not loaded.ok:
         raise SpecError(loaded.findings)
     # not through the checker: what it warns of must be sound all the same

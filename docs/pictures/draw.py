@@ -10,11 +10,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from interlock import Run, load
-from interlock.run.standing import meters_of, standing_of
-from interlock.testing import ManualClock
-from interlock.view.live.picture import LivePicture
-from interlock.view.report.picture import RunPicture
+from chartloop import Run, load
+from chartloop.run.standing import meters_of, standing_of
+from chartloop.testing import ManualClock
+from chartloop.view.live.picture import LivePicture
+from chartloop.view.report.picture import RunPicture
 
 HERE = Path(__file__).resolve().parent
 CALLS = {"text": "", "tool_calls": [{"name": "send_message", "arguments": {"message": "Moment."}}]}

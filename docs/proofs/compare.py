@@ -23,7 +23,7 @@ from loops import LOOPS, Library, Model, first_line, root_of  # noqa: E402  besi
 
 PAGE = HERE.parent / "proofs.md"
 MODULES = {
-    "interlock": "of_interlock", "langgraph": "of_langgraph", "autogen-agentchat": "of_autogen",
+    "chartloop": "of_chartloop", "langgraph": "of_langgraph", "autogen-agentchat": "of_autogen",
     "pydantic-graph": "of_pydantic",
 }  # fmt: skip
 _PART = re.compile(r"<!-- (\S+) says -->\n.*?<!-- end of \1 -->", re.DOTALL)
@@ -59,7 +59,7 @@ def said_of(found: Library, loop: str, *, limited: bool = False) -> list[str]:
 
 def block(package: str, found: Library) -> str:
     """What a library says, as the page has it."""
-    version = "of this tree" if package == "interlock" else metadata.version(package)
+    version = "of this tree" if package == "chartloop" else metadata.version(package)
     lines = [f"# {found.name} {version}"]
     for loop in LOOPS:
         lines += ["", loop, *(f"  {line}" for line in said_of(found, loop))]

@@ -1,6 +1,6 @@
 """What every library is asked to build and run: three loops, and a model that is never done.
 
-Imported by: compare, of_interlock, of_langgraph, of_autogen, of_pydantic
+Imported by: compare, of_chartloop, of_langgraph, of_autogen, of_pydantic
 """
 
 from __future__ import annotations

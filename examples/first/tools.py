@@ -1,6 +1,6 @@
 """A tool of your own: a typed function. Its docstring is what the model reads."""
 
-from interlock import tool
+from chartloop import tool
 
 
 @tool

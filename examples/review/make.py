@@ -3,7 +3,7 @@
     python examples/review/make.py
 
 Makes a repository with `before.yaml` on `main` and `after.yaml` on a branch, both as
-`refunds.yaml`, and lets `interlock review` look at it. A test compares what stands here with that.
+`refunds.yaml`, and lets `chartloop review` look at it. A test compares what stands here with that.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def make(target: Path) -> None:
                 git(folder, "checkout", "-q", "-b", "approval")
         comment = ["review", "main", "--head", "approval", "-o", "comment.md"]
         links = ["--pictures", ".", "--link", "{picture}"]
-        command = [sys.executable, "-m", "interlock", *comment, *links, "--fail-on", "invalid"]
+        command = [sys.executable, "-m", "chartloop", *comment, *links, "--fail-on", "invalid"]
         subprocess.run(command, cwd=folder, check=True)
         text = (folder / "comment.md").read_text("utf-8")
         for kind in PICTURES:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from interlock import tool
+from chartloop import tool
 
 STOCK = Path(__file__).with_name("stock.csv")
 

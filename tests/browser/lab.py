@@ -222,7 +222,7 @@ class Open:
 
     def clear(self) -> None:
         """Take everything away that cells have shown."""
-        self.page.evaluate("document.querySelectorAll('.il-panel').forEach(part => part.remove())")
+        self.page.evaluate("document.querySelectorAll('.cl-panel').forEach(part => part.remove())")
 
     def run(self, cell: int, source: str | None = None) -> None:
         """Run a cell of code, by its place in the notebook, to its end."""

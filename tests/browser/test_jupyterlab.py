@@ -23,9 +23,9 @@ PICTURES = 4
 
 
 MACHINE = """
-from interlock import load
+from chartloop import load
 run = load('''
-interlock: 1
+chartloop: 1
 machine: small
 states:
   look: {label: Look, do: nothing, next: work}
@@ -104,7 +104,7 @@ def test_the_whole_notebook_runs_in_the_browser(lab: Lab, page: Tab) -> None:
     opened = Open(lab, page, lab.add("whole.ipynb", STEPPING, trusted=False))
     opened.wait_for_kernel()
     opened.run_all()
-    opened.page.locator(".il-panel .il-picture svg").wait_for()
+    opened.page.locator(".cl-panel .cl-picture svg").wait_for()
     assert opened.page.locator(".jp-RenderedText[data-mime-type*=error]").count() == 0
     found = pictures(opened.page.locator(".jp-Notebook"))
     assert len(found) == PICTURES

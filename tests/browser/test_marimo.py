@@ -60,7 +60,7 @@ def _wait(server: subprocess.Popen[bytes], url: str, log: Path) -> None:
 def shown(address: str, page: Tab) -> Page:
     """The notebook, every cell of which was run."""
     page.page.goto(address)
-    page.page.locator(".il-panel .il-picture svg").wait_for()
+    page.page.locator(".cl-panel .cl-picture svg").wait_for()
     return page.page
 
 
@@ -73,13 +73,13 @@ def test_the_machine_and_the_runs_are_drawn(shown: Page) -> None:
 
 
 def test_the_panel_is_stepped(shown: Page) -> None:
-    state = shown.locator(".il-state")
+    state = shown.locator(".cl-state")
     step = shown.get_by_role("button", name="Step", exact=True)
     for wanted in ("request", "think", "use_tools"):
         step.click()
         expect_text(shown, state, f"^{wanted}$")
-        expect_text(shown, shown.locator(".il-busy"), "^$")
-    expect_text(shown, shown.locator(".il-picture g.node", has_text="NOW"), "Use the tools")
+        expect_text(shown, shown.locator(".cl-busy"), "^$")
+    expect_text(shown, shown.locator(".cl-picture g.node", has_text="NOW"), "Use the tools")
 
 
 def test_the_slider_goes_back_in_the_run(shown: Page) -> None:

@@ -16,7 +16,7 @@ pytestmark = NEEDS
 
 START = '''
 import threading
-from interlock import load, tool
+from chartloop import load, tool
 
 go = threading.Event()
 
@@ -27,7 +27,7 @@ def hold() -> str:
     return "held"
 
 run = load("""
-interlock: 1
+chartloop: 1
 machine: asking
 title: "Ask <b>first</b>"
 tools: [hold]
@@ -58,8 +58,8 @@ class Shown:
         self.page, self.opened = opened.page, opened
         opened.clear()
         opened.run(0)
-        self.root = self.page.locator(".il-panel")
-        self.root.locator(".il-picture svg").wait_for()
+        self.root = self.page.locator(".cl-panel")
+        self.root.locator(".cl-picture svg").wait_for()
         self.at("look", "idle")
 
     def button(self, name: str) -> Locator:
@@ -70,13 +70,13 @@ class Shown:
 
     def at(self, state: str, status: str) -> None:
         """Wait until the run rests there, and every order was answered."""
-        expect_text(self.page, self.root.locator(".il-state"), f"^{state}$")
-        expect_text(self.page, self.root.locator(".il-status"), f"^{status}$")
-        expect_text(self.page, self.root.locator(".il-busy"), "^$")
+        expect_text(self.page, self.root.locator(".cl-state"), f"^{state}$")
+        expect_text(self.page, self.root.locator(".cl-status"), f"^{status}$")
+        expect_text(self.page, self.root.locator(".cl-busy"), "^$")
 
     def drawn(self) -> dict[str, str]:
         """What stands in the picture beside the labels, by the state whose box it stands in."""
-        found = self.root.locator(".il-picture g.node").evaluate_all(
+        found = self.root.locator(".cl-picture g.node").evaluate_all(
             """nodes => nodes.map(node => [node.id.replace(/.*node-/, ""),
                [...node.querySelectorAll("tspan")].map(part => part.textContent).join("")])"""
         )
@@ -105,32 +105,32 @@ def test_a_step_is_seen_in_the_picture_and_in_the_facts(shown: Shown) -> None:
     shown.press("Step")
     shown.at("agree", "paused")
     assert shown.drawn() == {"agree": "● NOW"}
-    changed = shown.root.locator(".il-changed")
+    changed = shown.root.locator(".cl-changed")
     expect_text(shown.page, changed.first, "run.steps0 → 1")
-    expect_text(shown.page, shown.root.locator(".il-chosen"), "1step.*agree")
+    expect_text(shown.page, shown.root.locator(".cl-chosen"), "1step.*agree")
 
 
 def test_a_question_is_answered_in_the_panel(shown: Shown) -> None:
     shown.press("Run")
     shown.at("agree", "paused")
-    expect_text(shown.page, shown.root.locator(".il-question"), "Agreed?")
+    expect_text(shown.page, shown.root.locator(".cl-question"), "Agreed?")
     assert shown.button("Step").get_attribute("aria-disabled") == "true"
     shown.root.get_by_label("why").fill("too <i>dear</i>")
     shown.root.get_by_label("sure").check()
     shown.press("no")
     shown.at("refused", "completed")
-    expect_text(shown.page, shown.root.locator(".il-ending"), "user_requested")
+    expect_text(shown.page, shown.root.locator(".cl-ending"), "user_requested")
     shown.root.get_by_label("Filter facts").fill("last.answer")
-    expect_text(shown.page, shown.root.locator(".il-facts tbody"), "too <i>dear</i>.*True")
+    expect_text(shown.page, shown.root.locator(".cl-facts tbody"), "too <i>dear</i>.*True")
 
 
 def test_back_takes_a_record_back(shown: Shown) -> None:
     shown.press("Run")
     shown.at("agree", "paused")
-    before = shown.root.locator(".il-run").inner_text()
+    before = shown.root.locator(".cl-run").inner_text()
     shown.press("Back")
     shown.at("look", "running")
-    assert shown.root.locator(".il-run").inner_text() != before
+    assert shown.root.locator(".cl-run").inner_text() != before
     shown.press("Step")
     shown.at("agree", "paused")
 
@@ -146,7 +146,7 @@ def test_an_error_is_shown_and_goes_away(shown: Shown) -> None:
     fault.wait_for(state="hidden")
     shown.press("Run")
     shown.at("end-completed", "completed")
-    expect_text(shown.page, shown.root.locator(".il-ending"), "steps_limit")
+    expect_text(shown.page, shown.root.locator(".cl-ending"), "steps_limit")
 
 
 def test_a_long_action_is_shown_and_can_be_paused(shown: Shown) -> None:
@@ -155,10 +155,10 @@ def test_a_long_action_is_shown_and_can_be_paused(shown: Shown) -> None:
     shown.press("yes")
     shown.at("work", "running")
     shown.press("Run")
-    expect_text(shown.page, shown.root.locator(".il-busy"), "running…")
+    expect_text(shown.page, shown.root.locator(".cl-busy"), "running…")
     assert shown.button("Back").get_attribute("aria-disabled") == "true"
     shown.press("Pause")
-    expect_text(shown.page, shown.root.locator(".il-busy"), "pausing after this action…")
+    expect_text(shown.page, shown.root.locator(".cl-busy"), "pausing after this action…")
     shown.opened.page.locator(".jp-Notebook .jp-Cell").nth(1).locator(".cm-content").fill(
         "go.set()"
     )
@@ -178,7 +178,7 @@ def test_a_run_is_cancelled_when_it_is_asked_for_twice(shown: Shown) -> None:
     shown.button("Really cancel?").wait_for()
     shown.page.keyboard.press("c")
     shown.at("refused", "completed")
-    expect_text(shown.page, shown.root.locator(".il-ending"), "user_requested")
+    expect_text(shown.page, shown.root.locator(".cl-ending"), "user_requested")
     assert shown.button("Cancel").get_attribute("aria-disabled") == "true"
 
 
@@ -207,7 +207,7 @@ def test_it_is_driven_by_keys_alone(shown: Shown) -> None:
 
 
 def test_no_text_becomes_markup(shown: Shown) -> None:
-    expect_text(shown.page, shown.root.locator(".il-title"), "Ask <b>first</b>")
+    expect_text(shown.page, shown.root.locator(".cl-title"), "Ask <b>first</b>")
     assert shown.root.locator("b, i, script").count() == 0
 
 
@@ -223,7 +223,7 @@ def test_a_picture_that_could_act_cannot(shown: Shown) -> None:
     sheet: dict[str, object] = {"picture": hostile, "boxes": {}, "outline": ""}
     shown.opened.run(1, f"panel.sheet = {sheet!r}")
     shown.root.locator("#kept").wait_for(state="attached")
-    markup = shown.root.locator(".il-picture").inner_html()
+    markup = shown.root.locator(".cl-picture").inner_html()
     assert not [
         part
         for part in ("script", "image", "foreignObject", "javascript", "onload")
@@ -236,25 +236,25 @@ def test_it_fits_dark_pages_and_narrow_ones(shown: Shown) -> None:
     assert shown.root.evaluate("panel => getComputedStyle(panel).colorScheme") == "light"
     shown.page.evaluate("document.body.dataset.jpThemeLight = 'false'")
     shown.page.wait_for_function(
-        "getComputedStyle(document.querySelector('.il-panel')).colorScheme === 'dark'"
+        "getComputedStyle(document.querySelector('.cl-panel')).colorScheme === 'dark'"
     )
     shown.page.set_viewport_size({"width": 700, "height": 1000})
     columns = json.loads(
         shown.root.evaluate(
             "panel => JSON.stringify([panel.scrollWidth <= panel.clientWidth,"
-            " getComputedStyle(panel.querySelector('.il-columns')).gridTemplateColumns.split(' ').length])"
+            " getComputedStyle(panel.querySelector('.cl-columns')).gridTemplateColumns.split(' ').length])"
         )
     )
     assert columns == [True, 1]
 
 
 STORED = """
-from interlock import load
-from interlock.adapters.sqlite import SqliteJournal
+from chartloop import load
+from chartloop.adapters.sqlite import SqliteJournal
 
 journal = SqliteJournal("runs.db")
 machine = load('''
-interlock: 1
+chartloop: 1
 machine: stored
 states:
   look: {label: Look, do: nothing, next: agree}

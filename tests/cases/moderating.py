@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from interlock import Machine, Outcome, Run, load
-from interlock.testing import ManualClock
+from chartloop import Machine, Outcome, Run, load
+from chartloop.testing import ManualClock
 
 BUSY = {"error": {"category": "TRANSIENT", "message": "the service is busy"}}
 REFUSED = {"error": {"category": "RECOVERABLE", "message": "the request was refused"}}

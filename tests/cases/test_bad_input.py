@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from interlock import Machine, Result, Run, SpecError, load
-from interlock.run.journal import Letter
-from interlock.run.sync import by_hand
-from interlock.testing import ManualClock
+from chartloop import Machine, Result, Run, SpecError, load
+from chartloop.run.journal import Letter
+from chartloop.run.sync import by_hand
+from chartloop.testing import ManualClock
 
 
 class Bad(NamedTuple):
@@ -112,7 +112,7 @@ def test_a_limit_below_what_is_used_stops_a_run_that_goes_on() -> None:
 def test_a_tasks_file_that_is_not_valid_is_said_before_anything_runs(tmp_path: Path) -> None:
     (tmp_path / "tasks.yaml").write_text("- {id: one}\n- {text: two, kind: urgent}\n")
     (tmp_path / "m.yaml").write_text(
-        "interlock: 1\nmachine: m\ntasks: {file: tasks.yaml}\nmodel: {name: scripted}\n"
+        "chartloop: 1\nmachine: m\ntasks: {file: tasks.yaml}\nmodel: {name: scripted}\n"
         "states:\n  go: {do: work, next: done}\n  done: {stop: completed}\n"
     )
     with pytest.raises(SpecError) as caught:

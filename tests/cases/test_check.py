@@ -3,7 +3,7 @@
 A file is named ``CODE-KIND-what-it-is.yaml``; the kind is ``has``, ``nearly`` (it looks like it and
 is right) or ``hidden`` (behind another part of the file). Its first lines say what is expected:
 
-    # expects: IL304 at states.b
+    # expects: CL304 at states.b
     #   under: b
     #   says: state `b` is never reached
 
@@ -20,18 +20,18 @@ from typing import NamedTuple
 
 import pytest
 
-from interlock import guard
-from interlock.api import examine
-from interlock.checker.solver import INSTALL
-from interlock.core.codes import CODES
-from interlock.core.specs import ActionSpec, Effect
+from chartloop import guard
+from chartloop.api import examine
+from chartloop.checker.solver import INSTALL
+from chartloop.core.codes import CODES
+from chartloop.core.specs import ActionSpec, Effect
 
 HERE = Path(__file__).parent / "check"
 FILES = sorted(HERE.glob("*.yaml"))
-CHECKER = Path(__file__).parents[2] / "engine" / "interlock" / "checker"
+CHECKER = Path(__file__).parents[2] / "engine" / "chartloop" / "checker"
 SOLVER = pytest.mark.extra("z3", install=INSTALL)  # noqa: S610 - no Django
 KINDS = ("has", "nearly", "hidden")
-LATER = re.compile(r"# expects: (IL\d{3}) at (.*)\n#   under: (.*)\n#   says: (.*)\n")
+LATER = re.compile(r"# expects: (CL\d{3}) at (.*)\n#   under: (.*)\n#   says: (.*)\n")
 
 
 @guard
@@ -103,7 +103,7 @@ def test_every_finding_has_its_three() -> None:
     sources = [
         p for p in CHECKER.rglob("*.py") if "query" not in p.parts
     ]  # it has errors of its own
-    codes = {c for p in sources for c in re.findall(r'"(IL\d{3})"', p.read_text())}
+    codes = {c for p in sources for c in re.findall(r'"(CL\d{3})"', p.read_text())}
     found = Counter(tuple(p.stem.split("-", 2)[:2]) for p in FILES)
     missing = [(code, kind) for code in sorted(codes) for kind in KINDS if not found[code, kind]]
     assert missing == []

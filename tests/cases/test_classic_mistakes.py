@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import pytest
 
-from interlock.api import load
-from interlock.core.errors import SpecError
+from chartloop.api import load
+from chartloop.core.errors import SpecError
 from tests.found import END, HEAD, Fault, Spot, expect, found, spot
 
 ALL = """\
-interlock: 1
+chartloop: 1
 machine: wrong
 start: begn
 limits: {steps: 10, calls: 5}
@@ -54,24 +54,24 @@ class Mistake(NamedTuple):
 
 
 EXPECTED = [
-    Mistake("unknown start", "IL303", Spot(3, 8, 4), "did you mean `begin`?"),
-    Mistake("a limit that nothing reads", "IL315", Spot(4, 21, 5), "limits.calls"),
-    Mistake("no states", "IL302", Spot(6, 11, 6), "add `states:`"),
-    Mistake("unknown fact", "IL103", Spot(8, 12, 9), "did you mean `run.steps`?"),
-    Mistake("a syntax error in a guard", "IL101", Spot(12, 34, 1), ""),
-    Mistake("unknown target", "IL301", Spot(13, 31, 5), "did you mean `think`?"),
-    Mistake("duplicate state", "IL002", Spot(14, 3, 3), "rename or remove one"),
-    Mistake("two edges that are both always true", "IL321", Spot(15, 29, 11), "move it to the end"),
-    Mistake("a loop of passing states", "IL308", Spot(16, 3, 5), "an action or a wait"),
-    Mistake("an edge out of an end", "IL306", Spot(18, 26, 4), "remove `next`, or `end`"),
-    Mistake("wrong type for next", "IL203", Spot(19, 29, 1), "a state's name"),
-    Mistake("unreachable state", "IL304", Spot(20, 3, 4), "lead an edge to it"),
-    Mistake("a misspelt key", "IL201", Spot(21, 23, 5), "did you mean `label`?"),
-    Mistake("a decision where no edge need hold", "IL309", Spot(23, 5, 4), "no `when`"),
+    Mistake("unknown start", "CL303", Spot(3, 8, 4), "did you mean `begin`?"),
+    Mistake("a limit that nothing reads", "CL315", Spot(4, 21, 5), "limits.calls"),
+    Mistake("no states", "CL302", Spot(6, 11, 6), "add `states:`"),
+    Mistake("unknown fact", "CL103", Spot(8, 12, 9), "did you mean `run.steps`?"),
+    Mistake("a syntax error in a guard", "CL101", Spot(12, 34, 1), ""),
+    Mistake("unknown target", "CL301", Spot(13, 31, 5), "did you mean `think`?"),
+    Mistake("duplicate state", "CL002", Spot(14, 3, 3), "rename or remove one"),
+    Mistake("two edges that are both always true", "CL321", Spot(15, 29, 11), "move it to the end"),
+    Mistake("a loop of passing states", "CL308", Spot(16, 3, 5), "an action or a wait"),
+    Mistake("an edge out of an end", "CL306", Spot(18, 26, 4), "remove `next`, or `end`"),
+    Mistake("wrong type for next", "CL203", Spot(19, 29, 1), "a state's name"),
+    Mistake("unreachable state", "CL304", Spot(20, 3, 4), "lead an edge to it"),
+    Mistake("a misspelt key", "CL201", Spot(21, 23, 5), "did you mean `label`?"),
+    Mistake("a decision where no edge need hold", "CL309", Spot(23, 5, 4), "no `when`"),
     Mistake(
-        "a label that says something else", "IL317", Spot(24, 39, 1), "say what the guard does"
+        "a label that says something else", "CL317", Spot(24, 39, 1), "say what the guard does"
     ),
-    Mistake("a dead end", "IL305", Spot(26, 3, 5), "add `next`"),
+    Mistake("a dead end", "CL305", Spot(26, 3, 5), "add `next`"),
 ]
 """In the order of the file. Nothing else is found in it."""
 
@@ -104,28 +104,28 @@ def test_none_of_them_runs() -> None:
 
 
 ALONE = [
-    Fault("unknown-target", "states:\n  a: {do: nothing, next: «nowhere»}\n" + END, "IL301", "unknown state `nowhere`", "known: `a`, `z`"),
-    Fault("unknown-target-misspelt", "states:\n  first: {do: nothing, next: «sceond»}\n  second: {do: nothing, next: z}\n" + END, "IL301", "unknown state `sceond`", "did you mean `second`?"),
-    Fault("unknown-target-after-a-rename", "states:\n  a: {do: nothing, next: «think»}\n  reason: {do: nothing, next: b}\n  b: {do: nothing, next: z}\n" + END, "IL301", "unknown state `think`"),
-    Fault("no-states", "«states»: {}\n", "IL302", "machine `m` has no states", "add `states:`"),
-    Fault("unknown-start", "start: «c»\nstates:\n  a: {do: nothing, next: z}\n" + END, "IL303", "unknown state `c`"),
-    Fault("duplicate-state", "states:\n  a: {do: nothing, next: b}\n  b: {do: nothing, next: z}\n  «b»: {do: nothing, next: c}\n  c: {do: nothing, next: z}\n" + END, "IL002", "`b` is here twice"),
-    Fault("misspelt-key", "states:\n  a: {do: nothing, «nxt»: z}\n" + END, "IL201", "unknown key `nxt`", "did you mean `next`?"),
-    Fault("syntax-in-a-guard", "limits: {n: 5}\nrules:\n  - {when: run.steps «=>» limits.n, stop: steps_limit, to: s}\nstates:\n  a: {do: nothing, next: z}\n  s: {stop: steps_limit}\n" + END, "IL101", "`=>` is not an operator here", "write `>=`"),
-    Fault("unknown-fact", "limits: {n: 5}\nrules:\n  - {when: «usage.tokenz» >= limits.n, to: d}\nstates:\n  a: {do: nothing, next: z}\n  d: {do: nothing, next: return}\n" + END, "IL103", "unknown fact `usage.tokenz`", "did you mean `usage.total_tokens`?"),
-    Fault("unreachable-state", "states:\n  a: {do: nothing, next: z}\n  «lost»: {do: nothing, next: more}\n  more: {do: nothing, next: z}\n" + END, "IL304", "state `lost` is never reached, nor `more` behind it"),
-    Fault("dead-end", "states:\n  «a»: {do: nothing}\n  b: {do: nothing, next: z}\n" + END, "IL305", "state `a` has no way on", "add `next: b`"),
-    Fault("dead-end-behind-a-decision", "states:\n  a: {do: nothing, next: [{when: last.ok, to: z}, b]}\n  «b»: {do: nothing}\n" + END, "IL305", "state `b` has no way on", "add `next`"),
-    Fault("two-edges-that-always-hold", "states:\n  a: {do: nothing, next: [«{to: z}», {to: b}]}\n  b: {do: nothing, next: z}\n" + END, "IL321", "can never be taken", "move it to the end"),
-    Fault("two-edges-with-one-guard", "states:\n  a: {do: nothing, next: [{when: last.ok, to: z}, «{when: last.ok, to: b}», z]}\n  b: {do: nothing, next: z}\n" + END, "IL307", "to `b` is never taken", "move it up"),
-    Fault("loop-of-passing-states", "states:\n  a: {do: nothing, next: p}\n  «p»: {next: q}\n  q: {next: p}\n" + END, "IL308", "p → q → p", "an action or a wait"),
-    Fault("edge-out-of-an-end", "states:\n  a: {do: nothing, next: z}\n  z: {end: completed, «next»: a}\n", "IL306", "`z` is an end", "remove `next`, or `end`"),
-    Fault("wrong-type-for-next", "states:\n  a: {do: nothing, next: «5»}\n" + END, "IL203", "`states.a.next` takes text, not a number", "a state's name"),
-    Fault("no-edge-need-hold", "states:\n  a: {do: nothing, «next»: [{when: run.steps > 3, to: z}, {when: last.ok, to: z}]}\n" + END, "IL309", "none need hold", "give the last edge no `when`"),
-    Fault("limit-that-nothing-reads", "limits: {n: 5, «tokens»: 100}\nrules: [{when: run.steps >= limits.n, stop: steps_limit}]\n", "IL315", "it would not be enforced", "limits.tokens"),
-    Fault("paid-loop-without-a-budget", "states:\n  «a»: {do: infer, next: [{when: len(last.tool_calls) > 0, to: b}, z]}\n  b: {do: call_tools, next: a}\n" + END, "IL316", "`a` can be done over and over", "steps_limit"),
-    Fault("label-that-says-another-limit", "limits: {n: 5, k: 9}\nrules: [{when: run.steps >= limits.k, stop: steps_limit}]\nstates:\n  a: {do: nothing, next: q}\n  q: {ask: 'Steps ≥ {«limits.k»}?', when: run.steps >= limits.n, then: z, else: a}\n" + END, "IL317", "shows `limits.k`"),
-    Fault("label-that-says-another-comparison", "limits: {n: 5}\nstates:\n  a: {do: nothing, next: q}\n  q: {ask: 'Steps «>» {limits.n}?', when: run.steps >= limits.n, then: z, else: a}\n" + END, "IL317", "says `>`"),
+    Fault("unknown-target", "states:\n  a: {do: nothing, next: «nowhere»}\n" + END, "CL301", "unknown state `nowhere`", "known: `a`, `z`"),
+    Fault("unknown-target-misspelt", "states:\n  first: {do: nothing, next: «sceond»}\n  second: {do: nothing, next: z}\n" + END, "CL301", "unknown state `sceond`", "did you mean `second`?"),
+    Fault("unknown-target-after-a-rename", "states:\n  a: {do: nothing, next: «think»}\n  reason: {do: nothing, next: b}\n  b: {do: nothing, next: z}\n" + END, "CL301", "unknown state `think`"),
+    Fault("no-states", "«states»: {}\n", "CL302", "machine `m` has no states", "add `states:`"),
+    Fault("unknown-start", "start: «c»\nstates:\n  a: {do: nothing, next: z}\n" + END, "CL303", "unknown state `c`"),
+    Fault("duplicate-state", "states:\n  a: {do: nothing, next: b}\n  b: {do: nothing, next: z}\n  «b»: {do: nothing, next: c}\n  c: {do: nothing, next: z}\n" + END, "CL002", "`b` is here twice"),
+    Fault("misspelt-key", "states:\n  a: {do: nothing, «nxt»: z}\n" + END, "CL201", "unknown key `nxt`", "did you mean `next`?"),
+    Fault("syntax-in-a-guard", "limits: {n: 5}\nrules:\n  - {when: run.steps «=>» limits.n, stop: steps_limit, to: s}\nstates:\n  a: {do: nothing, next: z}\n  s: {stop: steps_limit}\n" + END, "CL101", "`=>` is not an operator here", "write `>=`"),
+    Fault("unknown-fact", "limits: {n: 5}\nrules:\n  - {when: «usage.tokenz» >= limits.n, to: d}\nstates:\n  a: {do: nothing, next: z}\n  d: {do: nothing, next: return}\n" + END, "CL103", "unknown fact `usage.tokenz`", "did you mean `usage.total_tokens`?"),
+    Fault("unreachable-state", "states:\n  a: {do: nothing, next: z}\n  «lost»: {do: nothing, next: more}\n  more: {do: nothing, next: z}\n" + END, "CL304", "state `lost` is never reached, nor `more` behind it"),
+    Fault("dead-end", "states:\n  «a»: {do: nothing}\n  b: {do: nothing, next: z}\n" + END, "CL305", "state `a` has no way on", "add `next: b`"),
+    Fault("dead-end-behind-a-decision", "states:\n  a: {do: nothing, next: [{when: last.ok, to: z}, b]}\n  «b»: {do: nothing}\n" + END, "CL305", "state `b` has no way on", "add `next`"),
+    Fault("two-edges-that-always-hold", "states:\n  a: {do: nothing, next: [«{to: z}», {to: b}]}\n  b: {do: nothing, next: z}\n" + END, "CL321", "can never be taken", "move it to the end"),
+    Fault("two-edges-with-one-guard", "states:\n  a: {do: nothing, next: [{when: last.ok, to: z}, «{when: last.ok, to: b}», z]}\n  b: {do: nothing, next: z}\n" + END, "CL307", "to `b` is never taken", "move it up"),
+    Fault("loop-of-passing-states", "states:\n  a: {do: nothing, next: p}\n  «p»: {next: q}\n  q: {next: p}\n" + END, "CL308", "p → q → p", "an action or a wait"),
+    Fault("edge-out-of-an-end", "states:\n  a: {do: nothing, next: z}\n  z: {end: completed, «next»: a}\n", "CL306", "`z` is an end", "remove `next`, or `end`"),
+    Fault("wrong-type-for-next", "states:\n  a: {do: nothing, next: «5»}\n" + END, "CL203", "`states.a.next` takes text, not a number", "a state's name"),
+    Fault("no-edge-need-hold", "states:\n  a: {do: nothing, «next»: [{when: run.steps > 3, to: z}, {when: last.ok, to: z}]}\n" + END, "CL309", "none need hold", "give the last edge no `when`"),
+    Fault("limit-that-nothing-reads", "limits: {n: 5, «tokens»: 100}\nrules: [{when: run.steps >= limits.n, stop: steps_limit}]\n", "CL315", "it would not be enforced", "limits.tokens"),
+    Fault("paid-loop-without-a-budget", "states:\n  «a»: {do: infer, next: [{when: len(last.tool_calls) > 0, to: b}, z]}\n  b: {do: call_tools, next: a}\n" + END, "CL316", "`a` can be done over and over", "steps_limit"),
+    Fault("label-that-says-another-limit", "limits: {n: 5, k: 9}\nrules: [{when: run.steps >= limits.k, stop: steps_limit}]\nstates:\n  a: {do: nothing, next: q}\n  q: {ask: 'Steps ≥ {«limits.k»}?', when: run.steps >= limits.n, then: z, else: a}\n" + END, "CL317", "shows `limits.k`"),
+    Fault("label-that-says-another-comparison", "limits: {n: 5}\nstates:\n  a: {do: nothing, next: q}\n  q: {ask: 'Steps «>» {limits.n}?', when: run.steps >= limits.n, then: z, else: a}\n" + END, "CL317", "says `>`"),
 ]  # fmt: skip
 
 

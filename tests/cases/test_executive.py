@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from interlock import Run, load
-from interlock.adapters.sqlite import SqliteJournal
-from interlock.testing import CrashAt, Crashed, ManualClock, MemoryJournal
+from chartloop import Run, load
+from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.testing import CrashAt, Crashed, ManualClock, MemoryJournal
 
-pytestmark = pytest.mark.extra("pydantic_monty", install='pip install "interlock[sandbox]"')  # noqa: S610 - no Django
+pytestmark = pytest.mark.extra("pydantic_monty", install='pip install "chartloop[sandbox]"')  # noqa: S610 - no Django
 
 GO_ON = "<PLAN>go on</PLAN>"
 FINISHED = "<STATE_UPDATE>\nStatus: Finished\n</STATE_UPDATE>"

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from interlock import Machine, Result, Run, guard, load, tool
-from interlock.adapters.scripted import Scripted
-from interlock.adapters.sqlite import SqliteJournal
-from interlock.run.events import Recorded
-from interlock.run.ports import ModelReply, ModelRequest, OnText
-from interlock.testing.clock import ManualClock
-from interlock.testing.loopback import LoopbackServer
+from chartloop import Machine, Result, Run, guard, load, tool
+from chartloop.adapters.scripted import Scripted
+from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.run.events import Recorded
+from chartloop.run.ports import ModelReply, ModelRequest, OnText
+from chartloop.testing.clock import ManualClock
+from chartloop.testing.loopback import LoopbackServer
 
 SPENT = {"prompt_tokens": 90, "completion_tokens": 10}
 
@@ -707,7 +707,7 @@ def test_it_needs_no_python(name: str) -> None:
     assert machine.spec.tools == ()
 
 
-@pytest.mark.extra("litellm", install='pip install "interlock[llm]"')  # noqa: S610 - no Django
+@pytest.mark.extra("litellm", install='pip install "chartloop[llm]"')  # noqa: S610 - no Django
 @pytest.mark.filterwarnings("ignore:.*using the `ReadOnly` qualifier")
 @pytest.mark.filterwarnings("ignore:Accessing the 'model_")
 def test_it_runs_over_http() -> None:

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from interlock import AgentStop
-from interlock.adapters.sqlite import SqliteJournal
-from interlock.compat import geist
-from interlock.compat.geist import (
+from chartloop import AgentStop
+from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.compat import geist
+from chartloop.compat.geist import (
     AgentContext,
     AgentExecutionResult,
     AgentExecutor,
@@ -31,7 +31,7 @@ from interlock.compat.geist import (
     GPT4Agent,
     StoppingReason,
 )
-from interlock.core.errors import RunError, SetupError
+from chartloop.core.errors import RunError, SetupError
 from tests.cases.test_geist import BAD, DONE, FOUR, SAME, calling, reply, tick
 from tests.cases.test_lines import document
 

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from interlock import Machine, Result, Run, Step, load
-from interlock.core.errors import LimitError
-from interlock.run.ports import ModelReply
-from interlock.testing import ManualClock
+from chartloop import Machine, Result, Run, Step, load
+from chartloop.core.errors import LimitError
+from chartloop.run.ports import ModelReply
+from chartloop.testing import ManualClock
 from tests.talks import Listening, call
 
 CUSTOM = """\
-interlock: 1
+chartloop: 1
 machine: custom_agent
 title: Custom Agent
 agent: agent-456

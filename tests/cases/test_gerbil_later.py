@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from interlock import StateProfile, load, tool
-from interlock.core.errors import SetupError
-from interlock.core.facts import ToolCall
-from interlock.run.events import Delta, Event, Recorded, Started
-from interlock.run.ports import ModelReply
-from interlock.run.tally import Tally
-from interlock.testing import CrashAt, Crashed, LoopbackServer, ManualClock, MemoryJournal
-from interlock.view.mermaid.read import read_mermaid
+from chartloop import StateProfile, load, tool
+from chartloop.core.errors import SetupError
+from chartloop.core.facts import ToolCall
+from chartloop.run.events import Delta, Event, Recorded, Started
+from chartloop.run.ports import ModelReply
+from chartloop.run.tally import Tally
+from chartloop.testing import CrashAt, Crashed, LoopbackServer, ManualClock, MemoryJournal
+from chartloop.view.mermaid.read import read_mermaid
 from tests.talks import Listening, call, calls, talk
 
 BUSY = {"error": {"category": "TRANSIENT", "message": "busy"}}
@@ -142,7 +142,7 @@ class TestFutureEnhancements:
 
 
 LITELLM = [
-    pytest.mark.extra("litellm", install='pip install "interlock[llm]"'),  # noqa: S610 - no Django
+    pytest.mark.extra("litellm", install='pip install "chartloop[llm]"'),  # noqa: S610 - no Django
     # Warnings that litellm causes inside itself; it silences the first, pytest puts it back.
     pytest.mark.filterwarnings("ignore:.*using the `ReadOnly` qualifier"),
     pytest.mark.filterwarnings("ignore:Accessing the 'model_"),

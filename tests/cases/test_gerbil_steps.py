@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from interlock import Run, Step, load, tool
-from interlock.core.outcome import Outcome
-from interlock.testing import ManualClock
+from chartloop import Run, Step, load, tool
+from chartloop.core.outcome import Outcome
+from chartloop.testing import ManualClock
 from tests.talks import call, calls, talk
 
 STEPS = """\

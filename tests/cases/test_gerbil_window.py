@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from interlock import SpecError, load
-from interlock.context_window import (
+from chartloop import SpecError, load
+from chartloop.context_window import (
     ContextUsage,
     ContextWindow,
     Strategy,
@@ -22,12 +22,12 @@ from interlock.context_window import (
     fits,
     optimize,
 )
-from interlock.core.conversation import assistant, tool_reply, user
-from interlock.core.errors import LimitError, ModelError, SetupError
-from interlock.core.facts import ToolCall
-from interlock.core.outcome import Message
-from interlock.run.ports import ModelReply
-from interlock.testing import LoopbackServer, Scripted
+from chartloop.core.conversation import assistant, tool_reply, user
+from chartloop.core.errors import LimitError, ModelError, SetupError
+from chartloop.core.facts import ToolCall
+from chartloop.core.outcome import Message
+from chartloop.run.ports import ModelReply
+from chartloop.testing import LoopbackServer, Scripted
 from tests.talks import Listening, call, outcomes, provider_says, talk
 
 CALL = ToolCall("c1", "send_message", '{"message": "Hello!"}')
@@ -197,7 +197,7 @@ class TestOptimization:
         short = asyncio.run(aoptimize(window, said(10), model=Scripted(["Tea."])))
         assert numbers(short) == [8, 9]
 
-    @pytest.mark.extra("litellm", install='pip install "interlock[llm]"')  # noqa: S610 - no Django
+    @pytest.mark.extra("litellm", install='pip install "chartloop[llm]"')  # noqa: S610 - no Django
     @pytest.mark.filterwarnings("ignore:.*using the `ReadOnly` qualifier")  # litellm's own
     @pytest.mark.filterwarnings("ignore:Accessing the 'model_")
     def test_a_summary_by_a_model_over_the_wire(self) -> None:

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from interlock.api import Machine, examine
-from interlock.checker.bound import bound
-from interlock.checker.loops import LOOPS
-from interlock.checker.query import Questions
+from chartloop.api import Machine, examine
+from chartloop.checker.bound import bound
+from chartloop.checker.loops import LOOPS
+from chartloop.checker.query import Questions
 
 _FILE = Path(__file__).parents[2] / "benchmarks" / "machines.py"
 
@@ -84,7 +84,7 @@ def test_the_work_grows_as_the_machine(hard: Hard) -> None:
     for size in (hard.size, hard.twice):
         checking, found = counted(lambda size=size: examine(make(*size)))
         assert found.machine is not None
-        assert any(f.code == "IL316" for f in found.findings) == hard.loop
+        assert any(f.code == "CL316" for f in found.findings) == hard.loop
         machine: Machine = found.machine
         proving, proven = counted(lambda machine=machine: bound(machine.chart))
         assert not proven.unknown
@@ -114,11 +114,11 @@ def test_guards_at_the_bound() -> None:
     machine = examine(_asking(" or ".join(parts[:42]))).machine
     assert machine is not None
     assert machine.bound()["actions"].value == 3
-    assert [f.code for f in examine(_asking(" or ".join(parts))).findings] == ["IL107"]
+    assert [f.code for f in examine(_asking(" or ".join(parts))).findings] == ["CL107"]
 
 
 def _asking(guard: str) -> str:
-    return f"""interlock: 1
+    return f"""chartloop: 1
 machine: m
 model: {{name: scripted}}
 states:

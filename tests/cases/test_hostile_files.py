@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from interlock.api import find_faults
+from chartloop.api import find_faults
 from tests.found import END, HEAD, STATES
 
 LIMIT = 8.0
@@ -71,7 +71,7 @@ ATTACKS = [
     Attack("python-object", body(f"title: !!python/object/apply:os.system ['{TOUCH}']\n")),
     Attack("python-name", body("title: !!python/name:os.system\n")),
     Attack("own-tag", body("title: !evil x\n")),
-    Attack("nul", lambda: "interlock: 1\nmachine: m\x00\n" + STATES),
+    Attack("nul", lambda: "chartloop: 1\nmachine: m\x00\n" + STATES),
     Attack("nul-as-an-escape", body('title: "\\0"\n'), harmless=True),
     Attack("half-a-character", lambda: HEAD + "title: \ud800\n" + STATES),
     Attack("half-a-character-as-an-escape", body('title: "\\ud800"\n')),
@@ -101,7 +101,7 @@ ATTACKS = [
     Attack("infinite-retry", body("states:\n  a: {do: nothing, retry: {times: 1, factor: .inf}, next: z}\n" + END)),
     Attack("endless-retry", body("states:\n  a: {do: nothing, retry: {times: 1000000}, next: z}\n" + END)),
     Attack("nothing-but-nothing", body("states: ~\nrules: ~\nlimits: ~\nvars: ~\n")),
-    Attack("every-kind-wrong", lambda: "".join(f"{k}: [{{a: 1}}, 2]\n" for k in "interlock machine title model tools memory tasks limits vars define reasons rules states machines start on_stop on_error output ignore renamed".split())),
+    Attack("every-kind-wrong", lambda: "".join(f"{k}: [{{a: 1}}, 2]\n" for k in "chartloop machine title model tools memory tasks limits vars define reasons rules states machines start on_stop on_error output ignore renamed".split())),
     # expressions and templates
     Attack("guard-import", guard(TOUCH)),
     Attack("guard-class", guard("last.text.__class__.__mro__")),

@@ -1,6 +1,6 @@
 """The table of what can go wrong with a model call, streamed and not, over real HTTP.
 
-Each row is one way in which a provider fails (`interlock.testing.loopback.FAULTS`) and what the
+Each row is one way in which a provider fails (`chartloop.testing.loopback.FAULTS`) and what the
 run is told. Every row goes both ways that litellm has into the network: through the client of
 openai, and through its own. Source: design "traps", litellm; 003 "Error Categories".
 """
@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from interlock.adapters.litellm import KINDS, LiteLLM
-from interlock.core.errors import Category, ModelError
-from interlock.run.ports import ModelReply, ModelRequest
-from interlock.testing.loopback import FAULTS, LoopbackServer
+from chartloop.adapters.litellm import KINDS, LiteLLM
+from chartloop.core.errors import Category, ModelError
+from chartloop.run.ports import ModelReply, ModelRequest
+from chartloop.testing.loopback import FAULTS, LoopbackServer
 
 pytestmark = [
-    pytest.mark.extra("litellm", install='pip install "interlock[llm]"'),  # noqa: S610 - no Django
+    pytest.mark.extra("litellm", install='pip install "chartloop[llm]"'),  # noqa: S610 - no Django
     # Warnings that litellm causes inside itself; it silences the first, pytest puts it back.
     pytest.mark.filterwarnings("ignore:.*using the `ReadOnly` qualifier"),
     pytest.mark.filterwarnings("ignore:Accessing the 'model_"),

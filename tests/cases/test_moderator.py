@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from interlock import Facts, load
-from interlock.catalog import shipped
-from interlock.core.facts import ErrorFacts, ProgressFacts, UsageFacts
-from interlock.testing import ManualClock, load_scenario, run_scenario
-from interlock.view.flowchart import Arrow, Box
-from interlock.view.mermaid.read import read_mermaid
+from chartloop import Facts, load
+from chartloop.catalog import shipped
+from chartloop.core.facts import ErrorFacts, ProgressFacts, UsageFacts
+from chartloop.testing import ManualClock, load_scenario, run_scenario
+from chartloop.view.flowchart import Arrow, Box
+from chartloop.view.mermaid.read import read_mermaid
 from tests.cases.moderating import (
     BROKEN,
     BUSY,

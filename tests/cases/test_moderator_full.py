@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from interlock import ToolResult, load, tool
-from interlock.catalog import shipped
-from interlock.testing import ManualClock, run_scenario
+from chartloop import ToolResult, load, tool
+from chartloop.catalog import shipped
+from chartloop.testing import ManualClock, run_scenario
 from tests.cases.moderating import BROKEN, BUSY, REFUSED, late, moderated, reply, upto, visits
 
 MINUTE = 60.0

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from interlock import RunError, ToolResult, load, tool
-from interlock.adapters.sqlite import SqliteJournal
-from interlock.core.errors import AnswerError
-from interlock.testing import ManualClock
+from chartloop import RunError, ToolResult, load, tool
+from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.core.errors import AnswerError
+from chartloop.testing import ManualClock
 from tests.cases.moderating import BUSY, REFUSED, done_at, late, moderated, reply, upto, visits
 
 # the whole day ------------------------------------------------------------------------------

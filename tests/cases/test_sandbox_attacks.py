@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 import pytest
 
-from interlock.adapters.monty import CHECKPOINT, MontySandbox
-from interlock.run.ports import SandboxResult
+from chartloop.adapters.monty import CHECKPOINT, MontySandbox
+from chartloop.run.ports import SandboxResult
 
-pytestmark = pytest.mark.extra("pydantic_monty", install='pip install "interlock[sandbox]"')  # noqa: S610 - no Django
+pytestmark = pytest.mark.extra("pydantic_monty", install='pip install "chartloop[sandbox]"')  # noqa: S610 - no Django
 
 ALLOWED = 0.5
 """Seconds that the code of an attack is given."""
@@ -53,7 +53,7 @@ HOST = [
     Attack("ctypes", "import ctypes", "ModuleNotFoundError"),
     Attack("pickle", "import pickle", "ModuleNotFoundError"),
     Attack("importlib", "import importlib", "ModuleNotFoundError"),
-    Attack("the-host's-modules", "import interlock", "ModuleNotFoundError"),
+    Attack("the-host's-modules", "import chartloop", "ModuleNotFoundError"),
     Attack("builtins", "__builtins__", "NameError"),
     Attack("import-function", "__import__('os').system('id')", "NameError"),
     Attack("modules", "import sys\nsys.modules", "AttributeError"),
@@ -229,7 +229,7 @@ def test_the_host_s_memory_stays_small() -> None:
     program = (
         "import asyncio, json, re, sys\n"
         "from pathlib import Path\n"
-        "from interlock.adapters.monty import MontySandbox\n"
+        "from chartloop.adapters.monty import MontySandbox\n"
         "for code in json.load(sys.stdin):\n"
         "    asyncio.run(MontySandbox().run(code, session=None, timeout=0.5))\n"
         "print(re.search(r'VmHWM:\\s+(\\d+) kB', Path('/proc/self/status').read_text())[1])"

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from interlock import AgentStop, Continuation, StopReason, StopSignal, StopSignals
-from interlock.core.reasons import REASONS
+from chartloop import AgentStop, Continuation, StopReason, StopSignal, StopSignals
+from chartloop.core.reasons import REASONS
 
 STEPS = StopSignal.steps_limit(20, 20, source="rules.0")
 TOKENS = StopSignal.token_limit(16_200, 16_000, source="rules.1")

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from interlock import AgentStop, Outcome, Run, StopSignal, load
-from interlock.actions.declare import EffectWord, tool_spec
-from interlock.adapters.sqlite import SqliteJournal
-from interlock.core.facts import ToolCall
-from interlock.core.outcome import ToolResult
-from interlock.core.reasons import REASONS
-from interlock.run.ports import ModelReply
-from interlock.testing import ManualClock
+from chartloop import AgentStop, Outcome, Run, StopSignal, load
+from chartloop.actions.declare import EffectWord, tool_spec
+from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.core.facts import ToolCall
+from chartloop.core.outcome import ToolResult
+from chartloop.core.reasons import REASONS
+from chartloop.run.ports import ModelReply
+from chartloop.testing import ManualClock
 from tests.support import start
 from tests.talks import Listening, call, calls, outcomes, talk, written
 

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from interlock import Cancellation, Run, load
-from interlock.actions.declare import tool_spec
-from interlock.core.facts import RunFacts, ToolCall
-from interlock.run.ports import ModelReply, ModelRequest, OnText
-from interlock.testing import ManualClock
+from chartloop import Cancellation, Run, load
+from chartloop.actions.declare import tool_spec
+from chartloop.core.facts import RunFacts, ToolCall
+from chartloop.run.ports import ModelReply, ModelRequest, OnText
+from chartloop.testing import ManualClock
 from tests.support import path, start
 from tests.talks import call, outcomes, talk
 
@@ -150,7 +150,7 @@ def test_a_request_has_a_scope(case: Meant) -> None:
 
 
 class Row:
-    """A flag in a table, by the agent that it is about: nothing of interlock is subclassed."""
+    """A flag in a table, by the agent that it is about: nothing of chartloop is subclassed."""
 
     def __init__(self) -> None:
         self.flags: dict[str, bool] = {}

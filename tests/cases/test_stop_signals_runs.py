@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from interlock import AgentStop, Run, StopSignal, load
-from interlock.actions.declare import tool_spec
-from interlock.core.outcome import Outcome
-from interlock.core.reasons import REASONS
-from interlock.testing import ManualClock
+from chartloop import AgentStop, Run, StopSignal, load
+from chartloop.actions.declare import tool_spec
+from chartloop.core.outcome import Outcome
+from chartloop.core.reasons import REASONS
+from chartloop.testing import ManualClock
 from tests.support import path, start
 from tests.talks import call, outcomes, talk
 

@@ -22,13 +22,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from interlock.cli.app import app
+from chartloop.cli.app import app
 
 ROOT = Path(__file__).parents[2]
-PROGRAM = [sys.executable, "-m", "interlock"]
+PROGRAM = [sys.executable, "-m", "chartloop"]
 
 ADDER = """\
-interlock: 1
+chartloop: 1
 machine: adder
 title: Adds
 model: {name: scripted}
@@ -52,7 +52,7 @@ states:
 """
 
 TOOLS = '''\
-from interlock import tool
+from chartloop import tool
 
 
 @tool(effect="pure")
@@ -69,7 +69,7 @@ replies:
 """
 
 ASKER = """\
-interlock: 1
+chartloop: 1
 machine: asker
 title: Asks before it goes on
 model: {name: scripted}
@@ -102,7 +102,7 @@ replies:
 """
 
 LOOPER = """\
-interlock: 1
+chartloop: 1
 machine: looper
 model: {name: scripted}
 limits: {steps: 500}
@@ -165,13 +165,13 @@ class Shell:
         self._monkeypatch = monkeypatch
         write_files(folder)
         monkeypatch.chdir(folder)
-        for name in ("NO_COLOR", "INTERLOCK_JOURNAL", "COLUMNS"):
+        for name in ("NO_COLOR", "CHARTLOOP_JOURNAL", "COLUMNS"):
             monkeypatch.delenv(name, raising=False)
 
     def __call__(self, *args: str, stdin: str = "") -> Done:
         self._monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
         self._capsys.readouterr()
-        code = app.main(list(args), prog_name="interlock", standalone_mode=False)
+        code = app.main(list(args), prog_name="chartloop", standalone_mode=False)
         seen = self._capsys.readouterr()
         return Done(code, seen.out, seen.err)
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.cli.app import COMMANDS, app
+from chartloop.cli.app import COMMANDS, app
 from tests.cli.shell import ADD, PROGRAM, Shell, environment, program
 
 HEAVY = ["graphviz", "jinja2", "litellm", "networkx", "pydantic", "rich", "sqlite3", "transitions"]
@@ -22,22 +22,22 @@ HEAVY = ["graphviz", "jinja2", "litellm", "networkx", "pydantic", "rich", "sqlit
 
 def test_help_imports_none_of_what_commands_need() -> None:
     report = "atexit.register(lambda: print(json.dumps(sorted(sys.modules)), file=sys.stderr))"
-    code = f"import atexit, json, sys; {report}; from interlock.cli import main; main()"
+    code = f"import atexit, json, sys; {report}; from chartloop.cli import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", code, "--help"],
         capture_output=True, text=True, check=True, env=environment(),
     )  # fmt: skip
     loaded = set(json.loads(done.stderr.splitlines()[-1]))
-    assert "interlock.cli.app" in loaded
+    assert "chartloop.cli.app" in loaded
     assert [name for name in HEAVY if name in loaded] == []
-    assert [n for n in loaded if n.startswith("interlock.cli.")] == [
-        n for n in loaded if n in ("interlock.cli.app", "interlock.cli.out", "interlock.cli.faults")
+    assert [n for n in loaded if n.startswith("chartloop.cli.")] == [
+        n for n in loaded if n in ("chartloop.cli.app", "chartloop.cli.out", "chartloop.cli.faults")
     ]
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_streams_that_were_closed_are_no_fault(closed: str, tmp_path: Path) -> None:
-    line = f'exec "$0" -m interlock machines {closed}'
+    line = f'exec "$0" -m chartloop machines {closed}'
     done = subprocess.run(
         ["sh", "-c", line, sys.executable], cwd=tmp_path, capture_output=True, text=True,
         check=False, env=environment(),
@@ -85,7 +85,7 @@ def test_help_and_version(sh: Shell) -> None:
     done = sh("--help")
     assert done.code == 0
     assert all(f"\n  {name} " in done.out for name in COMMANDS)
-    assert "interlock 0." in sh("--version").out
+    assert "chartloop 0." in sh("--version").out
     assert sh("run", "-h").code == 0
 
 
@@ -105,12 +105,12 @@ WRONG = [
     Wrong("format", ("runs", "--format", "xml"), "'xml' is not one of"),
     Wrong("pair", ("run", "adder.yaml", "--limit", "steps"), "`steps` is not NAME=VALUE"),
     Wrong("pair-without-name", ("run", "adder.yaml", "--var", "=3"), "is not NAME=VALUE"),
-    Wrong("machine", ("run", "addr", "x"), "error[IL607]: there is no machine file `addr`"),
+    Wrong("machine", ("run", "addr", "x"), "error[CL607]: there is no machine file `addr`"),
     Wrong("machine-nearest", ("draw", "agnet"), "= help: did you mean `agent`?"),
     Wrong("machine-is-a-folder", ("check", "."), "`.` is a folder"),
     Wrong("machine-of-nul", ("check", "a\0b"), "there is no machine file"),
     Wrong("machine-of-text", ("check", "a\nb"), "named by its file"),
-    Wrong("limit", (*("run", *ADD), "--limit", "stps=3"), "error[IL603]: machine `adder` has no limit `stps`"),
+    Wrong("limit", (*("run", *ADD), "--limit", "stps=3"), "error[CL603]: machine `adder` has no limit `stps`"),
     Wrong("limit-nearest", (*("run", *ADD), "--limit", "stps=3"), "did you mean `steps`?"),
     Wrong("limit-value", (*("run", *ADD), "--limit", "steps=many"), "limit `steps` is int: `many` is not"),
     Wrong("limit-off", (*("run", *ADD), "--limit", "steps=off"), "cannot be switched off"),
@@ -128,7 +128,7 @@ WRONG = [
     Wrong("script", ("run", "adder.yaml", "--script", "none.yaml"), "does not exist"),
     Wrong("script-and-model", (*("run", *ADD), "--model", "x/y"), "--script takes the place of a model"),
     Wrong("no-model", ("run", "looper.yaml", "x"), "machine `looper` is scripted", code=1),
-    Wrong("no-journal", ("show", "last"), "error[IL604]: there is no journal at .interlock/journal.db"),
+    Wrong("no-journal", ("show", "last"), "error[CL604]: there is no journal at .chartloop/journal.db"),
     Wrong("total-without-inputs", (*("run", *ADD), "--total-limit", "steps=3"), "--total-limit goes with --inputs"),
     Wrong("new-file-without-file", ("resume", "last", "--use-new-file"), "goes with --machine"),
     Wrong("fact", ("facts", "zzz"), "no fact has `zzz` in it"),
@@ -158,7 +158,7 @@ def test_tools_that_fail_name_their_line(sh: Shell) -> None:
 
 
 def test_tools_find_their_neighbours(sh: Shell) -> None:
-    sh.write("helper_of_tools.py", "from interlock import tool\n")
+    sh.write("helper_of_tools.py", "from chartloop import tool\n")
     sh.write("more.py", f"import helper_of_tools\n{(sh.folder / 'tools.py').read_text()}")
     assert sh("check", "adder.yaml", "--tools", "more.py").code == 0
 
@@ -223,7 +223,7 @@ def test_colours_only_where_they_are_wanted(folder: Path) -> None:
 def complete(folder: Path, *words: str) -> list[str]:
     """What bash is offered for the last of these words."""
     env = {
-        "_INTERLOCK_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(["interlock", *words]),
+        "_CHARTLOOP_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(["chartloop", *words]),
         "COMP_CWORD": str(len(words)),
     }  # fmt: skip
     done = program(cwd=folder, env=env)
@@ -252,7 +252,7 @@ def test_completion_makes_nothing(folder: Path) -> None:
     assert complete(folder, "show", "") == ["last"]
     assert complete(folder, "answer", "none", "") == []
     assert complete(folder, "run", "no.yaml", "x", "--limit", "") == []
-    assert not (folder / ".interlock").exists()
+    assert not (folder / ".chartloop").exists()
 
 
 @given(st.lists(st.text(max_size=12), min_size=1, max_size=4))

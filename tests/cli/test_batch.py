@@ -1,4 +1,4 @@
-"""`interlock run --inputs`: many runs, one budget."""
+"""`chartloop run --inputs`: many runs, one budget."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.cli.inputs import TOTALS, Totals, read_totals, spent
-from interlock.core.facts import Facts, RunFacts, UsageFacts
+from chartloop.cli.inputs import TOTALS, Totals, read_totals, spent
+from chartloop.core.facts import Facts, RunFacts, UsageFacts
 from tests.cli.shell import ADD, Shell, started, until
 
 MANY = (ADD[0], *ADD[2:], "--inputs", "in.jsonl")

@@ -1,4 +1,4 @@
-"""`interlock bound`, `interlock query`, and `interlock run --require-bound`."""
+"""`chartloop bound`, `chartloop query`, and `chartloop run --require-bound`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.cli.shell import Shell
 
 GATE = """\
-interlock: 1
+chartloop: 1
 machine: gate
 model: {name: scripted, context_window: 1000, input_cost_per_token: 0.001, output_cost_per_token: 0.002}
 limits: {steps: 6}
@@ -109,7 +109,7 @@ def test_what_is_wrong_with_a_line(line: list[str], said: str, sh: Shell) -> Non
 
 
 def test_a_loop_that_nothing_cuts_is_named(sh: Shell) -> None:
-    sh.write("loop.yaml", "interlock: 1\nmachine: loop\nmodel: {name: scripted}\n"
+    sh.write("loop.yaml", "chartloop: 1\nmachine: loop\nmodel: {name: scripted}\n"
              "states: {a: {do: infer, next: b}, b: {do: nothing, next: a}}\n")  # fmt: skip
     done = sh("bound", "loop.yaml")
     assert "no budget cuts the loop a → b → a" in " ".join(done.out.split())
@@ -128,7 +128,7 @@ def test_a_run_is_refused_and_started(sh: Shell) -> None:
         refused.err.split()
     )
     assert "lower `limits.steps`" in refused.err
-    assert not (sh.folder / ".interlock").exists()
+    assert not (sh.folder / ".chartloop").exists()
     started = sh(
         *line, "--require-bound", "calls=3", "--require-bound", "usd=10", "--limit", "steps=3"
     )
@@ -144,7 +144,7 @@ def test_the_certificate_of_a_run(sh: Shell) -> None:
     data = json.loads(done.out)
     assert data == json.loads((sh.folder / "run.cert.json").read_text("utf-8"))
     said = " ".join(sh("bound", "--run", "last").out.split())
-    assert f"gate {data['hash'][:12]}, proven by interlock" in said
+    assert f"gate {data['hash'][:12]}, proven by chartloop" in said
     assert "actions 3 by run.steps >= limits.steps" in said
     assert "assuming that nobody changes a limit" in said
     assert (data["machine"], data["limits"]["steps"]) == ("gate", 3)

@@ -1,4 +1,4 @@
-"""`interlock coverage`, and `interlock test --coverage`."""
+"""`chartloop coverage`, and `chartloop test --coverage`."""
 
 from __future__ import annotations
 

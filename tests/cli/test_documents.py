@@ -1,4 +1,4 @@
-"""`interlock import` and `interlock verify`, tried as somebody with a document would."""
+"""`chartloop import` and `chartloop verify`, tried as somebody with a document would."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock import load
+from chartloop import load
 from tests.cli.shell import Shell
 
 SOURCES = Path(__file__).parents[1] / "cases" / "sources"
@@ -63,10 +63,10 @@ def test_the_file_says_where_everything_came_from(sh: Shell) -> None:
         (sh.folder / "m.yaml").read_text()
         == """\
 # A skeleton, imported from FLOW.md, lines 4 to 8.
-# It draws the document's flowchart, and can be stepped by hand: interlock step FILE
+# It draws the document's flowchart, and can be stepped by hand: chartloop step FILE
 # Each TODO is something left to say. `do: nothing` wants an action. What stands under
 # `on` is asked of a person, until the state decides by `when`, `of` or guards.
-interlock: 1
+chartloop: 1
 machine: the_loop
 title: The loop
 source: FLOW.md
@@ -161,7 +161,7 @@ def test_an_import_for_programs(sh: Shell) -> None:
     assert told["deviations"] == ["shape of db: cylinder became rect"]
     assert told["unreached"] == ["c"]
     assert [note["text"] for note in told["not_kept"]] == [
-        "a machine has no direction: `interlock draw --direction lr` draws it that way"
+        "a machine has no direction: `chartloop draw --direction lr` draws it that way"
     ]
     assert load(told["text"]).name == "x"
 
@@ -227,5 +227,5 @@ def test_a_difference_may_be_declared_and_must_then_be_there(sh: Shell) -> None:
     ],
 )
 def test_what_cannot_be_compared_is_no_difference(sh: Shell, arguments: tuple[str, ...]) -> None:
-    (sh.folder / "broken.yaml").write_text("interlock: 1\nmachine: x\nstates: {}\n")
+    (sh.folder / "broken.yaml").write_text("chartloop: 1\nmachine: x\nstates: {}\n")
     assert sh("verify", *arguments).code == 2

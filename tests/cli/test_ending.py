@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from interlock.core.units import say_count
+from chartloop.core.units import say_count
 from tests.cli.shell import ADD, ADDER, ASK, Shell
 
 BUSY = "{error: {category: TRANSIENT, message: upstream is busy}}"
@@ -43,7 +43,7 @@ def test_a_failing_provider_is_named_with_what_to_do(sh: Shell, case: Failure) -
     assert f" = help: {case.cure}" in done.err
     assert done.err.count("no such key") <= 1
     assert "1 model call failed\n" in done.err
-    assert "  interlock fork r --at 2\n  interlock resume last --tools tools.py\n" in done.err
+    assert "  chartloop fork r --at 2\n  chartloop resume last --tools tools.py\n" in done.err
 
 
 @pytest.mark.parametrize(("limit", "stands"), [("70", "near"), ("60", "near"), ("50", "past")])
@@ -59,7 +59,7 @@ def test_a_run_without_a_task_is_told_to_have_one(sh: Shell) -> None:
     sh.write("none.yaml", "replies: []\n")
     done = sh("run", "adder.yaml", "--tools", "tools.py", "--script", "none.yaml")
     assert done.code == 1
-    assert ' = help: say what it is to do: `interlock run MACHINE "TASK"`\n' in done.err
+    assert ' = help: say what it is to do: `chartloop run MACHINE "TASK"`\n' in done.err
     assert "try again" not in done.err
 
 
@@ -69,7 +69,7 @@ def test_the_commands_that_try_again_do(sh: Shell) -> None:
     sh.write("fails.yaml", "replies: [It is 5.]\n")
     again = sh("fork", "r", "--at", "2")
     assert again.code == 0
-    assert f"go on with:  interlock resume {again.out.strip()} --tools " in again.err
+    assert f"go on with:  chartloop resume {again.out.strip()} --tools " in again.err
     done = sh("resume", "last", "--tools", "tools.py")
     assert (done.code, done.out) == (0, "It is 5.\n")
 
@@ -80,7 +80,7 @@ def test_what_was_no_failed_action_is_to_be_asked_why(sh: Shell) -> None:
     done = sh("run", *ADD, "--run-id", "r")
     assert done.code == 1
     assert "guard_error" in done.err
-    assert "see why:  interlock why r\n" in done.err
+    assert "see why:  chartloop why r\n" in done.err
     assert "try again" not in done.err
 
 
@@ -115,7 +115,7 @@ def test_one_of_a_thing_is_said_as_one(sh: Shell) -> None:
     assert "after 1 step and" in sh("run", *ADD, "--limit", "steps=1", "--run-id", "r").err
     assert "1 step, no model calls" in " ".join(sh("show", "r").out.split())
     assert "after 1 step\n" in sh("fork", "r", "--at", "2").err
-    sh.write("one.yaml", "interlock: 1\nmachine: one\nstates:\n  a: {end: completed}\n")
+    sh.write("one.yaml", "chartloop: 1\nmachine: one\nstates:\n  a: {end: completed}\n")
     assert sh("check", "one.yaml").out.startswith("one.yaml: one, 1 state, 0 rules: no mistakes\n")
     assert [say_count(n, "rule") for n in (0, 1, 2, 1204)] == [
         "0 rules", "1 rule", "2 rules", "1,204 rules",

@@ -1,13 +1,13 @@
-"""`interlock export`."""
+"""`chartloop export`."""
 
 from __future__ import annotations
 
 import json
 from xml.etree import ElementTree as ET
 
-from interlock.api import load
-from interlock.interchange.scxml import to_scxml
-from interlock.interchange.xstate import to_xstate
+from chartloop.api import load
+from chartloop.interchange.scxml import to_scxml
+from chartloop.interchange.xstate import to_xstate
 from tests.cli.shell import Shell, program
 
 
@@ -47,7 +47,7 @@ def test_nothing_says_which_language(sh: Shell) -> None:
     for more, what in (((), "nothing says"), (("-o", "x.txt"), "`x.txt` does not say")):
         done = sh("export", "agent", *more)
         assert done.code == 2
-        assert done.err.startswith(f"error[IL607]: {what} what the machine is written for\n")
+        assert done.err.startswith(f"error[CL607]: {what} what the machine is written for\n")
         assert "say --to xstate or --to scxml" in done.err
 
 
@@ -60,8 +60,8 @@ def test_an_unknown_language_machine_or_folder(sh: Shell) -> None:
 
 
 def test_a_file_with_a_mistake_is_not_exported(sh: Shell) -> None:
-    sh.write("bad.yaml", "interlock: 1\nmachine: bad\nstates: {a: {next: b}}\n")
+    sh.write("bad.yaml", "chartloop: 1\nmachine: bad\nstates: {a: {next: b}}\n")
     done = sh("export", "bad.yaml", "-o", "bad.json")
     assert done.code == 1
-    assert "error[IL301]" in done.err
+    assert "error[CL301]" in done.err
     assert not (sh.folder / "bad.json").exists()

@@ -1,4 +1,4 @@
-"""`interlock test MACHINE --generate`."""
+"""`chartloop test MACHINE --generate`."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_command_line_that_says_nothing_sensible(sh: Shell) -> None:
     assert "--dry-run goes with --generate" in sh("test", "--dry-run").err
     assert "takes one MACHINE" in sh("test", "--generate").err
     done = sh("test", "--generate", "looper.yaml")
-    assert "write `interlock test looper.yaml --generate`" in done.err
+    assert "write `chartloop test looper.yaml --generate`" in done.err
     assert "there is no machine file `nobody`" in sh("test", "nobody", "--generate").err
     assert "there is no file or folder `nobody`" in sh("test", "nobody").err
     found = sh("test", "agent", "--generate", "--for", "stepslimit")
@@ -67,7 +67,7 @@ def test_tools_that_are_not_given_are_scripted_and_actions_are_asked_for(sh: She
     done = sh("test", "adder.yaml", "--generate", "found")
     assert done.code == 0, done.err
     states = "states: {a: {do: file_it, next: b}, b: {end: completed}}"
-    sh.write("own.yaml", f"interlock: 1\nmachine: own\n{states}\n")
+    sh.write("own.yaml", f"chartloop: 1\nmachine: own\n{states}\n")
     assert "--tools FILE" in sh("test", "own.yaml", "--generate").err
 
 

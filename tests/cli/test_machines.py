@@ -1,4 +1,4 @@
-"""`interlock check`, `draw`, `machines`, `facts`, `actions`, `schema`, `doctor`, `test`."""
+"""`chartloop check`, `draw`, `machines`, `facts`, `actions`, `schema`, `doctor`, `test`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 import pytest
 
-from interlock.actions import builtin
-from interlock.catalog import shipped
-from interlock.checker.solver import INSTALL
-from interlock.checker.trust import needs_trust
-from interlock.core.facts import FACTS
-from interlock.language.file.schema import schema
-from interlock.language.load import load
+from chartloop.actions import builtin
+from chartloop.catalog import shipped
+from chartloop.checker.solver import INSTALL
+from chartloop.checker.trust import needs_trust
+from chartloop.core.facts import FACTS
+from chartloop.language.file.schema import schema
+from chartloop.language.load import load
 from tests.cli.shell import ADD, ADDER, Shell, program
 
 # check --------------------------------------------------------------------------------------
@@ -53,7 +53,7 @@ def test_every_mistake_with_place_caret_and_a_last_line(sh: Shell) -> None:
     assert told.json["unsettled"] == []
     assert all(list(f) == FINDING for f in told.json["findings"])
     found = [(f["code"], f["line"]) for f in told.json["findings"]]
-    assert ("IL301", 19) in found
+    assert ("CL301", 19) in found
     assert done.out.splitlines()[-1].startswith(f"{len(found)} errors")
 
 
@@ -71,12 +71,12 @@ def test_warnings_alone_are_no_failure(sh: Shell) -> None:
     sh.write("loose.yaml", loose.replace(", warn_at: 80%", ""))
     done = sh("check", "loose.yaml", "--tools", "tools.py")
     assert done.code == 0
-    assert "warning[IL316]" in done.out
+    assert "warning[CL316]" in done.out
     assert "1 warning in loose.yaml\n" in done.out
 
 
 SQUARES = """\
-interlock: 1
+chartloop: 1
 machine: squares
 vars: {n: 0}
 states:
@@ -114,7 +114,7 @@ def test_what_could_not_be_settled_is_said_with_what_would_help(
 def test_a_solver_settles_it(sh: Shell) -> None:
     sh.write("squares.yaml", SQUARES)
     done = sh("check", "squares.yaml")
-    assert "warning[IL326]: the edge of `count` to `irrational` is never taken" in done.out
+    assert "warning[CL326]: the edge of `count` to `irrational` is never taken" in done.out
     assert "could not be settled" not in done.out
     assert sh("check", "squares.yaml", "--format", "json").json["unsettled"] == []
 
@@ -122,7 +122,7 @@ def test_a_solver_settles_it(sh: Shell) -> None:
 def test_what_is_no_mistake_and_good_to_know(sh: Shell) -> None:
     sh.write(
         "open.yaml",
-        "interlock: 1\nmachine: open\nvars: {who: Ann}\noutput: vars.who\nstates:\n"
+        "chartloop: 1\nmachine: open\nvars: {who: Ann}\noutput: vars.who\nstates:\n"
         "  ask: {do: nothing, next: wait}\n  wait: {on: {yes: done}}\n  done: {stop: completed}\n",
     )
     assert sh("check", "open.yaml").out.splitlines()[2:] == [
@@ -137,13 +137,13 @@ def test_a_secret_is_found_and_not_repeated(sh: Shell) -> None:
     for more in ((), ("--format", "json")):
         done = sh("check", "key.yaml", "--tools", "tools.py", *more)
         assert done.code == 0
-        assert "IL337" in done.out
+        assert "CL337" in done.out
         assert key not in done.out
         assert key[8:20] not in done.out
 
 
 def test_several_files_at_once(sh: Shell) -> None:
-    sh.write("bad.yaml", "interlock: 1\n")
+    sh.write("bad.yaml", "chartloop: 1\n")
     done = sh("check", "asker.yaml", "bad.yaml", "agent", "--format", "json")
     assert done.code == 1
     assert [one["machine"] for one in done.json] == ["asker", None, "agent"]
@@ -155,8 +155,8 @@ def test_what_needs_trust_is_listed(sh: Shell) -> None:
     )
     done = sh("check", "far.yaml", "--tools", "tools.py")
     assert done.code == 0
-    assert "warning[IL324]: the file sends the conversation to the host `http://h/v1`" in done.out
-    assert done.out.count("IL324") == 1
+    assert "warning[CL324]: the file sends the conversation to the host `http://h/v1`" in done.out
+    assert done.out.count("CL324") == 1
 
 
 class Trust(NamedTuple):
@@ -199,7 +199,7 @@ class Trust(NamedTuple):
 )
 def test_needs_trust(tmp_path: Path, case: Trust) -> None:
     states = "states:\n  wait: {do: nothing, next: done}\n  done: {stop: completed}\n"
-    text = f"interlock: 1\nmachine: m\n{case.line}\n{states}"
+    text = f"chartloop: 1\nmachine: m\n{case.line}\n{states}"
     spec = load(text, str(tmp_path / "m.yaml"), builtin()).spec
     assert spec is not None
     assert bool(needs_trust(spec)) is case.needs
@@ -210,7 +210,7 @@ def test_a_link_out_of_the_folder_is_outside(tmp_path: Path) -> None:
     (tmp_path / "secret.yaml").write_text("[]")
     (tmp_path / "in" / "tasks.yaml").symlink_to(tmp_path / "secret.yaml")
     text = (
-        "interlock: 1\nmachine: m\ntasks: {file: tasks.yaml}\nstates:\n  done: {stop: completed}\n"
+        "chartloop: 1\nmachine: m\ntasks: {file: tasks.yaml}\nstates:\n  done: {stop: completed}\n"
     )
     spec = load(text, str(tmp_path / "in" / "m.yaml"), builtin()).spec
     assert spec is not None
@@ -236,7 +236,7 @@ def test_a_machine_that_is_too_large_for_a_picture_is_an_outline(sh: Shell) -> N
     states = "".join(f"  s{n}: {{do: nothing, next: s{n + 1}}}\n" for n in range(160))
     sh.write(
         "large.yaml",
-        f"interlock: 1\nmachine: large\nstates:\n{states}  s160: {{stop: completed}}\n",
+        f"chartloop: 1\nmachine: large\nstates:\n{states}  s160: {{stop: completed}}\n",
     )
     done = sh("draw", "large.yaml")
     assert "[s0]" in done.out
@@ -367,7 +367,7 @@ def test_actions_of_ones_own(sh: Shell) -> None:
     sh.write(
         "own.py",
         '''\
-from interlock import Context, action
+from chartloop import Context, action
 
 @action(effect="pure")
 def shout(ctx: Context, text: str) -> str:
@@ -392,10 +392,10 @@ def test_doctor_says_what_is_here_and_no_secret(sh: Shell, monkeypatch: pytest.M
     assert done.code == 0
     assert "OPENAI_API_KEY" in done.out
     assert "sk-do-not-show" not in done.out + done.err
-    assert not (sh.folder / ".interlock").exists()
+    assert not (sh.folder / ".chartloop").exists()
     told = {c["what"]: c for c in sh("doctor", "--format", "json").json}
     assert {
-        "interlock",
+        "chartloop",
         "python",
         "packages",
         "models",
@@ -456,7 +456,7 @@ def test_a_scenario_that_fails_says_why_and_the_others_run(sh: Shell) -> None:
     assert done.code == 1
     assert "✗ a.scenario.yaml" in done.out
     assert "time_limit" in done.out
-    assert "error[IL001]" in done.out
+    assert "error[CL001]" in done.out
     assert "✓ c.scenario.yaml" in done.out
     assert done.out.endswith("1 passed, 2 failed\n")
     told = sh("test", "--format", "json").json
@@ -494,7 +494,7 @@ class Own(NamedTuple):
     tools: bool = False
 
 
-SMALL = "interlock: 1\nmachine: m\nstates:\n  a: {do: nothing, next: b}\n  b: {end: completed}\n"
+SMALL = "chartloop: 1\nmachine: m\nstates:\n  a: {do: nothing, next: b}\n  b: {end: completed}\n"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`interlock run moderator --script ... --clock simulated` reaches every ending of document 003."""
+"""`chartloop run moderator --script ... --clock simulated` reaches every ending of document 003."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from interlock.testing import load_scenario
+from chartloop.testing import load_scenario
 from tests.cases.test_moderator import ENDINGS, SCENARIOS, Ending
 from tests.cli.shell import Shell
 

@@ -1,4 +1,4 @@
-"""`interlock new`: what a newcomer gets, tried as one would."""
+"""`chartloop new`: what a newcomer gets, tried as one would."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.cli.starter import COMMANDS
-from interlock.language.file.schema import schema
+from chartloop.cli.starter import COMMANDS
+from chartloop.language.file.schema import schema
 from tests.cli.shell import Shell, program
 
 
@@ -24,7 +24,7 @@ def test_the_three_commands_work_as_printed(tmp_path: Path) -> None:
     assert done[0].out == "It has 4 words.\n"
     assert "stopped for completed" in done[1].out
     assert done[2].out == "✓ hello.scenario.yaml\n1 passed\n"
-    assert not (tmp_path / ".interlock").exists()
+    assert not (tmp_path / ".chartloop").exists()
 
 
 def test_what_is_written(sh: Shell) -> None:
@@ -34,10 +34,10 @@ def test_what_is_written(sh: Shell) -> None:
     assert sorted(told["files"]) == sorted(p.name for p in folder.iterdir())
     text = (folder / "machine.yaml").read_text()
     assert text.startswith(
-        "# yaml-language-server: $schema=machine.schema.json\ninterlock: 1\nmachine: my_agent\n"
+        "# yaml-language-server: $schema=machine.schema.json\nchartloop: 1\nmachine: my_agent\n"
     )
     assert (folder / "my_agent.scenario.yaml").is_file()
-    assert ".interlock/" in (folder / ".gitignore").read_text()
+    assert ".chartloop/" in (folder / ".gitignore").read_text()
     checked = sh(
         "check",
         "agents/my-agent/machine.yaml",

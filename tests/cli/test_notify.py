@@ -10,7 +10,7 @@ from tests.cli.shell import Shell
 from tests.unit.test_webhook import SECRET, Hook
 
 TELLS = """\
-interlock: 1
+chartloop: 1
 machine: tells
 states:
   tell: {do: notify, with: {text: Look here.}, next: more}
@@ -39,7 +39,7 @@ def test_it_is_told_on_run_and_when_it_is_said_again_on_resume(
     assert [p.body["text"] for p in hook.posted] == ["Look here.", "Look here."]
     shown = sh("show", "r", "--format", "json").out
     assert json.loads(shown)["records"][0]["data"]["cli"]["notify"].startswith("http://127.0.0.1:")
-    kept = b"".join(p.read_bytes() for p in (sh.folder / ".interlock").iterdir())
+    kept = b"".join(p.read_bytes() for p in (sh.folder / ".chartloop").iterdir())
     for secret in (SECRET, "s3cret", "/hook"):
         assert secret.encode() not in kept
 
@@ -48,4 +48,4 @@ def test_what_cannot_be_posted_to(sh: Shell) -> None:
     sh.write("tells.yaml", TELLS)
     done = sh("run", "tells.yaml", "--notify", "ftp://x")
     assert (done.code, "no URL of a webhook" in done.err) == (1, True)
-    assert not (sh.folder / ".interlock").exists()
+    assert not (sh.folder / ".chartloop").exists()

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.cli import out
-from interlock.cli.table import Row, table
-from interlock.cli.values import answer_data, read_value
-from interlock.cli.words import say_cost
-from interlock.core.columns import size
-from interlock.core.errors import AnswerError
-from interlock.core.types import (
+from chartloop.cli import out
+from chartloop.cli.table import Row, table
+from chartloop.cli.values import answer_data, read_value
+from chartloop.cli.words import say_cost
+from chartloop.core.columns import size
+from chartloop.core.errors import AnswerError
+from chartloop.core.types import (
     ANY,
     BOOL,
     DURATION,
@@ -28,7 +28,7 @@ from interlock.core.types import (
     list_of,
     map_of,
 )
-from interlock.machine.budgets import Budget
+from chartloop.machine.budgets import Budget
 
 # values -------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""`interlock record`: a run of a journal as a scenario, named, written, refused."""
+"""`chartloop record`: a run of a journal as a scenario, named, written, refused."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from interlock import load
-from interlock.adapters.sqlite import SqliteJournal
-from interlock.run.sync import wait
+from chartloop import load
+from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.run.sync import wait
 from tests.cli.shell import ADD, ASK, Shell
 
 
@@ -35,7 +35,7 @@ def test_it_goes_to_stdout_and_what_was_seen_to_stderr(ran: Shell) -> None:
 def test_a_file_is_played_by_test(ran: Shell) -> None:
     written = ran("record", "last", "-o", "deep/er/adds.scenario.yaml", *tools(ran))
     assert written.code == 0
-    assert "interlock test deep/er/adds.scenario.yaml" in written.err
+    assert "chartloop test deep/er/adds.scenario.yaml" in written.err
     played = ran("test", "deep/er/adds.scenario.yaml", *tools(ran))
     assert played.code == 0, played.out
 
@@ -81,7 +81,7 @@ def test_force_writes_over_a_file(ran: Shell) -> None:
     assert "mine" not in Path(ran.folder / "there.scenario.yaml").read_text()
 
 
-SAY = """interlock: 1
+SAY = """chartloop: 1
 machine: say
 model: {name: scripted}
 states: {ask: {do: receive, next: think}, think: {do: infer, next: done}, done: {stop: completed}}
@@ -90,7 +90,7 @@ states: {ask: {do: receive, next: think}, think: {do: infer, next: done}, done: 
 
 def test_a_run_whose_file_is_not_known_needs_it_named(sh: Shell) -> None:
     """A run that Python started: the journal has its machine, not the path of its file."""
-    journal = SqliteJournal(".interlock/journal.db")
+    journal = SqliteJournal(".chartloop/journal.db")
     sh.write("say.yaml", SAY)
     run = load("say.yaml").start("x", script=["5"], run_id="py", journal=journal)
     run.run()

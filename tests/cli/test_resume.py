@@ -1,4 +1,4 @@
-"""`interlock resume`, `answer`, `pause`, `cancel`, `fork`, `replay`: from one process to another."""
+"""`chartloop resume`, `answer`, `pause`, `cancel`, `fork`, `replay`: from one process to another."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from interlock import load
-from interlock.adapters.sqlite import SqliteJournal
-from interlock.cli.how import How
-from interlock.cli.stored import REMEMBERED, resume_line
-from interlock.run.journal import MemoryJournal, RunRow
-from interlock.run.sync import by_hand
+from chartloop import load
+from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.cli.how import How
+from chartloop.cli.stored import REMEMBERED, resume_line
+from chartloop.run.journal import MemoryJournal, RunRow
+from chartloop.run.sync import by_hand
 from tests.cli.shell import ADD, ADDER, ASK, ASKER, Shell, slowly, started, until
 
 SLOW = ("looper.yaml", "x", "--script", "slow.yaml")
@@ -41,7 +41,7 @@ def test_an_answer_and_then_on(sh: Shell) -> None:
     assert sent.code == 0
     assert sent.json["sent"]["data"] == {"note": "use 3", "count": 2, "sure": True}
     assert "the answer is kept for run r, which takes it when it goes on\n" in sent.err
-    assert "go on with:  interlock resume r\n" in sent.err
+    assert "go on with:  chartloop resume r\n" in sent.err
     again = sh("resume", "r")
     assert again.code == 4
     assert "Is forty-two right?" in again.err
@@ -123,7 +123,7 @@ def test_nothing_can_be_sent_to_a_run_that_has_ended(sh: Shell) -> None:
     for verb in ("pause", "cancel", "resume"):
         done = sh(verb, "r")
         assert done.code == 1
-        assert "error[IL601]: run `r` has ended (completed)" in done.err
+        assert "error[CL601]: run `r` has ended (completed)" in done.err
 
 
 # from outside -------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ def test_pause_from_another_process_and_resume_here(sh: Shell) -> None:
     assert sh("pause", "r").code == 0
     _, err = going.communicate(timeout=20)
     assert going.returncode == 4
-    assert "go on with:  interlock resume r" in err
+    assert "go on with:  chartloop resume r" in err
     assert state_of(sh)["status"] == "paused"
     assert "is paused already" in sh("pause", "r").err
     sh.write("slow.yaml", "replies: [hm, hm, hm, hm, hm, hm, hm, enough]\n")  # read anew
@@ -165,7 +165,7 @@ def test_a_pause_that_nobody_took_does_not_stop_who_resumes(sh: Shell) -> None:
 
 def until_called(sh: Shell) -> None:
     """Wait until the run `r` is in the middle of a model call."""
-    journal = SqliteJournal(sh.folder / ".interlock" / "journal.db")
+    journal = SqliteJournal(sh.folder / ".chartloop" / "journal.db")
     until(lambda: by_hand(journal.events("r"))[-1].type == "intent")
     by_hand(journal.close())
 
@@ -196,7 +196,7 @@ def test_ctrl_c_twice_stops_now(sh: Shell) -> None:
     going.send_signal(signal.SIGINT)
     out, err = going.communicate(timeout=10)
     assert out == ""
-    assert "go on with:  interlock resume r\n" in err
+    assert "go on with:  chartloop resume r\n" in err
     assert going.returncode == 130
     assert state_of(sh)["status"] == "running"
     sh.write("slow.yaml", "replies: [enough]\n")
@@ -241,7 +241,7 @@ def test_a_script_that_is_gone_is_named(sh: Shell) -> None:
 
 
 def test_a_run_that_was_killed_before_its_first_record(sh: Shell) -> None:
-    journal = SqliteJournal(sh.folder / ".interlock" / "journal.db")
+    journal = SqliteJournal(sh.folder / ".chartloop" / "journal.db")
     by_hand(journal.create(RunRow("r", machine="adder", created=1.0, updated=1.0)))
     by_hand(journal.close())
     done = sh("resume", "r")
@@ -286,7 +286,7 @@ def test_the_line_that_goes_on_names_the_server_that_must_be_said_again() -> Non
     run.step()
     row = by_hand(journal.row("r"))
     assert row is not None
-    line = "interlock resume r --tools a.py --api-base "
+    line = "chartloop resume r --tools a.py --api-base "
     assert resume_line(journal, row, How()) == f"{line}http://h/v1"
     assert resume_line(journal, row, How(api_base="http://i/v1")) == f"{line}http://i/v1"
 
@@ -309,7 +309,7 @@ def test_the_machine_is_the_recorded_one_unless_told_otherwise(sh: Shell) -> Non
     refused = sh("resume", "c", "--machine", "adder.yaml", "--tools", "tools.py")
     assert refused.code == 1
     assert (
-        "error[IL605]: adder.yaml is not the machine that run `c` was started with" in refused.err
+        "error[CL605]: adder.yaml is not the machine that run `c` was started with" in refused.err
     )
     assert "--use-new-file" in refused.err
     told = sh(
@@ -336,7 +336,7 @@ def test_a_new_file_that_decides_otherwise_is_refused(sh: Shell) -> None:
     done = sh("resume", "b", "--machine", "adder.yaml", "--tools", "tools.py", "--use-new-file")
     assert done.code == 1
     assert "record 2 at think" in done.err
-    assert "interlock fork b --at 2 --machine adder.yaml" in done.err
+    assert "chartloop fork b --at 2 --machine adder.yaml" in done.err
 
 
 # fork and replay ----------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""`interlock diff` and `interlock review`, in a git repository of their own."""
+"""`chartloop diff` and `chartloop review`, in a git repository of their own."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from interlock.review.comment import MARKER, MOST
-from interlock.view.mermaid.read import read_mermaid
+from chartloop.review.comment import MARKER, MOST
+from chartloop.view.mermaid.read import read_mermaid
 from tests.cli.shell import ADDER, Done, Shell, Terminal, program
 
 pytestmark = pytest.mark.system("git", install="apt-get install git")
 DOT = pytest.mark.system("dot", install="apt-get install graphviz")
 
 PARENT = """\
-interlock: 1
+chartloop: 1
 machine: parent
 limits: {steps: 9}
 rules: [{when: run.steps >= limits.steps, stop: steps_limit}]
@@ -30,7 +30,7 @@ states:
   done: {stop: completed}
 """
 KID = """\
-interlock: 1
+chartloop: 1
 machine: kid
 limits: {steps: 5}
 rules: [{when: run.steps >= limits.steps, stop: steps_limit}]
@@ -206,7 +206,7 @@ def test_a_side_that_is_no_machine_is_told_with_its_findings(sh: Shell) -> None:
         assert done.code == 2
         assert done.out == ""
         assert "broken.yaml cannot be compared" in done.err
-        assert "error[IL103]: unknown fact `run.wrking`" in done.err
+        assert "error[CL103]: unknown fact `run.wrking`" in done.err
         assert "1 error in broken.yaml" in done.err
 
 
@@ -265,7 +265,7 @@ def test_a_picture_without_an_engine_is_not_taken_for_a_difference(
     sh: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sh.write("other.yaml", ADDER.replace("next: think}\n  done", "next: done}\n  done"))
-    monkeypatch.setattr("interlock.view.picture.find_engine", lambda: "mermaid")
+    monkeypatch.setattr("chartloop.view.picture.find_engine", lambda: "mermaid")
     done = sh("diff", "adder.yaml", "other.yaml", "-o", "d.svg")
     assert done.code == 2
     assert "there is no Graphviz" in done.err
@@ -302,7 +302,7 @@ def reviewed(sh: Shell, *arguments: str) -> Done:
 
 def test_where_nothing_changed_nothing_is_said(repo: Shell) -> None:
     repo.write("notes.yaml", "just: notes\n")
-    repo.write("readme.md", "interlock: 1\n")
+    repo.write("readme.md", "chartloop: 1\n")
     done = reviewed(repo)
     assert done.code == 0
     assert "## No machine changed" in done.out
@@ -399,14 +399,14 @@ def test_a_machine_that_does_not_load_is_told_and_gives_2(repo: Shell) -> None:
     done = reviewed(repo)
     assert done.code == 2
     assert "**cannot be loaded**" in done.out
-    assert "error[IL103]: unknown fact `run.stps`" in done.out
+    assert "error[CL103]: unknown fact `run.stps`" in done.out
     git(repo.folder, "commit", "-qam", "Broken")
     git(repo.folder, "branch", "broken")
     change(repo, "asker.yaml", "run.stps", "run.steps")
     mended = reviewed(repo, "broken")
     assert mended.code == 1
     assert "did not load before" in mended.out
-    assert "+ mended error[IL103]: unknown fact `run.stps`" in mended.out
+    assert "+ mended error[CL103]: unknown fact `run.stps`" in mended.out
 
 
 def test_a_difference_may_pass(repo: Shell) -> None:
@@ -423,11 +423,11 @@ def test_what_the_checks_say_before_and_after(repo: Shell) -> None:
     change(repo, "asker.yaml", "steps: 10, ", "")
     done = reviewed(repo)
     assert "Checks: 1 new, 0 mended." in done.out
-    assert "- new warning[IL316]:" in done.out
+    assert "- new warning[CL316]:" in done.out
     commit(repo.folder)
     git(repo.folder, "branch", "without")
     git(repo.folder, "checkout", "-q", "main", "--", "asker.yaml")
-    assert "+ mended warning[IL316]:" in reviewed(repo, "without").out
+    assert "+ mended warning[CL316]:" in reviewed(repo, "without").out
 
 
 @DOT
@@ -448,7 +448,7 @@ def test_a_picture_that_cannot_be_drawn_costs_no_comment(
     repo: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     change(repo, "asker.yaml", "ok: done", "ok: done\n      again: think")
-    monkeypatch.setattr("interlock.view.picture.find_engine", lambda: "mermaid")
+    monkeypatch.setattr("chartloop.view.picture.find_engine", lambda: "mermaid")
     done = repo("review", "main", "--pictures", "out", "--link", "https://x.example/{picture}")
     assert (done.code, done.err.count("\n")) == (1, 1)
     assert "not drawn: asker.changes.svg, asker.full.svg: there is no Graphviz" in done.err
@@ -566,7 +566,7 @@ def test_texts_of_a_machine_break_out_of_nothing(repo: Shell) -> None:
 
 def test_links_lead_nowhere_outside(repo: Shell, tmp_path: Path) -> None:
     secret = tmp_path.parent / f"{tmp_path.name}-secret.yaml"
-    secret.write_text("interlock: 1\npassword: hunter2\n")
+    secret.write_text("chartloop: 1\npassword: hunter2\n")
     (repo.folder / "leak.yaml").symlink_to(secret)
     repo.write("asks.yaml", PARENT.replace("parts/kid.yaml", f"../{secret.name}"))
     for head in ((), ("--head", "work")):
@@ -589,7 +589,7 @@ def test_a_link_within_the_repository_is_followed(repo: Shell) -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"interlock: 1\n\x00\xff", b"interlock: 1", b"interlock: [", b"\xffinterlock: 1\n"]
+    "data", [b"chartloop: 1\n\x00\xff", b"chartloop: 1", b"chartloop: [", b"\xffchartloop: 1\n"]
 )
 def test_a_file_that_means_to_be_a_machine_and_is_none(repo: Shell, data: bytes) -> None:
     (repo.folder / "odd.yaml").write_bytes(data)
@@ -618,7 +618,7 @@ def test_a_comment_is_never_too_long(repo: Shell) -> None:
         f"  s{n}: {{ask: {'x' * 60}{n}, when: run.steps >= {n}, then: s{n + 1}, else: done}}\n"
         for n in range(300)
     )
-    big = f"interlock: 1\nmachine: big\nstates:\n  go: {{do: receive, next: s0}}\n{states}  s300: {{do: nothing, next: done}}\n  done: {{stop: completed}}\n"
+    big = f"chartloop: 1\nmachine: big\nstates:\n  go: {{do: receive, next: s0}}\n{states}  s300: {{do: nothing, next: done}}\n  done: {{stop: completed}}\n"
     for number in range(6):
         repo.write(f"big{number}.yaml", big)
     commit(repo.folder)

@@ -1,4 +1,4 @@
-"""`interlock run`: what it prints where, its exit codes, its options."""
+"""`chartloop run`: what it prints where, its exit codes, its options."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_only_the_result_is_on_stdout(sh: Shell) -> None:
     assert done.out == "It is 5.\n"
     assert done.code == 0
     assert "Stopped for `completed` (natural)" in done.err
-    assert f"run {sh.last()} · journal .interlock/journal.db" in done.err
+    assert f"run {sh.last()} · journal .chartloop/journal.db" in done.err
     assert "2 model calls, 135 tokens, cost unknown" in done.err
     assert "adding\n" in done.err  # what a tool prints is no result
 
@@ -107,7 +107,7 @@ def test_values_are_read_by_their_types(sh: Shell) -> None:
 def test_a_run_in_memory_leaves_nothing(sh: Shell) -> None:
     done = sh("run", *ADD, "--in-memory")
     assert "kept in memory only" in done.err
-    assert not (sh.folder / ".interlock").exists()
+    assert not (sh.folder / ".chartloop").exists()
     waits = sh("run", *ASK, "--in-memory")
     assert waits.code == 4
     assert "it is gone" in waits.err
@@ -124,7 +124,7 @@ def test_another_journal(sh: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     sh("run", *ASK, "--journal", "deep/er/j.db", "--run-id", "there")
     assert sh("runs", "--journal", "deep/er/j.db", "--format", "json").json[0]["run"] == "there"
     assert sh("runs", "--format", "json").json == []
-    monkeypatch.setenv("INTERLOCK_JOURNAL", "deep/er/j.db")
+    monkeypatch.setenv("CHARTLOOP_JOURNAL", "deep/er/j.db")
     assert sh("runs", "--format", "json").json[0]["run"] == "there"
 
 
@@ -142,9 +142,9 @@ def test_a_wait_says_the_lines_that_answer_it(sh: Shell) -> None:
     assert done.code == 4
     assert done.out == ""
     assert "Is forty-one right?" in done.err
-    assert "  interlock answer w fix note=STR count=INT sure=BOOL --journal j.db\n" in done.err
-    assert "  interlock answer w abort --journal j.db\n" in done.err
-    assert "then:  interlock resume w --journal j.db\n" in done.err
+    assert "  chartloop answer w fix note=STR count=INT sure=BOOL --journal j.db\n" in done.err
+    assert "  chartloop answer w abort --journal j.db\n" in done.err
+    assert "then:  chartloop resume w --journal j.db\n" in done.err
 
 
 def test_partial_results_are_results(sh: Shell) -> None:
@@ -184,7 +184,7 @@ class Script(NamedTuple):
 SCRIPTS = [
     Script("too-few", "replies: [Let me think.]\n", "the script has too few replies"),
     Script("left-over", ADDS + "  - never\n", "1 reply was never asked for"),
-    Script("syntax", "replies: [\n", "error[IL001]"),
+    Script("syntax", "replies: [\n", "error[CL001]"),
     Script("key", "reply: []\n", "did you mean `replies`?", "bad.yaml:1:1"),
     Script("no-mapping", "just text\n", "a script is a mapping with `replies`"),
     Script("reply", "replies: [{txt: x}]\n", "unknown field `txt`: did you mean `text`?"),
@@ -192,7 +192,7 @@ SCRIPTS = [
         "event", "replies: []\nevents:\n  - {send: x}\n", "an event cannot be read", "bad.yaml:3:5"
     ),
     Script("event-of-two", "events: [{after: 1, send: x, cancel: y}]\n", "an event cannot be read"),
-    Script("tag", "!!python/object/apply:os.system [ls]\n", "IL003"),
+    Script("tag", "!!python/object/apply:os.system [ls]\n", "CL003"),
 ]
 
 
@@ -211,7 +211,7 @@ def test_a_run_that_broke_off_can_go_on(sh: Shell) -> None:
     sh.write("short.yaml", "replies: [hm]\n")
     done = sh("run", "looper.yaml", "x", "--script", "short.yaml", "--run-id", "r")
     assert done.code == 1
-    assert "run r can go on:  interlock resume r" in done.err
+    assert "run r can go on:  chartloop resume r" in done.err
     sh.write("short.yaml", "replies: [hm, enough]\n")
     assert sh("resume", "r").out == "enough\n"
 
@@ -237,7 +237,7 @@ def test_a_file_with_mistakes_shows_all_of_them_and_runs_nothing(sh: Shell) -> N
 
 
 TRUST = """\
-interlock: 1
+chartloop: 1
 machine: far
 model: {name: openai/x, api_base: "http://127.0.0.1:9/v1"}
 limits: {steps: 5}
@@ -254,7 +254,7 @@ def test_a_file_that_names_a_host_must_be_trusted(sh: Shell) -> None:
     refused = sh("run", "far.yaml", "x", "--script", "one.yaml")
     assert refused.code == 2
     assert (
-        "error[IL324]: far.yaml sends the conversation to the host `http://127.0.0.1:9/v1`"
+        "error[CL324]: far.yaml sends the conversation to the host `http://127.0.0.1:9/v1`"
         in refused.err
     )
     assert "--trust" in refused.err
@@ -296,4 +296,4 @@ def test_what_cannot_begin_leaves_no_journal(sh: Shell, case: Fault) -> None:
     done = sh(*case.args)
     assert done.code != 0
     assert case.says in done.err + done.out
-    assert not (sh.folder / ".interlock").exists()
+    assert not (sh.folder / ".chartloop").exists()

@@ -1,4 +1,4 @@
-"""`interlock runs`, `show`, `why`: what is recorded, found and explained."""
+"""`chartloop runs`, `show`, `why`: what is recorded, found and explained."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import pytest
 
-from interlock.adapters.sqlite import SqliteJournal
-from interlock.run.journal import RunRow
-from interlock.run.recorded import RecordedRun, read_export
-from interlock.run.sync import by_hand
+from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.run.journal import RunRow
+from chartloop.run.recorded import RecordedRun, read_export
+from chartloop.run.sync import by_hand
 from tests.cli.shell import ADD, ASK, Shell
 
 ROW = ["run", "machine", "status", "state", "reason", "steps", "created", "updated"]
@@ -77,7 +77,7 @@ NAMES = [
     Name("last", "last", "wait3"),
     Name("several", "ab", "", "several runs begin with `ab`: abd2, abc1"),
     Name("none", "abx1", "", "did you mean `abc1`?"),
-    Name("far-off", "zzzzzz", "", "`interlock runs` lists them"),
+    Name("far-off", "zzzzzz", "", "`chartloop runs` lists them"),
     Name("empty", "", "", "there is no run ``"),
     Name("pattern", "ab%", "", "there is no run `ab%`"),
 ]
@@ -107,7 +107,7 @@ def test_show(full: Shell) -> None:
 
 
 PARENT = """\
-interlock: 1
+chartloop: 1
 machine: p
 machines: {c: {states: {z: {stop: completed}}}}
 states:
@@ -227,7 +227,7 @@ def test_a_guard_of_many_parts_is_shown_part_by_part(sh: Shell) -> None:
 def aged(sh: Shell, run_id: str, days: float) -> None:
     """A run whose last record is so old."""
     at = time.time() - days * 86_400
-    journal = SqliteJournal(sh.folder / ".interlock" / "journal.db")
+    journal = SqliteJournal(sh.folder / ".chartloop" / "journal.db")
     row = RunRow(run_id, "adder", "", status="completed", created=at, updated=at)
     by_hand(journal.create(row))
     by_hand(journal.close())
@@ -276,7 +276,7 @@ def test_a_damaged_journal_is_named_and_left_alone(sh: Shell) -> None:
     for args in (("runs",), ("show", "last"), ("run", *ADD)):
         done = sh(*args, "--journal", "bad.db")
         assert done.code == 1
-        assert "error[IL608]: " in done.err
+        assert "error[CL608]: " in done.err
         assert "bad.db" in done.err
     assert (sh.folder / "bad.db").read_bytes() == before
 
@@ -284,7 +284,7 @@ def test_a_damaged_journal_is_named_and_left_alone(sh: Shell) -> None:
 # tools that are not here --------------------------------------------------------------------
 
 BY_NAME = """\
-interlock: 1
+chartloop: 1
 machine: by_name
 limits: {answer: 1h}
 machines:

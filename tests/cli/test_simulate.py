@@ -1,4 +1,4 @@
-"""`interlock simulate`."""
+"""`chartloop simulate`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.shell import Shell
 
-OPAQUE = """interlock: 1
+OPAQUE = """chartloop: 1
 machine: opaque
 limits: {steps: 10}
 rules: [{when: run.steps >= limits.steps, stop: steps_limit}]
@@ -17,7 +17,7 @@ states:
   look: {do: nothing, next: [{when: is_sound(run.steps), to: done}, {to: look}]}
   done: {stop: completed}
 """
-TOOLS = """from interlock import guard
+TOOLS = """from chartloop import guard
 
 
 @guard
@@ -65,7 +65,7 @@ def test_a_mistake_in_a_world_is_shown_where_it_stands(sh: Shell, tmp_path: Path
     world.write_text("world: 1\nstates:\n  llm_inferense: {fails: 1%}\n")
     done = sh("simulate", "agent", "--world", str(world))
     assert done.code == 1
-    assert "error[IL301]: the machine has no state `llm_inferense`" in done.err
+    assert "error[CL301]: the machine has no state `llm_inferense`" in done.err
     assert "world.yaml:3:3" in done.err
     assert "did you mean `llm_inference`?" in done.err
 
@@ -132,7 +132,7 @@ def test_the_picture_shows_how_often(sh: Shell, tmp_path: Path) -> None:
     assert "×50" in (tmp_path / "heat.mmd").read_text("utf-8")
 
 
-@pytest.mark.extra("matplotlib", install='pip install "interlock[plots]"')  # noqa: S610 - no Django
+@pytest.mark.extra("matplotlib", install='pip install "chartloop[plots]"')  # noqa: S610 - no Django
 def test_the_spread_is_drawn(sh: Shell, tmp_path: Path) -> None:
     page = tmp_path / "spread.svg"
     done = sh("simulate", "agent", "--runs", "200", "--no-chain", "--plot", str(page))

@@ -1,4 +1,4 @@
-"""`interlock step`: the prompt, piped."""
+"""`chartloop step`: the prompt, piped."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_it_shows_what_comes_and_what_would_be_decided(sh: Shell) -> None:
     assert then[1] == "step 2 at think, running"
     assert "then len(last.tool_calls) > 0 → act" in then
     assert "otherwise → done" in then
-    assert "go on with: interlock resume r --tools tools.py" in " ".join(done.err.split())
+    assert "go on with: chartloop resume r --tools tools.py" in " ".join(done.err.split())
     assert done.code == 0
 
 

@@ -1,4 +1,4 @@
-"""`interlock step` on a full screen: the real app, a real run, every key."""
+"""`chartloop step` on a full screen: the real app, a real run, every key."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from interlock import load, tool
-from interlock.adapters.sqlite import SqliteJournal
-from interlock.api import Run
-from interlock.cli.screen import Stepping
+from chartloop import load, tool
+from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.api import Run
+from chartloop.cli.screen import Stepping
 from tests.cli.shell import ADDER, ASKER, LOOPER
 
 if TYPE_CHECKING:
     from textual.pilot import Pilot
 
-    from interlock.tui.app import StepApp
+    from chartloop.tui.app import StepApp
 
 pytestmark = pytest.mark.extra(  # noqa: S610 - no Django
-    "textual", install='pip install "interlock[tui]"'
+    "textual", install='pip install "chartloop[tui]"'
 )
 
 CALLS = [
@@ -107,7 +107,7 @@ def on_screen(
     run: Run, play: Callable[[Screen], Awaitable[None]], size: tuple[int, int] = (160, 50)
 ) -> StepApp:
     """Play with a run on a screen of this size; gives the app, closed."""
-    from interlock.tui.app import StepApp  # noqa: PLC0415 - an extra
+    from chartloop.tui.app import StepApp  # noqa: PLC0415 - an extra
 
     stepping = Stepping(run)
     app = StepApp(stepping)

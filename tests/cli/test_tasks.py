@@ -13,7 +13,7 @@ import pytest
 from tests.cli.shell import PROGRAM, Shell, environment
 
 WORKER = """\
-interlock: 1
+chartloop: 1
 machine: worker
 model: {name: scripted}
 tasks: [its own]
@@ -24,7 +24,7 @@ states:
   done: {stop: completed}
 """
 TOOL = """\
-from interlock import tool
+from chartloop import tool
 
 
 @tool
@@ -87,7 +87,7 @@ class Bad(NamedTuple):
         Bad("missing", None, 2, "'tasks.yaml' does not exist"),
         Bad("bad-task", "- {text: a, siz: 1}\n", 1, "tasks.yaml:1:13"),
         Bad("tool", "- {text: a, by: {tool: mend}}\n", 1, "give it with --tools FILE"),
-        Bad("not-yaml", "- [a\n", 1, "error[IL001]"),
+        Bad("not-yaml", "- [a\n", 1, "error[CL001]"),
         Bad("no-list", "tasks: [a]\n", 1, "a file of tasks is a list"),
     ],
     ids=lambda case: case.id,
@@ -102,14 +102,14 @@ def test_a_bad_file_of_tasks_is_said_before_anything_runs(at: Shell, case: Bad) 
     except Exception as error:  # noqa: BLE001  click's own, which the program prints
         code, err = getattr(error, "exit_code", 1), str(error)
     assert (code, case.says in err) == (case.code, True), err
-    assert not (at.folder / ".interlock").exists()
+    assert not (at.folder / ".chartloop").exists()
 
 
 def test_a_file_of_the_machine_that_is_missing(at: Shell) -> None:
     at.write("worker.yaml", WORKER.replace("[its own]", "{file: more.yaml}"))
     done = at(*RUN)
     assert done.code == 1
-    assert "error[IL411]: `more.yaml` is no file" in done.err
+    assert "error[CL411]: `more.yaml` is no file" in done.err
     assert "worker.yaml:4:15" in done.err
 
 
@@ -163,7 +163,7 @@ def test_what_cannot_be_added(at: Shell) -> None:
     at("resume", "r")
     ended = at("enqueue", "r", "too late")
     assert ended.code == 1
-    assert "error[IL601]: run `r` has ended (completed)" in ended.err
+    assert "error[CL601]: run `r` has ended (completed)" in ended.err
 
 
 def test_a_run_that_another_process_drives_takes_them(at: Shell) -> None:
@@ -186,7 +186,7 @@ def test_a_run_that_another_process_drives_takes_them(at: Shell) -> None:
 def _until_it_works(folder: Path, sh: Shell) -> None:
     until = time.monotonic() + 20
     while time.monotonic() < until:
-        if (folder / ".interlock" / "journal.db").exists():
+        if (folder / ".chartloop" / "journal.db").exists():
             rows = json.loads(sh("runs", "--format", "json").out or "[]")
             if rows and rows[0]["state"] == "work":
                 return

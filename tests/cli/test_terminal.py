@@ -102,7 +102,7 @@ def test_sentences_fit_a_narrow_terminal_and_commands_stay_whole(folder: Path) -
     assert (
         "Last error: CRITICAL at `think`, step 2: the key that was\n  given is not known\n" in said
     )
-    assert f"  interlock resume last --journal {journal} --tools tools.py\n" in said
+    assert f"  chartloop resume last --journal {journal} --tools tools.py\n" in said
 
 
 def test_no_view_where_the_terminal_is_dumb_or_lines_are_wanted(folder: Path) -> None:
@@ -177,7 +177,7 @@ def test_a_question_may_be_left(folder: Path, key: str) -> None:
     with Terminal("run", *ASK, "--run-id", "r", cwd=folder) as t:
         t.expect("leave it waiting): ")
         t.ctrl_c() if key == "\x03" else t.type(key)
-        t.expect("interlock answer r ok")
+        t.expect("chartloop answer r ok")
         assert t.wait() == 4
     assert row_of(folder)["status"] == "paused"
 
@@ -223,7 +223,7 @@ def test_ctrl_c_at_the_terminal(folder: Path) -> None:
         t.ctrl_c()
         t.expect("stopping before the next action")
         t.ctrl_c()
-        t.expect("go on with:  interlock resume s")
+        t.expect("go on with:  chartloop resume s")
         assert t.wait() == 130
         assert t.raw.rindex("\x1b[?25h") > t.raw.rindex("\x1b[?25l")  # the cursor is back
     assert row_of(folder, "s")["status"] == "running"
@@ -236,7 +236,7 @@ def test_ctrl_c_at_the_prompt_leaves_the_run(folder: Path) -> None:
         t.expect("step 2  at think")
         t.expect("adder> ")
         t.ctrl_c()
-        t.expect("go on with:  interlock resume r --tools tools.py")
+        t.expect("go on with:  chartloop resume r --tools tools.py")
         assert t.wait() == 130
     assert row_of(folder)["steps"] == 1
 
@@ -256,7 +256,7 @@ def test_the_prompt_has_history(folder: Path) -> None:
 def test_rm_asks(sh: Shell) -> None:
     sh("run", *ADD, "--run-id", "r")
     with Terminal("runs", "rm", "r", cwd=sh.folder) as t:
-        t.expect("remove 1 run from .interlock/journal.db? [y/N]: ")
+        t.expect("remove 1 run from .chartloop/journal.db? [y/N]: ")
         t.type("n\n")
         assert t.wait() == 130
     assert row_of(sh.folder)["run"] == "r"
@@ -270,7 +270,7 @@ def test_rm_asks(sh: Shell) -> None:
 # step ---------------------------------------------------------------------------------------
 
 SCREEN = pytest.mark.extra(  # noqa: S610 - no Django
-    "textual", install='pip install "interlock[tui]"'
+    "textual", install='pip install "chartloop[tui]"'
 )
 
 
@@ -304,7 +304,7 @@ def test_ctrl_c_on_the_screen_stops_before_the_next_action(folder: Path) -> None
         time.sleep(1)
         t.type("q")
         assert t.wait() == 0
-        assert "go on with:  interlock resume r" in t.shown
+        assert "go on with:  chartloop resume r" in t.shown
     assert 1 < row_of(folder)["steps"] < 60
 
 
@@ -318,7 +318,7 @@ def test_a_run_that_is_left_in_the_middle_of_an_action_goes_on_later(folder: Pat
         t.expect(" do ")
         t.type("q")
         assert t.wait() == 0
-        assert "go on with:  interlock resume r" in t.shown
+        assert "go on with:  chartloop resume r" in t.shown
     (folder / "slow.yaml").write_text("replies: [enough]\n")
     assert program("resume", "r", "--script", "slow.yaml", cwd=folder).code == 0
     assert row_of(folder)["reason"] == "completed"
@@ -355,7 +355,7 @@ def test_step_without_textual_says_what_brings_the_screen(folder: Path) -> None:
     (hidden / "sitecustomize.py").write_text("import sys\nsys.modules['textual'] = None\n")
     path = f"{hidden}:{ROOT / 'engine'}"
     with Terminal("step", *ADD, cwd=folder, PYTHONPATH=path) as t:
-        t.expect('a full screen needs textual:  pip install "interlock[tui]"')
+        t.expect('a full screen needs textual:  pip install "chartloop[tui]"')
         t.expect("adder> ")
         t.type("quit\n")
         assert t.wait() == 0

@@ -1,4 +1,4 @@
-"""`interlock upgrade`, and going on with a changed file: verdicts, state maps, letters, exit codes."""
+"""`chartloop upgrade`, and going on with a changed file: verdicts, state maps, letters, exit codes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tests.cli.shell import Shell
 
 DESK = """\
-interlock: 1
+chartloop: 1
 machine: desk
 limits: {steps: 10}
 vars: {drafts: 0}
@@ -107,7 +107,7 @@ def test_a_changed_file_is_refused_with_its_verdict(desk: Shell) -> None:
     desk.write("new.yaml", DESK.replace("steps: 10", "steps: 2"))
     told = desk("resume", "waits", "--machine", "new.yaml", "--use-new-file")
     assert "unsafe: record 2 at draft" in told.err
-    assert "`interlock fork waits --at 2 --machine new.yaml` begins before it" in told.err
+    assert "`chartloop fork waits --at 2 --machine new.yaml` begins before it" in told.err
     made = desk("fork", "waits", "--at", "2", "--machine", "new.yaml", "--format", "json")
     assert made.json["state"] == "draft"
     assert desk("replay", made.json["run"]).code == 0
@@ -117,7 +117,7 @@ def test_a_changed_file_is_refused_with_its_verdict(desk: Shell) -> None:
 def test_runs_of_other_machines_are_passed_over(desk: Shell) -> None:
     desk.write(
         "other.yaml",
-        "interlock: 1\nmachine: other\nstates: {a: {do: receive, next: z}, z: {stop: completed}}\n",
+        "chartloop: 1\nmachine: other\nstates: {a: {do: receive, next: z}, z: {stop: completed}}\n",
     )
     desk("run", "other.yaml", "x", "--run-id", "foreign")
     desk.write("new.yaml", DESK.replace("steps: 10", "steps: 9"))
@@ -159,7 +159,7 @@ def test_an_export_is_judged_as_a_journal(desk: Shell) -> None:
 )
 def test_what_cannot_be_read(desk: Shell, args: tuple[str, ...], says: str) -> None:
     desk.write("own.yaml", DESK.replace("do: nothing", "do: typeset"))
-    desk.write("bad.yaml", "interlock: 1\nmachine: desk\nstates: {a: {do: receive, next: b}}\n")
+    desk.write("bad.yaml", "chartloop: 1\nmachine: desk\nstates: {a: {do: receive, next: b}}\n")
     done = desk(*args)
     assert done.code == 2
     assert says in done.err

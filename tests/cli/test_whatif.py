@@ -1,4 +1,4 @@
-"""`interlock whatif` and `interlock stats`: questions to recorded runs, on the command line."""
+"""`chartloop whatif` and `chartloop stats`: questions to recorded runs, on the command line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from tests.cli.shell import ASK, Shell, Terminal
 
 LOOP = """\
-interlock: 1
+chartloop: 1
 machine: loop
 model: {name: scripted}
 limits: {steps: 8, tokens: 1000, patience: 10m}
@@ -147,7 +147,7 @@ def test_an_edited_file(runs: Shell) -> None:
 
 
 def test_runs_that_cannot_be_asked_are_reported_and_passed_over(runs: Shell) -> None:
-    with sqlite3.connect(".interlock/journal.db") as file:
+    with sqlite3.connect(".chartloop/journal.db") as file:
         file.execute("UPDATE event SET data = '{' WHERE run_id = 'two' AND seq = 2")
     Path("other.yaml").write_text(LOOP.replace("machine: loop", "machine: other"))
     runs("run", "other.yaml", "x", "--script", "replies.yaml", "--run-id", "foreign")
@@ -213,7 +213,7 @@ def test_as_csv_no_cell_is_a_formula(runs: Shell) -> None:
     assert ["loop", "reason", "completed", "runs", "2"] in rows
 
 
-@pytest.mark.extra("matplotlib", install='pip install "interlock[plots]"')  # noqa: S610 - no Django
+@pytest.mark.extra("matplotlib", install='pip install "chartloop[plots]"')  # noqa: S610 - no Django
 def test_plots_of_one_machine_on_a_page_of_several_in_folders(runs: Shell) -> None:
     assert runs("stats", "loop.yaml", "--plot", "page.svg").code == 0
     assert "Why runs stop" in Path("page.svg").read_text()

@@ -12,20 +12,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
 
-from interlock.actions.declare import tool_spec
-from interlock.adapters.scripted import Scripted
-from interlock.adapters.sqlite import SqliteJournal
-from interlock.api import Machine, Run, load
-from interlock.core.outcome import ToolResult
-from interlock.core.plain import plain
-from interlock.core.specs import ToolSpec
-from interlock.run.context import Context
-from interlock.run.failing import AgentStop
-from interlock.run.journal import Journal, MemoryJournal
-from interlock.run.passing import PassingModel
-from interlock.run.ports import ModelReply, ModelRequest, OnText
-from interlock.run.sync import wait
-from interlock.testing import ManualClock
+from chartloop.actions.declare import tool_spec
+from chartloop.adapters.scripted import Scripted
+from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.api import Machine, Run, load
+from chartloop.core.outcome import ToolResult
+from chartloop.core.plain import plain
+from chartloop.core.specs import ToolSpec
+from chartloop.run.context import Context
+from chartloop.run.failing import AgentStop
+from chartloop.run.journal import Journal, MemoryJournal
+from chartloop.run.passing import PassingModel
+from chartloop.run.ports import ModelReply, ModelRequest, OnText
+from chartloop.run.sync import wait
+from chartloop.testing import ManualClock
 
 RUN = "r"
 
@@ -287,7 +287,7 @@ EXECUTIVE = Case(
 ERRANDS = Case(
     "errands",
     """
-interlock: 1
+chartloop: 1
 machine: errands
 model: {name: scripted}
 tools: [pay, send_message]
@@ -339,7 +339,7 @@ output: {note: vars.note, bought: vars.bought}
 HALTED = Case(
     "halted",
     """
-interlock: 1
+chartloop: 1
 machine: halted
 model: {name: scripted}
 tools: [halt, pay, publish]
@@ -365,7 +365,7 @@ states:
 FAMILY = Case(
     "family",
     """
-interlock: 1
+chartloop: 1
 machine: family
 model: {name: scripted}
 tools: [pay, send_message]

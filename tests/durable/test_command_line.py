@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from interlock.adapters.sqlite import SqliteJournal
-from interlock.run.sync import wait
+from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.run.sync import wait
 
 TURNS = 5
 KILLS = 4
@@ -27,7 +27,7 @@ ROOM = 100_000
 """Bytes that a file may have on the full disk: the journal is made, the run does not fit."""
 
 MACHINE = """
-interlock: 1
+chartloop: 1
 machine: slow
 model: {name: scripted}
 tools: [pay]
@@ -51,7 +51,7 @@ TOOLS = """
 import os
 import time
 
-from interlock import tool
+from chartloop import tool
 
 
 @tool
@@ -70,7 +70,7 @@ import resource
 import runpy
 
 resource.setrlimit(resource.RLIMIT_FSIZE, ({ROOM}, {ROOM}))
-runpy.run_module("interlock", run_name="__main__")
+runpy.run_module("chartloop", run_name="__main__")
 """
 
 
@@ -106,7 +106,7 @@ class House(NamedTuple):
     def ledger(self) -> Counter[str]:
         return Counter((self.folder / "ledger").read_text().split())
 
-    def start(self, *, program: Sequence[str] = ("-m", "interlock")) -> subprocess.Popen[str]:
+    def start(self, *, program: Sequence[str] = ("-m", "chartloop")) -> subprocess.Popen[str]:
         """A process that begins the run, or goes on with it when it has a record."""
         script = ["--script", "replies.json"]
         words = ["resume", "r"] if self.begun else ["run", "slow.yaml", "Go.", "--run-id", "r"]
@@ -144,7 +144,7 @@ class House(NamedTuple):
 
     def told(self) -> Any:
         """What `show` tells of the run, but for times and what is said of interruptions."""
-        command = [sys.executable, "-m", "interlock", "show", "r", "--tools", "tools.py"]
+        command = [sys.executable, "-m", "chartloop", "show", "r", "--tools", "tools.py"]
         shown = subprocess.run(
             [*command, "--journal", "journal.db", "--format", "json"],
             cwd=self.folder, capture_output=True, text=True, check=True,
@@ -216,7 +216,7 @@ def test_of_several_that_resume_at_once_one_goes_on(house: House, calm: House) -
     first.communicate(timeout=60)
     ended = [end(process) for process in [house.start() for _ in range(2)]]
     assert [e.code for e in ended].count(0) == 1, ended
-    assert all("IL609" in e.err or "IL601" in e.err for e in ended if e.code)
+    assert all("CL609" in e.err or "CL601" in e.err for e in ended if e.code)
     assert house.told() == calm.told()
     paid_no_more_than_was_in_doubt(house, calm)
 
@@ -226,7 +226,7 @@ def test_a_full_disk_is_told_and_the_run_goes_on_when_there_is_room(
 ) -> None:
     ended = end(house.start(program=("-c", FULL_DISK)))
     assert ended.code == 1
-    assert "IL608" in ended.err
+    assert "CL608" in ended.err
     assert "Traceback" not in ended.err
     again = end(house.start())
     assert again.code == 0, again.err

@@ -19,12 +19,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.api import Run
-from interlock.core.errors import Fenced, RunError, StatusError
-from interlock.run.journal import Journal
-from interlock.run.session import SNAPSHOT_AFTER
-from interlock.run.sync import by_hand, wait
-from interlock.testing import CrashAt, Crashed, MemoryJournal
+from chartloop.api import Run
+from chartloop.core.errors import Fenced, RunError, StatusError
+from chartloop.run.journal import Journal
+from chartloop.run.session import SNAPSHOT_AFTER
+from chartloop.run.sync import by_hand, wait
+from chartloop.testing import CrashAt, Crashed, MemoryJournal
 from tests.durable.crashing import (
     AGENT,
     ERRANDS,
@@ -191,7 +191,7 @@ def test_an_id_that_has_records_is_not_started_again() -> None:
 # what is in doubt ------------------------------------------------------------------------------
 
 IN_DOUBT = """
-interlock: 1
+chartloop: 1
 machine: careful
 model: {name: scripted}
 tools: [pay]

@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 import pytest
 
-from interlock.adapters.sqlite import SqliteJournal
-from interlock.api import load
-from interlock.core.errors import JournalCorrupt
-from interlock.run.sync import by_hand
-from interlock.testing.clock import ManualClock
+from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.api import load
+from chartloop.core.errors import JournalCorrupt
+from chartloop.run.sync import by_hand
+from chartloop.testing.clock import ManualClock
 
 MACHINE = """
-interlock: 1
+chartloop: 1
 machine: m
 model: {name: scripted}
 states:

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from interlock.adapters.sqlite import SqliteJournal
-from interlock.run.sync import wait
+from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.run.sync import wait
 from tests.durable.crashing import RUN, doubts
 
 ROOT = Path(__file__).parents[2]

@@ -15,17 +15,17 @@ from typing import Any
 
 import pytest
 
-from interlock.adapters.sqlite import SqliteJournal
-from interlock.api import Machine, Run, load
-from interlock.core.errors import Fenced
-from interlock.run.journal import Journal, Letter, MemoryJournal
-from interlock.run.sync import by_hand
-from interlock.testing import ManualClock
+from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.api import Machine, Run, load
+from chartloop.core.errors import Fenced
+from chartloop.run.journal import Journal, Letter, MemoryJournal
+from chartloop.run.sync import by_hand
+from chartloop.testing import ManualClock
 
 ROOT = Path(__file__).parents[2]
 
 OLD = """\
-interlock: 1
+chartloop: 1
 machine: desk
 machines:
   first: {states: {a: {ask: First?, on: {yes: z}}, z: {stop: completed}}}
@@ -59,7 +59,7 @@ def opened(journal: Journal, text: str = NEW) -> Run:
 LIVES = """
 import os, shutil, signal, sys
 from pathlib import Path
-from interlock.adapters.sqlite import SqliteJournal
+from chartloop.adapters.sqlite import SqliteJournal
 from tests.durable.test_move import opened
 
 folder = Path(sys.argv[1])
@@ -137,8 +137,8 @@ def test_killed_at_every_statement_the_old_run_is_left_or_the_new_one(tmp_path: 
 
 MOVER = """
 import sys
-from interlock.adapters.sqlite import SqliteJournal
-from interlock.core.errors import Fenced
+from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.core.errors import Fenced
 from tests.durable.test_move import NEW, OLD, opened
 
 journal = SqliteJournal(sys.argv[1])

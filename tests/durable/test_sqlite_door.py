@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from interlock.adapters.sqlite import SqliteJournal
-from interlock.core.outcome import Outcome, Reply
-from interlock.core.records import Input, Record
-from interlock.run.journal import Event, Letter, RunRow, Snapshot, digest
-from interlock.run.payload import LARGE
-from interlock.run.redact import Redactor
-from interlock.run.sync import by_hand
+from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.core.outcome import Outcome, Reply
+from chartloop.core.records import Input, Record
+from chartloop.run.journal import Event, Letter, RunRow, Snapshot, digest
+from chartloop.run.payload import LARGE
+from chartloop.run.redact import Redactor
+from chartloop.run.sync import by_hand
 
 SECRET = "correct-horse-battery"
 

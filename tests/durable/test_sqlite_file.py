@@ -16,18 +16,18 @@ from typing import Any
 
 import pytest
 
-from interlock.adapters.sqlite import SqliteJournal, default_journal_path
-from interlock.adapters.sqlite_migrations import MIGRATIONS, Connection, Migration
-from interlock.core.errors import (
+from chartloop.adapters.sqlite import SqliteJournal, default_journal_path
+from chartloop.adapters.sqlite_migrations import MIGRATIONS, Connection, Migration
+from chartloop.core.errors import (
     JournalCorrupt,
     JournalError,
     JournalLocked,
     RunError,
 )
-from interlock.core.outcome import Outcome
-from interlock.core.records import Input, Record
-from interlock.run.journal import Event, RunRow
-from interlock.run.sync import by_hand
+from chartloop.core.outcome import Outcome
+from chartloop.core.records import Input, Record
+from chartloop.run.journal import Event, RunRow
+from chartloop.run.sync import by_hand
 
 
 def step(seq: int, text: str = "hello") -> Event:
@@ -55,24 +55,24 @@ def files(folder: Path) -> dict[str, bytes]:
 def test_the_journal_of_the_nearest_folder_is_used(tmp_path: Path) -> None:
     inner = tmp_path / "project" / "deep" / "er"
     inner.mkdir(parents=True)
-    here = inner / ".interlock" / "journal.db"
+    here = inner / ".chartloop" / "journal.db"
     assert default_journal_path(inner) == here
     assert not here.parent.exists()
-    (tmp_path / "project" / ".interlock").mkdir()
-    assert default_journal_path(inner) == tmp_path / "project" / ".interlock" / "journal.db"
-    (tmp_path / "project" / "deep" / ".interlock").write_text("a file, no folder")
-    assert default_journal_path(inner) == tmp_path / "project" / ".interlock" / "journal.db"
+    (tmp_path / "project" / ".chartloop").mkdir()
+    assert default_journal_path(inner) == tmp_path / "project" / ".chartloop" / "journal.db"
+    (tmp_path / "project" / "deep" / ".chartloop").write_text("a file, no folder")
+    assert default_journal_path(inner) == tmp_path / "project" / ".chartloop" / "journal.db"
 
 
 def test_a_relative_start_gives_an_absolute_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert default_journal_path(Path()) == tmp_path / ".interlock" / "journal.db"
+    assert default_journal_path(Path()) == tmp_path / ".chartloop" / "journal.db"
 
 
 def test_missing_folders_are_made_and_ours_is_ignored_by_git(tmp_path: Path) -> None:
-    path = tmp_path / "a" / "b" / ".interlock" / "journal.db"
+    path = tmp_path / "a" / "b" / ".chartloop" / "journal.db"
     fill(path)
     assert (path.parent / ".gitignore").read_text() == "*\n"
     assert sorted(p.name for p in path.parent.iterdir()) == [".gitignore", "journal.db"]
@@ -80,7 +80,7 @@ def test_missing_folders_are_made_and_ours_is_ignored_by_git(tmp_path: Path) -> 
 
 
 def test_a_gitignore_that_is_there_is_left(tmp_path: Path) -> None:
-    folder = tmp_path / ".interlock"
+    folder = tmp_path / ".chartloop"
     folder.mkdir()
     (folder / ".gitignore").write_text("nothing")
     fill(folder / "journal.db")
@@ -215,10 +215,10 @@ def test_a_path_that_no_system_has_is_told() -> None:
 READ_ONLY = """
 import os, sys
 from pathlib import Path
-from interlock.adapters.sqlite import SqliteJournal
-from interlock.core.errors import JournalError
-from interlock.run.journal import RunRow
-from interlock.run.sync import by_hand
+from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.core.errors import JournalError
+from chartloop.run.journal import RunRow
+from chartloop.run.sync import by_hand
 if os.geteuid() == 0:  # root may write anywhere
     os.seteuid(65534)
 try:
@@ -319,9 +319,9 @@ def test_a_closed_journal_says_so(tmp_path: Path) -> None:
 
 FORK = """
 import os, sys
-from interlock.adapters.sqlite import SqliteJournal
-from interlock.core.errors import JournalError
-from interlock.run.sync import by_hand
+from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.core.errors import JournalError
+from chartloop.run.sync import by_hand
 journal = SqliteJournal(sys.argv[1])
 if os.fork() == 0:
     try:
@@ -416,7 +416,7 @@ def test_a_row_that_no_column_holds_is_refused(tmp_path: Path, row: RunRow) -> N
 
 
 def test_importing_the_library_does_not_open_sqlite() -> None:
-    script = "import sys, interlock, interlock.run.journal; print('sqlite3' in sys.modules)"
+    script = "import sys, chartloop, chartloop.run.journal; print('sqlite3' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from interlock.adapters.sqlite import SqliteJournal
-from interlock.adapters.sqlite_migrations import MIGRATIONS, Connection, Migration
-from interlock.core.errors import Fenced, JournalError, JournalLocked, RunError, UnknownRunError
-from interlock.run.journal import Event, Letter, RunRow
-from interlock.run.sync import by_hand
+from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.sqlite_migrations import MIGRATIONS, Connection, Migration
+from chartloop.core.errors import Fenced, JournalError, JournalLocked, RunError, UnknownRunError
+from chartloop.run.journal import Event, Letter, RunRow
+from chartloop.run.sync import by_hand
 
 
 @pytest.fixture
@@ -212,7 +212,7 @@ def test_a_closed_journal_says_so(journal: SqliteJournal) -> None:
                 await call
 
     asyncio.run(after_close())
-    assert not [t for t in threading.enumerate() if t.name.startswith("interlock-journal")]
+    assert not [t for t in threading.enumerate() if t.name.startswith("chartloop-journal")]
     with pytest.raises(JournalError, match="is closed"):
         by_hand(journal.row("a"))
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from interlock.adapters.sqlite import SqliteJournal
-from interlock.adapters.sqlite_migrations import MIGRATIONS, Connection, Migration
-from interlock.core.errors import JournalError, JournalTooNew
-from interlock.core.outcome import Outcome
-from interlock.core.records import Input, Record
-from interlock.run.journal import Event, Letter, Snapshot
-from interlock.run.sync import by_hand
+from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.sqlite_migrations import MIGRATIONS, Connection, Migration
+from chartloop.core.errors import JournalError, JournalTooNew
+from chartloop.core.outcome import Outcome
+from chartloop.core.records import Input, Record
+from chartloop.run.journal import Event, Letter, Snapshot
+from chartloop.run.sync import by_hand
 
 VERSION_1 = """
 CREATE TABLE schema_version (number INTEGER PRIMARY KEY, title TEXT NOT NULL);
@@ -147,8 +147,8 @@ def test_a_migration_that_fails_leaves_the_file_as_it_was(old: Path) -> None:
 def test_a_newer_file_is_refused_and_stays_as_it_is(old: Path) -> None:
     by_hand(SqliteJournal(old, migrations=NEXT).close())
     before = old.read_bytes()
-    with pytest.raises(JournalTooNew, match="newer version of interlock") as refused:
+    with pytest.raises(JournalTooNew, match="newer version of chartloop") as refused:
         SqliteJournal(old)
-    assert "update interlock" in refused.value.hint
+    assert "update chartloop" in refused.value.hint
     assert [file.name for file in old.parent.iterdir()] == [old.name]
     assert old.read_bytes() == before

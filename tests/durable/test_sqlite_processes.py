@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from interlock.adapters.sqlite import SqliteJournal
-from interlock.core.errors import Fenced
-from interlock.run.journal import Event, Letter, RunRow, Update
-from interlock.run.sync import by_hand
+from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.core.errors import Fenced
+from chartloop.run.journal import Event, Letter, RunRow, Update
+from chartloop.run.sync import by_hand
 
 PRELUDE = """
 import asyncio, sys
-from interlock.adapters.sqlite import SqliteJournal
-from interlock.core.errors import Fenced
-from interlock.run.journal import Event, Letter, RunRow, Update
-from interlock.run.sync import by_hand
+from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.core.errors import Fenced
+from chartloop.run.journal import Event, Letter, RunRow, Update
+from chartloop.run.sync import by_hand
 
 path, name = sys.argv[1:]
 

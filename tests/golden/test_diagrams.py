@@ -10,16 +10,16 @@ from typing import NamedTuple, cast
 
 import pytest
 
-from interlock import InterlockError, Machine, load
-from interlock.catalog import shipped
-from interlock.interchange.documents import flowcharts
-from interlock.interchange.verifying import Verdict, verify
-from interlock.machine.graph import graph
-from interlock.view.compare.difference import differences
-from interlock.view.flowchart import Box, Flowchart, one_line
-from interlock.view.from_graph import flowchart
-from interlock.view.ids import safe_ids
-from interlock.view.mermaid.read import read_mermaid
+from chartloop import ChartloopError, Machine, load
+from chartloop.catalog import shipped
+from chartloop.interchange.documents import flowcharts
+from chartloop.interchange.verifying import Verdict, verify
+from chartloop.machine.graph import graph
+from chartloop.view.compare.difference import differences
+from chartloop.view.flowchart import Box, Flowchart, one_line
+from chartloop.view.from_graph import flowchart
+from chartloop.view.ids import safe_ids
+from chartloop.view.mermaid.read import read_mermaid
 
 ROOT = Path(__file__).resolve().parents[2]
 DIAGRAMS = ROOT / "diagrams"
@@ -53,7 +53,7 @@ def test_a_committed_picture_is_the_live_machine(
 
 
 def verdict_of(machine: Machine, document: str) -> Verdict:
-    """What `interlock verify` finds between a document's flowchart and a machine."""
+    """What `chartloop verify` finds between a document's flowchart and a machine."""
     (found,) = flowcharts((SOURCES / document).read_text("utf-8"), file=document)
     return verify(found, machine, repair=document == "001_bb8e222742d55083.txt")
 
@@ -136,13 +136,13 @@ def test_of_the_chain_nothing_is_missing_or_changed() -> None:
 
 
 def test_the_document_as_written_is_refused_as_mermaid_refuses_it() -> None:
-    with pytest.raises(InterlockError, match=":8:42") as caught:
+    with pytest.raises(ChartloopError, match=":8:42") as caught:
         read_mermaid((SOURCES / "seed001_verbatim.mmd").read_text("utf-8"))
     assert "Call LLM" in str(caught.value)
 
 
 SORTED_OUT = """
-interlock: 1
+chartloop: 1
 machine: sorted_out
 vars: {kind: ""}
 states:
@@ -166,7 +166,7 @@ def test_an_edge_without_a_label_of_its_own_says_when_it_is_taken() -> None:
 
 
 BOXES = """
-interlock: 1
+chartloop: 1
 machine: boxes
 states:
   start: {shape: rect, next: work}

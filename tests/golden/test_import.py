@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import pytest
 
-from interlock.core.errors import SetupError
-from interlock.interchange.documents import Read, flowcharts, read
-from interlock.interchange.importing import import_chart
-from interlock.interchange.verifying import verify
-from interlock.view.compare.difference import differences
-from interlock.view.mermaid.read import read_mermaid
+from chartloop.core.errors import SetupError
+from chartloop.interchange.documents import Read, flowcharts, read
+from chartloop.interchange.importing import import_chart
+from chartloop.interchange.verifying import verify
+from chartloop.view.compare.difference import differences
+from chartloop.view.mermaid.read import read_mermaid
 
 CASES = Path(__file__).parents[1] / "cases"
 DOCUMENTS = [

@@ -27,8 +27,8 @@ def part(package: str) -> str:
     return f"{begin}{PAGE.partition(begin)[2].partition(end)[0]}{end}"
 
 
-def test_what_the_page_says_of_interlock(compare: Any) -> None:
-    assert compare.block("interlock", compare.library("interlock")) == part("interlock"), (
+def test_what_the_page_says_of_chartloop(compare: Any) -> None:
+    assert compare.block("chartloop", compare.library("chartloop")) == part("chartloop"), (
         "run: python docs/proofs/compare.py --write"
     )
 

@@ -14,13 +14,13 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from interlock.api import Machine
-from interlock.checker.bound import Assume, Bound, Figure, bound
-from interlock.checker.bound.prove import paid
-from interlock.checker.bound.uncut import uncut_loops
-from interlock.checker.query import Answer, Questions
-from interlock.core.facts import Facts
-from interlock.run.events import Recorded
+from chartloop.api import Machine
+from chartloop.checker.bound import Assume, Bound, Figure, bound
+from chartloop.checker.bound.prove import paid
+from chartloop.checker.bound.uncut import uncut_loops
+from chartloop.checker.query import Answer, Questions
+from chartloop.core.facts import Facts
+from chartloop.run.events import Recorded
 from tests.exploring import LONGEST, Spent, adversaries, built, playing
 from tests.harder import harder_machines
 from tests.strategies import costly_machines

@@ -16,24 +16,24 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from interlock.actions import with_own
-from interlock.actions.declare import specs_of
-from interlock.api import lifecycle
-from interlock.checker import Report, examine
-from interlock.checker.proof.ask import Claim, Prover
-from interlock.checker.proof.world import World
-from interlock.checker.solver import INSTALL, Z3
-from interlock.core.facts import Facts, sections
-from interlock.core.outcome import Outcome, Reply, Spent
-from interlock.core.position import Position
-from interlock.core.records import Input
-from interlock.core.types import BOOL, COUNT, INT, STR, struct
-from interlock.language.expression import GUARD_ERRORS, Expression, Scope, no_oracle, parse
-from interlock.language.load import load
-from interlock.language.yaml.document import dotted
-from interlock.machine.build import Chart
-from interlock.machine.decision import Decision
-from interlock.machine.evolve import evolve
+from chartloop.actions import with_own
+from chartloop.actions.declare import specs_of
+from chartloop.api import lifecycle
+from chartloop.checker import Report, examine
+from chartloop.checker.proof.ask import Claim, Prover
+from chartloop.checker.proof.world import World
+from chartloop.checker.solver import INSTALL, Z3
+from chartloop.core.facts import Facts, sections
+from chartloop.core.outcome import Outcome, Reply, Spent
+from chartloop.core.position import Position
+from chartloop.core.records import Input
+from chartloop.core.types import BOOL, COUNT, INT, STR, struct
+from chartloop.language.expression import GUARD_ERRORS, Expression, Scope, no_oracle, parse
+from chartloop.language.load import load
+from chartloop.language.yaml.document import dotted
+from chartloop.machine.build import Chart
+from chartloop.machine.decision import Decision
+from chartloop.machine.evolve import evolve
 from tests.laws.test_machine_laws import drive
 from tests.strategies import happenings, machines, ticks
 from tests.support import actions
@@ -226,7 +226,7 @@ def deciding(draw: st.DrawFn) -> Data:
     if any("to" in rule for rule in rules):
         body["side"] = {"do": "keep", "next": "return"}
     return {
-        "interlock": 1, "machine": "drawn", "limits": {"steps": 3, "most": 5},
+        "chartloop": 1, "machine": "drawn", "limits": {"steps": 3, "most": 5},
         "vars": {"x": 0, "flag": False}, "rules": rules, "states": body,
     }  # fmt: skip
 
@@ -235,7 +235,7 @@ def _ours() -> Any:
     specs = actions({})
     for spec in specs:  # else nothing is taken for granted: an application's code may do anything
         assert spec.run is not None
-        spec.run.__module__ = "interlock.of_this_test"
+        spec.run.__module__ = "chartloop.of_this_test"
     return with_own(specs_of(specs))
 
 
@@ -271,17 +271,17 @@ def _never_taken(chart: Chart, report: Report) -> set[str]:
     by_path = {dotted(e.path): e for e in spec.edges()}
     for found in report.findings:
         parts = found.at.split(".")
-        if found.code not in ("IL307", "IL326", "IL327", "IL328", "IL330"):
+        if found.code not in ("CL307", "CL326", "CL327", "CL328", "CL330"):
             continue
         if parts[0] == "rules":
-            out |= {f"rules.{parts[1]}"} if found.code != "IL327" and len(parts) > 2 else set()
+            out |= {f"rules.{parts[1]}"} if found.code != "CL327" and len(parts) > 2 else set()
         elif parts[2] == "when":
-            role = "else" if found.code == "IL327" else "then"
+            role = "else" if found.code == "CL327" else "then"
             out |= {e.id for e in spec.states[parts[1]].edges_of(role)}
         else:
             edge = by_path[found.at.removesuffix(".when")]
             group = list(spec.states[edge.source].edges)
-            behind = group[group.index(edge) + 1 :] if found.code == "IL327" else [edge]
+            behind = group[group.index(edge) + 1 :] if found.code == "CL327" else [edge]
             out |= {e.id for e in behind}
     return out
 
@@ -294,8 +294,8 @@ def test_what_is_said_never_to_happen_does_not(data: Data) -> None:
     chart = Chart(loaded.spec, lifecycle())
     report = examine(chart, loaded.tainted)
     lost = _never_taken(chart, report)
-    missed = {f.at.split(".")[1] for f in report.findings if f.code == "IL304"}
-    may_stick = {f.at.split(".")[1] for f in report.findings if f.code in ("IL305", "IL309")}
+    missed = {f.at.split(".")[1] for f in report.findings if f.code == "CL304"}
+    may_stick = {f.at.split(".")[1] for f in report.findings if f.code in ("CL305", "CL309")}
     for decision in _explored(chart):
         assert not lost & {*decision.taken}, (decision.taken, report.findings)
         assert not missed & {*decision.path}
@@ -318,9 +318,9 @@ def test_nor_with_waits_forks_detours_and_whatever_happens(
     chart = Chart(loaded.spec, lifecycle())
     report = examine(chart, loaded.tainted)
     # one of the happenings gives another limit
-    kept = Report(tuple(f for f in report.findings if f.code != "IL330"))
+    kept = Report(tuple(f for f in report.findings if f.code != "CL330"))
     lost = _never_taken(chart, kept)
-    missed = {f.at.split(".")[1] for f in report.findings if f.code == "IL304"}
+    missed = {f.at.split(".")[1] for f in report.findings if f.code == "CL304"}
     for _, _, _, decision in drive(chart, [h for h in what if _no_continuation(h)], moves):
         assert not lost & {*decision.taken}, (decision.taken, report.findings)
         assert not missed & {*decision.path}

@@ -10,17 +10,17 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.api import Machine, Run, load
-from interlock.core.errors import AnswerError, StatusError
-from interlock.run.journal import MemoryJournal, RunRow
-from interlock.run.sync import by_hand
-from interlock.testing import ManualClock
-from interlock.testing.crash import CrashAt, Crashed
+from chartloop.api import Machine, Run, load
+from chartloop.core.errors import AnswerError, StatusError
+from chartloop.run.journal import MemoryJournal, RunRow
+from chartloop.run.sync import by_hand
+from chartloop.testing import ManualClock
+from chartloop.testing.crash import CrashAt, Crashed
 
 MOST = 100
 """More records than a family of at most seven runs needs from one wait to the next."""
 TEXT = """
-interlock: 1
+chartloop: 1
 machine: top
 TASKS
 limits: {time: 1h}

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock import load
-from interlock.core.facts import RunFacts
-from interlock.testing import ManualClock
+from chartloop import load
+from chartloop.core.facts import RunFacts
+from chartloop.testing import ManualClock
 
 MACHINE = load("""
-interlock: 1
+chartloop: 1
 machine: m
 model: {name: scripted}
 limits: {steps: 12, time: 1h}

@@ -8,7 +8,7 @@ from itertools import chain
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.core.conversation import (
+from chartloop.core.conversation import (
     assistant,
     calls_of,
     groups,
@@ -21,9 +21,9 @@ from interlock.core.conversation import (
     unanswered,
     user,
 )
-from interlock.core.facts import ToolCall
-from interlock.core.outcome import Message
-from interlock.core.tokens import estimate_messages
+from chartloop.core.facts import ToolCall
+from chartloop.core.outcome import Message
+from chartloop.core.tokens import estimate_messages
 
 Messages = list[Message]
 IDS = st.sampled_from("abc")

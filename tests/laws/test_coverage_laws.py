@@ -9,11 +9,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock.api import Machine
-from interlock.coverage.coverage import Coverage, from_json, to_json, total
-from interlock.coverage.gathering import Gathering
-from interlock.coverage.items import items_of
-from interlock.coverage.reach import unreachable
+from chartloop.api import Machine
+from chartloop.coverage.coverage import Coverage, from_json, to_json, total
+from chartloop.coverage.gathering import Gathering
+from chartloop.coverage.items import items_of
+from chartloop.coverage.reach import unreachable
 from tests.laws.test_run_laws import Made, begin, machine_of, made, to_the_end
 from tests.strategies import machines
 

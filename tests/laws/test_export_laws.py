@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.actions import with_own
-from interlock.actions.declare import specs_of
-from interlock.api import Machine, lifecycle
-from interlock.interchange.scxml import to_scxml
-from interlock.interchange.xstate import to_xstate
-from interlock.language.load import load
-from interlock.machine.build import Chart
+from chartloop.actions import with_own
+from chartloop.actions.declare import specs_of
+from chartloop.api import Machine, lifecycle
+from chartloop.interchange.scxml import to_scxml
+from chartloop.interchange.xstate import to_xstate
+from chartloop.language.load import load
+from chartloop.machine.build import Chart
 from tests.exporting import Happening, Live, Oracle, Statemachine, resting, told
 from tests.strategies import machines
 from tests.support import actions
@@ -73,7 +73,7 @@ def test_scion_reads_the_live_machine(scion: Oracle, data: Any, drive: Any, all:
     assert said["path"][: len(path)] == path
 
 
-@pytest.mark.extra("statemachine", install='pip install "interlock[test]"')  # noqa: S610 - no Django
+@pytest.mark.extra("statemachine", install='pip install "chartloop[test]"')  # noqa: S610 - no Django
 @given(machines(), drives, st.booleans())
 def test_python_statemachine_reads_the_live_machine(data: Any, drive: Any, all: bool) -> None:
     machine = machine_of(data)

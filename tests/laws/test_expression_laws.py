@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from interlock.core.codes import CODES
-from interlock.core.facts import (
+from chartloop.core.codes import CODES
+from chartloop.core.facts import (
     ErrorFacts,
     Facts,
     Failure,
@@ -22,8 +22,8 @@ from interlock.core.facts import (
     ToolCall,
     UsageFacts,
 )
-from interlock.core.types import BOOL
-from interlock.language.expression import (
+from chartloop.core.types import BOOL
+from chartloop.language.expression import (
     GUARD_ERRORS,
     Expression,
     ExpressionFault,
@@ -32,8 +32,8 @@ from interlock.language.expression import (
     no_oracle,
     parse,
 )
-from interlock.language.expression.runtime import NAMES
-from interlock.language.expression.tree import MIRROR, Compare
+from chartloop.language.expression.runtime import NAMES
+from chartloop.language.expression.tree import MIRROR, Compare
 from tests.unit.test_expression_world import CALLS, LIMITS, ROOTS, SCOPE, VARS, no
 
 # --- facts, as the engine's own promises make them ------------------------------------------
@@ -500,7 +500,7 @@ def test_an_atom_says_by_itself_what_it_says_in_its_guard(text: str, facts: Fact
     for reading in checked(text).readings(facts, no):
         wrong = fault_of(reading.text, there)
         if wrong is not None:
-            assert wrong.code in {"IL105", "IL109"}
+            assert wrong.code in {"CL105", "CL109"}
         elif reading.holds is not None:
             assert parse(reading.text, there, want=BOOL).fn(facts, no) is reading.holds
         elif not reading.error.endswith("is None"):

@@ -14,18 +14,18 @@ from typing import Any, cast
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from interlock import guard, tool
-from interlock.api import load
-from interlock.core.errors import SpecError
-from interlock.run.sync import wait
-from interlock.testing import ManualClock, run_scenario
-from interlock.testing.generating.generate import generate
-from interlock.testing.generating.moves import Moves, Node
-from interlock.testing.generating.search import Search
-from interlock.testing.generating.starts import Start
-from interlock.testing.generating.targets import Target, shown_by, targets_of
-from interlock.testing.generating.unreached import impossible
-from interlock.testing.generating.world import World
+from chartloop import guard, tool
+from chartloop.api import load
+from chartloop.core.errors import SpecError
+from chartloop.run.sync import wait
+from chartloop.testing import ManualClock, run_scenario
+from chartloop.testing.generating.generate import generate
+from chartloop.testing.generating.moves import Moves, Node
+from chartloop.testing.generating.search import Search
+from chartloop.testing.generating.starts import Start
+from chartloop.testing.generating.targets import Target, shown_by, targets_of
+from chartloop.testing.generating.unreached import impossible
+from chartloop.testing.generating.world import World
 from tests.strategies import costly_machines
 
 WORK = 400
@@ -162,7 +162,7 @@ def small_machines(draw: st.DrawFn) -> dict[str, Any]:
     ]
     body |= {"done": {"stop": "completed"}, "stopped": {"stop": "stagnation"}}
     return {
-        "interlock": 1, "machine": "small", "model": {"name": "scripted"},
+        "chartloop": 1, "machine": "small", "model": {"name": "scripted"},
         "limits": {"few": draw(st.integers(1, 3))}, "vars": {"n": 0, "flag": False},
         "rules": rules, "states": body,
     }  # fmt: skip
@@ -205,7 +205,7 @@ STARTS = (Start(), Start(limits={"few": 1}), Start(task=""), Start(vars={"flag":
 def small(rules: list[Any], states: dict[str, Any]) -> dict[str, Any]:
     """One such machine, written out."""
     ends = {"done": {"stop": "completed"}, "stopped": {"stop": "stagnation"}}
-    head: dict[str, Any] = {"interlock": 1, "machine": "small", "model": {"name": "scripted"}}
+    head: dict[str, Any] = {"chartloop": 1, "machine": "small", "model": {"name": "scripted"}}
     more = {"limits": {"few": 1}, "vars": {"n": 0, "flag": False}}
     return {**head, **more, "rules": rules, "states": {**states, **ends}}
 
@@ -245,7 +245,7 @@ def test_the_brute_force_finds_something(tmp_path: Path) -> None:
         "s0": {"do": "infer", "next": [{"when": "run.steps >= 2", "to": "done"}, "s0"]},
         "done": {"stop": "completed"},
     }
-    data: dict[str, Any] = {"interlock": 1, "machine": "small", "model": {"name": "scripted"}}
+    data: dict[str, Any] = {"chartloop": 1, "machine": "small", "model": {"name": "scripted"}}
     data |= {"rules": [], "states": states}
     assert accepted(tmp_path / "m.yaml", data)
     moves = moves_of(tmp_path)

@@ -8,13 +8,13 @@ from typing import get_args
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock import load
-from interlock.interchange.documents import flowcharts, read
-from interlock.interchange.importing import Imported, import_chart
-from interlock.interchange.verifying import verify
-from interlock.view.compare.difference import differences
-from interlock.view.flowchart import Arrow, Box, Flowchart, Shape
-from interlock.view.mermaid.write import to_mermaid
+from chartloop import load
+from chartloop.interchange.documents import flowcharts, read
+from chartloop.interchange.importing import Imported, import_chart
+from chartloop.interchange.verifying import verify
+from chartloop.view.compare.difference import differences
+from chartloop.view.flowchart import Arrow, Box, Flowchart, Shape
+from chartloop.view.mermaid.write import to_mermaid
 
 HOSTILE = [
     *('"', "'", "`x`", "{x}", "{{x}}", "{limits.x}", "}", "# x", "a: b", "- x", "\\", "null"),

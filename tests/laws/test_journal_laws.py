@@ -21,13 +21,13 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from interlock.adapters.sqlite import SqliteJournal
-from interlock.core.errors import InterlockError
-from interlock.core.facts import Failure, Task, ToolCall
-from interlock.core.outcome import Outcome, Reply, Spent
-from interlock.core.reasons import REASONS, StopSignal, StopSignals
-from interlock.core.records import KINDS, Input, Record, to_json
-from interlock.run.journal import (
+from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.core.errors import ChartloopError
+from chartloop.core.facts import Failure, Task, ToolCall
+from chartloop.core.outcome import Outcome, Reply, Spent
+from chartloop.core.reasons import REASONS, StopSignal, StopSignals
+from chartloop.core.records import KINDS, Input, Record, to_json
+from chartloop.run.journal import (
     Event,
     Journal,
     Letter,
@@ -37,9 +37,9 @@ from interlock.run.journal import (
     Update,
     digest,
 )
-from interlock.run.payload import LARGE, pack, unpack
-from interlock.run.redact import PATTERNS, STRUCTURE, Redactor
-from interlock.run.sync import by_hand
+from chartloop.run.payload import LARGE, pack, unpack
+from chartloop.run.redact import PATTERNS, STRUCTURE, Redactor
+from chartloop.run.sync import by_hand
 
 # -- what may stand in a record ------------------------------------------------------------------
 
@@ -185,7 +185,7 @@ class OneBehaviour(RuleBasedStateMachine):
         for journal, run in self.desks:
             try:
                 answers.append(run(getattr(journal, method)(*args, **more)))
-            except InterlockError as error:
+            except ChartloopError as error:
                 answers.append((type(error), str(error)))
         assert answers[1:] == answers[:1] * (len(answers) - 1), method
         return answers[0]

@@ -12,16 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock.view.flowchart import Arrow, Box, Flowchart, RuleLine, one_line
-from interlock.view.live.outline import Outline
-from interlock.view.live.picture import LivePicture
-from interlock.view.live.plan import Planner
-from interlock.view.live.standing import How, Meter, Standing
-from interlock.view.report.picture import RunPicture
+from chartloop.view.flowchart import Arrow, Box, Flowchart, RuleLine, one_line
+from chartloop.view.live.outline import Outline
+from chartloop.view.live.picture import LivePicture
+from chartloop.view.live.plan import Planner
+from chartloop.view.live.standing import How, Meter, Standing
+from chartloop.view.report.picture import RunPicture
 from tests.laws.test_view_laws import HOSTILE, charts, ids, labels
 
 PYGRAPHVIZ = pytest.mark.extra(  # noqa: S610 - no Django
-    "pygraphviz", install='pip install "interlock[diagrams]"'
+    "pygraphviz", install='pip install "chartloop[diagrams]"'
 )
 EVIL = [
     *HOSTILE,

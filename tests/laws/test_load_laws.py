@@ -9,13 +9,13 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.actions import builtin
-from interlock.api import find_faults
-from interlock.core.codes import CODES
-from interlock.core.errors import Finding
-from interlock.language.dump import canonical
-from interlock.language.file.schema import schema
-from interlock.language.load import load
+from chartloop.actions import builtin
+from chartloop.api import find_faults
+from chartloop.core.codes import CODES
+from chartloop.core.errors import Finding
+from chartloop.language.dump import canonical
+from chartloop.language.file.schema import schema
+from chartloop.language.load import load
 
 ROOT = Path(__file__).parents[2]
 KEYS = sorted(
@@ -91,7 +91,7 @@ def test_any_text_gives_a_machine_or_findings(text: str) -> None:
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(VALUES), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS) | st.text(max_size=6), inner, max_size=6), max_leaves=30))  # fmt: skip
 def test_any_data_gives_a_machine_or_findings(data: object) -> None:
     inner = json.dumps(data).replace("NaN", ".nan").replace("Infinity", ".inf")
-    text = f"interlock: 1\nmachine: m\nstates: {inner}\n"
+    text = f"chartloop: 1\nmachine: m\nstates: {inner}\n"
     machine, findings = find_faults(text)
     assert machine is not None or any(f.is_error for f in findings)
     sound(findings, text)

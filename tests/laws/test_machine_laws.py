@@ -11,22 +11,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transitions import Machine as StockMachine
 
-from interlock.actions import with_own
-from interlock.actions.declare import specs_of
-from interlock.api import lifecycle
-from interlock.core.errors import StatusError
-from interlock.core.outcome import Blocked, Outcome
-from interlock.core.position import Position
-from interlock.core.records import Input, Record
-from interlock.language.dump import canonical, dump, hash_of
-from interlock.language.load import load
-from interlock.language.spec import MachineSpec
-from interlock.machine.build import Chart
-from interlock.machine.decision import Decision
-from interlock.machine.evolve import evolve
-from interlock.machine.graph import graph
-from interlock.machine.regions import Cursor, GuardedTransition, LeanEvent, Region
-from interlock.run.replay import replay
+from chartloop.actions import with_own
+from chartloop.actions.declare import specs_of
+from chartloop.api import lifecycle
+from chartloop.core.errors import StatusError
+from chartloop.core.outcome import Blocked, Outcome
+from chartloop.core.position import Position
+from chartloop.core.records import Input, Record
+from chartloop.language.dump import canonical, dump, hash_of
+from chartloop.language.load import load
+from chartloop.language.spec import MachineSpec
+from chartloop.machine.build import Chart
+from chartloop.machine.decision import Decision
+from chartloop.machine.evolve import evolve
+from chartloop.machine.graph import graph
+from chartloop.machine.regions import Cursor, GuardedTransition, LeanEvent, Region
+from chartloop.run.replay import replay
 from tests.strategies import happenings, machines, ticks
 from tests.support import actions
 

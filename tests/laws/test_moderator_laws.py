@@ -8,7 +8,7 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from interlock import load
+from chartloop import load
 from tests.cases.moderating import BROKEN, BUSY, REFUSED, late, moderated, reply
 
 REPORTS = [

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from interlock.checker.ranges.arithmetic import arithmetic, rounded
-from interlock.checker.ranges.judging import Known, judge
-from interlock.checker.ranges.values import Range, Truth, Value, of_plain
-from interlock.core.facts import Facts
-from interlock.language.expression import Expression
-from interlock.language.expression.tree import Fact, facts_of
+from chartloop.checker.ranges.arithmetic import arithmetic, rounded
+from chartloop.checker.ranges.judging import Known, judge
+from chartloop.checker.ranges.values import Range, Truth, Value, of_plain
+from chartloop.core.facts import Facts
+from chartloop.language.expression import Expression
+from chartloop.language.expression.tree import Fact, facts_of
 from tests.laws.test_expression_laws import (
     NOTHING,
     TRUTHS,

@@ -12,7 +12,7 @@ from typing import Any
 
 from hypothesis import assume, given, settings
 
-from interlock.testing import generate, recording, run_scenario
+from chartloop.testing import generate, recording, run_scenario
 from tests.laws.test_generate_laws import accepted, now_and_then, poke, small_machines
 from tests.strategies import costly_machines
 

@@ -9,9 +9,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock.api import Machine
-from interlock.diff.guards import Shift
-from interlock.language.expression import Expression, Scope, no_oracle, parse
+from chartloop.api import Machine
+from chartloop.diff.guards import Shift
+from chartloop.language.expression import Expression, Scope, no_oracle, parse
 from tests.unit.test_review_changes import machine
 
 BODY = """\

@@ -12,15 +12,15 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from interlock.actions import with_own
-from interlock.actions.assumed import assuming
-from interlock.actions.declare import specs_of
-from interlock.api import load as load_machine
-from interlock.diff.change import GROUPS
-from interlock.diff.compare import compare
-from interlock.language.dump import dump
-from interlock.language.load import load
-from interlock.language.spec import MachineSpec
+from chartloop.actions import with_own
+from chartloop.actions.assumed import assuming
+from chartloop.actions.declare import specs_of
+from chartloop.api import load as load_machine
+from chartloop.diff.change import GROUPS
+from chartloop.diff.compare import compare
+from chartloop.language.dump import dump
+from chartloop.language.load import load
+from chartloop.language.spec import MachineSpec
 from tests.strategies import machines
 from tests.support import actions
 
@@ -29,7 +29,7 @@ Data = Any
 Place = tuple[Any, ...]
 
 EVERYTHING: Data = {
-    "interlock": 1, "machine": "everything", "title": "T", "about": "A", "source": "S",
+    "chartloop": 1, "machine": "everything", "title": "T", "about": "A", "source": "S",
     "metadata": {"owner": "ann"}, "instructions": "Be {{ vars.word }}.", "agent": "me",
     "model": {"name": "x/y", "temperature": 0.5, "timeout": "30s", "fallbacks": ["a", "b"], "extra": {"k": [1, 2]}, "context_window": 9000},
     "tools": ["core_memory_read", "core_memory_append"], "in_doubt": "ask",
@@ -41,7 +41,7 @@ EVERYTHING: Data = {
     "reasons": {"handed": {"priority": 6, "forced": False, "status": "completed"}},
     "on_stop": "report", "on_error": {"to": "report", "set": {"vars.n": "3"}},
     "output": {"said": "last.text", "n": "vars.n"},
-    "ignore": [{"code": "IL316", "at": "states.think", "reason": "bounded"}],
+    "ignore": [{"code": "CL316", "at": "states.think", "reason": "bounded"}],
     "deviations": [{"difference": "node x added", "reason": "told"}], "renamed": {"thought": "think"},
     "rules": [
         {"when": "run.steps >= limits.steps", "stop": "steps_limit", "warn_at": "80%", "message": "{{ run.steps }} steps", "to": "report"},
@@ -159,7 +159,7 @@ def meaning_of(spec: MachineSpec) -> str:
 
 OTHERS: tuple[Any, ...] = (
     "zzz", "other {{ run.steps }}", "7s", "run.steps >= 7", "vars.n > 9", 7, 0.25, True, False, "90%",
-    "report", "think", "user_requested", "nothing", "by_reason", "error", "fail", "retry", "running", ["core_memory_read"], "IL317", "spare", "improvement", "float", "str", "list[any]", "core_memory_replace",
+    "report", "think", "user_requested", "nothing", "by_reason", "error", "fail", "retry", "running", ["core_memory_read"], "CL317", "spare", "improvement", "float", "str", "list[any]", "core_memory_replace",
     'vars.word if vars.n > 2 else "calm"',
 )  # fmt: skip
 
@@ -188,7 +188,7 @@ def test_the_machine_that_says_everything_loads() -> None:
 def test_a_machine_differs_in_nothing_from_itself(name: str) -> None:
     one, other = (
         spec_of(shipped()[name]),
-        spec_of(dict(reversed(shipped()[name].items())) | {"interlock": 1}),
+        spec_of(dict(reversed(shipped()[name].items())) | {"chartloop": 1}),
     )
     assert one is not None
     assert compare(one, one).changes == ()
@@ -212,7 +212,7 @@ def test_no_key_is_passed_over() -> None:
                 break
     unchanged = {at for at in leaves(EVERYTHING) if at not in seen}
     assert unchanged == {
-        ("interlock",),
+        ("chartloop",),
         ("tools", 0),
     }  # there is one version; two keys need the tool
 

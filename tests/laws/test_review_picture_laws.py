@@ -11,15 +11,15 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from interlock.api import Machine, lifecycle
-from interlock.diff.diff import Diff
-from interlock.diff.mermaid import MOST
-from interlock.machine.build import Chart
-from interlock.view.compare.difference import differences
-from interlock.view.flowchart import one_line
-from interlock.view.ids import safe_ids
-from interlock.view.mermaid.read import read_mermaid
-from interlock.view.nearby import HIDDEN
+from chartloop.api import Machine, lifecycle
+from chartloop.diff.diff import Diff
+from chartloop.diff.mermaid import MOST
+from chartloop.machine.build import Chart
+from chartloop.view.compare.difference import differences
+from chartloop.view.flowchart import one_line
+from chartloop.view.ids import safe_ids
+from chartloop.view.mermaid.read import read_mermaid
+from chartloop.view.nearby import HIDDEN
 from tests.laws.test_review_laws import changed, nodes, spec_of
 from tests.strategies import machines
 

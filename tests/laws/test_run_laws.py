@@ -11,17 +11,17 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock.actions import with_own
-from interlock.actions.declare import specs_of, tool_spec
-from interlock.adapters.sqlite import SqliteJournal
-from interlock.api import Machine, Run, lifecycle
-from interlock.core.plain import plain
-from interlock.core.records import Record
-from interlock.language.load import load
-from interlock.machine.build import Chart
-from interlock.run.journal import Journal, MemoryJournal
-from interlock.run.sync import by_hand
-from interlock.testing.clock import ManualClock
+from chartloop.actions import with_own
+from chartloop.actions.declare import specs_of, tool_spec
+from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.api import Machine, Run, lifecycle
+from chartloop.core.plain import plain
+from chartloop.core.records import Record
+from chartloop.language.load import load
+from chartloop.machine.build import Chart
+from chartloop.run.journal import Journal, MemoryJournal
+from chartloop.run.sync import by_hand
+from chartloop.testing.clock import ManualClock
 from tests.driving import ROUNDS, Made, begin, help_on, machine_of, made
 from tests.strategies import machines
 
@@ -194,7 +194,7 @@ def test_a_conversation_is_the_same_however_it_is_driven(script: list[Any], acti
         raise ValueError(f"not {n}")
 
     tools = specs_of(tool_spec(add), tool_spec(bad))
-    loaded = load(f"interlock: 1\nmachine: m\n{CHAT % action}", "m.yaml", with_own(tools))
+    loaded = load(f"chartloop: 1\nmachine: m\n{CHAT % action}", "m.yaml", with_own(tools))
     assert loaded.spec is not None, loaded.findings
     machine = Machine(Chart(loaded.spec, lifecycle()))
 

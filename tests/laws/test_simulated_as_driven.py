@@ -17,23 +17,23 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from interlock import load
-from interlock.api import Machine, Run, lifecycle
-from interlock.api.simulating import planned, world_for
-from interlock.core.outcome import Blocked, Outcome
-from interlock.core.plain import plain
-from interlock.core.position import Position
-from interlock.core.records import Input, Record
-from interlock.core.specs import ActionSpec
-from interlock.language.spec import StateSpec
-from interlock.machine.allowed import time_allowed
-from interlock.machine.build import Chart
-from interlock.machine.evolve import evolve
-from interlock.run.context import Context
-from interlock.simulation.assumed import family_of
-from interlock.simulation.play import Player, Simulated, opaque_guards, summary
-from interlock.simulation.world import NOBODY, World
-from interlock.testing.clock import ManualClock
+from chartloop import load
+from chartloop.api import Machine, Run, lifecycle
+from chartloop.api.simulating import planned, world_for
+from chartloop.core.outcome import Blocked, Outcome
+from chartloop.core.plain import plain
+from chartloop.core.position import Position
+from chartloop.core.records import Input, Record
+from chartloop.core.specs import ActionSpec
+from chartloop.language.spec import StateSpec
+from chartloop.machine.allowed import time_allowed
+from chartloop.machine.build import Chart
+from chartloop.machine.evolve import evolve
+from chartloop.run.context import Context
+from chartloop.simulation.assumed import family_of
+from chartloop.simulation.play import Player, Simulated, opaque_guards, summary
+from chartloop.simulation.world import NOBODY, World
+from chartloop.testing.clock import ManualClock
 from tests.exploring import built
 from tests.laws.test_simulation_laws import shares, world_of
 from tests.strategies import costly_machines

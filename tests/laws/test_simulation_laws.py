@@ -14,15 +14,15 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from interlock import load
-from interlock.api import Machine
-from interlock.api.simulating import planned, world_for
-from interlock.core.records import Record
-from interlock.simulation.chain import exact
-from interlock.simulation.many import sample
-from interlock.simulation.play import UNFINISHED
-from interlock.simulation.result import Simulation
-from interlock.simulation.solving import expected_visits
+from chartloop import load
+from chartloop.api import Machine
+from chartloop.api.simulating import planned, world_for
+from chartloop.core.records import Record
+from chartloop.simulation.chain import exact
+from chartloop.simulation.many import sample
+from chartloop.simulation.play import UNFINISHED
+from chartloop.simulation.result import Simulation
+from chartloop.simulation.solving import expected_visits
 from tests.exploring import built
 from tests.strategies import costly_machines
 
@@ -88,7 +88,7 @@ def test_the_simulation_agrees_with_the_chain_and_stays_within_the_bound(
 
 # closed forms -------------------------------------------------------------------------------
 
-LOOP = """interlock: 1
+LOOP = """chartloop: 1
 machine: loop
 model: {name: scripted}
 tools: [conversation_search]
@@ -118,7 +118,7 @@ def world(p: float, **think: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@pytest.mark.extra("numpy", install='pip install "interlock[simulate]"')  # noqa: S610 - no Django
+@pytest.mark.extra("numpy", install='pip install "chartloop[simulate]"')  # noqa: S610 - no Django
 @given(st.floats(0.0, 0.95))
 @settings(deadline=None, max_examples=20)
 def test_a_loop_that_only_the_model_leaves_is_geometric(p: float) -> None:
@@ -159,7 +159,7 @@ def test_retries_are_a_geometric_sum(p: float, times: int) -> None:
 
 # chains that cannot be made -----------------------------------------------------------------
 
-MODEL = "interlock: 1\nmachine: m\nmodel: {name: scripted}\ntools: [conversation_search]\n"
+MODEL = "chartloop: 1\nmachine: m\nmodel: {name: scripted}\ntools: [conversation_search]\n"
 TRAP = """states:
   a: {do: infer, next: [{when: len(last.tool_calls) > 0, to: done}, {to: b}]}
   b: {do: infer, next: c}
@@ -186,7 +186,7 @@ class Unknown(NamedTuple):
     said: str
 
 
-@pytest.mark.extra("numpy", install='pip install "interlock[simulate]"')  # noqa: S610 - no Django
+@pytest.mark.extra("numpy", install='pip install "chartloop[simulate]"')  # noqa: S610 - no Django
 @pytest.mark.parametrize(
     "case",
     [
@@ -210,7 +210,7 @@ def test_where_there_is_no_chain_the_reason_is_said(case: Unknown) -> None:
     assert simulation.agrees is None
 
 
-@pytest.mark.extra("numpy", install='pip install "interlock[simulate]"')  # noqa: S610 - no Django
+@pytest.mark.extra("numpy", install='pip install "chartloop[simulate]"')  # noqa: S610 - no Django
 def test_runs_that_were_left_are_not_held_against_the_chain() -> None:
     world = {
         "world": 1,

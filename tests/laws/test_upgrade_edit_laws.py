@@ -20,18 +20,18 @@ from typing import Any, NamedTuple
 from hypothesis import assume, event, given, reject, settings
 from hypothesis import strategies as st
 
-from interlock.api import Machine
-from interlock.core.errors import StatusError
-from interlock.core.position import Position
-from interlock.core.records import Record
-from interlock.machine.build import Chart
-from interlock.machine.decision import Decision
-from interlock.machine.evolve import evolve
-from interlock.run.recorded import RecordedRun
-from interlock.run.renaming import Names, as_now
-from interlock.studies.upgrade.judging import Upgrade
-from interlock.studies.upgrade.verdict import Verdict
-from interlock.testing.clock import ManualClock
+from chartloop.api import Machine
+from chartloop.core.errors import StatusError
+from chartloop.core.position import Position
+from chartloop.core.records import Record
+from chartloop.machine.build import Chart
+from chartloop.machine.decision import Decision
+from chartloop.machine.evolve import evolve
+from chartloop.run.recorded import RecordedRun
+from chartloop.run.renaming import Names, as_now
+from chartloop.studies.upgrade.judging import Upgrade
+from chartloop.studies.upgrade.verdict import Verdict
+from chartloop.testing.clock import ManualClock
 from tests.driving import Made, machine_of, made
 from tests.laws.test_upgrade_laws import begun, moments, recorded, said, to_the_end
 from tests.strategies import guards, machines

@@ -10,18 +10,18 @@ from typing import Any
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from interlock.api import Machine, Run
-from interlock.core.reasons import StopSignals
-from interlock.core.records import Record
-from interlock.machine.build import Chart
-from interlock.run.journal import MemoryJournal
-from interlock.run.recorded import RecordedRun, read_run
-from interlock.run.renaming import as_now
-from interlock.run.replay import replay
-from interlock.run.sync import by_hand
-from interlock.studies.upgrade.judging import Upgrade
-from interlock.studies.upgrade.verdict import Verdict
-from interlock.testing.clock import ManualClock
+from chartloop.api import Machine, Run
+from chartloop.core.reasons import StopSignals
+from chartloop.core.records import Record
+from chartloop.machine.build import Chart
+from chartloop.run.journal import MemoryJournal
+from chartloop.run.recorded import RecordedRun, read_run
+from chartloop.run.renaming import as_now
+from chartloop.run.replay import replay
+from chartloop.run.sync import by_hand
+from chartloop.studies.upgrade.judging import Upgrade
+from chartloop.studies.upgrade.verdict import Verdict
+from chartloop.testing.clock import ManualClock
 from tests.driving import Made, begin, help_on, machine_of, made
 from tests.strategies import machines
 

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from interlock.core.errors import SpecError
-from interlock.view.compare.difference import Difference, differences
-from interlock.view.dot.engine import render
-from interlock.view.dot.write import to_dot
-from interlock.view.flowchart import (
+from chartloop.core.errors import SpecError
+from chartloop.view.compare.difference import Difference, differences
+from chartloop.view.dot.engine import render
+from chartloop.view.dot.write import to_dot
+from chartloop.view.flowchart import (
     Arrow,
     Box,
     Direction,
@@ -28,10 +28,10 @@ from interlock.view.flowchart import (
     one_line,
     printable,
 )
-from interlock.view.ids import KEYWORDS, safe_ids
-from interlock.view.mermaid.read import read_mermaid
-from interlock.view.mermaid.write import to_mermaid
-from interlock.view.text.outline import to_outline
+from chartloop.view.ids import KEYWORDS, safe_ids
+from chartloop.view.mermaid.read import read_mermaid
+from chartloop.view.mermaid.write import to_mermaid
+from chartloop.view.text.outline import to_outline
 
 HOSTILE = [
     *('"', '""', "`x`", "#quot;", "#35;", "&lt;", "&#60;", "<b>x</b>", "<br/>", "<script>", "\\n"),

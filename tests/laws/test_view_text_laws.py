@@ -10,14 +10,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from interlock import load
-from interlock.catalog import shipped
-from interlock.view.flowchart import Arrow, Box, Flowchart, printable
-from interlock.view.text.around import Note, neighbourhood
-from interlock.view.text.cells import size, wrapped
-from interlock.view.text.draw import FORMS, draw
-from interlock.view.text.order import all_nodes, ordered
-from interlock.view.text.place import ENTRY, HERE, MARKS, Form
+from chartloop import load
+from chartloop.catalog import shipped
+from chartloop.view.flowchart import Arrow, Box, Flowchart, printable
+from chartloop.view.text.around import Note, neighbourhood
+from chartloop.view.text.cells import size, wrapped
+from chartloop.view.text.draw import FORMS, draw
+from chartloop.view.text.order import all_nodes, ordered
+from chartloop.view.text.place import ENTRY, HERE, MARKS, Form
 from tests.following import Found, Reader
 from tests.laws.test_view_laws import charts
 

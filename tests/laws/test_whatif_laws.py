@@ -9,12 +9,12 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from interlock.api import Machine, Run
-from interlock.core.outcome import Blocked
-from interlock.run.journal import MemoryJournal
-from interlock.run.renaming import Names, as_now
-from interlock.studies.whatif.values import Judged, Verdict
-from interlock.testing.clock import ManualClock
+from chartloop.api import Machine, Run
+from chartloop.core.outcome import Blocked
+from chartloop.run.journal import MemoryJournal
+from chartloop.run.renaming import Names, as_now
+from chartloop.studies.whatif.values import Judged, Verdict
+from chartloop.testing.clock import ManualClock
 from tests.exploring import Choices, built, playing
 from tests.laws.test_run_laws import Made, help_on, machine_of, made
 from tests.strategies import costly_machines, machines

@@ -11,9 +11,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from yaml.composer import ComposerError
 
-from interlock.core.errors import Place
-from interlock.language.yaml.reading import Document, Path, read
-from interlock.language.yaml.scalar import BREAK
+from chartloop.core.errors import Place
+from chartloop.language.yaml.reading import Document, Path, read
+from chartloop.language.yaml.scalar import BREAK
 
 STRINGS: type[Any] = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 """The same parser as ours, every scalar a string."""
@@ -67,7 +67,7 @@ def test_any_text_is_read_or_refused_with_a_reason(text: str) -> None:
     for found in document.findings:
         assert found.is_error
         assert found.message
-        assert found.hint or found.code == "IL001"
+        assert found.hint or found.code == "CL001"
         assert found.place.text == lines[found.place.line - 1]
         assert 1 <= found.place.column <= len(found.place.text) + 1
         assert found.render()
@@ -133,7 +133,7 @@ def test_of_equal_keys_the_first_is_kept_and_each_other_reported(
     assert list(document.data) == list(dict.fromkeys(key for key, _ in rows))
     repeated = [n for n, (key, _) in enumerate(rows) if key in dict(rows[:n])]
     assert [(f.code, f.place.line - 1) for f in document.findings] == [
-        ("IL002", n) for n in repeated
+        ("CL002", n) for n in repeated
     ]
 
 

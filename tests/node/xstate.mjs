@@ -53,7 +53,7 @@ function actionNames(config) {
 
 function answer({ config, events }) {
   let holding = new Set(events[0]?.guards ?? []);
-  const names = Object.keys(config.meta.interlock.guards);
+  const names = Object.keys(config.meta.chartloop.guards);
   const guards = Object.fromEntries(names.map((name) => [name, () => holding.has(name)]));
   const done = [[]];
   const note = (name) => [name, () => done.at(-1).push(name)];

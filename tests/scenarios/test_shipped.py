@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from interlock.api import load
-from interlock.catalog import shipped
-from interlock.core.facts import FACTS
-from interlock.core.plain import plain
-from interlock.coverage.items import Kind
-from interlock.language.yaml.reading import Document
-from interlock.testing import (
+from chartloop.api import load
+from chartloop.catalog import shipped
+from chartloop.core.facts import FACTS
+from chartloop.core.plain import plain
+from chartloop.coverage.items import Kind
+from chartloop.language.yaml.reading import Document
+from chartloop.testing import (
     Covering,
     ScenarioReport,
     collecting,
@@ -24,7 +24,7 @@ from interlock.testing import (
     load_scenario,
     run_scenario,
 )
-from interlock.testing.scenario_file import scenario_of
+from chartloop.testing.scenario_file import scenario_of
 
 SHIPPED = find_scenarios([Path(__file__).parent])
 

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from interlock.actions.declare import tool_spec
-from interlock.run.journal import MemoryJournal
-from interlock.run.sync import by_hand
+from chartloop.actions.declare import tool_spec
+from chartloop.run.journal import MemoryJournal
+from chartloop.run.sync import by_hand
 from tests.talks import call, calls, outcomes, provider_says, talk, written
 
 END = "  z: {stop: completed}\n"

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from interlock.core.outcome import Message, Outcome
-from interlock.run.journal import MemoryJournal
-from interlock.run.ports import SandboxResult
-from interlock.run.sync import by_hand
-from interlock.testing.clock import ManualClock
+from chartloop.core.outcome import Message, Outcome
+from chartloop.run.journal import MemoryJournal
+from chartloop.run.ports import SandboxResult
+from chartloop.run.sync import by_hand
+from chartloop.testing.clock import ManualClock
 from tests.support import failure, machine, path, start
 from tests.talks import outcomes, talk, written
 

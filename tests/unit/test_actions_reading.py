@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from interlock.core.errors import SpecError
-from interlock.core.outcome import Outcome
-from interlock.run.replay import replay
+from chartloop.core.errors import SpecError
+from chartloop.core.outcome import Outcome
+from chartloop.run.replay import replay
 from tests.support import start
 from tests.talks import machine, outcomes, talk, written
 

@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from interlock.actions.declare import tool_spec
-from interlock.actions.talking import NO_REPLY, acceptable
-from interlock.core.errors import SetupError
-from interlock.core.facts import ToolCall
-from interlock.core.outcome import Message
-from interlock.run.ports import ModelReply
+from chartloop.actions.declare import tool_spec
+from chartloop.actions.talking import NO_REPLY, acceptable
+from chartloop.core.errors import SetupError
+from chartloop.core.facts import ToolCall
+from chartloop.core.outcome import Message
+from chartloop.run.ports import ModelReply
 from tests.support import start
 from tests.talks import Listening, call, outcomes, provider_says, talk, written
 

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock import Run, load, tool
-from interlock.actions.monitoring import magnitude
-from interlock.actions.tasks import tasks_of
-from interlock.core.errors import Category, ModelError, TaskError, ToolError
-from interlock.core.facts import Task
-from interlock.testing.clock import ManualClock
+from chartloop import Run, load, tool
+from chartloop.actions.monitoring import magnitude
+from chartloop.actions.tasks import tasks_of
+from chartloop.core.errors import Category, ModelError, TaskError, ToolError
+from chartloop.core.facts import Task
+from chartloop.testing.clock import ManualClock
 from tests.talks import outcomes
 
 WORK = """
-interlock: 1
+chartloop: 1
 machine: m
 tools: [do_it]
 tasks: %s
@@ -256,7 +256,7 @@ _nothing.__name__ = "do_it"
 # by a prompt --------------------------------------------------------------------------------
 
 PROMPTED = """
-interlock: 1
+chartloop: 1
 machine: m
 model: {name: scripted}
 instructions: Be brief.
@@ -368,7 +368,7 @@ def by(text: str) -> dict[str, Any]:
 # fixes and checkpoints ----------------------------------------------------------------------
 
 FIXED = """
-interlock: 1
+chartloop: 1
 machine: m
 tools: [do_it]
 tasks: [{id: a, text: a, by: {tool: do_it}}]
@@ -404,7 +404,7 @@ def test_a_fix_goes_into_the_conversation_and_to_the_front_of_the_queue() -> Non
 
 
 CHECKED = """
-interlock: 1
+chartloop: 1
 machine: m
 vars: {n: 1}
 tasks: [a, b]

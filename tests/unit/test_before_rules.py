@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from interlock import load
+from chartloop import load
 
 HEAD = """
-interlock: 1
+chartloop: 1
 machine: m
 model: {name: scripted}
 limits: {few: 2}

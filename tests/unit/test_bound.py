@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from interlock import SpecError, load
-from interlock.adapters.sqlite import SqliteJournal
-from interlock.api import Machine
-from interlock.api.bounds import AT_START
-from interlock.catalog import shipped
-from interlock.checker.bound import Assume, Bound, bound
-from interlock.core.errors import LimitError, SetupError
+from chartloop import SpecError, load
+from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.api import Machine
+from chartloop.api.bounds import AT_START
+from chartloop.catalog import shipped
+from chartloop.checker.bound import Assume, Bound, bound
+from chartloop.core.errors import LimitError, SetupError
 from tests.exploring import adversaries, built, playing
 
 MODEL = (
@@ -36,7 +36,7 @@ class Case(NamedTuple):
 
 
 def machine(body: str) -> Machine:
-    return built(f"interlock: 1\nmachine: m\ntools: [poke]\n{MODEL}{body}")
+    return built(f"chartloop: 1\nmachine: m\ntools: [poke]\n{MODEL}{body}")
 
 
 def of(body: str, **given: Any) -> Bound:
@@ -150,7 +150,7 @@ def test_a_loop_that_nothing_cuts_is_named() -> None:
 
 
 def test_what_is_not_known_is_said() -> None:
-    text = "interlock: 1\nmachine: m\nmodel: {name: openai/x}\nstates: {a: {do: infer, next: z}, z: {stop: completed}}"
+    text = "chartloop: 1\nmachine: m\nmodel: {name: openai/x}\nstates: {a: {do: infer, next: z}, z: {stop: completed}}"
     found = bound(built(text).chart)
     assert found["tokens"].text == "at most 1 model call"
     assert found["tokens"].why.startswith("nothing says how large a model call is: give `context_")
@@ -198,7 +198,7 @@ def test_a_certificate() -> None:
     assert data["hash"] == agent.hash
     assert data["limits"]["steps"] == 12
     assert data["bounds"]["actions"]["value"] == 12
-    assert data["interlock"] == "9.9"
+    assert data["chartloop"] == "9.9"
     assert data["assumptions"]
 
 
@@ -254,7 +254,7 @@ def dense(states: int, edges: int, rule: str = STEPS) -> str:
     """A machine of so many states in which each leads to several others."""
     each = edges // states
     lines = [
-        f"interlock: 1\nmachine: dense\nmodel: {{name: scripted}}\nlimits: {{steps: 50}}\nrules: [{rule}]\nstates:"
+        f"chartloop: 1\nmachine: dense\nmodel: {{name: scripted}}\nlimits: {{steps: 50}}\nrules: [{rule}]\nstates:"
     ]
     for n in range(states):
         ways = ", ".join(
@@ -279,12 +279,12 @@ def test_too_much_is_unknown_with_a_reason() -> None:
 
 def test_a_file_with_a_mistake_has_no_bound() -> None:
     with pytest.raises(SpecError):
-        load("interlock: 1\nmachine: m\nstates: {a: {do: infer, next: nowhere}}\n").bound()
+        load("chartloop: 1\nmachine: m\nstates: {a: {do: infer, next: nowhere}}\n").bound()
 
 
 def test_what_no_expression_reads_needs_no_proof_of_its_own() -> None:
     machine = load(
-        "interlock: 1\nmachine: m\nmodel: {name: scripted}\n"
+        "chartloop: 1\nmachine: m\nmodel: {name: scripted}\n"
         'vars: {topic: "", rounds: 3}\n'
         'instructions: "About {{ vars.topic }}."\n'
         "states:\n  ask: {do: infer, failed: next, next: again}\n"

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from interlock import load
-from interlock.checker.bound import Assume, bound
-from interlock.core.errors import LimitError, SetupError
+from chartloop import load
+from chartloop.checker.bound import Assume, bound
+from chartloop.core.errors import LimitError, SetupError
 from tests.exploring import adversaries, built, playing
 from tests.laws.test_bound_laws import exceeded, overshot
 
@@ -100,7 +100,7 @@ machines:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_no_run_goes_past_its_bound(case: Case) -> None:
-    machine = built(f"interlock: 1\nmachine: m\ntools: [poke]\n{MODEL}\n{case.body}")
+    machine = built(f"chartloop: 1\nmachine: m\ntools: [poke]\n{MODEL}\n{case.body}")
     found = bound(machine.chart, assume=Assume(calls_per_reply=2))
     assert not found.unknown
     for name, value in case.reached.items():
@@ -112,7 +112,7 @@ def test_no_run_goes_past_its_bound(case: Case) -> None:
 
 
 ONE_CALL = f"""
-interlock: 1
+chartloop: 1
 machine: m
 {MODEL}
 states: {{a: {{do: infer, failed: next, next: b}}, b: {{stop: completed}}}}

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import pytest
 
-from interlock.adapters.cancel import Cancellation, FileCancellation, SignalCancellation
-from interlock.core.facts import RunFacts
-from interlock.run.ports import Cancel
+from chartloop.adapters.cancel import Cancellation, FileCancellation, SignalCancellation
+from chartloop.core.facts import RunFacts
+from chartloop.run.ports import Cancel
 from tests.support import path, start
 
 LINE = "states: {a: {do: act, next: b}, b: {do: act, next: z}, z: {stop: completed}}"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from interlock import actions
+from chartloop import actions
 
 
 class Import(NamedTuple):
@@ -24,10 +24,10 @@ HEAVY = ("asyncio", "anyio", "jinja2", "pydantic", "transitions", "networkx", "y
 @pytest.mark.parametrize(
     "case",
     [
-        Import("from interlock import tool", (*HEAVY, "interlock.actions.calling")),
-        Import("from interlock import action, guard", (*HEAVY, "interlock.actions.talking")),
-        Import("from interlock import tool; tool(lambda: 1)", HEAVY),
-        Import("from interlock import StopReason, Outcome", (*HEAVY, "interlock.actions")),
+        Import("from chartloop import tool", (*HEAVY, "chartloop.actions.calling")),
+        Import("from chartloop import action, guard", (*HEAVY, "chartloop.actions.talking")),
+        Import("from chartloop import tool; tool(lambda: 1)", HEAVY),
+        Import("from chartloop import StopReason, Outcome", (*HEAVY, "chartloop.actions")),
     ],
     ids=lambda case: case.line,
 )
@@ -40,7 +40,7 @@ def test_what_it_spares(case: Import) -> None:
 
 
 def test_the_registry_is_there_when_it_is_asked_for() -> None:
-    code = "from interlock import actions; print('infer' in actions.builtin().actions)"
+    code = "from chartloop import actions; print('infer' in actions.builtin().actions)"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
     )

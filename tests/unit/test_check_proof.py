@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import pytest
 
-from interlock.checker.proof.ask import Claim, Prover
-from interlock.checker.proof.world import World
-from interlock.checker.solver import INSTALL, Z3
-from interlock.core.facts import sections
-from interlock.core.specs import GuardSpec
-from interlock.core.types import BOOL, INT, STR, Type, struct
-from interlock.language.expression import Scope, parse
+from chartloop.checker.proof.ask import Claim, Prover
+from chartloop.checker.proof.world import World
+from chartloop.checker.solver import INSTALL, Z3
+from chartloop.core.facts import sections
+from chartloop.core.specs import GuardSpec
+from chartloop.core.types import BOOL, INT, STR, Type, struct
+from chartloop.language.expression import Scope, parse
 
 COUNT = Type("int", nonneg=True)
 SCOPE = Scope(

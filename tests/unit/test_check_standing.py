@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import pytest
 
-from interlock.api import Machine, load
-from interlock.coverage.items import items_of
-from interlock.coverage.reach import unreachable
+from chartloop.api import Machine, load
+from chartloop.coverage.items import items_of
+from chartloop.coverage.reach import unreachable
 
-HEAD = "interlock: 1\nmachine: m\nmodel: {name: scripted}\nvars: {on: true}\n"
+HEAD = "chartloop: 1\nmachine: m\nmodel: {name: scripted}\nvars: {on: true}\n"
 
 
 class Case(NamedTuple):
@@ -155,6 +155,6 @@ def test_a_whole_guard_that_every_step_fulfils_is_a_finding() -> None:
         + "states:\n  a: {do: infer, next: [{when: run.steps >= 1, to: b}, a]}\n  b: {stop: completed}\n"
     )
     codes = [(f.code, f.message) for f in load(text).findings]
-    assert [message for code, message in codes if code == "IL327"] == [
+    assert [message for code, message in codes if code == "CL327"] == [
         "`run.steps >= 1` always holds here: the edge of `a` to `a` is never taken"
     ]  # fmt: skip

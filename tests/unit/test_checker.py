@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from interlock import catalog
-from interlock.api import find_faults
-from interlock.machine.build import Chart
+from chartloop import catalog
+from chartloop.api import find_faults
+from chartloop.machine.build import Chart
 from tests.found import END, found, spec, whole
 
 KID = "machines: {kid: {%s}}\n"
@@ -17,22 +17,22 @@ KID = "machines: {kid: {%s}}\n"
 
 def test_a_finding_can_be_accepted_where_it_stands() -> None:
     body = (
-        "ignore: [{code: IL304, at: states.b, reason: later}]\nstates:\n  a: {do: nothing, next: z}\n  b: {end: error}\n  c: {end: error}\n"
+        "ignore: [{code: CL304, at: states.b, reason: later}]\nstates:\n  a: {do: nothing, next: z}\n  b: {end: error}\n  c: {end: error}\n"
         + END
     )
     assert [f.at for f in found(whole(body))] == ["states.c"]
 
 
 def test_a_child_accepts_its_own_findings() -> None:
-    kid = "ignore: [{code: IL304, at: states.x, reason: later}], states: {e: {end: completed}, x: {end: error}}"
+    kid = "ignore: [{code: CL304, at: states.x, reason: later}], states: {e: {end: completed}, x: {end: error}}"
     assert found(whole(KID % kid)) == []
 
 
 def test_an_accepted_error_of_the_file_is_not_accepted() -> None:
-    body = "ignore: [{code: IL301, reason: no}]\nstates:\n  a: {do: nothing, next: nowhere}\n" + END
+    body = "ignore: [{code: CL301, reason: no}]\nstates:\n  a: {do: nothing, next: nowhere}\n" + END
     machine, findings = find_faults(whole(body))
     assert machine is None
-    assert "IL325" in [f.code for f in findings]
+    assert "CL325" in [f.code for f in findings]
 
 
 @pytest.mark.parametrize("name", sorted(catalog.shipped()))

@@ -9,19 +9,19 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from interlock.actions.children import MOST
-from interlock.adapters.cancel import Cancellation
-from interlock.adapters.sqlite import SqliteJournal
-from interlock.api import Machine, Run, find_faults, load
-from interlock.checker.trust import needs_trust
-from interlock.core.errors import AnswerError, SpecError, StatusError
-from interlock.language.dump import canonical
-from interlock.run.events import Delta, Event, FromChild, Started
-from interlock.run.journal import MemoryJournal
-from interlock.run.sync import by_hand
-from interlock.testing import ManualClock
+from chartloop.actions.children import MOST
+from chartloop.adapters.cancel import Cancellation
+from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.api import Machine, Run, find_faults, load
+from chartloop.checker.trust import needs_trust
+from chartloop.core.errors import AnswerError, SpecError, StatusError
+from chartloop.language.dump import canonical
+from chartloop.run.events import Delta, Event, FromChild, Started
+from chartloop.run.journal import MemoryJournal
+from chartloop.run.sync import by_hand
+from chartloop.testing import ManualClock
 
-HEAD = "interlock: 1\nmachine: boss\n"
+HEAD = "chartloop: 1\nmachine: boss\n"
 WORKER = """
   worker:
     model: {name: scripted}
@@ -551,17 +551,17 @@ class Wrong(NamedTuple):
 
 
 WRONG = [
-    Wrong("unknown-machine", "machine: nobody", "IL409", "there is no child machine `nobody`"),
-    Wrong("path-as-a-name", "machine: a/b.yaml", "IL409", "there is no child machine `a/b.yaml`"),
-    Wrong("no-machine", "task: x", "IL403", "needs `machine`"),
-    Wrong("unknown-state", "machine: worker, start: nowhere", "IL301", "`worker` has no state `nowhere`"),
-    Wrong("unknown-variable", "machine: worker, vars: {tune: 1}", "IL103", "no variable `tune`"),
-    Wrong("unknown-limit", "machine: worker, limits: {token: 1}", "IL103", "no limit `token`"),
-    Wrong("unknown-block", "machine: worker, memory: {human: x}", "IL103", "no memory block `human`"),
-    Wrong("variable-of-another-type", "machine: worker, vars: {count: '\"x\"'}", "IL404", "`count`"),
-    Wrong("limit-of-another-type", "machine: worker, limits: {tokens: 95%}", "IL404", "`tokens`"),
-    Wrong("expression-of-another-type", "machine: worker, limits: {tokens: run.elapsed}", "IL404", "`tokens` of `worker` is int"),
-    Wrong("shared-nonsense", "machine: worker, share: [money]", "IL404", "`share` takes"),
+    Wrong("unknown-machine", "machine: nobody", "CL409", "there is no child machine `nobody`"),
+    Wrong("path-as-a-name", "machine: a/b.yaml", "CL409", "there is no child machine `a/b.yaml`"),
+    Wrong("no-machine", "task: x", "CL403", "needs `machine`"),
+    Wrong("unknown-state", "machine: worker, start: nowhere", "CL301", "`worker` has no state `nowhere`"),
+    Wrong("unknown-variable", "machine: worker, vars: {tune: 1}", "CL103", "no variable `tune`"),
+    Wrong("unknown-limit", "machine: worker, limits: {token: 1}", "CL103", "no limit `token`"),
+    Wrong("unknown-block", "machine: worker, memory: {human: x}", "CL103", "no memory block `human`"),
+    Wrong("variable-of-another-type", "machine: worker, vars: {count: '\"x\"'}", "CL404", "`count`"),
+    Wrong("limit-of-another-type", "machine: worker, limits: {tokens: 95%}", "CL404", "`tokens`"),
+    Wrong("expression-of-another-type", "machine: worker, limits: {tokens: run.elapsed}", "CL404", "`tokens` of `worker` is int"),
+    Wrong("shared-nonsense", "machine: worker, share: [money]", "CL404", "`share` takes"),
 ]  # fmt: skip
 
 
@@ -593,7 +593,7 @@ def test_several_children_that_cannot_be_run_are_found_too(fields: str, says: st
 def test_a_machine_of_another_file_becomes_part_of_this_one(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     child = (
-        "interlock: 1\nmachine: kid\nstates:\n  a: {do: nothing, next: z}\n  z: {stop: completed}\n"
+        "chartloop: 1\nmachine: kid\nstates:\n  a: {do: nothing, next: z}\n  z: {stop: completed}\n"
     )
     (tmp_path / "sub" / "kid.yaml").write_text(child)
     text = f"{HEAD}machines: {{helper: sub/kid.yaml}}\n{ONE % 'machine: helper'}"
@@ -615,13 +615,13 @@ def test_a_machine_that_would_run_itself_is_refused(tmp_path: Path) -> None:
 
 def test_a_faulty_child_is_shown_in_its_own_file(tmp_path: Path) -> None:
     (tmp_path / "kid.yaml").write_text(
-        "interlock: 1\nmachine: kid\nstates:\n  a: {next: nowhere}\n"
+        "chartloop: 1\nmachine: kid\nstates:\n  a: {next: nowhere}\n"
     )
     (tmp_path / "boss.yaml").write_text(
         f"{HEAD}machines: {{kid: kid.yaml}}\n{ONE % 'machine: kid'}"
     )
     _, found = find_faults(tmp_path / "boss.yaml")
-    assert [(f.code, Path(f.place.file).name) for f in found] == [("IL301", "kid.yaml")]
+    assert [(f.code, Path(f.place.file).name) for f in found] == [("CL301", "kid.yaml")]
 
 
 def test_a_child_that_is_not_there_says_where_it_is_looked_for(
@@ -640,12 +640,12 @@ def test_a_child_that_is_not_there_says_where_it_is_looked_for(
 def test_a_child_outside_the_folder_needs_trust(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "kid.yaml").write_text(
-        "interlock: 1\nmachine: kid\nstates:\n  a: {stop: completed}\n"
+        "chartloop: 1\nmachine: kid\nstates:\n  a: {stop: completed}\n"
     )
     (tmp_path / "in" / "boss.yaml").write_text(
         f"{HEAD}machines: {{kid: ../kid.yaml}}\n{ONE % 'machine: kid'}"
     )
     machine = load(tmp_path / "in" / "boss.yaml")
-    assert [f.code for f in machine.findings] == ["IL324"]
+    assert [f.code for f in machine.findings] == ["CL324"]
     assert "outside its folder" in needs_trust(machine.spec)[0]
     assert needs_trust(load("team").spec) == []

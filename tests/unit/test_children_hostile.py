@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from interlock.adapters.cancel import Cancellation
-from interlock.api import Machine, Run, find_faults, load
-from interlock.core.errors import MachineChangedError
-from interlock.core.records import Record
-from interlock.run.journal import MemoryJournal
-from interlock.run.sync import by_hand
-from interlock.testing import ManualClock
-from interlock.testing.crash import CrashAt, Crashed
+from chartloop.adapters.cancel import Cancellation
+from chartloop.api import Machine, Run, find_faults, load
+from chartloop.core.errors import MachineChangedError
+from chartloop.core.records import Record
+from chartloop.run.journal import MemoryJournal
+from chartloop.run.sync import by_hand
+from chartloop.testing import ManualClock
+from chartloop.testing.crash import CrashAt, Crashed
 
-HEAD = "interlock: 1\nmachine: boss\n"
+HEAD = "chartloop: 1\nmachine: boss\n"
 ASKS = """
 machines:
   asks:
@@ -380,7 +380,7 @@ def test_an_item_of_another_shape_fails_the_action(item: object) -> None:
 def test_a_childs_name_is_a_name(name: str) -> None:
     said = f"children: {{'{name}': {{machine: asks}}}}"
     _, found = find_faults(EACH.replace("machine: asks, each: vars.items", said))
-    assert [f.code for f in found if f.is_error] == ["IL204"]
+    assert [f.code for f in found if f.is_error] == ["CL204"]
 
 
 # files ------------------------------------------------------------------------------------------
@@ -390,7 +390,7 @@ def test_the_tasks_of_a_child_are_found_by_a_machine_that_was_stored(tmp_path: P
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "more.yaml").write_text("[x, y]")
     (tmp_path / "sub" / "kid.yaml").write_text(
-        "interlock: 1\nmachine: kid\ntasks: {file: more.yaml}\noutput: queue.size\n"
+        "chartloop: 1\nmachine: kid\ntasks: {file: more.yaml}\noutput: queue.size\n"
         "states: {a: {do: nothing, next: z}, z: {stop: completed}}\n"
     )
     (tmp_path / "boss.yaml").write_text(

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from interlock.core.conversation import (
+from chartloop.core.conversation import (
     EXCERPT,
     arguments_of,
     assistant,
@@ -24,9 +24,9 @@ from interlock.core.conversation import (
     unanswered,
     user,
 )
-from interlock.core.facts import ToolCall
-from interlock.core.outcome import Message
-from interlock.core.position import Conversation
+from chartloop.core.facts import ToolCall
+from chartloop.core.outcome import Message
+from chartloop.core.position import Conversation
 
 A = ToolCall("a", "add", '{"x": 1}')
 B = ToolCall("b", "read", "{}")

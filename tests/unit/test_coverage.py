@@ -10,21 +10,21 @@ from typing import Any
 
 import pytest
 
-from interlock import guard, load
-from interlock.api import Machine
-from interlock.api.coverage import covered
-from interlock.core.errors import RunError, SetupError
-from interlock.coverage.coverage import Coverage, from_json, to_json, wanted_of
-from interlock.coverage.figures import Figure
-from interlock.coverage.heat import NEVER, SHADES, Scale
-from interlock.coverage.items import items_of
-from interlock.coverage.reach import Search
-from interlock.run.journal import MemoryJournal
-from interlock.run.recorded import RecordedRun
-from interlock.testing import Covering, ManualClock, collecting, scenario
+from chartloop import guard, load
+from chartloop.api import Machine
+from chartloop.api.coverage import covered
+from chartloop.core.errors import RunError, SetupError
+from chartloop.coverage.coverage import Coverage, from_json, to_json, wanted_of
+from chartloop.coverage.figures import Figure
+from chartloop.coverage.heat import NEVER, SHADES, Scale
+from chartloop.coverage.items import items_of
+from chartloop.coverage.reach import Search
+from chartloop.run.journal import MemoryJournal
+from chartloop.run.recorded import RecordedRun
+from chartloop.testing import Covering, ManualClock, collecting, scenario
 
 SHOP = """\
-interlock: 1
+chartloop: 1
 machine: shop
 model: {name: scripted}
 limits: {steps: 20, tokens: 1000}
@@ -51,7 +51,7 @@ states:
   done: {stop: completed}
 """
 HELPER = """\
-interlock: 1
+chartloop: 1
 machine: helper
 model: {name: scripted}
 states:
@@ -201,7 +201,7 @@ def machine_run(machine: Machine) -> Any:
 # proofs -------------------------------------------------------------------------------------
 
 LOST = """\
-interlock: 1
+chartloop: 1
 machine: lost
 model: {name: scripted}
 limits: {steps: 5}
@@ -310,7 +310,7 @@ def test_a_record_that_is_none_of_the_machines_passes_the_run_over(shop: Machine
 @pytest.mark.parametrize(
     "text",
     ["", "[]", "{}", '{"machines": 3}', '{"machines": [{"format": "other"}]}', "[" * 100_000,
-     '{"machines": [{"format": "interlock-coverage/1", "items": [{"kind": "x", "id": "y", "times": 1}]}]}'],
+     '{"machines": [{"format": "chartloop-coverage/1", "items": [{"kind": "x", "id": "y", "times": 1}]}]}'],
 )  # fmt: skip
 def test_what_is_no_coverage_is_refused(text: str) -> None:
     with pytest.raises(SetupError):

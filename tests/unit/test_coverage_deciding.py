@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import pytest
 
-from interlock.core.types import BOOL, INT, struct
-from interlock.coverage.deciding import Value, deciding, shape_of, value_of
-from interlock.language.expression import Expression, Scope, parse
-from interlock.language.expression.runtime import no_oracle
+from chartloop.core.types import BOOL, INT, struct
+from chartloop.coverage.deciding import Value, deciding, shape_of, value_of
+from chartloop.language.expression import Expression, Scope, parse
+from chartloop.language.expression.runtime import no_oracle
 
 SCOPE = Scope({"f": struct({**dict.fromkeys("abcd", BOOL), "x": INT})})
 

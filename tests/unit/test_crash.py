@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.run.journal import Event, Journal, Letter, RunRow, Snapshot, WholeRun
-from interlock.run.sync import by_hand
-from interlock.testing import CrashAt, Crashed, MemoryJournal
+from chartloop.run.journal import Event, Journal, Letter, RunRow, Snapshot, WholeRun
+from chartloop.run.sync import by_hand
+from chartloop.testing import CrashAt, Crashed, MemoryJournal
 
 
 def prepared() -> MemoryJournal:

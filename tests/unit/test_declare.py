@@ -29,7 +29,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
-from interlock.actions.declare import (
+from chartloop.actions.declare import (
     Data,
     Duration,
     Fraction,
@@ -46,10 +46,10 @@ from interlock.actions.declare import (
     tool_spec,
     type_from,
 )
-from interlock.core.errors import SetupError
-from interlock.core.outcome import Blocked, Outcome
-from interlock.core.specs import ActionSpec, ArgKind, ArgSpec, Effect, Registry, ToolSpec
-from interlock.core.types import (
+from chartloop.core.errors import SetupError
+from chartloop.core.outcome import Blocked, Outcome
+from chartloop.core.specs import ActionSpec, ArgKind, ArgSpec, Effect, Registry, ToolSpec
+from chartloop.core.types import (
     ANY,
     BOOL,
     DURATION,
@@ -879,11 +879,11 @@ def test_two_of_a_name_are_both_named() -> None:
 
 def test_pydantic_is_imported_for_tools_only() -> None:
     code = (
-        "import sys, types, interlock\n"
-        "actions = types.ModuleType('interlock.actions')\n"  # the package itself loads them all
-        "actions.__path__ = [interlock.__path__[0] + '/actions']\n"
+        "import sys, types, chartloop\n"
+        "actions = types.ModuleType('chartloop.actions')\n"  # the package itself loads them all
+        "actions.__path__ = [chartloop.__path__[0] + '/actions']\n"
         "sys.modules[actions.__name__] = actions\n"
-        "from interlock.actions.declare import action, guard, specs_of, tool\n"
+        "from chartloop.actions.declare import action, guard, specs_of, tool\n"
         "def act(ctx, text: str): ...\n"
         "def judge(text: str) -> bool: ...\n"
         "def call(text: str): ...\n"

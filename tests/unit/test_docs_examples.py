@@ -33,10 +33,10 @@ from typing import NamedTuple
 import pytest
 from pydantic import BaseModel
 
-from interlock import SpecError, load
-from interlock.language.file import file
-from interlock.language.file.shape_parts import keys_of
-from interlock.language.yaml.reading import read
+from chartloop import SpecError, load
+from chartloop.language.file import file
+from chartloop.language.file.shape_parts import keys_of
+from chartloop.language.yaml.reading import read
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
@@ -109,7 +109,7 @@ class Reader:
         self._programs = programs
         programs.mkdir()
         for name, module in (
-            ("interlock", "-m interlock"),
+            ("chartloop", "-m chartloop"),
             ("python", ""),
             ("pytest", "-m pytest"),
         ):
@@ -145,7 +145,7 @@ class Reader:
 
     def runs(self) -> list[str]:
         """The ids of the runs recorded where the reader is."""
-        path = self.folder / ".interlock" / "journal.db"
+        path = self.folder / ".chartloop" / "journal.db"
         if not path.is_file():
             return []
         with closing(sqlite3.connect(path)) as db:
@@ -176,7 +176,7 @@ def play_console(block: Block, reader: Reader) -> None:
 
 
 def play_yaml(block: Block, reader: Reader) -> None:
-    if re.search(r"^interlock: 1$", block.text, re.MULTILINE):
+    if re.search(r"^chartloop: 1$", block.text, re.MULTILINE):
         assert load(block.text).findings == (), f"line {block.line}"
     else:
         found = read(block.text, f"line {block.line}").findings
@@ -330,6 +330,6 @@ def test_a_wrong_page_is_found(tmp_path: Path, reader: Reader) -> None:
 
 def test_a_machine_that_does_not_load_is_found(tmp_path: Path, reader: Reader) -> None:
     page = tmp_path / "wrong.md"
-    page.write_text("```yaml\ninterlock: 1\nmachine: x\nstates: {a: {next: b}}\n```\n", "utf-8")
+    page.write_text("```yaml\nchartloop: 1\nmachine: x\nstates: {a: {next: b}}\n```\n", "utf-8")
     with pytest.raises(SpecError, match="unknown state"):
         test_a_page_does_what_it_says(page, reader)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.api import load
-from interlock.interchange.xstate import to_xstate
+from chartloop.api import load
+from chartloop.interchange.xstate import to_xstate
 from tests.exporting import NODE
 from tests.unit.test_docs_examples import ROOT, blocks
 

@@ -15,8 +15,8 @@ from typing import Any, cast
 import pytest
 from packaging.requirements import Requirement
 
-from interlock.diff.change import Effect
-from interlock.language.yaml.reading import read
+from chartloop.diff.change import Effect
+from chartloop.language.yaml.reading import read
 from tests.cli.test_review import KID, commit, git
 from tests.unit.test_docs_examples import blocks
 
@@ -86,10 +86,10 @@ def test_the_workflow_installs_nothing_by_its_bare_name() -> None:
     (name, found), *more = re.findall(
         r"pip install [\"']?(\S+) ?([^\"'\n]*)", block("machines.yml")
     )
-    assert (name, found, more) == ("interlock[diagrams]", "@ $INTERLOCK", [])
-    source = workflow()["jobs"]["review"]["env"]["INTERLOCK"]
+    assert (name, found, more) == ("chartloop[diagrams]", "@ $CHARTLOOP", [])
+    source = workflow()["jobs"]["review"]["env"]["CHARTLOOP"]
     assert re.fullmatch(r"git\+https://github\.com/OWNER/REPOSITORY@COMMIT", source)
-    said = f"interlock[diagrams] @ {source}"
+    said = f"chartloop[diagrams] @ {source}"
     assert Requirement(said).url == source
 
 
@@ -112,8 +112,8 @@ def pull(tmp_path: Path) -> tuple[Path, dict[str, str]]:
     origin, clone, programs = tmp_path / "origin", tmp_path / "clone", tmp_path / "programs"
     origin.mkdir()
     programs.mkdir()
-    shim = programs / "interlock"
-    shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m interlock "$@"\n')
+    shim = programs / "chartloop"
+    shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m chartloop "$@"\n')
     shim.chmod(0o755)
     git(origin, "init", "-q", "-b", "main")
     (origin / "kid.yaml").write_text(KID)
@@ -188,7 +188,7 @@ def test_the_hook_shows_a_change_and_stops_a_broken_one(pull: tuple[Path, dict[s
 
 @pytest.mark.parametrize("alias", ["Kind", "What"])
 def test_the_page_names_every_word_of_the_json(alias: str) -> None:
-    source = (ROOT / "engine" / "interlock" / "diff" / "change.py").read_text("utf-8")
+    source = (ROOT / "engine" / "chartloop" / "diff" / "change.py").read_text("utf-8")
     found = re.search(rf"^{alias} = Literal\[(.*?)\]", source, re.MULTILINE | re.DOTALL)
     assert found is not None
     words = re.findall(r'"(\w+)"', found[1])

@@ -36,7 +36,7 @@ def test_the_table_is_the_documents_with_one_more_column() -> None:
     written = cells(document("000"), "### Feature Matrix")
     ours = cells(page(), "## The table of the document")
     assert len(ours) == len(written) == 13
-    assert ours[0] == [*written[0], "interlock"]
+    assert ours[0] == [*written[0], "chartloop"]
     for row, theirs in zip(ours[2:], written[2:], strict=True):
         assert [re.sub(r" \[\d\]\(#[^)]*\)", "", cell) for cell in row[:-1]] == theirs
 

@@ -42,7 +42,7 @@ def run(folder: Path, *command: str) -> str:
     env = {
         **os.environ,
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-        "PYTEST_ADDOPTS": "-p interlock.testing.plugin -p no:cacheprovider",
+        "PYTEST_ADDOPTS": "-p chartloop.testing.plugin -p no:cacheprovider",
         "PYTHONDONTWRITEBYTECODE": "1",
         "NO_COLOR": "1",
         "COLUMNS": "80",

@@ -8,15 +8,15 @@ from typing import NamedTuple
 
 import pytest
 
-from interlock.core.errors import SetupError, SpecError
-from interlock.interchange.documents import (
+from chartloop.core.errors import SetupError, SpecError
+from chartloop.interchange.documents import (
     chosen,
     flowcharts,
     read,
     read_document,
 )
-from interlock.interchange.repair import LARGEST, repaired
-from interlock.view.mermaid.read import read_flowchart, read_mermaid
+from chartloop.interchange.repair import LARGEST, repaired
+from chartloop.view.mermaid.read import read_flowchart, read_mermaid
 
 TWO = """\
 # The system

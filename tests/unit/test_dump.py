@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import pytest
 
-from interlock.api import find_faults
-from interlock.core.specs import Own
-from interlock.language.dump import canonical, dump, hash_of
-from interlock.language.load import load
+from chartloop.api import find_faults
+from chartloop.core.specs import Own
+from chartloop.language.dump import canonical, dump, hash_of
+from chartloop.language.load import load
 from tests.found import END, whole
 from tests.unit import test_load_machine, test_load_rules, test_load_states, test_load_with
 
@@ -57,7 +57,7 @@ def test_what_is_written_reads_back_the_same(case: Written) -> None:
     assert again.spec is not None
     assert again.spec == spec
     assert dump(again.spec) == dump(spec)
-    assert json.loads(text)["interlock"] == 1
+    assert json.loads(text)["chartloop"] == 1
 
 
 def test_the_hash_is_of_what_a_file_means() -> None:

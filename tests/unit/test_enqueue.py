@@ -8,20 +8,20 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from interlock import Run, load, tool
-from interlock.adapters.sqlite import SqliteJournal
-from interlock.core.errors import SpecError, StatusError, TaskError
-from interlock.core.facts import QueueFacts, Task
-from interlock.core.fold import named
-from interlock.core.plain import plain
-from interlock.core.records import Record
-from interlock.run.journal import MemoryJournal
-from interlock.run.redact import Redactor
-from interlock.run.sync import by_hand
-from interlock.testing import ManualClock, scenario
+from chartloop import Run, load, tool
+from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.core.errors import SpecError, StatusError, TaskError
+from chartloop.core.facts import QueueFacts, Task
+from chartloop.core.fold import named
+from chartloop.core.plain import plain
+from chartloop.core.records import Record
+from chartloop.run.journal import MemoryJournal
+from chartloop.run.redact import Redactor
+from chartloop.run.sync import by_hand
+from chartloop.testing import ManualClock, scenario
 
 WORKER = """
-interlock: 1
+chartloop: 1
 machine: worker
 tools: [do_it]
 tasks: [{id: first, text: one, by: {tool: do_it}}]

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.core.codes import CODES, finding
-from interlock.core.errors import (
+from chartloop.core.codes import CODES, finding
+from chartloop.core.errors import (
     Category,
+    ChartloopError,
     Finding,
-    InterlockError,
     ModelError,
     Place,
     Severity,
@@ -25,7 +25,7 @@ from interlock.core.errors import (
 LINE = "    when: usage.tokenz >= limits.tokens"
 PLACE = Place("machines/moderator.yaml", 34, 11, 12, LINE)
 UNKNOWN = finding(
-    "IL103", "unknown fact `usage.tokenz`", PLACE, hint="did you mean `usage.total_tokens`?"
+    "CL103", "unknown fact `usage.tokenz`", PLACE, hint="did you mean `usage.total_tokens`?"
 )
 
 
@@ -44,7 +44,7 @@ class Rendered(NamedTuple):
             "as-the-design-shows-it",
             UNKNOWN,
             [
-                "error[IL103]: unknown fact `usage.tokenz`",
+                "error[CL103]: unknown fact `usage.tokenz`",
                 "  --> machines/moderator.yaml:34:11",
                 "34 |     when: usage.tokenz >= limits.tokens",
                 "   |           ^^^^^^^^^^^^",
@@ -53,24 +53,24 @@ class Rendered(NamedTuple):
         ),
         Rendered(
             "without-a-hint",
-            finding("IL304", "no edge leads to `x`", Place("m.yaml", 5, 3, 1, "  x: {}")),
-            ["error[IL304]: no edge leads to `x`", " --> m.yaml:5:3", "5 |   x: {}", "  |   ^"],
+            finding("CL304", "no edge leads to `x`", Place("m.yaml", 5, 3, 1, "  x: {}")),
+            ["error[CL304]: no edge leads to `x`", " --> m.yaml:5:3", "5 |   x: {}", "  |   ^"],
         ),
         Rendered(
             "warning",
-            finding("IL317", "says 5", Place("m.yaml", 1, 1, 3, "abc")),
-            ["warning[IL317]: says 5", " --> m.yaml:1:1", "1 | abc", "  | ^^^"],
+            finding("CL317", "says 5", Place("m.yaml", 1, 1, 3, "abc")),
+            ["warning[CL317]: says 5", " --> m.yaml:1:1", "1 | abc", "  | ^^^"],
         ),
         Rendered(
             "two-places-in-the-order-of-the-file",
             finding(
-                "IL002",
+                "CL002",
                 "`a` is here twice",
                 Place("m.yaml", 12, 1, 1, "a: 2"),
                 related=("first written here", Place("m.yaml", 3, 1, 1, "a: 1")),
             ),
             [
-                "error[IL002]: `a` is here twice",
+                "error[CL002]: `a` is here twice",
                 "  --> m.yaml:12:1",
                 " 3 | a: 1",
                 "   | - first written here",
@@ -81,13 +81,13 @@ class Rendered(NamedTuple):
         Rendered(
             "a-second-place-on-the-same-line-is-left-out",
             finding(
-                "IL002",
+                "CL002",
                 "`a` is here twice",
                 Place("m.yaml", 3, 8, 1, "{a: 1, a: 2}"),
                 related=("first written here", Place("m.yaml", 3, 2, 1, "{a: 1, a: 2}")),
             ),
             [
-                "error[IL002]: `a` is here twice",
+                "error[CL002]: `a` is here twice",
                 " --> m.yaml:3:8",
                 "3 | {a: 1, a: 2}",
                 "  |        ^",
@@ -95,9 +95,9 @@ class Rendered(NamedTuple):
         ),
         Rendered(
             "a-tab-is-one-column",
-            finding("IL001", "a tab", Place("m.yaml", 2, 1, 1, "\tb: 1"), hint="use spaces"),
+            finding("CL001", "a tab", Place("m.yaml", 2, 1, 1, "\tb: 1"), hint="use spaces"),
             [
-                "error[IL001]: a tab",
+                "error[CL001]: a tab",
                 " --> m.yaml:2:1",
                 "2 |  b: 1",
                 "  | ^",
@@ -106,20 +106,20 @@ class Rendered(NamedTuple):
         ),
         Rendered(
             "behind-the-end-of-the-line",
-            finding("IL001", "more is missing", Place("m.yaml", 1, 4, 9, "a: ")),
-            ["error[IL001]: more is missing", " --> m.yaml:1:4", "1 | a: ", "  |    ^"],
+            finding("CL001", "more is missing", Place("m.yaml", 1, 4, 9, "a: ")),
+            ["error[CL001]: more is missing", " --> m.yaml:1:4", "1 | a: ", "  |    ^"],
         ),
         Rendered(
             "carets-end-with-the-line",
-            finding("IL001", "wide", Place("m.yaml", 1, 2, 99, "abcd")),
-            ["error[IL001]: wide", " --> m.yaml:1:2", "1 | abcd", "  |  ^^^"],
+            finding("CL001", "wide", Place("m.yaml", 1, 2, 99, "abcd")),
+            ["error[CL001]: wide", " --> m.yaml:1:2", "1 | abcd", "  |  ^^^"],
         ),
         Rendered(
             "only-a-file",
-            finding("IL005", "too large", Place("m.yaml"), hint="split it"),
-            ["error[IL005]: too large", " --> m.yaml", " = help: split it"],
+            finding("CL005", "too large", Place("m.yaml"), hint="split it"),
+            ["error[CL005]: too large", " --> m.yaml", " = help: split it"],
         ),
-        Rendered("nowhere", finding("IL302", "no states"), ["error[IL302]: no states"]),
+        Rendered("nowhere", finding("CL302", "no states"), ["error[CL302]: no states"]),
     ],
     ids=lambda case: case.id,
 )
@@ -132,7 +132,7 @@ def test_the_caret_stands_under_the_fault_in_lines_of_any_length(
     before: int, width: int, after: int, number: int
 ) -> None:
     text = "." * before + "X" * width + "," * after
-    found = finding("IL101", "here", Place("m.yaml", number, before + 1, width, text))
+    found = finding("CL101", "here", Place("m.yaml", number, before + 1, width, text))
     _, where, source, marks = found.render().split("\n")
     assert len(source) <= len(str(number)) + 3 + 162
     start = marks.index("^")
@@ -156,7 +156,7 @@ def test_the_severity_of_a_finding_is_that_of_its_code() -> None:
         assert found.severity is code.severity
         assert found.is_error is (code.severity is Severity.ERROR)
     with pytest.raises(KeyError):
-        finding("IL999", "x")
+        finding("CL999", "x")
 
 
 def test_codes_are_whole() -> None:
@@ -169,7 +169,7 @@ def test_codes_are_whole() -> None:
 
 def test_the_json_shape_of_a_finding() -> None:
     assert json.loads(json.dumps(UNKNOWN.to_dict())) == {
-        "code": "IL103",
+        "code": "CL103",
         "severity": "error",
         "file": "machines/moderator.yaml",
         "line": 34,
@@ -177,7 +177,7 @@ def test_the_json_shape_of_a_finding() -> None:
         "message": "unknown fact `usage.tokenz`",
         "hint": "did you mean `usage.total_tokens`?",
     }
-    assert finding("IL302", "no states").to_dict()["hint"] is None
+    assert finding("CL302", "no states").to_dict()["hint"] is None
 
 
 class Near(NamedTuple):
@@ -209,19 +209,19 @@ def test_a_hint_may_say_something_else_when_nothing_is_close() -> None:
 
 
 def test_a_spec_error_says_all_findings_and_survives_pickling() -> None:
-    second = finding("IL302", "no states")
+    second = finding("CL302", "no states")
     error = SpecError([UNKNOWN, second])
     assert str(error) == UNKNOWN.render() + "\n\n" + second.render()
     back = pickle.loads(pickle.dumps(error))  # noqa: S301  # our own
     assert back.findings == (UNKNOWN, second)
     assert str(back) == str(error)
-    assert isinstance(back, InterlockError)
+    assert isinstance(back, ChartloopError)
 
 
 def test_an_error_with_a_hint_says_it() -> None:
-    error = InterlockError("no run `x`", hint="see `interlock runs`")
-    assert str(error) == "no run `x`\n  help: see `interlock runs`"
-    assert str(InterlockError("no run `x`")) == "no run `x`"
+    error = ChartloopError("no run `x`", hint="see `chartloop runs`")
+    assert str(error) == "no run `x`\n  help: see `chartloop runs`"
+    assert str(ChartloopError("no run `x`")) == "no run `x`"
 
 
 def test_a_model_error_keeps_what_is_known_about_the_failure() -> None:

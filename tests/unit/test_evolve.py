@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from interlock.core.errors import StatusError
-from interlock.core.outcome import Blocked, Outcome
-from interlock.core.reasons import REASONS, StopReason, StopSignal
-from interlock.machine.evolve import evolve
-from interlock.testing.clock import ManualClock
+from chartloop.core.errors import StatusError
+from chartloop.core.outcome import Blocked, Outcome
+from chartloop.core.reasons import REASONS, StopReason, StopSignal
+from chartloop.machine.evolve import evolve
+from chartloop.testing.clock import ManualClock
 from tests.support import OK, Said, failure, path, start
 
 

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock import load
-from interlock.core.columns import size
-from interlock.machine.explain import Explanation
-from interlock.testing import ManualClock
+from chartloop import load
+from chartloop.core.columns import size
+from chartloop.machine.explain import Explanation
+from chartloop.testing import ManualClock
 
 HEAD = """\
-interlock: 1
+chartloop: 1
 machine: m
 model: {name: scripted}
 limits: {steps: 9, time: 1h}
@@ -73,7 +73,7 @@ def test_a_start_names_its_state_once() -> None:
 
 def test_columns_that_say_nothing_are_left_out() -> None:
     run = load(
-        "interlock: 1\nmachine: m\nstates:\n  a: {do: nothing, next: b}\n  b: {end: completed}\n"
+        "chartloop: 1\nmachine: m\nstates:\n  a: {do: nothing, next: b}\n  b: {end: completed}\n"
     ).start()
     run.run()
     assert str(run.why(1)).splitlines()[2:4] == ["   edges of a  leads to", "✓  otherwise   b"]
@@ -129,7 +129,7 @@ def test_a_guard_that_raised_is_marked_with_its_error() -> None:
 
 
 FORK = """\
-interlock: 1
+chartloop: 1
 machine: m
 limits: {steps: 9}
 states:
@@ -170,7 +170,7 @@ def test_each_python_guard_keeps_its_own_answer() -> None:
     """The second of two is not said to have answered what the first did."""
     machine = load(
         """
-interlock: 1
+chartloop: 1
 machine: m
 title: Two guards of the application's own
 model: {name: scripted}

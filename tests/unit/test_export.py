@@ -13,10 +13,10 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from interlock.api import load
-from interlock.catalog import shipped
-from interlock.interchange.scxml import NAMESPACE, to_scxml
-from interlock.interchange.xstate import LONGEST, to_xstate, xstate_config
+from chartloop.api import load
+from chartloop.catalog import shipped
+from chartloop.interchange.scxml import NAMESPACE, to_scxml
+from chartloop.interchange.xstate import LONGEST, to_xstate, xstate_config
 from tests.exporting import Happening, Live, Oracle, Statemachine, resting, told
 from tests.support import machine
 
@@ -80,7 +80,7 @@ def test_scion_runs_a_shipped_machine(scion: Oracle, name: str) -> None:
         assert said["path"][: len(path)] == path
 
 
-@pytest.mark.extra("statemachine", install='pip install "interlock[test]"')  # noqa: S610 - no Django
+@pytest.mark.extra("statemachine", install='pip install "chartloop[test]"')  # noqa: S610 - no Django
 @pytest.mark.parametrize("name", SHIPPED)
 def test_python_statemachine_runs_a_shipped_machine(name: str) -> None:
     made = load(name)
@@ -102,9 +102,9 @@ def test_the_same_machine_gives_the_same_bytes(name: str) -> None:
 
 def test_no_order_depends_on_the_process() -> None:
     code = (
-        "from interlock import load\n"
-        "from interlock.interchange.scxml import to_scxml\n"
-        "from interlock.interchange.xstate import to_xstate\n"
+        "from chartloop import load\n"
+        "from chartloop.interchange.scxml import to_scxml\n"
+        "from chartloop.interchange.xstate import to_xstate\n"
         "made = load('moderator_full')\n"
         "print(ascii(to_xstate(made, all=True, status=True) + to_scxml(made, all=True)))\n"
     )
@@ -174,7 +174,7 @@ def test_rules_stand_at_the_parent_once() -> None:
     parent = xstate_config(machine(LOOP))["states"]["under-rules"]
     checks = parent["on"]["check"]
     assert [(c["meta"]["edge"], c["target"]) for c in checks] == [("rules.0", "#m.over")]
-    assert checks[0]["actions"] == [{"type": "interlock.stop", "params": {"reason": "steps_limit"}}]
+    assert checks[0]["actions"] == [{"type": "chartloop.stop", "params": {"reason": "steps_limit"}}]
     assert parent["initial"] == "a"
 
 
@@ -195,7 +195,7 @@ def test_a_rule_before_a_state_is_tried_where_a_decision_leads_there() -> None:
 
 def test_a_rule_that_only_signals_is_in_the_table_and_leads_nowhere() -> None:
     config = xstate_config(machine(LOOP))
-    table = {rule["id"]: rule for rule in config["meta"]["interlock"]["rules"]}
+    table = {rule["id"]: rule for rule in config["meta"]["chartloop"]["rules"]}
     assert table["rules.1"] == {
         "id": "rules.1", "guard": None, "text": "errors.total >= 5", "kind": "signal",
         "reason": "error_rate",
@@ -211,12 +211,12 @@ def test_after_a_stop_there_are_no_rules() -> None:
 def test_what_happens_on_entering_and_on_the_way_stands_in_order() -> None:
     found = states(LOOP)
     assert found["b"]["entry"] == [
-        {"type": "interlock.status", "params": {"status": "debugging"}},
-        {"type": "interlock.set", "params": {"vars.n": 0}},
+        {"type": "chartloop.status", "params": {"status": "debugging"}},
+        {"type": "chartloop.set", "params": {"vars.n": 0}},
         {"type": "act"},
     ]
     (_, _, otherwise) = found["q"]["always"]
-    assert otherwise["actions"] == [{"type": "interlock.set", "params": {"vars.n": "vars.n + 1"}}]
+    assert otherwise["actions"] == [{"type": "chartloop.set", "params": {"vars.n": "vars.n + 1"}}]
 
 
 @pytest.mark.node("xstate")
@@ -234,8 +234,8 @@ states:
     ]  # fmt: skip
     said = xstate.ask({"config": xstate_config(machine(body))}, going)
     assert said["done"] == [
-        ["act"], ["act"], ["interlock.set", "act"],
-        ["interlock.status", "interlock.set", "keep"], ["interlock.stop"],
+        ["act"], ["act"], ["chartloop.set", "act"],
+        ["chartloop.status", "chartloop.set", "keep"], ["chartloop.stop"],
     ]  # fmt: skip
 
 
@@ -270,7 +270,7 @@ def test_what_the_engine_adds_is_there_when_it_is_asked_for() -> None:
     assert set(plain["states"]) == {"a", "done"}
     every = xstate_config(machine(body), all=True)
     assert {"end-completed", "end-error"} <= set(every["states"])
-    texts = [guard["text"] for guard in every["meta"]["interlock"]["guards"].values()]
+    texts = [guard["text"] for guard in every["meta"]["chartloop"]["guards"].values()]
     assert "raised: critical_failure, error, guard_error" in texts
 
 
@@ -290,7 +290,7 @@ def test_deadlines_are_timers_where_they_are_known() -> None:
     assert list(found["a"]["after"]) == ["30000"]
     assert list(found["b"]["after"]) == [str(LONGEST)]
     assert list(found["c"]["after"]) == ["c_within"]
-    delays = xstate_config(machine(DEADLINES))["meta"]["interlock"]["delays"]
+    delays = xstate_config(machine(DEADLINES))["meta"]["chartloop"]["delays"]
     assert delays["a_within"] == {"text": "limits.short", "seconds": 30.0}
     assert delays["c_within"]["seconds"] is None
     root = document(to_scxml(machine(DEADLINES)))
@@ -342,7 +342,7 @@ def test_scion_runs_the_status_beside_the_state(scion: Oracle) -> None:
     assert [{name.removeprefix("status-") for name in at} for at in said["path"]] == GONE
 
 
-@pytest.mark.extra("statemachine", install='pip install "interlock[test]"')  # noqa: S610 - no Django
+@pytest.mark.extra("statemachine", install='pip install "chartloop[test]"')  # noqa: S610 - no Django
 def test_python_statemachine_runs_the_status_beside_the_state() -> None:
     read = Statemachine(to_scxml(machine(STATUS), status=True))
     gone = [{name.removeprefix("status-") for name in at} for at in read.paths(GOING[1:])]
@@ -416,7 +416,7 @@ def test_hostile_texts_come_back(xstate: Oracle, scion: Oracle, text: str) -> No
     assert said["states"]["constructor"]["description"] == "\n\n".join(
         part for part in (label, made.spec.states["constructor"].about) if part
     )
-    (guard,) = config["meta"]["interlock"]["guards"].values()
+    (guard,) = config["meta"]["chartloop"]["guards"].values()
     assert guard["text"] == made.spec.states["default"].edges[0].when.text  # type: ignore[union-attr]
 
     root = document(to_scxml(made))

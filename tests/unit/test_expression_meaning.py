@@ -6,8 +6,8 @@ from typing import Any, Literal, NamedTuple
 
 import pytest
 
-from interlock.core.facts import ErrorFacts, ProgressFacts, RunFacts, UsageFacts
-from interlock.language.expression import Bound, Reading, parse
+from chartloop.core.facts import ErrorFacts, ProgressFacts, RunFacts, UsageFacts
+from chartloop.language.expression import Bound, Reading, parse
 from tests.unit.test_expression_world import SCOPE, facts, no
 
 AT = facts(

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from interlock.core.facts import ErrorFacts, Failure, LastFacts, RunFacts, SignalFacts, UsageFacts
-from interlock.core.types import (
+from chartloop.core.facts import ErrorFacts, Failure, LastFacts, RunFacts, SignalFacts, UsageFacts
+from chartloop.core.types import (
     ANY,
     BOOL,
     COUNT,
@@ -24,7 +24,7 @@ from interlock.core.types import (
     parse_type,
     struct,
 )
-from interlock.language.expression import (
+from chartloop.language.expression import (
     GUARD_ERRORS,
     ExpressionFault,
     GuardFailed,
@@ -242,32 +242,32 @@ WANTED = [
     Wanted("'low' if vars.flag else 'high'", enum_of("low", "high")),
     Wanted("vars.level", STR),
     Wanted("run.status", STR),
-    Wanted("last.error.message", STR, "IL105"),
+    Wanted("last.error.message", STR, "CL105"),
     Wanted("vars.flag", BOOL),
-    Wanted("run.steps", BOOL, "IL106"),
-    Wanted("vars.words", BOOL, "IL106"),
-    Wanted("last.result", BOOL, "IL110"),
-    Wanted("last.result", STR, "IL110"),
-    Wanted("None", BOOL, "IL104"),
-    Wanted("None", INT, "IL104"),
-    Wanted("usage.cost", FLOAT, "IL105"),
-    Wanted("limits.off", INT, "IL109"),
-    Wanted("95", FRACTION, "IL104"),
-    Wanted("run.steps", FRACTION, "IL104"),
-    Wanted("vars.x", INT, "IL104"),
-    Wanted("5", SPAN, "IL104"),
-    Wanted("'5m'", SPAN, "IL104"),
-    Wanted("run.elapsed", FLOAT, "IL104"),
-    Wanted("Running", STR, "IL113"),
-    Wanted("Low", enum_of("low", "high"), "IL113"),
-    Wanted("'lwo'", enum_of("low", "high"), "IL111"),
-    Wanted("vars.text", enum_of("low", "high"), "IL104"),
-    Wanted("['a', 1]", list_of(STR), "IL104"),
-    Wanted("vars.numbers", list_of(STR), "IL104"),
-    Wanted("{'n': 5}", RECORD, "IL104"),
-    Wanted("{'id': run.id, 'm': 5}", RECORD, "IL104"),
-    Wanted("last.tool_calls[0]", RECORD, "IL104"),
-    Wanted("In Progress", STR, "IL113"),
+    Wanted("run.steps", BOOL, "CL106"),
+    Wanted("vars.words", BOOL, "CL106"),
+    Wanted("last.result", BOOL, "CL110"),
+    Wanted("last.result", STR, "CL110"),
+    Wanted("None", BOOL, "CL104"),
+    Wanted("None", INT, "CL104"),
+    Wanted("usage.cost", FLOAT, "CL105"),
+    Wanted("limits.off", INT, "CL109"),
+    Wanted("95", FRACTION, "CL104"),
+    Wanted("run.steps", FRACTION, "CL104"),
+    Wanted("vars.x", INT, "CL104"),
+    Wanted("5", SPAN, "CL104"),
+    Wanted("'5m'", SPAN, "CL104"),
+    Wanted("run.elapsed", FLOAT, "CL104"),
+    Wanted("Running", STR, "CL113"),
+    Wanted("Low", enum_of("low", "high"), "CL113"),
+    Wanted("'lwo'", enum_of("low", "high"), "CL111"),
+    Wanted("vars.text", enum_of("low", "high"), "CL104"),
+    Wanted("['a', 1]", list_of(STR), "CL104"),
+    Wanted("vars.numbers", list_of(STR), "CL104"),
+    Wanted("{'n': 5}", RECORD, "CL104"),
+    Wanted("{'id': run.id, 'm': 5}", RECORD, "CL104"),
+    Wanted("last.tool_calls[0]", RECORD, "CL104"),
+    Wanted("In Progress", STR, "CL113"),
 ]
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from interlock.core.facts import FACTS, ErrorFacts, Facts, Failure, LastFacts, ToolCall, sections
-from interlock.core.specs import GuardSpec
-from interlock.core.types import (
+from chartloop.core.facts import FACTS, ErrorFacts, Facts, Failure, LastFacts, ToolCall, sections
+from chartloop.core.specs import GuardSpec
+from chartloop.core.types import (
     ANY,
     BOOL,
     COUNT,
@@ -24,7 +24,7 @@ from interlock.core.types import (
     map_of,
     struct,
 )
-from interlock.language.expression import Scope, parse, widen
+from chartloop.language.expression import Scope, parse, widen
 
 SPAN = Type("duration", nonneg=True)
 

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple, cast
 
 import pytest
 
-from interlock.core.facts import FACTS, Facts, Task, ToolCall, sections
-from interlock.core.fold import MOST, lookup
-from interlock.core.outcome import Blocked, Outcome, Reply, Spent
-from interlock.core.reasons import REASONS, StopSignal
-from interlock.core.types import accepts
-from interlock.testing.clock import ManualClock
+from chartloop.core.facts import FACTS, Facts, Task, ToolCall, sections
+from chartloop.core.fold import MOST, lookup
+from chartloop.core.outcome import Blocked, Outcome, Reply, Spent
+from chartloop.core.reasons import REASONS, StopSignal
+from chartloop.core.types import accepts
+from chartloop.testing.clock import ManualClock
 from tests.support import OK, Said, failure, start
 
 LINE = "tools: [conversation_search]\nvars: {n: 0, x: 0}\nmemory: {b: ''}\nmodel: {name: none, context_window: 200}\nstates:\n  a: {do: act, failed: next, next: b}\n  b: {do: act, failed: next, next: c}\n  c: {do: keep, failed: next, next: d}\n  d: {do: act, failed: next, next: z}\n  z: {stop: completed}\n"

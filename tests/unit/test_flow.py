@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import pytest
 
-from interlock.core.specs import ActionSpec
-from interlock.core.types import INT, STR, struct
-from interlock.language.readers.flow import Moment, flow
+from chartloop.core.specs import ActionSpec
+from chartloop.core.types import INT, STR, struct
+from chartloop.language.readers.flow import Moment, flow
 from tests.found import END, found, spec, whole
 
 ONE = ActionSpec("one", None, result=struct({"n": INT}, keyed=True))
@@ -69,7 +69,7 @@ CASES = [
 def test_known(case: Case) -> None:
     body = case.body
     if case.id == "a-state-that-nothing-reaches":
-        body = "ignore: [{code: IL304, reason: for this test}]\n" + body
+        body = "ignore: [{code: CL304, reason: for this test}]\n" + body
     made = flow(spec(body, own=OWN))
     known = made.entry if case.moment == "entry" else made.after
     if case.state not in known:
@@ -95,12 +95,12 @@ TEXTS = [
     Text("the-result-is-typed", LAST, []),
     Text("behind-a-decision-too", "states:\n  a: {do: one, next: q}\n  q: {ask: Q?, when: last.result.n > 3, then: z, else: z}\n" + END, []),
     Text("two-states-with-one-action", "states:\n  a: {do: one, next: [{when: last.ok, to: b}, q]}\n  b: {do: one, next: q}\n  q: {ask: Q?, when: last.result.n > 3, then: z, else: z}\n" + END, []),
-    Text("two-actions", "states:\n  a: {do: one, next: [{when: last.ok, to: b}, q]}\n  b: {do: two, next: q}\n  q: {ask: Q?, when: last.result.n > 3, then: z, else: z}\n" + END, ["IL110"]),
-    Text("no-action", "states:\n  q: {ask: Q?, when: last.result == 3, then: z, else: z}\n" + END, ["IL110"]),
+    Text("two-actions", "states:\n  a: {do: one, next: [{when: last.ok, to: b}, q]}\n  b: {do: two, next: q}\n  q: {ask: Q?, when: last.result.n > 3, then: z, else: z}\n" + END, ["CL110"]),
+    Text("no-action", "states:\n  q: {ask: Q?, when: last.result == 3, then: z, else: z}\n" + END, ["CL110"]),
     Text("an-error-that-was-counted", "states:\n  a: {do: one, next: [{when: errors.consecutive >= 3, to: q}, z]}\n  q: {ask: Q?, of: errors.last.category, cases: {TRANSIENT: z, RECOVERABLE: z, CRITICAL: z}}\n" + END, []),
-    Text("an-error-that-may-not-be", "states:\n  a: {do: one, next: q}\n  q: {ask: Q?, of: errors.last.category, cases: {TRANSIENT: z, RECOVERABLE: z, CRITICAL: z}}\n" + END, ["IL105"]),
+    Text("an-error-that-may-not-be", "states:\n  a: {do: one, next: q}\n  q: {ask: Q?, of: errors.last.category, cases: {TRANSIENT: z, RECOVERABLE: z, CRITICAL: z}}\n" + END, ["CL105"]),
     Text("an-answer-is-typed", "states:\n  a: {on: {yes: {to: q, data: {n: int}}}}\n  q: {ask: Q?, when: last.answer.n > 3, then: z, else: z}\n" + END, []),
-    Text("an-answer-that-may-not-be", "states:\n  q: {ask: Q?, when: last.answer.n > 3, then: z, else: z}\n" + END, ["IL110"]),
+    Text("an-answer-that-may-not-be", "states:\n  q: {ask: Q?, when: last.answer.n > 3, then: z, else: z}\n" + END, ["CL110"]),
 ]  # fmt: skip
 
 

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from interlock import Context, action, guard, load, tool
-from interlock.core.errors import RunError, SetupError, SpecError
-from interlock.testing import Generated, find_scenarios, generate, load_scenario, run_scenario
-from interlock.testing.generating.targets import targets_of
-from interlock.testing.generating.unreached import impossible
+from chartloop import Context, action, guard, load, tool
+from chartloop.core.errors import RunError, SetupError, SpecError
+from chartloop.testing import Generated, find_scenarios, generate, load_scenario, run_scenario
+from chartloop.testing.generating.targets import targets_of
+from chartloop.testing.generating.unreached import impossible
 
-HEAD = "interlock: 1\nmachine: it\nmodel: {name: scripted}\n"
+HEAD = "chartloop: 1\nmachine: it\nmodel: {name: scripted}\n"
 
 
 def machine(folder: Path, text: str) -> Path:
@@ -309,7 +309,7 @@ class Proof(NamedTuple):
 
 IGNORE = "ignore: [" + ", ".join(
     f"{{code: {code}, reason: it is to be proven}}"
-    for code in ("IL304", "IL305", "IL307", "IL326", "IL327", "IL328")
+    for code in ("CL304", "CL305", "CL307", "CL326", "CL327", "CL328")
 ) + "]\n"  # fmt: skip
 PROOFS = [
     Proof("a-guard-behind-one-that-says-more", """

@@ -13,16 +13,16 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from interlock.actions.declare import tool_spec
-from interlock.adapters.clock import SystemClock
-from interlock.api import Run
-from interlock.core.facts import ToolCall
-from interlock.core.outcome import ToolResult
-from interlock.core.reasons import REASONS, StopSignal
-from interlock.run.acting import AgentStop
-from interlock.run.context import Context
-from interlock.run.ports import ModelReply
-from interlock.run.sound import LONGEST
+from chartloop.actions.declare import tool_spec
+from chartloop.adapters.clock import SystemClock
+from chartloop.api import Run
+from chartloop.core.facts import ToolCall
+from chartloop.core.outcome import ToolResult
+from chartloop.core.reasons import REASONS, StopSignal
+from chartloop.run.acting import AgentStop
+from chartloop.run.context import Context
+from chartloop.run.ports import ModelReply
+from chartloop.run.sound import LONGEST
 from tests.talks import Listening, call, calls, outcomes, provider_says, talk, written
 
 LOOP = """
@@ -320,7 +320,7 @@ def test_calls_that_were_done_in_time_keep_their_replies() -> None:
 
 def test_no_thread_keeps_the_process_alive() -> None:
     script = (
-        "import time\nfrom interlock.actions.declare import tool_spec\nfrom interlock.adapters.clock import SystemClock\n"
+        "import time\nfrom chartloop.actions.declare import tool_spec\nfrom chartloop.adapters.clock import SystemClock\n"
         "from tests.talks import talk, call\nfrom tests.unit.test_hostile_tools import SLOW\n"
         "bad = tool_spec(lambda: time.sleep(3600), name='bad', effect='pure')\n"
         "print(talk(SLOW, [call('bad'), 'done'], [bad], clock=SystemClock()).run().reason)\n"

@@ -17,10 +17,10 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-import interlock
+import chartloop
 
 ROOT = Path(__file__).parents[2]
-PACKAGE = ROOT / "engine" / "interlock"
+PACKAGE = ROOT / "engine" / "chartloop"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 
@@ -79,12 +79,12 @@ class Unwanted(NamedTuple):
 SKELETONS = frozenset(
     {
         "docs/documents.md",
-        "engine/interlock/cli/commands/importing.py",
-        "engine/interlock/interchange/writing.py",
+        "engine/chartloop/cli/commands/importing.py",
+        "engine/chartloop/interchange/writing.py",
         "tests/cli/test_documents.py",
     }
 )
-"""`interlock import` writes notes for whoever finishes the file; here they are its words."""
+"""`chartloop import` writes notes for whoever finishes the file; here they are its words."""
 
 UNWANTED = [
     Unwanted("notes-to-self", r"\b(?:[T]ODO|[F]IXME|[X]XX)\b", ("# TO", "DO: later"), SKELETONS),
@@ -107,11 +107,11 @@ def test_public_names_are_there_and_hide_no_module() -> None:
     modules = {path.stem for path in PACKAGE.glob("*.py")} | {
         path.parent.name for path in PACKAGE.glob("*/__init__.py")
     }
-    names = interlock.__all__
+    names = chartloop.__all__
     assert len(names) == len(set(names))
     assert set(names) & modules == set()
-    assert [n for n in names if isinstance(getattr(interlock, n), ModuleType)] == []
-    assert set(names) <= set(dir(interlock))
+    assert [n for n in names if isinstance(getattr(chartloop, n), ModuleType)] == []
+    assert set(names) <= set(dir(chartloop))
 
 
 LATE = ["graphviz", "jinja2", "litellm", "networkx", "pydantic", "rich"]
@@ -127,10 +127,10 @@ class Start(NamedTuple):
 
 
 STARTS = [
-    Start("import", "import interlock", never=LATE),
+    Start("import", "import chartloop", never=LATE),
     Start(
         "help",
-        "from interlock.cli import main; sys.argv = ['interlock', '--help']; main()",
+        "from chartloop.cli import main; sys.argv = ['chartloop', '--help']; main()",
         never=["graphviz", "litellm", "networkx", "rich"],
     ),
 ]
@@ -143,7 +143,7 @@ def test_starting_loads_little(case: Start) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     loaded: list[str] = json.loads(done.stderr.splitlines()[-1])
-    assert "interlock" in loaded
+    assert "chartloop" in loaded
     assert [name for name in case.never if name in loaded] == []
 
 
@@ -159,7 +159,7 @@ def needed(distribution: str, extras: frozenset[str] = frozenset()) -> Iterator[
 
 
 def test_the_core_is_under_20_distributions() -> None:
-    assert 9 <= len(set(needed("interlock"))) < 20
+    assert 9 <= len(set(needed("chartloop"))) < 20
 
 
 def commands(text: str) -> list[str]:

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple, TypeVar
 
 import pytest
 
-from interlock.adapters.sqlite import SqliteJournal
-from interlock.core.errors import Fenced, RunError, UnknownRunError
-from interlock.core.outcome import Outcome, Reply
-from interlock.core.reasons import REASONS, StopSignal, StopSignals
-from interlock.core.records import Input, Record
-from interlock.run.journal import (
+from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.core.errors import Fenced, RunError, UnknownRunError
+from chartloop.core.outcome import Outcome, Reply
+from chartloop.core.reasons import REASONS, StopSignal, StopSignals
+from chartloop.core.records import Input, Record
+from chartloop.run.journal import (
     Event,
     Journal,
     Letter,
@@ -25,7 +25,7 @@ from interlock.run.journal import (
     WholeRun,
     digest,
 )
-from interlock.run.sync import by_hand
+from chartloop.run.sync import by_hand
 
 T = TypeVar("T")
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.core.facts import Facts, RunFacts, UsageFacts, sections
-from interlock.core.specs import GuardSpec
-from interlock.core.types import (
+from chartloop.core.facts import Facts, RunFacts, UsageFacts, sections
+from chartloop.core.specs import GuardSpec
+from chartloop.core.types import (
     ANY,
     BOOL,
     DURATION,
@@ -27,8 +27,8 @@ from interlock.core.types import (
     map_of,
     struct,
 )
-from interlock.language.expression import Scope, parse
-from interlock.language.label import Label, LabelFault, parse_label
+from chartloop.language.expression import Scope, parse
+from chartloop.language.label import Label, LabelFault, parse_label
 
 FIELDS: Mapping[str, tuple[Type, Any]] = {
     "tokens": (INT, 1_000_000),
@@ -118,31 +118,31 @@ class Refused(NamedTuple):
 @pytest.mark.parametrize(
     "case",
     [
-        Refused("x {limits.tokenz}", "IL103", "limits.tokenz", "limits.tokenz", "`limits.tokens`"),
-        Refused("{ limit.x : , }", "IL103", "limit", "`limit`", "`limits`"),
-        Refused("{usage.tokenz:,} {x}", "IL103", "usage.tokenz", "tokenz", "usage.total_tokens"),
-        Refused("{limits.tokens.x}", "IL103", "limits.tokens.x", "limits.tokens.x", "no fields"),
-        Refused("{limits.runtime:,}", "IL104", "limits.runtime:,", "duration", "wording"),
-        Refused("{limits.context:,}", "IL104", "limits.context:,", "fraction", "wording"),
-        Refused("{limits.tokens:.1%}", "IL104", "limits.tokens:.1%", "int"),
-        Refused("{vars.approach:.1f}", "IL104", "vars.approach:.1f", "str"),
-        Refused("{limits.map}", "IL104", "limits.map", "map[int]", "one of its fields"),
-        Refused("{limits}", "IL104", "limits", "limits", "one of its fields"),
-        Refused("a\\nb {limits.tokens:>9}", "IL406", ">9", "`>9`", "`:.2f`"),
-        Refused("{limits.tokens:.10f}", "IL406", ".10f", "`.10f`"),
-        Refused("{limits.tokens:,.2f}", "IL406", ",.2f", "`,.2f`"),
-        Refused("{limits.tokens:.99999999f}", "IL406", ".99999999f", "format"),
-        Refused("a {limits.tokens", "IL406", "{", "`{`", "`{{`"),
-        Refused("a }", "IL406", "}", "`}`", "`}}`"),
-        Refused("{{a}", "IL406", "}", "`}`"),
-        Refused("{}", "IL406", "{}", "`{}`", "`{limits.x}`"),
-        Refused("{a b}", "IL406", "{a b}", "`{a b}`"),
-        Refused("{limits.tokens + 1}", "IL406", "{limits.tokens + 1}", "no fact"),
-        Refused("{limits['tokens']}", "IL406", "{limits['tokens']}", "no fact"),
-        Refused("{0}", "IL406", "{0}", "no fact"),
-        Refused("{limits.tokens!r}", "IL406", "{limits.tokens!r}", "no fact"),
-        Refused("{limits.{vars.x}}", "IL406", "{", "`{`"),
-        Refused("{run.__class__}", "IL103", "run.__class__", "run.__class__"),
+        Refused("x {limits.tokenz}", "CL103", "limits.tokenz", "limits.tokenz", "`limits.tokens`"),
+        Refused("{ limit.x : , }", "CL103", "limit", "`limit`", "`limits`"),
+        Refused("{usage.tokenz:,} {x}", "CL103", "usage.tokenz", "tokenz", "usage.total_tokens"),
+        Refused("{limits.tokens.x}", "CL103", "limits.tokens.x", "limits.tokens.x", "no fields"),
+        Refused("{limits.runtime:,}", "CL104", "limits.runtime:,", "duration", "wording"),
+        Refused("{limits.context:,}", "CL104", "limits.context:,", "fraction", "wording"),
+        Refused("{limits.tokens:.1%}", "CL104", "limits.tokens:.1%", "int"),
+        Refused("{vars.approach:.1f}", "CL104", "vars.approach:.1f", "str"),
+        Refused("{limits.map}", "CL104", "limits.map", "map[int]", "one of its fields"),
+        Refused("{limits}", "CL104", "limits", "limits", "one of its fields"),
+        Refused("a\\nb {limits.tokens:>9}", "CL406", ">9", "`>9`", "`:.2f`"),
+        Refused("{limits.tokens:.10f}", "CL406", ".10f", "`.10f`"),
+        Refused("{limits.tokens:,.2f}", "CL406", ",.2f", "`,.2f`"),
+        Refused("{limits.tokens:.99999999f}", "CL406", ".99999999f", "format"),
+        Refused("a {limits.tokens", "CL406", "{", "`{`", "`{{`"),
+        Refused("a }", "CL406", "}", "`}`", "`}}`"),
+        Refused("{{a}", "CL406", "}", "`}`"),
+        Refused("{}", "CL406", "{}", "`{}`", "`{limits.x}`"),
+        Refused("{a b}", "CL406", "{a b}", "`{a b}`"),
+        Refused("{limits.tokens + 1}", "CL406", "{limits.tokens + 1}", "no fact"),
+        Refused("{limits['tokens']}", "CL406", "{limits['tokens']}", "no fact"),
+        Refused("{0}", "CL406", "{0}", "no fact"),
+        Refused("{limits.tokens!r}", "CL406", "{limits.tokens!r}", "no fact"),
+        Refused("{limits.{vars.x}}", "CL406", "{", "`{`"),
+        Refused("{run.__class__}", "CL103", "run.__class__", "run.__class__"),
     ],
     ids=lambda case: case.text,
 )
@@ -205,9 +205,9 @@ def test_a_label_reads_what_its_definitions_read() -> None:
 @pytest.mark.parametrize(
     "case",
     [
-        Refused("{lefd}", "IL103", "lefd", "`lefd`", "`left`"),
-        Refused("{left.x}", "IL103", "left.x", "`left.x`", "no fields"),
-        Refused("{share:,}", "IL104", "share:,", "duration"),
+        Refused("{lefd}", "CL103", "lefd", "`lefd`", "`left`"),
+        Refused("{left.x}", "CL103", "left.x", "`left.x`", "no fields"),
+        Refused("{share:,}", "CL104", "share:,", "duration"),
     ],
     ids=lambda case: case.text,
 )
@@ -237,7 +237,7 @@ def test_labels_and_their_faults_can_be_pickled() -> None:
     with pytest.raises(LabelFault) as caught:
         parse_label("{", ROOTS)
     fault = pickle.loads(pickle.dumps(caught.value))  # noqa: S301  # our own
-    assert (fault.code, str(fault), fault.offset) == ("IL406", caught.value.message, 0)
+    assert (fault.code, str(fault), fault.offset) == ("CL406", caught.value.message, 0)
 
 
 def tried(text: str) -> Label | LabelFault:

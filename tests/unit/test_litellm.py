@@ -19,14 +19,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock.adapters.litellm import FALL_BACK_ON, KINDS, LiteLLM
-from interlock.core.errors import Category, ModelError, SetupError
-from interlock.core.facts import ToolCall
-from interlock.run.ports import Model, ModelReply, ModelRequest
-from interlock.testing.loopback import LoopbackServer
+from chartloop.adapters.litellm import FALL_BACK_ON, KINDS, LiteLLM
+from chartloop.core.errors import Category, ModelError, SetupError
+from chartloop.core.facts import ToolCall
+from chartloop.run.ports import Model, ModelReply, ModelRequest
+from chartloop.testing.loopback import LoopbackServer
 
 needs_litellm = pytest.mark.extra(  # noqa: S610 - no Django
-    "litellm", install='pip install "interlock[llm]"'
+    "litellm", install='pip install "chartloop[llm]"'
 )
 pytestmark = [
     # Warnings that litellm causes inside itself; it silences the first, pytest puts it back.
@@ -99,7 +99,7 @@ def run(code: str) -> Any:
 
 def test_the_adapter_is_a_model_and_loads_nothing() -> None:
     code = (
-        "import json, sys; from interlock.adapters.litellm import LiteLLM; LiteLLM();"
+        "import json, sys; from chartloop.adapters.litellm import LiteLLM; LiteLLM();"
         "print(json.dumps('litellm' in sys.modules))"
     )
     assert run(code) is False
@@ -111,9 +111,9 @@ def test_without_litellm_the_install_line_is_named() -> None:
     code = """
 import asyncio, json, sys
 sys.modules["litellm"] = None  # as if it were not installed
-from interlock.adapters.litellm import LiteLLM
-from interlock.core.errors import ModelError, SetupError
-from interlock.run.ports import ModelRequest
+from chartloop.adapters.litellm import LiteLLM
+from chartloop.core.errors import ModelError, SetupError
+from chartloop.run.ports import ModelRequest
 said = [LiteLLM().context_window({"name": "gpt-4o"})]
 try:
     LiteLLM().prepare({"name": "gpt-4o"})
@@ -128,9 +128,9 @@ print(json.dumps(said))
     window, message, hint, kind, category, text = run(code)
     assert window is None
     assert message == "litellm is not installed"
-    assert hint == 'pip install --upgrade "interlock[llm]"'
+    assert hint == 'pip install --upgrade "chartloop[llm]"'
     assert (kind, category) == ("setup", "CRITICAL")
-    assert "interlock[llm]" in text
+    assert "chartloop[llm]" in text
 
 
 def test_the_fallback_kinds_are_kinds() -> None:
@@ -145,7 +145,7 @@ def test_litellm_is_loaded_quiet_and_offline() -> None:
     code = """
 import json, logging, os, sys
 logging.basicConfig(level=logging.DEBUG, stream=sys.stdout, format="LOG %(name)s %(message)s")
-from interlock.adapters.litellm import LiteLLM
+from chartloop.adapters.litellm import LiteLLM
 LiteLLM().context_window({"name": "gpt-4o"})
 import litellm
 names = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
@@ -409,13 +409,13 @@ class Price(NamedTuple):
         # litellm's table has tiers for the one and nothing for the other, which it calls 0.
         Price("tiers", "qwen-flash", {"name": "dashscope/qwen-flash"}, 4.2e-6),
         Price("no-price", "qwen3-30b-a3b", {"name": "dashscope/qwen3-30b-a3b"}, None),
-        Price("free-by-table", "interlock-free", {}, 0),
+        Price("free-by-table", "chartloop-free", {}, 0),
     ],
     ids=lambda case: case.id,
 )
 def test_cost(case: Price, streamed: bool) -> None:
     row = {"litellm_provider": "openai", "input_cost_per_token": 0, "output_cost_per_token": 0}
-    importlib.import_module("litellm").register_model({"interlock-free": row})
+    importlib.import_module("litellm").register_model({"chartloop-free": row})
     with LoopbackServer(models=[case.model]) as server:
         settings = {**at(server, case.model), **case.settings}
         reply = ask(settings, listener(streamed))

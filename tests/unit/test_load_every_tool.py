@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from interlock import Machine, SpecError, load, tool
+from chartloop import Machine, SpecError, load, tool
 
 
 @tool
@@ -22,7 +22,7 @@ def alpha() -> None:
 
 def machine(tools: str, *own: object) -> Machine:
     return load(
-        "interlock: 1\nmachine: m\nmodel: {name: scripted}\n"
+        "chartloop: 1\nmachine: m\nmodel: {name: scripted}\n"
         f"tools: {tools}\n"
         "states: {a: {do: receive, next: b}, b: {do: infer, next: z}, z: {stop: completed}}\n",
         tools=own,
@@ -59,5 +59,5 @@ def test_a_journal_holds_the_names_and_not_the_star() -> None:
 
 
 def test_a_star_twice_is_a_mistake() -> None:
-    with pytest.raises(SpecError, match="IL211"):
+    with pytest.raises(SpecError, match="CL211"):
         machine('["*", "*"]', alpha)

@@ -19,9 +19,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.core.errors import ScriptError
-from interlock.testing import chat_rules, loopback
-from interlock.testing.loopback import FAULTS, LoopbackServer, refuse
+from chartloop.core.errors import ScriptError
+from chartloop.testing import chat_rules, loopback
+from chartloop.testing.loopback import FAULTS, LoopbackServer, refuse
 
 HI: list[dict[str, Any]] = [{"role": "user", "content": "hi"}]
 FOX = "The quick brown fox jumps over the lazy dog."

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.adapters.monty import (
+from chartloop.adapters.monty import (
     AS_BEFORE,
     LOST,
     POLICY,
@@ -28,11 +28,11 @@ from interlock.adapters.monty import (
     sealed,
     unsealed,
 )
-from interlock.adapters.monty_values import PRINTED, VALUE, Printed, as_json, text_of
-from interlock.core.errors import SetupError
-from interlock.run.ports import Sandbox, SandboxResult
+from chartloop.adapters.monty_values import PRINTED, VALUE, Printed, as_json, text_of
+from chartloop.core.errors import SetupError
+from chartloop.run.ports import Sandbox, SandboxResult
 
-needs_monty = pytest.mark.extra("pydantic_monty", install='pip install "interlock[sandbox]"')  # noqa: S610 - no Django
+needs_monty = pytest.mark.extra("pydantic_monty", install='pip install "chartloop[sandbox]"')  # noqa: S610 - no Django
 
 
 @pytest.fixture
@@ -331,18 +331,18 @@ def test_without_the_extra_the_module_is_there_and_the_sandbox_says_how_to_get_i
     code = (
         "import sys\n"
         "sys.modules['pydantic_monty'] = None\n"
-        "from interlock.adapters.monty import MontySandbox\n"
+        "from chartloop.adapters.monty import MontySandbox\n"
         "try: MontySandbox()\n"
         "except Exception as error: print(type(error).__name__, error)"
     )
     said = python(code)
     assert said.startswith("SetupError the sandbox is not installed")
-    assert 'pip install "interlock[sandbox]"' in said
+    assert 'pip install "chartloop[sandbox]"' in said
 
 
 @needs_monty
 def test_the_module_alone_imports_nothing_of_monty() -> None:
-    code = "import sys, interlock.adapters.monty\nprint('pydantic_monty' in sys.modules)"
+    code = "import sys, chartloop.adapters.monty\nprint('pydantic_monty' in sys.modules)"
     assert python(code) == "False\n"
 
 
@@ -377,7 +377,7 @@ def test_a_process_ends_well_and_at_once(end: str) -> None:
     """Several of each: through Monty's own event loop one in six of them was aborted."""
     code = (
         "import asyncio, threading, time\n"
-        "from interlock.adapters.monty import MontySandbox\n"
+        "from chartloop.adapters.monty import MontySandbox\n"
         "BOX = MontySandbox()\n"
         f"LOOP = 'while True: pass'\n{end}\n"
     )

@@ -12,13 +12,13 @@ pytestmark = [
     pytest.mark.extra("nbclient", install="pip install nbclient"),  # noqa: S610 - no Django
     pytest.mark.extra("ipykernel", install="pip install ipykernel"),  # noqa: S610 - no Django
     pytest.mark.extra(  # noqa: S610 - no Django
-        "pygraphviz", install='pip install "interlock[diagrams]"'
+        "pygraphviz", install='pip install "chartloop[diagrams]"'
     ),
 ]
 OPEN = """
 from pathlib import Path
-from interlock import load
-from interlock.adapters.sqlite import SqliteJournal
+from chartloop import load
+from chartloop.adapters.sqlite import SqliteJournal
 journal = SqliteJournal(Path("journal.db"))
 machine = load("agent")
 """
@@ -39,9 +39,9 @@ def played(folder: Path, *cells: str) -> list[list[Any]]:
 @pytest.fixture(autouse=True)
 def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel writes nothing outside, and finds this tree."""
-    import interlock  # noqa: PLC0415 - where it is found
+    import chartloop  # noqa: PLC0415 - where it is found
 
-    engine = Path(interlock.__file__).parents[1]
+    engine = Path(chartloop.__file__).parents[1]
     monkeypatch.setenv(
         "PYTHONPATH", os.pathsep.join([str(engine), os.environ.get("PYTHONPATH", "")])
     )

@@ -11,20 +11,20 @@ from typing import Any
 
 import pytest
 
-from interlock import Run, load, tool
-from interlock.adapters.sqlite import SqliteJournal
-from interlock.core.errors import StatusError
-from interlock.notebook import live as live_module
-from interlock.notebook.live import Live
-from interlock.testing import ManualClock
-from interlock.view.picture import Picture
+from chartloop import Run, load, tool
+from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.core.errors import StatusError
+from chartloop.notebook import live as live_module
+from chartloop.notebook.live import Live
+from chartloop.testing import ManualClock
+from chartloop.view.picture import Picture
 
 pytestmark = pytest.mark.extra(  # noqa: S610 - no Django
-    "pygraphviz", install='pip install "interlock[diagrams]"'
+    "pygraphviz", install='pip install "chartloop[diagrams]"'
 )
 MARIMO = pytest.mark.extra("marimo", install="pip install marimo")  # noqa: S610 - no Django
 LOOP = """
-interlock: 1
+chartloop: 1
 machine: loop
 vars: {n: 0}
 limits: {turns: 3}
@@ -34,7 +34,7 @@ states:
   done: {stop: completed}
 """
 ASKS = """
-interlock: 1
+chartloop: 1
 machine: asks
 states:
   ask: {do: nothing, next: wait}
@@ -140,7 +140,7 @@ class TestDriven:
         screen = Recorded()
         follow(run, screen)
         run.run()
-        assert threads == {"interlock"}
+        assert threads == {"chartloop"}
         assert screen.now == "done  ✓ completed"
 
     def test_by_hand_and_back(self) -> None:
@@ -325,12 +325,12 @@ class TestOutside:
     def test_without_graphviz_it_is_text_and_says_what_to_install(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("interlock.view.live.picture.find_engine", lambda: "mermaid")
+        monkeypatch.setattr("chartloop.view.live.picture.find_engine", lambda: "mermaid")
         run, _, screen = opened()
         run.step()
         assert set(screen.updates[-1]) == {"text/plain"}
         assert screen.updates[-1]["text/plain"].splitlines()[-1] == (
-            'For a picture: pip install "interlock[diagrams]"'
+            'For a picture: pip install "chartloop[diagrams]"'
         )
 
     @MARIMO

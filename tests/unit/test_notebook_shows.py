@@ -9,21 +9,21 @@ from typing import Any, NamedTuple, cast
 
 import pytest
 
-from interlock import Finding, Record, Run, check, load
-from interlock.core.errors import Findings, Place, SetupError, Severity
-from interlock.core.facts import Facts
-from interlock.core.reasons import Continuation, StopSignals
-from interlock.notebook.tables import Records
-from interlock.testing import ManualClock
+from chartloop import Finding, Record, Run, check, load
+from chartloop.core.errors import Findings, Place, SetupError, Severity
+from chartloop.core.facts import Facts
+from chartloop.core.reasons import Continuation, StopSignals
+from chartloop.notebook.tables import Records
+from chartloop.testing import ManualClock
 from tests.unit.test_core_html import Strict
 
 PYGRAPHVIZ = pytest.mark.extra(  # noqa: S610 - no Django
-    "pygraphviz", install='pip install "interlock[diagrams]"'
+    "pygraphviz", install='pip install "chartloop[diagrams]"'
 )
 IPYTHON = pytest.mark.extra("IPython", install="pip install ipython")  # noqa: S610 - no Django
 PANDAS = pytest.mark.extra("pandas", install="pip install pandas")  # noqa: S610 - no Django
 EVIL = "</td><script>alert(1)</script>"
-WARNS = "interlock: 1\nmachine: m\nstates:\n  a: {do: nothing, next: z}\n  z: {stop: completed}\n"
+WARNS = "chartloop: 1\nmachine: m\nstates:\n  a: {do: nothing, next: z}\n  z: {stop: completed}\n"
 
 
 def shown(thing: Any) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def test_a_machine_without_findings_says_so() -> None:
 
 
 def test_hostile_findings_stay_words() -> None:
-    finding = Finding("IL103", Severity.ERROR, EVIL, Place(EVIL, 1, 1, text=EVIL), hint=EVIL)
+    finding = Finding("CL103", Severity.ERROR, EVIL, Place(EVIL, 1, 1, text=EVIL), hint=EVIL)
     assert EVIL in words(Findings((finding,)))
 
 
@@ -138,8 +138,8 @@ def test_a_machine_that_cannot_be_drawn_says_why(monkeypatch: pytest.MonkeyPatch
     def refuses(*_: object, **__: object) -> bytes:
         raise SetupError("Graphviz has no mind to")
 
-    monkeypatch.setattr("interlock.view.picture.find_engine", lambda: "dot")
-    monkeypatch.setattr("interlock.view.picture.render", refuses)
+    monkeypatch.setattr("chartloop.view.picture.find_engine", lambda: "dot")
+    monkeypatch.setattr("chartloop.view.picture.render", refuses)
     bundle = shown(load("agent"))
     assert set(bundle) == {"text/plain"}
     assert "Graphviz has no mind to" in bundle["text/plain"]
@@ -158,12 +158,12 @@ def test_a_run_shows_where_it_stands_also_where_svg_is_not_drawn(run: Run) -> No
 def test_without_graphviz_a_run_shows_itself_in_characters(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("interlock.view.live.picture.find_engine", lambda: "mermaid")
+    monkeypatch.setattr("chartloop.view.live.picture.find_engine", lambda: "mermaid")
     fresh = run.fork()
     bundle = shown(fresh)
     assert set(bundle) == {"text/plain"}
     assert "▶ done  ✓ completed" in bundle["text/plain"]
-    assert 'pip install "interlock[diagrams]"' in bundle["text/plain"]
+    assert 'pip install "chartloop[diagrams]"' in bundle["text/plain"]
 
 
 class TestRecords:

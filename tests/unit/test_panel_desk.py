@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock import Machine, Run, load, tool
-from interlock.adapters.sqlite import SqliteJournal
-from interlock.notebook.panel.desk import Desk
-from interlock.run.journal import MemoryJournal
+from chartloop import Machine, Run, load, tool
+from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.notebook.panel.desk import Desk
+from chartloop.run.journal import MemoryJournal
 from tests.unit.test_panel_orders import MESSAGES
 
 ASKING = """
-interlock: 1
+chartloop: 1
 machine: asking
 title: Asking
 limits: {steps: 9, patience: 30m, share: 50%}
@@ -42,7 +42,7 @@ states:
 """
 
 WAITING = """
-interlock: 1
+chartloop: 1
 machine: waiting
 tools: [hold]
 states:
@@ -416,7 +416,7 @@ def test_a_page_that_comes_later_does_not_hide_that_the_run_is_driven(opened: Op
 
 
 def test_an_action_that_breaks_is_told(opened: Opened) -> None:
-    machine = load("interlock: 1\nmachine: m\nmodel: {name: scripted}\nstates:\n"
+    machine = load("chartloop: 1\nmachine: m\nmodel: {name: scripted}\nstates:\n"
                    "  a: {do: infer, next: z}\n  z: {stop: completed}\n")  # fmt: skip
     page = opened(machine.start(script=[]))
     page.ask("run")
@@ -483,7 +483,7 @@ def test_half_a_character_can_be_sent_to_a_page(asking: Machine, opened: Opened)
 def test_nothing_of_a_label_becomes_markup(opened: Opened) -> None:
     hostile = "<script>alert(1)</script><img src=x onerror=alert(2)>"
     machine = load(
-        "interlock: 1\nmachine: m\n"
+        "chartloop: 1\nmachine: m\n"
         f"title: '{hostile}'\nstates:\n"
         f"  a: {{label: '{hostile}', do: nothing, next: z}}\n"
         f"  z: {{label: '{hostile}', stop: completed}}\n"

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.core.errors import RunError
-from interlock.notebook.panel.orders import (
+from chartloop.core.errors import RunError
+from chartloop.notebook.panel.orders import (
     LONGEST,
     Answer,
     Back,

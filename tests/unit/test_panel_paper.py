@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from interlock import Run, load
-from interlock.notebook.panel.paper import Paper
+from chartloop import Run, load
+from chartloop.notebook.panel.paper import Paper
 
 SMALL = """
-interlock: 1
+chartloop: 1
 machine: small
 title: Small
 limits: {steps: 5}
@@ -47,7 +47,7 @@ def test_without_graphviz_it_is_in_characters_and_says_what_to_install() -> None
     first = paper.sheet(run)
     assert first["picture"] == ""
     assert "look" in first["outline"]
-    assert 'pip install "interlock[diagrams]"' in first["outline"]
+    assert 'pip install "chartloop[diagrams]"' in first["outline"]
     assert paper.paint(run) == {}
     run.run()
     assert paper.sheet(run)["outline"] != first["outline"], "it follows the run all the same"

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-import interlock
-from interlock import Run, load
-from interlock.core.errors import SetupError
-from interlock.notebook.panel import open as opening
+import chartloop
+from chartloop import Run, load
+from chartloop.core.errors import SetupError
+from chartloop.notebook.panel import open as opening
 
-ANYWIDGET = pytest.mark.extra("anywidget", install='pip install "interlock[notebook]"')  # noqa: S610 - no Django
-FOLDER = Path(interlock.__file__).parent / "notebook" / "panel"
+ANYWIDGET = pytest.mark.extra("anywidget", install='pip install "chartloop[notebook]"')  # noqa: S610 - no Django
+FOLDER = Path(chartloop.__file__).parent / "notebook" / "panel"
 SMALL = """
-interlock: 1
+chartloop: 1
 machine: small
 limits: {steps: 5}
 rules:
@@ -100,13 +100,13 @@ def test_without_anywidget_it_says_what_to_install(
     monkeypatch.setattr(opening, "find_spec", missing)
     with pytest.raises(SetupError, match="needs anywidget") as refused:
         run.panel()
-    assert refused.value.hint == 'pip install "interlock[notebook]"'
+    assert refused.value.hint == 'pip install "chartloop[notebook]"'
 
 
 def test_a_run_without_a_panel_loads_no_widget() -> None:
-    code = f"import sys; from interlock import load; load({SMALL!r}).start().run(); print(*sys.modules)"
+    code = f"import sys; from chartloop import load; load({SMALL!r}).start().run(); print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
     )
     loaded = {*done.stdout.split()}
-    assert not {"anywidget", "traitlets", "ipywidgets", "interlock.notebook.panel.desk"} & loaded
+    assert not {"anywidget", "traitlets", "ipywidgets", "chartloop.notebook.panel.desk"} & loaded

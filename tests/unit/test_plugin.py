@@ -11,7 +11,7 @@ import pytest
 
 PASSES = "machine: agent\ntask: Hello.\nreplies: [Hi.]\nexpect: {reason: completed}\n"
 FAILS = PASSES.replace("reason: completed", "output: Ho.")
-MACHINE = """interlock: 1
+MACHINE = """chartloop: 1
 machine: adder
 tools: [add]
 states:
@@ -21,7 +21,7 @@ vars: {sum: 0}
 output: vars.sum
 """
 ADDS = "machine: adder.yaml\nexpect: {output: 5}\n"
-TOOLS = """from interlock import tool
+TOOLS = """from chartloop import tool
 
 @tool
 def add(a: int, b: int) -> int:
@@ -33,7 +33,7 @@ def add(a: int, b: int) -> int:
 def pytest_in(folder: Path, *options: str) -> tuple[int, str]:
     """Exit code and output of pytest with this plugin alone."""
     env = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "NO_COLOR": "1"}
-    command = [sys.executable, "-m", "pytest", "-p", "interlock.testing.plugin", *options]
+    command = [sys.executable, "-m", "pytest", "-p", "chartloop.testing.plugin", *options]
     done = subprocess.run(
         command, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=100
     )
@@ -73,7 +73,7 @@ def test_own_tools_are_named_on_the_command_line(name: str, tmp_path: Path) -> N
     (tmp_path / "adder.yaml").write_text(MACHINE)
     (tmp_path / "adds.scenario.yaml").write_text(ADDS)
     (tmp_path / "tools.py").write_text(TOOLS)
-    code, output = pytest_in(tmp_path, "--interlock-tools", name)
+    code, output = pytest_in(tmp_path, "--chartloop-tools", name)
     assert code == 0, output
 
 
@@ -83,7 +83,7 @@ def test_own_tools_are_named_in_the_settings(tmp_path: Path) -> None:
     (sub / "adder.yaml").write_text(MACHINE)
     (sub / "adds.scenario.yaml").write_text(ADDS)
     (tmp_path / "tools.py").write_text(TOOLS)
-    (tmp_path / "pytest.ini").write_text("[pytest]\ninterlock_tools = tools.py\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nchartloop_tools = tools.py\n")
     assert pytest_in(tmp_path)[0] == 0
     assert pytest_in(sub)[0] == 0  # files are taken from the root folder
 
@@ -105,7 +105,7 @@ def test_tools_that_cannot_be_had_fail_the_scenario(name: str, says: str, tmp_pa
     (tmp_path / "a.scenario.yaml").write_text(PASSES)
     (tmp_path / "tools.py").write_text(TOOLS)
     (tmp_path / "broken.py").write_text("1 / 0\n")
-    code, output = pytest_in(tmp_path, "--interlock-tools", name)
+    code, output = pytest_in(tmp_path, "--chartloop-tools", name)
     assert code == 1
     assert says in output
     assert "runtest" not in output
@@ -115,8 +115,8 @@ def test_pytest_pays_nothing_for_the_plugin_where_there_is_no_scenario(tmp_path:
     (tmp_path / "test_a.py").write_text(
         "import sys\n"
         "def test_a(pytestconfig):\n"
-        "    assert pytestconfig.pluginmanager.hasplugin('interlock.testing.plugin')\n"
-        "    late = ['pydantic', 'transitions', 'yaml', 'interlock.api', 'interlock.language']\n"
+        "    assert pytestconfig.pluginmanager.hasplugin('chartloop.testing.plugin')\n"
+        "    late = ['pydantic', 'transitions', 'yaml', 'chartloop.api', 'chartloop.language']\n"
         "    assert [name for name in late if name in sys.modules] == []\n"
     )
     code, output = pytest_in(tmp_path)
@@ -128,9 +128,9 @@ def test_pytest_pays_nothing_for_the_plugin_where_there_is_no_scenario(tmp_path:
 
 def test_the_coverage_of_a_session(tmp_path: Path) -> None:
     (tmp_path / "a.scenario.yaml").write_text(PASSES)
-    code, output = pytest_in(tmp_path, "--interlock-coverage")
+    code, output = pytest_in(tmp_path, "--chartloop-coverage")
     assert code == 0, output
-    assert "interlock coverage" in output
+    assert "chartloop coverage" in output
     assert "edges" in output
     assert "2/8" in output
     assert "run.steps >= limits.steps" in output
@@ -138,17 +138,17 @@ def test_the_coverage_of_a_session(tmp_path: Path) -> None:
 
 def test_a_threshold_fails_the_session(tmp_path: Path) -> None:
     (tmp_path / "a.scenario.yaml").write_text(PASSES)
-    code, output = pytest_in(tmp_path, "--interlock-coverage-fail-under", "100")
+    code, output = pytest_in(tmp_path, "--chartloop-coverage-fail-under", "100")
     assert code == 1, output
     assert "1 passed" in output
     assert "FAILED: `agent`: 2/8 edges are 25 %, below 100 %" in output
-    assert pytest_in(tmp_path, "--interlock-coverage-fail-under=20")[0] == 0
+    assert pytest_in(tmp_path, "--chartloop-coverage-fail-under=20")[0] == 0
 
 
 def test_a_machine_that_nothing_runs_is_reported_when_it_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.scenario.yaml").write_text(PASSES)
     code, output = pytest_in(
-        tmp_path, "--interlock-coverage=team", "--interlock-coverage-save=c.json"
+        tmp_path, "--chartloop-coverage=team", "--chartloop-coverage-save=c.json"
     )
     assert code == 0, output
     assert "0/16" in output
@@ -158,20 +158,20 @@ def test_a_machine_that_nothing_runs_is_reported_when_it_is_named(tmp_path: Path
 
 def test_scenarios_in_python_count_too(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(
-        "from interlock.testing import scenario\n\n"
+        "from chartloop.testing import scenario\n\n"
         "def test_it():\n"
         "    scenario('agent', 'x', replies=['Hi.'], expect={'reason': 'completed'})\n"
     )
-    _, output = pytest_in(tmp_path, "--interlock-coverage")
+    _, output = pytest_in(tmp_path, "--chartloop-coverage")
     assert "2/8" in output
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--interlock-coverage", "."], "`.` is a folder and no machine"),
-        (["--interlock-coverage=agnt"], "did you mean `agent`?"),
-        (["--interlock-coverage-fail-under=lots"], "`lots` is no percentage"),
+        (["--chartloop-coverage", "."], "`.` is a folder and no machine"),
+        (["--chartloop-coverage=agnt"], "did you mean `agent`?"),
+        (["--chartloop-coverage-fail-under=lots"], "`lots` is no percentage"),
     ],
 )
 def test_a_wrong_option_is_said_before_any_test(
@@ -188,9 +188,9 @@ def test_workers_hand_their_part_to_the_controller(tmp_path: Path) -> None:
     (tmp_path / "a.scenario.yaml").write_text(PASSES)
     (tmp_path / "b.scenario.yaml").write_text(PASSES.replace("Hi.", "Hi there."))
     alone, together = tmp_path / "alone.json", tmp_path / "together.json"
-    assert pytest_in(tmp_path, f"--interlock-coverage-save={alone}")[0] == 0
+    assert pytest_in(tmp_path, f"--chartloop-coverage-save={alone}")[0] == 0
     code, output = pytest_in(
-        tmp_path, "-p", "xdist", "-n", "2", f"--interlock-coverage-save={together}"
+        tmp_path, "-p", "xdist", "-n", "2", f"--chartloop-coverage-save={together}"
     )
     assert code == 0, output
     assert "2 runs, 6 records" in output

@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 import pytest
 
-from interlock import AgentStop, Context, action, load
-from interlock.checker.query import QueryFault
+from chartloop import AgentStop, Context, action, load
+from chartloop.checker.query import QueryFault
 from tests.exploring import built
 
 CHECKED = Path(__file__).parents[1] / "cases" / "check"
 
-MACHINE = """interlock: 1
+MACHINE = """chartloop: 1
 machine: m
 model: {name: scripted}
 tools: [poke]
@@ -80,7 +80,7 @@ def test_an_answer_prints_and_is_plain_data() -> None:
     assert "a stop from outside may come at any moment, for `user_requested`" in found.assumptions
 
 
-TICKET = """interlock: 1
+TICKET = """chartloop: 1
 machine: m
 model: {name: scripted}
 tools: [poke]
@@ -196,8 +196,8 @@ def test_a_name_that_nothing_has() -> None:
 
 
 def test_document_004_would_stop_after_a_memory_update() -> None:
-    """Its table has no case for it. As written it never comes to one: `check` says that (IL304)."""
-    written = (CHECKED / "IL304-hidden-document-004-as-written.yaml").read_text("utf-8")
+    """Its table has no case for it. As written it never comes to one: `check` says that (CL304)."""
+    written = (CHECKED / "CL304-hidden-document-004-as-written.yaml").read_text("utf-8")
     asked = "when: len(last.tool_calls) > 0, then: tool, else: complete}"
     assert asked in written
     chosen = "next: [{when: last.wants_memory, to: memory_update}, {when: len(last.tool_calls) > 0, to: tool}, complete]}"
@@ -214,7 +214,7 @@ def give_up(_: Context) -> None:
     raise AgentStop("enough", reason="completed")
 
 
-OWN = """interlock: 1
+OWN = """chartloop: 1
 machine: own
 states:
   try: {do: give_up, next: over}
@@ -234,7 +234,7 @@ def test_an_action_of_an_application_may_ask_to_stop_for_any_reason() -> None:
 
 def test_a_caller_may_stop_for_any_reason_and_a_bound_holds_there_too() -> None:
     """A query leaves out what a caller names; a bound counts what is done behind it."""
-    text = """interlock: 1
+    text = """chartloop: 1
 machine: named
 states:
   wait: {on: {go: end}, within: 1h, expired: end}

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from interlock import load
-from interlock.adapters.sqlite import SqliteJournal
-from interlock.api.recorded import recorded_runs
-from interlock.core.errors import SetupError
-from interlock.core.records import to_json
-from interlock.run.journal import MemoryJournal
-from interlock.run.recorded import RecordedRun, Unread, read_export
-from interlock.run.sync import by_hand
+from chartloop import load
+from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.api.recorded import recorded_runs
+from chartloop.core.errors import SetupError
+from chartloop.core.records import to_json
+from chartloop.run.journal import MemoryJournal
+from chartloop.run.recorded import RecordedRun, Unread, read_export
+from chartloop.run.sync import by_hand
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def exported(run: RecordedRun) -> str:
-    """The lines that `interlock runs export` prints."""
+    """The lines that `chartloop runs export` prints."""
     row = to_json({"run": run.run_id, **run.row._asdict()})
     lines = [to_json({"seq": record.seq, **record.to_dict()}) for record in run.records]
     return "\n".join([row, *lines, ""])

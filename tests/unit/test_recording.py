@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock import AgentStop, ToolResult, load, tool
-from interlock.adapters.sqlite import SqliteJournal
-from interlock.core.errors import RunError, SetupError
-from interlock.language.yaml.reading import read
-from interlock.run.journal import MemoryJournal
-from interlock.testing import ManualClock, load_scenario, recording, run_scenario
-from interlock.testing.requests import Request, miss, written
-from interlock.testing.requests import read as read_requests
-from interlock.testing.scenario_text import scenario_text
+from chartloop import AgentStop, ToolResult, load, tool
+from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.core.errors import RunError, SetupError
+from chartloop.language.yaml.reading import read
+from chartloop.run.journal import MemoryJournal
+from chartloop.testing import ManualClock, load_scenario, recording, run_scenario
+from chartloop.testing.requests import Request, miss, written
+from chartloop.testing.requests import read as read_requests
+from chartloop.testing.scenario_text import scenario_text
 from tests.scenarios.test_shipped import SHIPPED
 
 SHOP = """
-interlock: 1
+chartloop: 1
 machine: shop
 title: Looks things up and asks
 model: {name: scripted}
@@ -184,7 +184,7 @@ def test_children_are_recorded_from_their_own_runs() -> None:
 
 
 WORKS = """
-interlock: 1
+chartloop: 1
 machine: works
 title: Has its tasks done by another machine
 model: {name: scripted}

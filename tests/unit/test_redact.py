@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from interlock.core.records import to_json
-from interlock.run.redact import Redactor
+from chartloop.core.records import to_json
+from chartloop.run.redact import Redactor
 
 HEX = "4f9d0c7be2a148569d3e"
 ALNUM = "Zx81mKq04vTbN62pLrYd9sWc"
@@ -186,8 +186,8 @@ def test_short_values_and_variables_with_plain_names_are_left() -> None:
 
 
 def test_the_environment_is_read_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("INTERLOCK_TEST_TOKEN", "correct-horse")
-    assert Redactor().text("a correct-horse") == "a «redacted:INTERLOCK_TEST_TOKEN»"
+    monkeypatch.setenv("CHARTLOOP_TEST_TOKEN", "correct-horse")
+    assert Redactor().text("a correct-horse") == "a «redacted:CHARTLOOP_TEST_TOKEN»"
 
 
 def test_other_words_may_make_a_name_secret() -> None:

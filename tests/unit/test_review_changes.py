@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 import pytest
 
-from interlock.actions import with_own
-from interlock.actions.assumed import assuming
-from interlock.actions.declare import specs_of
-from interlock.api import Machine, child_file, examine_text
-from interlock.core.errors import SpecError
-from interlock.diff.diff import Diff, diff
+from chartloop.actions import with_own
+from chartloop.actions.assumed import assuming
+from chartloop.actions.declare import specs_of
+from chartloop.api import Machine, child_file, examine_text
+from chartloop.core.errors import SpecError
+from chartloop.diff.diff import Diff, diff
 
-HEAD = "interlock: 1\nmachine: m\n"
+HEAD = "chartloop: 1\nmachine: m\n"
 STATES = """\
 states:
   go: {do: receive, next: think}

@@ -12,18 +12,18 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from interlock import load
-from interlock.api import Machine
-from interlock.diff.aligning import Pairs
-from interlock.diff.diff import Diff, diff
-from interlock.diff.dress import ReviewDress
-from interlock.diff.merged import Merged, focus, merge
-from interlock.diff.mermaid import ARROWS, MOST, to_review_mermaid
-from interlock.diff.picture import ReviewPicture
-from interlock.view.dot.write import to_dot
-from interlock.view.flowchart import Arrow, Box, Flowchart, one_line, printable
-from interlock.view.ids import safe_ids
-from interlock.view.nearby import HIDDEN
+from chartloop import load
+from chartloop.api import Machine
+from chartloop.diff.aligning import Pairs
+from chartloop.diff.diff import Diff, diff
+from chartloop.diff.dress import ReviewDress
+from chartloop.diff.merged import Merged, focus, merge
+from chartloop.diff.mermaid import ARROWS, MOST, to_review_mermaid
+from chartloop.diff.picture import ReviewPicture
+from chartloop.view.dot.write import to_dot
+from chartloop.view.flowchart import Arrow, Box, Flowchart, one_line, printable
+from chartloop.view.ids import safe_ids
+from chartloop.view.nearby import HIDDEN
 from tests.conftest import NODE
 from tests.unit.test_review_changes import between, ways
 
@@ -305,11 +305,11 @@ def test_a_notebook_is_shown_words_and_picture() -> None:
 def test_without_graphviz_a_notebook_is_told_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("interlock.view.picture.find_engine", lambda: "mermaid")
+    monkeypatch.setattr("chartloop.view.picture.find_engine", lambda: "mermaid")
     bundle = edited()._repr_mimebundle_()  # pyright: ignore[reportPrivateUsage]
     assert set(bundle) == {"text/plain", "text/vnd.mermaid"}
     assert bundle["text/plain"].startswith("moderator: ")
-    assert bundle["text/plain"].endswith('For a picture: pip install "interlock[diagrams]"\n')
+    assert bundle["text/plain"].endswith('For a picture: pip install "chartloop[diagrams]"\n')
 
 
 # mermaid ------------------------------------------------------------------------------------
@@ -418,7 +418,7 @@ def large(states: int, *, changed: int = 0) -> Machine:
         for n in range(states)
     )
     return load(
-        f"interlock: 1\nmachine: large\nstates:\n  go: {{do: receive, next: s0}}\n{body}"
+        f"chartloop: 1\nmachine: large\nstates:\n  go: {{do: receive, next: s0}}\n{body}"
         f"  s{states}: {{do: nothing, next: done}}\n  done: {{stop: completed}}\n"
     )
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.api import Machine, Run, load
-from interlock.core.errors import RunError
-from interlock.run.events import Recorded
+from chartloop.api import Machine, Run, load
+from chartloop.core.errors import RunError
+from chartloop.run.events import Recorded
 
 LOOP = """
-interlock: 1
+chartloop: 1
 machine: looper
 limits: {rounds: 4, steps: 50}
 vars: {n: 0, note: ""}

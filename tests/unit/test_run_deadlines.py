@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from interlock.actions import with_own
-from interlock.actions.declare import specs_of
-from interlock.adapters.clock import SystemClock
-from interlock.api import Machine, Run, lifecycle
-from interlock.core.specs import ActionSpec, Effect
-from interlock.language.load import load
-from interlock.machine.build import Chart
-from interlock.run.context import Context
-from interlock.run.ports import Clock
-from interlock.testing.clock import ManualClock
+from chartloop.actions import with_own
+from chartloop.actions.declare import specs_of
+from chartloop.adapters.clock import SystemClock
+from chartloop.api import Machine, Run, lifecycle
+from chartloop.core.specs import ActionSpec, Effect
+from chartloop.language.load import load
+from chartloop.machine.build import Chart
+from chartloop.run.context import Context
+from chartloop.run.ports import Clock
+from chartloop.testing.clock import ManualClock
 from tests.support import path
 from tests.talks import outcomes, talk
 
@@ -32,7 +32,7 @@ def begin(body: str, clock: Clock, long: float, *, suspends: bool = True) -> Run
         return long
 
     action = ActionSpec("takes", act, effect=Effect.PURE, suspends=suspends)
-    loaded = load(f"interlock: 1\nmachine: m\n{body}", "m.yaml", with_own(specs_of([action])))
+    loaded = load(f"chartloop: 1\nmachine: m\n{body}", "m.yaml", with_own(specs_of([action])))
     assert loaded.spec is not None, loaded.findings
     return Machine(Chart(loaded.spec, lifecycle())).start("task", clock=clock)
 
@@ -117,7 +117,7 @@ def test_a_timeout_of_the_actions_own_is_not_the_deadlines() -> None:
         "states:\n  a: {do: takes, within: 5s, expired: z, failed: b, next: z}\n  b: {do: nothing, next: z}\n"
         + END
     )
-    loaded = load(f"interlock: 1\nmachine: m\n{body}", "m.yaml", with_own(specs_of([action])))
+    loaded = load(f"chartloop: 1\nmachine: m\n{body}", "m.yaml", with_own(specs_of([action])))
     assert loaded.spec is not None
     run = Machine(Chart(loaded.spec, lifecycle())).start("task", clock=SystemClock())
     run.run()

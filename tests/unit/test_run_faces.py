@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from interlock.actions.declare import tool, tool_spec
-from interlock.adapters.clock import SystemClock
-from interlock.adapters.scripted import Scripted
-from interlock.api import Machine, Run, load
-from interlock.core.errors import (
+from chartloop.actions.declare import tool, tool_spec
+from chartloop.adapters.clock import SystemClock
+from chartloop.adapters.scripted import Scripted
+from chartloop.api import Machine, Run, load
+from chartloop.core.errors import (
     AnswerError,
     LimitError,
     MachineChangedError,
@@ -25,14 +25,14 @@ from interlock.core.errors import (
     StatusError,
     UnknownRunError,
 )
-from interlock.core.facts import RunFacts
-from interlock.core.outcome import Outcome
-from interlock.core.reasons import StopReason
-from interlock.run.events import Delta, Event, FromChild, Recorded, Started
-from interlock.run.journal import MemoryJournal
-from interlock.run.ports import ModelReply, ModelRequest, OnText
-from interlock.run.sync import by_hand, wait
-from interlock.testing.clock import ManualClock
+from chartloop.core.facts import RunFacts
+from chartloop.core.outcome import Outcome
+from chartloop.core.reasons import StopReason
+from chartloop.run.events import Delta, Event, FromChild, Recorded, Started
+from chartloop.run.journal import MemoryJournal
+from chartloop.run.ports import ModelReply, ModelRequest, OnText
+from chartloop.run.sync import by_hand, wait
+from chartloop.testing.clock import ManualClock
 from tests.support import OK, failure, path, start
 from tests.support import machine as own_machine
 from tests.talks import call, machine, talk
@@ -547,7 +547,7 @@ class TestResult:
 class TestData:
     def test_a_machine_pickles(self) -> None:
         made = load(
-            "interlock: 1\nmachine: m\ninstructions: Be.\nstates:\n  a: {do: receive, next: b}\n  b: {do: infer, next: z}\n"
+            "chartloop: 1\nmachine: m\ninstructions: Be.\nstates:\n  a: {do: receive, next: b}\n  b: {do: infer, next: z}\n"
             + END
         )
         again: Machine = pickle.loads(pickle.dumps(made))  # noqa: S301  our own data
@@ -556,7 +556,7 @@ class TestData:
 
     def test_a_machine_pickles_with_tools_of_its_own(self) -> None:
         made = load(
-            "interlock: 1\nmachine: m\n"
+            "chartloop: 1\nmachine: m\n"
             + CHAT.replace("one", "doubled").replace("limits: {steps: 9}\n", ""),
             tools=[doubled],
         )
@@ -669,7 +669,7 @@ def test_ok_is_the_default_outcome() -> None:
 
 
 PRUNES = """
-interlock: 1
+chartloop: 1
 machine: prunes
 model: {name: scripted, context_window: 40}
 states:

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from interlock.actions.declare import tool_spec
-from interlock.api import Machine, Run
-from interlock.core.errors import AnswerError, Fenced, JournalError, StatusError
-from interlock.run.journal import Event, Letter, MemoryJournal, RunRow, Update
-from interlock.run.session import SNAPSHOT_AFTER
-from interlock.run.sync import by_hand
-from interlock.testing.clock import ManualClock
+from chartloop.actions.declare import tool_spec
+from chartloop.api import Machine, Run
+from chartloop.core.errors import AnswerError, Fenced, JournalError, StatusError
+from chartloop.run.journal import Event, Letter, MemoryJournal, RunRow, Update
+from chartloop.run.session import SNAPSHOT_AFTER
+from chartloop.run.sync import by_hand
+from chartloop.testing.clock import ManualClock
 from tests.support import machine as own_machine
 from tests.support import path
 from tests.talks import calls, machine

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from interlock.actions.declare import tool_spec
-from interlock.adapters.sqlite import SqliteJournal
-from interlock.api import Machine, Run
-from interlock.core.errors import LimitError, MachineChangedError, SetupError, StatusError
-from interlock.core.outcome import Outcome
-from interlock.run.journal import MemoryJournal
-from interlock.run.ports import ModelReply
-from interlock.run.sync import by_hand
-from interlock.testing.clock import ManualClock
+from chartloop.actions.declare import tool_spec
+from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.api import Machine, Run
+from chartloop.core.errors import LimitError, MachineChangedError, SetupError, StatusError
+from chartloop.core.outcome import Outcome
+from chartloop.run.journal import MemoryJournal
+from chartloop.run.ports import ModelReply
+from chartloop.run.sync import by_hand
+from chartloop.testing.clock import ManualClock
 from tests.support import start
 from tests.talks import Listening, calls, machine
 

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from interlock.actions.declare import action, guard, specs_of, tool
-from interlock.api import Run, check, draw, find_faults, load
-from interlock.core.errors import LimitError, SetupError, SpecError
-from interlock.run.context import Context
-from interlock.run.events import Delta, Event, Recorded, Started
-from interlock.run.journal import MemoryJournal
-from interlock.run.ports import ModelReply
-from interlock.testing.clock import ManualClock
+from chartloop.actions.declare import action, guard, specs_of, tool
+from chartloop.api import Run, check, draw, find_faults, load
+from chartloop.core.errors import LimitError, SetupError, SpecError
+from chartloop.run.context import Context
+from chartloop.run.events import Delta, Event, Recorded, Started
+from chartloop.run.journal import MemoryJournal
+from chartloop.run.ports import ModelReply
+from chartloop.testing.clock import ManualClock
 from tests.talks import Listening, machine, talk
 
 END = "  z: {stop: completed}\n"
@@ -183,7 +183,7 @@ class TestListen:
         run = chat()
         run.listen(broken)
         run.listen(heard.append)
-        with caplog.at_level(logging.ERROR, logger="interlock"):
+        with caplog.at_level(logging.ERROR, logger="chartloop"):
             assert run.run().reason == "completed"
         assert kinds(heard) == ALL
         assert run.result.errors == ()
@@ -213,7 +213,7 @@ def sound(plan: str) -> bool:
     return bool(plan)
 
 
-USES = "interlock: 1\nmachine: m\ntools: [%s]\nstates:\n  a: {do: receive, next: z}\n  z: {stop: completed}\n"
+USES = "chartloop: 1\nmachine: m\ntools: [%s]\nstates:\n  a: {do: receive, next: z}\n  z: {stop: completed}\n"
 
 
 def module() -> ModuleType:
@@ -249,7 +249,7 @@ class TestOwn:
         with pytest.raises(SpecError, match="bare"):
             draw(USES % "bare")
         text = (USES % "").replace("states:", "define: {late: run.steps >= 3}\nstates:")
-        assert [f.code for f in check(text, define={"late": "run.stepz >= 3"})] == ["IL103"]
+        assert [f.code for f in check(text, define={"late": "run.stepz >= 3"})] == ["CL103"]
 
     def test_a_module_brings_its_actions_and_guards(self) -> None:
         shop = module()
@@ -275,14 +275,14 @@ class TestOwn:
 
 
 IGNORING = (
-    "interlock: 1\nmachine: m\nignore: [{code: IL304, at: states.x, reason: kept}]\nstates:\n  a: {do: receive, next: z}\n"
+    "chartloop: 1\nmachine: m\nignore: [{code: CL304, at: states.x, reason: kept}]\nstates:\n  a: {do: receive, next: z}\n"
     "  x: {do: receive, next: z}\n  xy: {do: receive, next: z}\n" + END
 )
 
 
 def test_what_is_accepted_at_one_state_is_not_at_one_that_begins_alike() -> None:
     found = find_faults(IGNORING)[1]
-    assert [(f.code, f.at) for f in found] == [("IL304", "states.xy")]
+    assert [(f.code, f.at) for f in found] == [("CL304", "states.xy")]
 
 
 def test_a_path_is_no_journal(tmp_path: Path) -> None:

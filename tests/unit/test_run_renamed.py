@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from interlock.actions import builtin
-from interlock.adapters.sqlite import SqliteJournal
-from interlock.api import Machine, Run
-from interlock.core.errors import MachineChangedError
-from interlock.core.outcome import Outcome
-from interlock.language.load import load
-from interlock.run.journal import Letter, MemoryJournal
-from interlock.run.replay import replay
-from interlock.run.session import SNAPSHOT_AFTER
-from interlock.run.sync import by_hand
-from interlock.testing.clock import ManualClock
+from chartloop.actions import builtin
+from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.api import Machine, Run
+from chartloop.core.errors import MachineChangedError
+from chartloop.core.outcome import Outcome
+from chartloop.language.load import load
+from chartloop.run.journal import Letter, MemoryJournal
+from chartloop.run.replay import replay
+from chartloop.run.session import SNAPSHOT_AFTER
+from chartloop.run.sync import by_hand
+from chartloop.testing.clock import ManualClock
 from tests.support import machine, path
 
 END = "  z: {stop: completed}\n"
@@ -209,9 +209,9 @@ class TestChanged:
             machine(CHANGED).attach(detached)
 
     def test_a_canonical_text_that_is_only_written_otherwise_is_the_same_machine(self) -> None:
-        """As one that an earlier version of interlock has put into the journal."""
+        """As one that an earlier version of chartloop has put into the journal."""
         body = "states:\n  a: {do: receive, next: w}\n  w: {ask: Well?, on: {yes: z}}\n" + END
-        loaded = load(f"interlock: 1\nmachine: m\n{body}", "m.yaml", builtin())
+        loaded = load(f"chartloop: 1\nmachine: m\n{body}", "m.yaml", builtin())
         assert loaded.ok
         made, journal = machine(body), MemoryJournal()
         run = made.start("t", clock=ManualClock(), journal=journal, run_id="r")

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from interlock import load
-from interlock.api import Machine, Run
-from interlock.core.errors import RunError, StatusError
-from interlock.core.outcome import Outcome
-from interlock.testing.clock import ManualClock
+from chartloop import load
+from chartloop.api import Machine, Run
+from chartloop.core.errors import RunError, StatusError
+from chartloop.core.outcome import Outcome
+from chartloop.testing.clock import ManualClock
 from tests.support import start
 from tests.talks import machine, talk
 
@@ -92,14 +92,14 @@ class TestCopied:
     def test_a_machine_pickles_with_its_findings_and_folder(self, tmp_path: Path) -> None:
         file = tmp_path / "m.yaml"
         file.write_text(
-            "interlock: 1\nmachine: m\nmodel: {name: openai/gpt-4o}\nstates:\n"
+            "chartloop: 1\nmachine: m\nmodel: {name: openai/gpt-4o}\nstates:\n"
             "  a: {do: receive, next: b}\n"
             "  b: {do: infer, next: [{when: len(last.tool_calls) > 0, to: b}, {to: z}]}\n" + END
         )
         made = load(file)
         again: Machine = pickle.loads(pickle.dumps(made))  # noqa: S301  our own data
         assert (again.hash, again.folder) == (made.hash, tmp_path)
-        assert [f.code for f in again.findings] == ["IL316"]
+        assert [f.code for f in again.findings] == ["CL316"]
         assert again.findings == made.findings
 
     def test_a_result_pickles(self) -> None:

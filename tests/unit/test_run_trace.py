@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from interlock import load, tool
-from interlock.run.journal import MemoryJournal
-from interlock.testing.clock import ManualClock
+from chartloop import load, tool
+from chartloop.run.journal import MemoryJournal
+from chartloop.testing.clock import ManualClock
 
 TALK = """
-interlock: 1
+chartloop: 1
 machine: talk
 model: {name: scripted}
 tools: [look_up, ring]

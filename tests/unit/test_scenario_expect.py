@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.testing.beside import WIDEST, beside
-from interlock.testing.expecting import same
+from chartloop.testing.beside import WIDEST, beside
+from chartloop.testing.expecting import same
 from tests.playing import JSON, played
 
 # expectations ----------------------------------------------------------------------------------

@@ -8,16 +8,16 @@ from typing import NamedTuple
 
 import pytest
 
-from interlock.api import load
-from interlock.core.errors import SpecError
-from interlock.testing import (
+from chartloop.api import load
+from chartloop.core.errors import SpecError
+from chartloop.testing import (
     ManualClock,
     MemoryJournal,
     ScenarioFailed,
     scenario,
 )
-from interlock.testing.outside import play
-from interlock.testing.scenario_file import OutsideEvent
+from chartloop.testing.outside import play
+from chartloop.testing.scenario_file import OutsideEvent
 from tests.playing import ADDER, ASKER, add, played, told
 
 # replies and tools -----------------------------------------------------------------------------
@@ -131,7 +131,7 @@ def test_arguments_of_a_tool_that_is_there_are_checked(adder: Path) -> None:
 
 def test_an_error_may_have_a_category_and_be_progress() -> None:
     machine = """
-interlock: 1
+chartloop: 1
 machine: m
 tools: [ship]
 states:
@@ -166,11 +166,11 @@ def test_a_result_may_ask_the_run_to_stop(adder: Path) -> None:
 def test_a_machine_with_a_missing_tool_is_a_fault(adder: Path) -> None:
     with pytest.raises(SpecError) as caught:
         played(adder, ADDS % ("", "reason: completed"))
-    assert [f.code for f in caught.value.findings] == ["IL405"]
+    assert [f.code for f in caught.value.findings] == ["CL405"]
 
 
 def test_a_run_that_never_ends_is_a_failure(tmp_path: Path) -> None:
-    endless = "interlock: 1\nmachine: adder\nstates:\n  a: {do: nothing, next: a}\n"
+    endless = "chartloop: 1\nmachine: adder\nstates:\n  a: {do: nothing, next: a}\n"
     (tmp_path / "adder.yaml").write_text(endless)
     report = played(tmp_path, "machine: adder.yaml\nexpect: {reason: completed}\n")
     assert "the run does not end: it has taken 10,000 records" in report.problems[0]

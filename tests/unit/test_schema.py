@@ -10,11 +10,11 @@ from typing import Any, NamedTuple, cast
 import pytest
 from jsonschema import Draft202012Validator
 
-from interlock.actions import builtin
-from interlock.language.file.schema import schema, text
-from interlock.language.file.shape import shape
-from interlock.language.load import load
-from interlock.language.yaml.reading import read
+from chartloop.actions import builtin
+from chartloop.language.file.schema import schema, text
+from chartloop.language.file.shape import shape
+from chartloop.language.load import load
+from chartloop.language.yaml.reading import read
 from tests.found import END, HEAD, STATES
 
 ROOT = Path(__file__).parents[2]
@@ -30,7 +30,7 @@ def refusals(body: str) -> list[str]:
 
 
 def test_the_file_in_docs_is_up_to_date() -> None:
-    hint = "python -m interlock.language.file.schema > docs/machine.schema.json"
+    hint = "python -m chartloop.language.file.schema > docs/machine.schema.json"
     assert CHECKED_IN.read_text() == text(), hint
     assert json.loads(CHECKED_IN.read_text()) == SCHEMA
 
@@ -107,8 +107,8 @@ class Bad(NamedTuple):
 A = "states:\n  a: {%s}\n" + END
 BAD = [
     Bad("no-version", "machine: m\n" + STATES),
-    Bad("another-version", "interlock: 2\nmachine: m\n" + STATES),
-    Bad("bad-name", "interlock: 1\nmachine: My Agent\n" + STATES),
+    Bad("another-version", "chartloop: 2\nmachine: m\n" + STATES),
+    Bad("bad-name", "chartloop: 1\nmachine: My Agent\n" + STATES),
     Bad("no-states", HEAD),
     Bad("empty-states", HEAD + "states: {}\n"),
     Bad("unknown-key", HEAD + "limts: {n: 1}\n" + STATES),
@@ -130,7 +130,7 @@ BAD = [
     Bad("rule-without-a-form", HEAD + "rules: [{when: last.ok}]\n" + STATES),
     Bad("reason-priority", HEAD + "reasons: {r: {priority: 12}}\n" + STATES),
     Bad("temperature", HEAD + "model: {name: x, temperature: 3}\n" + STATES),
-    Bad("child-with-a-version", HEAD + "machines: {kid: {interlock: 1, states: {e: {end: error}}}}\n" + STATES),
+    Bad("child-with-a-version", HEAD + "machines: {kid: {chartloop: 1, states: {e: {end: error}}}}\n" + STATES),
     Bad("child-without-states", HEAD + "machines: {kid: {title: x}}\n" + STATES),
 ]  # fmt: skip
 

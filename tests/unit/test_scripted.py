@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.adapters import scripted
-from interlock.adapters.clock import SystemClock
-from interlock.adapters.scripted import (
+from chartloop.adapters import scripted
+from chartloop.adapters.clock import SystemClock
+from chartloop.adapters.scripted import (
     Scripted,
     ScriptedCall,
     ScriptedError,
@@ -23,10 +23,10 @@ from interlock.adapters.scripted import (
     parse_replies,
     pieces,
 )
-from interlock.core.errors import Category, ModelError, ScriptError
-from interlock.core.facts import ToolCall
-from interlock.run.ports import Clock, Model, ModelReply, ModelRequest
-from interlock.testing.clock import ManualClock
+from chartloop.core.errors import Category, ModelError, ScriptError
+from chartloop.core.facts import ToolCall
+from chartloop.run.ports import Clock, Model, ModelReply, ModelRequest
+from chartloop.testing.clock import ManualClock
 
 
 def ask(model: Model, number: int = 0, heard: list[str] | None = None) -> ModelReply:
@@ -334,7 +334,7 @@ def test_nothing_can_be_missing() -> None:
 
 
 def test_litellm_is_never_loaded() -> None:
-    code = "import sys, interlock.adapters.scripted; print('litellm' in sys.modules)"
+    code = "import sys, chartloop.adapters.scripted; print('litellm' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
 

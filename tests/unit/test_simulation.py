@@ -10,22 +10,22 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from interlock import SpecError, guard, load
-from interlock.adapters.sqlite import SqliteJournal
-from interlock.catalog import shipped
-from interlock.core.errors import SetupError
-from interlock.language.yaml.reading import read
-from interlock.run.journal import MemoryJournal
-from interlock.run.recorded import RecordedRun, read_run
-from interlock.run.sync import by_hand, wait
-from interlock.simulation.amounts import Amount, drawing, fixed, seen, weighted
-from interlock.simulation.learnt import learn
-from interlock.simulation.limits import limits_watched, rounded_up
-from interlock.simulation.numbers import quantile, share, spread
-from interlock.simulation.world import World
-from interlock.simulation.world_file import read_world, world_data, world_of, write_world
+from chartloop import SpecError, guard, load
+from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.catalog import shipped
+from chartloop.core.errors import SetupError
+from chartloop.language.yaml.reading import read
+from chartloop.run.journal import MemoryJournal
+from chartloop.run.recorded import RecordedRun, read_run
+from chartloop.run.sync import by_hand, wait
+from chartloop.simulation.amounts import Amount, drawing, fixed, seen, weighted
+from chartloop.simulation.learnt import learn
+from chartloop.simulation.limits import limits_watched, rounded_up
+from chartloop.simulation.numbers import quantile, share, spread
+from chartloop.simulation.world import World
+from chartloop.simulation.world_file import read_world, world_data, world_of, write_world
 
-ASKING = """interlock: 1
+ASKING = """chartloop: 1
 machine: asking
 model: {name: scripted}
 tools: [conversation_search]
@@ -163,29 +163,29 @@ class Wrong(NamedTuple):
 
 
 MISTAKES = (
-    Wrong("no-version", "task: x", "IL202", "`world` is missing", ""),
-    Wrong("another-version", "world: 2", "IL203", "`world` takes `1`", ":1:8"),
-    Wrong("unknown-key", "world: 1\nstate: {}", "IL201", "unknown key `state`", ":2:1"),
-    Wrong("unknown-word", "world: 1\nstates: {think: {fail: 1%}}", "IL201", "unknown key `fail`", ":2:18"),
-    Wrong("unknown-state", "world: 1\nstates: {thnk: {fails: 1%}}", "IL301", "no state `thnk`", ":2:10"),
-    Wrong("only-decides", "world: 1\nstates: {done: {fails: 1%}}", "IL207", "`done`: it only decides", ":2:10"),
-    Wrong("unknown-action", "world: 1\nactions: {inf: {fails: 1%}}", "IL401", "no action `inf`", ":2:11"),
-    Wrong("unknown-guard", "world: 1\nguards: {sound: 50%}", "IL103", "no guard `sound`", ":2:10"),
-    Wrong("unknown-event", "world: 1\nstates: {confirm: {answers: {maybe: 1}}}", "IL410", "no event `maybe`", ":2:30"),
-    Wrong("unknown-tool", "world: 1\nstates: {think: {tools: {dig: 1}}}", "IL405", "no tool `dig`", ":2:26"),
-    Wrong("says-nothing", "world: 1\nstates: {act: {tool_calls: 1}}", "IL207", "`tool_calls` says nothing of `act`", ":2:16"),
-    Wrong("no-share", "world: 1\nstates: {think: {repeats: 200%}}", "IL209", "a share", ":2:27"),
-    Wrong("too-much", "world: 1\nstates: {think: {fails: {TRANSIENT: 60%, CRITICAL: 50%}}}", "IL209", "more than 100%", ":2:25"),
-    Wrong("no-category", "world: 1\nstates: {think: {fails: {FATAL: 1%}}}", "IL209", "`FATAL` is no category", ":2:25"),
-    Wrong("no-duration", "world: 1\nstates: {think: {duration: 3}}", "IL209", "a duration", ":2:28"),
-    Wrong("upside-down", "world: 1\nstates: {think: {duration: {low: 3s, high: 1s}}}", "IL209", "`low` is more than `high`", ":2:28"),
-    Wrong("no-median", "world: 1\nstates: {think: {prompt_tokens: {median: 0, p95: 3}}}", "IL209", "above 0", ":2:33"),
-    Wrong("all-zero", "world: 1\nstates: {confirm: {answers: {yes: 0}}}", "IL209", "all weights are 0", ":2:29"),
-    Wrong("negative", "world: 1\nprices: {prompt: -1, completion: 1}", "IL209", "a number, 0 or more", ":2:18"),
-    Wrong("too-many-calls", "world: 1\nstates: {think: {tool_calls: 1_000_000}}", "IL209", "at most 100", ":2:30"),
-    Wrong("half-a-call", "world: 1\nstates: {think: {tool_calls: 0.5}}", "IL209", "whole number", ":2:30"),
-    Wrong("no-mapping", "[1]", "IL203", "a world file is a mapping", ":1:1"),
-    Wrong("a-tag", "world: !!python/object:os.system 1", "IL", "", ""),
+    Wrong("no-version", "task: x", "CL202", "`world` is missing", ""),
+    Wrong("another-version", "world: 2", "CL203", "`world` takes `1`", ":1:8"),
+    Wrong("unknown-key", "world: 1\nstate: {}", "CL201", "unknown key `state`", ":2:1"),
+    Wrong("unknown-word", "world: 1\nstates: {think: {fail: 1%}}", "CL201", "unknown key `fail`", ":2:18"),
+    Wrong("unknown-state", "world: 1\nstates: {thnk: {fails: 1%}}", "CL301", "no state `thnk`", ":2:10"),
+    Wrong("only-decides", "world: 1\nstates: {done: {fails: 1%}}", "CL207", "`done`: it only decides", ":2:10"),
+    Wrong("unknown-action", "world: 1\nactions: {inf: {fails: 1%}}", "CL401", "no action `inf`", ":2:11"),
+    Wrong("unknown-guard", "world: 1\nguards: {sound: 50%}", "CL103", "no guard `sound`", ":2:10"),
+    Wrong("unknown-event", "world: 1\nstates: {confirm: {answers: {maybe: 1}}}", "CL410", "no event `maybe`", ":2:30"),
+    Wrong("unknown-tool", "world: 1\nstates: {think: {tools: {dig: 1}}}", "CL405", "no tool `dig`", ":2:26"),
+    Wrong("says-nothing", "world: 1\nstates: {act: {tool_calls: 1}}", "CL207", "`tool_calls` says nothing of `act`", ":2:16"),
+    Wrong("no-share", "world: 1\nstates: {think: {repeats: 200%}}", "CL209", "a share", ":2:27"),
+    Wrong("too-much", "world: 1\nstates: {think: {fails: {TRANSIENT: 60%, CRITICAL: 50%}}}", "CL209", "more than 100%", ":2:25"),
+    Wrong("no-category", "world: 1\nstates: {think: {fails: {FATAL: 1%}}}", "CL209", "`FATAL` is no category", ":2:25"),
+    Wrong("no-duration", "world: 1\nstates: {think: {duration: 3}}", "CL209", "a duration", ":2:28"),
+    Wrong("upside-down", "world: 1\nstates: {think: {duration: {low: 3s, high: 1s}}}", "CL209", "`low` is more than `high`", ":2:28"),
+    Wrong("no-median", "world: 1\nstates: {think: {prompt_tokens: {median: 0, p95: 3}}}", "CL209", "above 0", ":2:33"),
+    Wrong("all-zero", "world: 1\nstates: {confirm: {answers: {yes: 0}}}", "CL209", "all weights are 0", ":2:29"),
+    Wrong("negative", "world: 1\nprices: {prompt: -1, completion: 1}", "CL209", "a number, 0 or more", ":2:18"),
+    Wrong("too-many-calls", "world: 1\nstates: {think: {tool_calls: 1_000_000}}", "CL209", "at most 100", ":2:30"),
+    Wrong("half-a-call", "world: 1\nstates: {think: {tool_calls: 0.5}}", "CL209", "whole number", ":2:30"),
+    Wrong("no-mapping", "[1]", "CL203", "a world file is a mapping", ":1:1"),
+    Wrong("a-tag", "world: !!python/object:os.system 1", "CL", "", ""),
 )  # fmt: skip
 
 
@@ -256,7 +256,7 @@ def is_sound(steps: int) -> bool:
     return steps > 0
 
 
-OPAQUE = """interlock: 1
+OPAQUE = """chartloop: 1
 machine: opaque
 limits: {steps: 10}
 rules: [{when: run.steps >= limits.steps, stop: steps_limit}]
@@ -287,7 +287,7 @@ def test_a_wait_that_nobody_answers_has_no_end() -> None:
 
 
 def test_a_run_that_nothing_ends_is_left() -> None:
-    text = "interlock: 1\nmachine: m\nstates:\n  a: {do: nothing, next: a}\n  b: {end: completed}\nignore: [{code: IL304, at: states.b, reason: x}]"
+    text = "chartloop: 1\nmachine: m\nstates:\n  a: {do: nothing, next: a}\n  b: {end: completed}\nignore: [{code: CL304, at: states.b, reason: x}]"
     found = load(text).simulate(runs=3, longest=50)
     assert [*found.reasons] == ["unfinished"]
     assert "for ever" in found.exact.why
@@ -347,7 +347,7 @@ def test_a_world_is_learnt_from_a_journal_by_its_path(tmp_path: Path) -> None:
     assert found.learnt == "Learnt from 3 recorded runs of asking."
 
 
-PRICED = """interlock: 1
+PRICED = """chartloop: 1
 machine: priced
 model: {name: openai/gpt-4o-mini, input_cost_per_token: 0.001, output_cost_per_token: 0.002}
 states:
@@ -442,7 +442,7 @@ def test_a_frame_has_a_row_for_each_run() -> None:
     assert dict(frame["reason"].value_counts()) == {n: s.count for n, s in found.reasons.items()}
 
 
-@pytest.mark.extra("matplotlib", install='pip install "interlock[plots]"')  # noqa: S610 - no Django
+@pytest.mark.extra("matplotlib", install='pip install "chartloop[plots]"')  # noqa: S610 - no Django
 def test_plots_have_the_figures_and_are_the_same_each_time(tmp_path: Path) -> None:
     found = asking().simulate(runs=200, chain=False)
     texts = [found.plot(tmp_path / name)[0].read_text("utf-8") for name in ("a.svg", "b.svg")]
@@ -460,10 +460,10 @@ def test_plots_have_the_figures_and_are_the_same_each_time(tmp_path: Path) -> No
     ]  # fmt: skip
 
 
-@pytest.mark.extra("matplotlib", install='pip install "interlock[plots]"')  # noqa: S610 - no Django
+@pytest.mark.extra("matplotlib", install='pip install "chartloop[plots]"')  # noqa: S610 - no Django
 def test_runs_that_are_all_alike_and_call_nobody_are_drawn(tmp_path: Path) -> None:
     text = (
-        "interlock: 1\nmachine: m\nstates:\n  a: {do: nothing, next: b}\n  b: {stop: completed}\n"
+        "chartloop: 1\nmachine: m\nstates:\n  a: {do: nothing, next: b}\n  b: {stop: completed}\n"
     )
     files = load(text).simulate(runs=5, chain=False).plot(tmp_path / "plots")
     assert [f.name for f in files] == ["reasons.svg"]
@@ -471,7 +471,7 @@ def test_runs_that_are_all_alike_and_call_nobody_are_drawn(tmp_path: Path) -> No
 
 # children -----------------------------------------------------------------------------------
 
-PARENT = """interlock: 1
+PARENT = """chartloop: 1
 machine: parent
 model: {name: scripted, context_window: 8_000}
 limits: {tokens: 10_000}

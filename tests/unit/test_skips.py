@@ -1,4 +1,4 @@
-"""What is missing is said, and under ``INTERLOCK_TESTS=all`` nothing is passed over.
+"""What is missing is said, and under ``CHARTLOOP_TESTS=all`` nothing is passed over.
 
 The suite's own `conftest.py` runs here in a pytest of its own, over a few small files.
 """
@@ -62,7 +62,7 @@ def run(pytester: pytest.Pytester, *args: str, allowed: str = ALLOWED) -> pytest
 def test_what_is_missing_skips_and_names_the_install_line(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("INTERLOCK_TESTS", raising=False)
+    monkeypatch.delenv("CHARTLOOP_TESTS", raising=False)
     result = run(pytester, "test_sample.py")
     assert result.parseoutcomes() == {"passed": 3, "skipped": 3, "xfailed": 1}
     assert result.ret == pytest.ExitCode.OK
@@ -89,7 +89,7 @@ class Where(NamedTuple):
 def test_under_all_only_a_listed_skip_is_allowed(
     case: Where, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("INTERLOCK_TESTS", "all")
+    monkeypatch.setenv("CHARTLOOP_TESTS", "all")
     result = run(pytester, "test_sample.py", *case.args)
     # A marker skips before the test: an error of its set-up. The expected failure fails.
     assert result.parseoutcomes() == {"passed": 3, "skipped": 1, "errors": 2, "failed": 1}
@@ -106,7 +106,7 @@ def test_under_all_only_a_listed_skip_is_allowed(
 def test_under_all_a_file_that_skips_itself_fails(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("INTERLOCK_TESTS", "all")
+    monkeypatch.setenv("CHARTLOOP_TESTS", "all")
     write(pytester, "test_itself.py", SKIPS_ITSELF)
     result = run(pytester, "test_itself.py")
     assert result.parseoutcomes() == {"errors": 1}
@@ -116,16 +116,16 @@ def test_under_all_a_file_that_skips_itself_fails(
 def test_a_mistyped_switch_is_refused(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("INTERLOCK_TESTS", "ALL")
+    monkeypatch.setenv("CHARTLOOP_TESTS", "ALL")
     result = run(pytester, "test_sample.py")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*INTERLOCK_TESTS is `all` or not set, not `ALL`*"])
+    result.stderr.fnmatch_lines(["*CHARTLOOP_TESTS is `all` or not set, not `ALL`*"])
 
 
 def test_an_allowance_without_a_reason_is_refused(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("INTERLOCK_TESTS", "all")
+    monkeypatch.setenv("CHARTLOOP_TESTS", "all")
     result = run(pytester, "test_sample.py", allowed="test_sample.py::* | in its own place")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*want `glob | skip text | reason`*"])

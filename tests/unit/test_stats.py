@@ -8,21 +8,21 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from interlock.actions.declare import action
-from interlock.api import Machine, Run, load
-from interlock.core.errors import SetupError
-from interlock.core.outcome import Outcome, Spent
-from interlock.run.context import Context
-from interlock.run.journal import MemoryJournal, RunRow
-from interlock.run.recorded import RecordedRun
-from interlock.studies.stats.result import Stats
-from interlock.studies.stats.values import Dist
-from interlock.testing.clock import ManualClock
+from chartloop.actions.declare import action
+from chartloop.api import Machine, Run, load
+from chartloop.core.errors import SetupError
+from chartloop.core.outcome import Outcome, Spent
+from chartloop.run.context import Context
+from chartloop.run.journal import MemoryJournal, RunRow
+from chartloop.run.recorded import RecordedRun
+from chartloop.studies.stats.result import Stats
+from chartloop.studies.stats.values import Dist
+from chartloop.testing.clock import ManualClock
 from tests.laws.test_run_laws import Made, machine_of, made
 from tests.laws.test_whatif_laws import limited, limits, lived
 from tests.support import failure, machine
 
-PLOTS = 'pip install "interlock[plots]"'
+PLOTS = 'pip install "chartloop[plots]"'
 BODY = """
 limits: {steps: 10, errors: 4}
 rules:
@@ -220,7 +220,7 @@ def test_plots_have_the_figures_and_are_the_same_each_time(tmp_path: Path) -> No
 
 @pytest.mark.extra("matplotlib", install=PLOTS)  # noqa: S610 - no Django
 def test_a_name_is_no_formula_and_no_markup(tmp_path: Path) -> None:
-    text = """interlock: 1
+    text = """chartloop: 1
 machine: odd
 reasons: {a: {priority: 3, forced: false, status: completed}}
 vars: {n: 1}

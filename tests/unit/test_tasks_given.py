@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock import Run, SpecError, load
-from interlock.actions import builtin
-from interlock.core.errors import SetupError, TaskError
-from interlock.language.tasks import load_tasks
-from interlock.testing import MemoryJournal
+from chartloop import Run, SpecError, load
+from chartloop.actions import builtin
+from chartloop.core.errors import SetupError, TaskError
+from chartloop.language.tasks import load_tasks
+from chartloop.testing import MemoryJournal
 from tests.found import Spot, spot, unmarked
 from tests.playing import JSON, played
 
-MACHINE = """interlock: 1
+MACHINE = """chartloop: 1
 machine: worker
 model: {name: scripted}
 tasks: %s
@@ -135,7 +135,7 @@ def test_a_file_of_tasks_is_read_when_the_run_starts(tmp_path: Path) -> None:
     assert run.replay().same  # what was read is on the record
 
 
-PARENT = """interlock: 1
+PARENT = """chartloop: 1
 machine: parent
 machines:
   child:
@@ -174,25 +174,25 @@ class BadFile(NamedTuple):
 @pytest.mark.parametrize(
     "case",
     [
-        BadFile("not-yaml", "- [a«»\n", ["IL001"]),
-        BadFile("nothing", "«»\n", ["IL001"]),
-        BadFile("only-a-comment", "«»# none yet\n", ["IL001"]),
-        BadFile("a-mapping", "«tasks»: [a]\n", ["IL203"]),
-        BadFile("a-text", "«mend it»\n", ["IL203"]),
-        BadFile("yaml-1.1-words", "- «3»\n- yes\n", ["IL203"]),
-        BadFile("a-tag", "- «!!python/object» x\n", ["IL003"]),
-        BadFile("key-twice", "- {text: a, «text»: b}\n", ["IL002"]),
-        BadFile("unknown-key", "- {text: a, «priority»: 1}\n", ["IL201"]),
-        BadFile("no-text", "- «{id: a}»\n", ["IL202"]),
-        BadFile("text-is-a-list", "- text: «[a]»\n", ["IL203"]),
-        BadFile("version", "- text: «1.10»\n", ["IL210"]),
-        BadFile("kind", "- {text: a, kind: «later»}\n", ["IL208"]),
-        BadFile("by-two", "- {text: a, «by»: {tool: send_message, prompt: b}}\n", ["IL207"]),
-        BadFile("by-tool", "- {text: a, by: {tool: «send_mesage»}}\n", ["IL405"]),
-        BadFile("by-machine", "- {text: a, by: {machine: «helper»}}\n", ["IL409"]),
-        BadFile("id-twice", "- {id: x, text: a}\n- «{id: x, text: b}»\n", ["IL211"]),
-        BadFile("all-at-once", "- «2»\n- {text: a, «siz»: 1}\n- {text: b, kind: «c»}\n", ["IL203", "IL201", "IL208"]),
-        BadFile("a-file-of-files", "- «{«file»: other.yaml}»\n", ["IL202", "IL201"]),
+        BadFile("not-yaml", "- [a«»\n", ["CL001"]),
+        BadFile("nothing", "«»\n", ["CL001"]),
+        BadFile("only-a-comment", "«»# none yet\n", ["CL001"]),
+        BadFile("a-mapping", "«tasks»: [a]\n", ["CL203"]),
+        BadFile("a-text", "«mend it»\n", ["CL203"]),
+        BadFile("yaml-1.1-words", "- «3»\n- yes\n", ["CL203"]),
+        BadFile("a-tag", "- «!!python/object» x\n", ["CL003"]),
+        BadFile("key-twice", "- {text: a, «text»: b}\n", ["CL002"]),
+        BadFile("unknown-key", "- {text: a, «priority»: 1}\n", ["CL201"]),
+        BadFile("no-text", "- «{id: a}»\n", ["CL202"]),
+        BadFile("text-is-a-list", "- text: «[a]»\n", ["CL203"]),
+        BadFile("version", "- text: «1.10»\n", ["CL210"]),
+        BadFile("kind", "- {text: a, kind: «later»}\n", ["CL208"]),
+        BadFile("by-two", "- {text: a, «by»: {tool: send_message, prompt: b}}\n", ["CL207"]),
+        BadFile("by-tool", "- {text: a, by: {tool: «send_mesage»}}\n", ["CL405"]),
+        BadFile("by-machine", "- {text: a, by: {machine: «helper»}}\n", ["CL409"]),
+        BadFile("id-twice", "- {id: x, text: a}\n- «{id: x, text: b}»\n", ["CL211"]),
+        BadFile("all-at-once", "- «2»\n- {text: a, «siz»: 1}\n- {text: b, kind: «c»}\n", ["CL203", "CL201", "CL208"]),
+        BadFile("a-file-of-files", "- «{«file»: other.yaml}»\n", ["CL202", "CL201"]),
     ],
     ids=lambda case: case.id,
 )  # fmt: skip
@@ -244,11 +244,11 @@ class Unreadable(NamedTuple):
 @pytest.mark.parametrize(
     "case",
     [
-        Unreadable("missing", None, "IL411", "is no file"),
-        Unreadable("a-folder", _folder, "IL411", "is no file"),
-        Unreadable("a-link-to-itself", _locked, "IL411", "is no file"),
-        Unreadable("too-large", _too_large, "IL005", "larger than 1,000,000 bytes"),
-        Unreadable("not-utf-8", _no_text, "IL001", "0xFF"),
+        Unreadable("missing", None, "CL411", "is no file"),
+        Unreadable("a-folder", _folder, "CL411", "is no file"),
+        Unreadable("a-link-to-itself", _locked, "CL411", "is no file"),
+        Unreadable("too-large", _too_large, "CL005", "larger than 1,000,000 bytes"),
+        Unreadable("not-utf-8", _no_text, "CL001", "0xFF"),
     ],
     ids=lambda case: case.id,
 )
@@ -259,7 +259,7 @@ def test_a_file_that_cannot_be_read_is_one_error(case: Unreadable, tmp_path: Pat
         started(tmp_path, "{file: t.yaml}")
     (found,) = caught.value.findings
     assert (found.code, case.says in found.message) == (case.code, True), str(caught.value)
-    if case.code == "IL411":  # the machine's own place, and the cure
+    if case.code == "CL411":  # the machine's own place, and the cure
         assert (found.place.line, found.hint) == (4, "the path is taken from the machine's folder")
 
 

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from interlock import ToolResult, load, tool
-from interlock.testing.clock import ManualClock
+from chartloop import ToolResult, load, tool
+from chartloop.testing.clock import ManualClock
 from tests.talks import call, outcomes
 
 SLOW = """
-interlock: 1
+chartloop: 1
 machine: m
 model: {name: scripted, context_window: 1000}
 tasks: [{id: a, text: a}]
@@ -82,7 +82,7 @@ WAYS = {
 }
 """The actions that call a tool, with what they need."""
 CALLS = """
-interlock: 1
+chartloop: 1
 machine: m
 model: {name: scripted}
 tools: [do_it]

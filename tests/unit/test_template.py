@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.core.facts import Facts, Failure, LastFacts, RunFacts, ToolCall, sections
-from interlock.core.types import ANY, FLOAT, INT, STR, Type, list_of, map_of, struct
-from interlock.language.template import filters
-from interlock.language.template.check import MAX_DEPTH, MAX_NODES
-from interlock.language.template.filters import FILTERS, MAX_ITEMS, MAX_OUTPUT
-from interlock.language.template.template import MAX_TEXT, Template, TemplateFault, parse
+from chartloop.core.facts import Facts, Failure, LastFacts, RunFacts, ToolCall, sections
+from chartloop.core.types import ANY, FLOAT, INT, STR, Type, list_of, map_of, struct
+from chartloop.language.template import filters
+from chartloop.language.template.check import MAX_DEPTH, MAX_NODES
+from chartloop.language.template.filters import FILTERS, MAX_ITEMS, MAX_OUTPUT
+from chartloop.language.template.template import MAX_TEXT, Template, TemplateFault, parse
 
 VARS: Mapping[str, Type] = {
     "plan": STR, "list": list_of(STR), "map": map_of(INT), "any": ANY, "ratio": FLOAT, "big": STR,
@@ -186,7 +186,7 @@ class Refused(NamedTuple):
     at: str
     says: str
     hint: str = ""
-    code: str = "IL406"
+    code: str = "CL406"
 
 
 @pytest.mark.parametrize(
@@ -240,19 +240,19 @@ class Refused(NamedTuple):
         Refused("{{ vars.list.x }}", "vars.list.x", "`.x` of a list"),
         Refused("{{ vars.plan if run.steps }}", "vars", "without `else`"),
         Refused("{{ {'a': 1} }}", "{", "a map in braces"),
-        Refused("{{ usage.tokenz }}", "usage.tokenz", "`usage.tokenz`", "`usage.total_tokens`", "IL103"),
-        Refused("a\n\n {{ 1 }} {{ usage . tokenz > 1 }}", "usage . tokenz", "`usage.tokenz`", "", "IL103"),
-        Refused("{{ run['stepz'] }}", "run['stepz']", "`run.stepz`", "`run.steps`", "IL103"),
-        Refused("{{ vars.plam | upper }}", "vars.plam", "`vars.plam`", "`vars.plan`", "IL103"),
-        Refused("{{ errors.last.mesage }}", "errors.last.mesage", "mesage", "`errors.last.message`", "IL103"),
-        Refused("{{ runn }}", "runn", "`runn`", "`run`", "IL103"),
-        Refused("{{ loop.index }}", "loop", "`loop`", "", "IL103"),
-        Refused("{% for e in vars.list %}{{ loop.indx }}{% endfor %}", "loop.indx", "indx", "`index`", "IL103"),
-        Refused("{% for c in last.tool_calls %}{{ c.nam }}{% endfor %}", "c.nam", "nam", "`name`", "IL103"),
-        Refused("{% for e in vars.list %}{% endfor %}{{ e }}", "e", "`e`", "", "IL103"),
-        Refused("{% for e in vars.list %}{% endfor %}{{ loop }}", "loop", "`loop`", "", "IL103"),
-        Refused("{{ self }}", "self", "`self`", "", "IL103"),
-        Refused("{% if x %}{{ 'usage.tokenz' }}{% endif %}", "x", "`x`", "", "IL103"),
+        Refused("{{ usage.tokenz }}", "usage.tokenz", "`usage.tokenz`", "`usage.total_tokens`", "CL103"),
+        Refused("a\n\n {{ 1 }} {{ usage . tokenz > 1 }}", "usage . tokenz", "`usage.tokenz`", "", "CL103"),
+        Refused("{{ run['stepz'] }}", "run['stepz']", "`run.stepz`", "`run.steps`", "CL103"),
+        Refused("{{ vars.plam | upper }}", "vars.plam", "`vars.plam`", "`vars.plan`", "CL103"),
+        Refused("{{ errors.last.mesage }}", "errors.last.mesage", "mesage", "`errors.last.message`", "CL103"),
+        Refused("{{ runn }}", "runn", "`runn`", "`run`", "CL103"),
+        Refused("{{ loop.index }}", "loop", "`loop`", "", "CL103"),
+        Refused("{% for e in vars.list %}{{ loop.indx }}{% endfor %}", "loop.indx", "indx", "`index`", "CL103"),
+        Refused("{% for c in last.tool_calls %}{{ c.nam }}{% endfor %}", "c.nam", "nam", "`name`", "CL103"),
+        Refused("{% for e in vars.list %}{% endfor %}{{ e }}", "e", "`e`", "", "CL103"),
+        Refused("{% for e in vars.list %}{% endfor %}{{ loop }}", "loop", "`loop`", "", "CL103"),
+        Refused("{{ self }}", "self", "`self`", "", "CL103"),
+        Refused("{% if x %}{{ 'usage.tokenz' }}{% endif %}", "x", "`x`", "", "CL103"),
         Refused("{{ run.steps", "steps", "end of template", "`}}`"),
         Refused("{% if run.steps %}x", "x", "'endif'", "{% endif %}"),
         Refused("{% foo %}", "foo", "unknown tag", "{% if %}"),
@@ -445,13 +445,13 @@ def test_templates_are_values() -> None:
 def test_a_fault_can_be_sent_to_another_process() -> None:
     found = fault("{{ usage.tokenz }}")
     back = pickle.loads(pickle.dumps(found))  # noqa: S301  # our own
-    assert (back.code, back.offset, back.width, str(back)) == ("IL103", 3, 12, found.message)
+    assert (back.code, back.offset, back.width, str(back)) == ("CL103", 3, 12, found.message)
 
 
 def test_a_constant_template_needs_no_jinja2() -> None:
     script = (
         "import sys\n"
-        "from interlock.language.template.template import parse\n"
+        "from chartloop.language.template.template import parse\n"
         "template = parse('plain { text }} %} \\n', {})\n"
         "assert template.constant and template.render({}) == 'plain { text }} %} \\n'\n"
         "assert 'jinja2' not in sys.modules\n"

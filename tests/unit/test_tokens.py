@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.core.conversation import assistant, user
-from interlock.core.facts import ToolCall
-from interlock.core.tokens import (
+from chartloop.core.conversation import assistant, user
+from chartloop.core.facts import ToolCall
+from chartloop.core.tokens import (
     PER_CALL,
     PER_IMAGE,
     PER_MESSAGE,

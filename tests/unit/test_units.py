@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.core.units import (
+from chartloop.core.units import (
     parse_duration,
     parse_fraction,
     parse_number,

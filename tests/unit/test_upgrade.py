@@ -6,20 +6,20 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from interlock.api import Machine, Run
-from interlock.core.errors import MachineChangedError, SetupError
-from interlock.core.outcome import Blocked
-from interlock.core.records import Record
-from interlock.run.journal import Letter, MemoryJournal
-from interlock.run.moving import ORIGIN
-from interlock.run.recorded import RecordedRun, Unread, read_run
-from interlock.run.renaming import Names, as_now
-from interlock.run.sync import by_hand
-from interlock.studies.upgrade.judging import Upgrade
-from interlock.studies.upgrade.names import block
-from interlock.studies.upgrade.result import Upgraded
-from interlock.studies.upgrade.verdict import Verdict
-from interlock.testing.clock import ManualClock
+from chartloop.api import Machine, Run
+from chartloop.core.errors import MachineChangedError, SetupError
+from chartloop.core.outcome import Blocked
+from chartloop.core.records import Record
+from chartloop.run.journal import Letter, MemoryJournal
+from chartloop.run.moving import ORIGIN
+from chartloop.run.recorded import RecordedRun, Unread, read_run
+from chartloop.run.renaming import Names, as_now
+from chartloop.run.sync import by_hand
+from chartloop.studies.upgrade.judging import Upgrade
+from chartloop.studies.upgrade.names import block
+from chartloop.studies.upgrade.result import Upgraded
+from chartloop.studies.upgrade.verdict import Verdict
+from chartloop.testing.clock import ManualClock
 from tests.support import failure, machine
 
 OLD = """\

@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import pytest
 
-from interlock.api import Machine
-from interlock.run.journal import MemoryJournal
-from interlock.run.recorded import RecordedRun, read_run
-from interlock.run.sync import by_hand
-from interlock.studies.upgrade.judging import Upgrade
-from interlock.studies.upgrade.verdict import Verdict
-from interlock.testing import CrashAt, Crashed, ManualClock
+from chartloop.api import Machine
+from chartloop.run.journal import MemoryJournal
+from chartloop.run.recorded import RecordedRun, read_run
+from chartloop.run.sync import by_hand
+from chartloop.studies.upgrade.judging import Upgrade
+from chartloop.studies.upgrade.verdict import Verdict
+from chartloop.testing import CrashAt, Crashed, ManualClock
 from tests.support import machine
 
 BOTH = """\

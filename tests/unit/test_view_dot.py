@@ -10,11 +10,11 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from interlock.core.errors import RunError, SetupError
-from interlock.view.dot.engine import Engine, render
-from interlock.view.dot.write import PAINTS, to_dot
-from interlock.view.flowchart import Arrow, Box, Flowchart, Role
-from interlock.view.mermaid.read import read_mermaid
+from chartloop.core.errors import RunError, SetupError
+from chartloop.view.dot.engine import Engine, render
+from chartloop.view.dot.write import PAINTS, to_dot
+from chartloop.view.flowchart import Arrow, Box, Flowchart, Role
+from chartloop.view.mermaid.read import read_mermaid
 
 SOURCES = Path(__file__).parents[1] / "cases" / "sources"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -27,7 +27,7 @@ ENGINES = [
     pytest.param(
         "pygraphviz",
         marks=pytest.mark.extra(  # noqa: S610 - no Django
-            "pygraphviz", install='pip install "interlock[diagrams]"'
+            "pygraphviz", install='pip install "chartloop[diagrams]"'
         ),
         id="pygraphviz",
     ),
@@ -223,7 +223,7 @@ def test_an_engine_that_fails_says_why(engine: Engine) -> None:
 def test_without_graphviz_the_error_names_the_line_that_installs_it() -> None:
     with pytest.raises(SetupError, match="there is no Graphviz: SVG cannot be drawn") as missing:
         render("digraph {}", "svg", engine="mermaid")
-    assert missing.value.hint == 'pip install "interlock[diagrams]"'
+    assert missing.value.hint == 'pip install "chartloop[diagrams]"'
 
 
 @pytest.mark.system("dot", install="apt-get install graphviz")
@@ -254,7 +254,7 @@ def test_what_is_drawn_with_dashes_and_dots() -> None:
 
 def test_nothing_of_graphviz_is_imported_before_something_is_drawn() -> None:
     script = (
-        "import sys, interlock.view.picture, interlock.view.compare.difference, interlock.view.from_graph\n"
+        "import sys, chartloop.view.picture, chartloop.view.compare.difference, chartloop.view.from_graph\n"
         "print([m for m in ('graphviz', 'pygraphviz', 'networkx') if m in sys.modules])"
     )
     done = subprocess.run(

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import pytest
 
-from interlock import load
-from interlock.view.flowchart import Arrow, Box, Flowchart
-from interlock.view.picture import Picture
-from interlock.view.text.around import Note, neighbourhood
-from interlock.view.text.cells import size
-from interlock.view.text.draw import MOST, draw
+from chartloop import load
+from chartloop.view.flowchart import Arrow, Box, Flowchart
+from chartloop.view.picture import Picture
+from chartloop.view.text.around import Note, neighbourhood
+from chartloop.view.text.cells import size
+from chartloop.view.text.draw import MOST, draw
 from tests.following import Reader
 
 LOOP = Flowchart(

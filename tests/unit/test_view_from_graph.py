@@ -6,8 +6,8 @@ from typing import Any
 
 import networkx as nx
 
-from interlock.view.flowchart import Arrow, Box, Flowchart, RuleDrawing
-from interlock.view.from_graph import StateGraph, flowchart
+from chartloop.view.flowchart import Arrow, Box, Flowchart, RuleDrawing
+from chartloop.view.from_graph import StateGraph, flowchart
 
 STOPS = {
     "steps_limit": "run.steps >= limits.steps",

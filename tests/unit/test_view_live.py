@@ -9,20 +9,20 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from interlock import load
-from interlock.core.errors import InterlockError, RunError, SetupError
-from interlock.run.standing import standing_of, status_of
-from interlock.view.dot.engine import INSTALL
-from interlock.view.flowchart import Arrow, Box, Flowchart
-from interlock.view.live.colours import width
-from interlock.view.live.picture import LivePicture
-from interlock.view.live.plan import Planner, say_times
-from interlock.view.live.standing import Standing
-from interlock.view.picture import Picture
+from chartloop import load
+from chartloop.core.errors import ChartloopError, RunError, SetupError
+from chartloop.run.standing import standing_of, status_of
+from chartloop.view.dot.engine import INSTALL
+from chartloop.view.flowchart import Arrow, Box, Flowchart
+from chartloop.view.live.colours import width
+from chartloop.view.live.picture import LivePicture
+from chartloop.view.live.plan import Planner, say_times
+from chartloop.view.live.standing import Standing
+from chartloop.view.picture import Picture
 
 SVG = "{http://www.w3.org/2000/svg}"
 PYGRAPHVIZ = pytest.mark.extra(  # noqa: S610 - no Django
-    "pygraphviz", install='pip install "interlock[diagrams]"'
+    "pygraphviz", install='pip install "chartloop[diagrams]"'
 )
 DOT = pytest.mark.system("dot", install="apt-get install graphviz")
 CHART = Flowchart(
@@ -293,7 +293,7 @@ def test_a_picture_that_stays_as_it_is_keeps_no_room(tmp_path: Path) -> None:
 @PYGRAPHVIZ
 def test_a_layout_that_failed_is_not_tried_again_at_every_step() -> None:
     picture = LivePicture(CHART, engine="pygraphviz", timeout=0.01)
-    errors: list[InterlockError] = []
+    errors: list[ChartloopError] = []
     for _ in range(2):
         with pytest.raises(RunError, match="did not lay the chart out") as failed:
             picture.svg(AT_B)

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock import RunError, load
-from interlock.view.flowchart import Arrow, Box, Flowchart
-from interlock.view.mermaid.read import read_mermaid
-from interlock.view.nearby import HIDDEN, around, near, part
+from chartloop import RunError, load
+from chartloop.view.flowchart import Arrow, Box, Flowchart
+from chartloop.view.mermaid.read import read_mermaid
+from chartloop.view.nearby import HIDDEN, around, near, part
 
 LOOP = read_mermaid("flowchart LR\n a --> b --> c --> d --> e --> a\n c --> x\n")
 

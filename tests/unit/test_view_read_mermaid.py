@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import pytest
 
-from interlock.core.errors import SpecError
-from interlock.view.flowchart import Flowchart, Role, Shape
-from interlock.view.mermaid.read import read_flowchart, read_mermaid
+from chartloop.core.errors import SpecError
+from chartloop.view.flowchart import Flowchart, Role, Shape
+from chartloop.view.mermaid.read import read_flowchart, read_mermaid
 
 SOURCES = Path(__file__).parents[1] / "cases" / "sources"
 
@@ -307,7 +307,7 @@ def test_what_cannot_be_read_is_refused_at_its_place(case: Refusal) -> None:
     with pytest.raises(SpecError) as refused:
         read_mermaid(case.text)
     (found,) = refused.value.findings
-    assert found.code == "IL412"
+    assert found.code == "CL412"
     assert case.says in found.message
     assert (found.place.line, found.place.column) == case.at
 

@@ -11,15 +11,15 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from interlock import Run, load
-from interlock.run.standing import meters_of, standing_of
-from interlock.testing import ManualClock
-from interlock.view.flowchart import Arrow, Box, Flowchart, RuleLine
-from interlock.view.live.colours import TAKEN, badge_ink
-from interlock.view.live.standing import Meter, Standing
-from interlock.view.mermaid.read import read_mermaid
-from interlock.view.report.cells import AMBER_CELL, EMPTY_CELL, GREEN_CELL, RED_CELL, bar
-from interlock.view.report.picture import Look, RunPicture
+from chartloop import Run, load
+from chartloop.run.standing import meters_of, standing_of
+from chartloop.testing import ManualClock
+from chartloop.view.flowchart import Arrow, Box, Flowchart, RuleLine
+from chartloop.view.live.colours import TAKEN, badge_ink
+from chartloop.view.live.standing import Meter, Standing
+from chartloop.view.mermaid.read import read_mermaid
+from chartloop.view.report.cells import AMBER_CELL, EMPTY_CELL, GREEN_CELL, RED_CELL, bar
+from chartloop.view.report.picture import Look, RunPicture
 from tests.cases.moderating import REFUSED, moderated, upto
 
 DOT = pytest.mark.system("dot", install="apt-get install graphviz")
@@ -79,7 +79,7 @@ def test_what_decisions_rules_and_waits_read() -> None:
 
 def test_of_several_bounds_the_nearest_is_shown() -> None:
     machine = load(
-        "interlock: 1\nmachine: m\nlimits: {a: 10, b: 4}\nvars: {x: 3, y: 3}\nstates:\n"
+        "chartloop: 1\nmachine: m\nlimits: {a: 10, b: 4}\nvars: {x: 3, y: 3}\nstates:\n"
         "  a: {do: nothing, next: q}\n"
         "  q: {ask: Q, when: vars.x >= limits.a or vars.y >= limits.b, then: z, else: a}\n"
         "  z: {stop: completed}\n"
@@ -88,7 +88,7 @@ def test_of_several_bounds_the_nearest_is_shown() -> None:
 
 
 def test_a_guard_of_the_callers_own_is_not_asked_for_a_picture() -> None:
-    from interlock import guard  # noqa: PLC0415 - beside the guard that uses it
+    from chartloop import guard  # noqa: PLC0415 - beside the guard that uses it
 
     @guard
     def enough() -> bool:
@@ -96,7 +96,7 @@ def test_a_guard_of_the_callers_own_is_not_asked_for_a_picture() -> None:
         raise AssertionError("a picture asks nobody")
 
     machine = load(
-        "interlock: 1\nmachine: m\nlimits: {a: 10}\nstates:\n  a: {do: nothing, next: q}\n"
+        "chartloop: 1\nmachine: m\nlimits: {a: 10}\nstates:\n  a: {do: nothing, next: q}\n"
         "  q: {ask: Q, when: enough() or run.steps >= limits.a, then: z, else: a}\n  z: {stop: completed}\n",
         guards=[enough],
     )

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from interlock import load
-from interlock.api.drawn import DrawnBound
-from interlock.core.errors import SetupError
-from interlock.view.live.colours import PALE, TAKEN
-from interlock.view.picture import Picture
-from interlock.view.way import CLOSING, FOR_EVER
+from chartloop import load
+from chartloop.api.drawn import DrawnBound
+from chartloop.core.errors import SetupError
+from chartloop.view.live.colours import PALE, TAKEN
+from chartloop.view.picture import Picture
+from chartloop.view.way import CLOSING, FOR_EVER
 
-LOOPS = """interlock: 1
+LOOPS = """chartloop: 1
 machine: loops
 model: {name: scripted}
 limits: {steps: 6}
@@ -105,7 +105,7 @@ def places(picture: Picture) -> dict[str, tuple[float, float]]:
 
 
 @pytest.mark.extra(  # noqa: S610 - no Django
-    "pygraphviz", install='pip install "interlock[diagrams]"'
+    "pygraphviz", install='pip install "chartloop[diagrams]"'
 )
 @pytest.mark.parametrize("name", ["agent", "moderator", "team"])
 def test_nothing_moves(name: str) -> None:

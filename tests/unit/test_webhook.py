@@ -15,9 +15,9 @@ from typing import Any, NamedTuple, Self
 
 import pytest
 
-from interlock import load
-from interlock.adapters.webhook import WebhookNotifier
-from interlock.core.errors import Category, SetupError, ToolError
+from chartloop import load
+from chartloop.adapters.webhook import WebhookNotifier
+from chartloop.core.errors import Category, SetupError, ToolError
 
 SECRET = "tok3n-in-the-query"
 DROP, SLOW = 0, -1
@@ -254,14 +254,14 @@ def test_what_cannot_work_is_said_at_once(case: Bad, monkeypatch: pytest.MonkeyP
 
 # in a run -----------------------------------------------------------------------------------
 
-TELLS = """interlock: 1
+TELLS = """chartloop: 1
 machine: tells
 states:
   tell: {do: notify, with: {text: Look here.}, %snext: done}
   worse: {stop: error}
   done: {stop: completed}
 """
-EPILOGUE = """interlock: 1
+EPILOGUE = """chartloop: 1
 machine: tells
 states:
   begin: {do: nothing, next: finished}

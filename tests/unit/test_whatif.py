@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from interlock.actions.declare import action, guard
-from interlock.api import Machine, Run, load
-from interlock.core.errors import LimitError
-from interlock.core.outcome import Outcome, Spent
-from interlock.run.context import Context
-from interlock.run.journal import MemoryJournal, RunRow
-from interlock.run.recorded import RecordedRun
-from interlock.studies.whatif.values import Judged, Verdict
-from interlock.testing.clock import ManualClock
+from chartloop.actions.declare import action, guard
+from chartloop.api import Machine, Run, load
+from chartloop.core.errors import LimitError
+from chartloop.core.outcome import Outcome, Spent
+from chartloop.run.context import Context
+from chartloop.run.journal import MemoryJournal, RunRow
+from chartloop.run.recorded import RecordedRun
+from chartloop.studies.whatif.values import Judged, Verdict
+from chartloop.testing.clock import ManualClock
 from tests.support import failure, machine
 
 LOOP = """
@@ -217,7 +217,7 @@ def slow(ctx: Context) -> None:
     ctx.ports.clock.advance(10)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]  simulated here
 
 
-SLOW = """interlock: 1
+SLOW = """chartloop: 1
 machine: slow
 limits: {time: 30s, patience: 20s}
 rules: [{when: run.working >= limits.time, stop: time_limit}]
@@ -260,7 +260,7 @@ def good(n: int) -> bool:
     return n > 0
 
 
-GUARDED = """interlock: 1
+GUARDED = """chartloop: 1
 machine: guarded
 limits: {many: 5}
 states:
@@ -364,7 +364,7 @@ def test_an_epilogue_is_taken_to_cost_what_it_did() -> None:
     assert judged.saved.llm_calls == 2  # not the third, which the report made
 
 
-CHILD = """interlock: 1
+CHILD = """chartloop: 1
 machine: parent
 model: {name: scripted}
 limits: {tokens: 1000, steps: 9}

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import pytest
 
-from interlock.api import load
-from interlock.core.position import Position
-from interlock.machine.evolve import evolve
-from interlock.studies.whatif.skipping import Rising, counters_of
+from chartloop.api import load
+from chartloop.core.position import Position
+from chartloop.machine.evolve import evolve
+from chartloop.studies.whatif.skipping import Rising, counters_of
 
-HEAD = "interlock: 1\nmachine: m\nmodel: {name: scripted}\nlimits: {n: 5}\nvars: {x: 0}\n"
+HEAD = "chartloop: 1\nmachine: m\nmodel: {name: scripted}\nlimits: {n: 5}\nvars: {x: 0}\n"
 LOOP = "  a: {do: infer, next: a}\n"
 
 

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from interlock.core.errors import Place
-from interlock.language.yaml.reading import MAX_BYTES, MAX_DEPTH, MAX_NODES, Document, Path, read
+from chartloop.core.errors import Place
+from chartloop.language.yaml.reading import MAX_BYTES, MAX_DEPTH, MAX_NODES, Document, Path, read
 
 
 class Word(NamedTuple):
@@ -244,7 +244,7 @@ def test_style_and_raw_text() -> None:
 def test_a_number_that_is_not_what_was_written_is_told_when_asked(text: str) -> None:
     found = read(f"v: {{version: {text}}}").misread(("v", "version"))
     assert found is not None
-    assert (found.code, found.at, found.place.column) == ("IL210", "v.version", 14)
+    assert (found.code, found.at, found.place.column) == ("CL210", "v.version", 14)
     assert f'`"{text}"`' in found.hint
 
 
@@ -268,131 +268,131 @@ WHEN = "  when: "
 FAULTS = [
     # a text that needs quotes
     Fault(
-        "guard-colon", f"a:\n{WHEN}x ? y : z\n", "IL007", (2, 9), "`when`", '`when: "x ? y : z"`'
+        "guard-colon", f"a:\n{WHEN}x ? y : z\n", "CL007", (2, 9), "`when`", '`when: "x ? y : z"`'
     ),
-    Fault("label-colon", "label: STOP: now", "IL007", (1, 8), "`label`", '`label: "STOP: now"`'),
-    Fault("other-colon", "key: STOP: now", "IL001", (1, 6), "`key`", '`key: "STOP: now"`'),
-    Fault("dotted-key", "vars.x: a: b", "IL007", (1, 9), "`vars.x`"),
-    Fault("flow-colon", "- {when: a: b, to: x}", "IL007", (1, 10), "`:`", '`when: "a: b"`'),
+    Fault("label-colon", "label: STOP: now", "CL007", (1, 8), "`label`", '`label: "STOP: now"`'),
+    Fault("other-colon", "key: STOP: now", "CL001", (1, 6), "`key`", '`key: "STOP: now"`'),
+    Fault("dotted-key", "vars.x: a: b", "CL007", (1, 9), "`vars.x`"),
+    Fault("flow-colon", "- {when: a: b, to: x}", "CL007", (1, 10), "`:`", '`when: "a: b"`'),
     Fault(
         "flow-quote",
         '- {when: "x" in y, to: z}',
-        "IL007",
+        "CL007",
         (1, 10),
         "closing",
         "`when: '\"x\" in y'`",
     ),
     Fault(
-        "flow-bracket", "- {when: x in [1], to: z}", "IL007", (1, 10), "`[`", '`when: "x in [1]"`'
+        "flow-bracket", "- {when: x in [1], to: z}", "CL007", (1, 10), "`[`", '`when: "x in [1]"`'
     ),
     Fault(
-        "flow-brace", "- {label: a {limits.x}, to: y}", "IL007", (1, 11), "`{`", '"a {limits.x}"'
+        "flow-brace", "- {label: a {limits.x}, to: y}", "CL007", (1, 11), "`{`", '"a {limits.x}"'
     ),
-    Fault("flow-key-in-quotes", '- {label: "x a: b" c, to: x}', "IL007", (1, 11), "`label`"),
-    Fault("flow-last", "- {to: z, when: x in [1]}", "IL007", (1, 17), "`[`", '`when: "x in [1]"`'),
+    Fault("flow-key-in-quotes", '- {label: "x a: b" c, to: x}', "CL007", (1, 11), "`label`"),
+    Fault("flow-last", "- {to: z, when: x in [1]}", "CL007", (1, 17), "`[`", '`when: "x in [1]"`'),
     Fault(
-        "flow-comma", "- {label: Yes, Fix, to: y}", "IL007", (1, 16), "`Fix`", '`label: "Yes, Fix"`'
+        "flow-comma", "- {label: Yes, Fix, to: y}", "CL007", (1, 16), "`Fix`", '`label: "Yes, Fix"`'
     ),
-    Fault("flow-call", "{when: f(x, y) > 0, to: z}", "IL007", (1, 13), "alone", '"f(x, y) > 0"'),
-    Fault("flow-alone", "a: {limits.x}", "IL007", (1, 5), "`limits.x`", "quotes"),
-    Fault("flow-hash", "- {when: a #b, to: x}\n- y", "IL007", (1, 12), "comment", '`when: "a #b"`'),
-    Fault("hash-elsewhere", "- {k: a #b}\n- y", "IL001", (1, 9), "comment"),
+    Fault("flow-call", "{when: f(x, y) > 0, to: z}", "CL007", (1, 13), "alone", '"f(x, y) > 0"'),
+    Fault("flow-alone", "a: {limits.x}", "CL007", (1, 5), "`limits.x`", "quotes"),
+    Fault("flow-hash", "- {when: a #b, to: x}\n- y", "CL007", (1, 12), "comment", '`when: "a #b"`'),
+    Fault("hash-elsewhere", "- {k: a #b}\n- y", "CL001", (1, 9), "comment"),
     Fault(
-        "block-quote", f'a:\n{WHEN}"x" in y\n', "IL007", (2, 9), "closing", "`when: '\"x\" in y'`"
+        "block-quote", f'a:\n{WHEN}"x" in y\n', "CL007", (2, 9), "closing", "`when: '\"x\" in y'`"
     ),
-    Fault("block-bracket", f"a:\n{WHEN}[x] in y\n", "IL007", (2, 9), "`]`", '"[x] in y"'),
-    Fault("block-brace", "label: {limits.x} left", "IL007", (1, 8), "`}`", '"{limits.x} left"'),
-    Fault("item-quote", '- "x" in y', "IL001", (1, 7), "closing", "quotes"),
-    Fault("template", "user: {{ run.task }}", "IL007", (1, 7), "template", "`|`"),
+    Fault("block-bracket", f"a:\n{WHEN}[x] in y\n", "CL007", (2, 9), "`]`", '"[x] in y"'),
+    Fault("block-brace", "label: {limits.x} left", "CL007", (1, 8), "`}`", '"{limits.x} left"'),
+    Fault("item-quote", '- "x" in y', "CL001", (1, 7), "closing", "quotes"),
+    Fault("template", "user: {{ run.task }}", "CL007", (1, 7), "template", "`|`"),
     Fault(
         "template-and-text",
         "user: {{ run.task }} x",
-        "IL007",
+        "CL007",
         (1, 7),
         "`user`",
         '"{{ run.task }} x"',
     ),
-    Fault("template-tag", "user: {% if x %}y", "IL007", (1, 7), "`{`", '"{% if x %}y"'),
-    Fault("at-sign", "when: @x", "IL007", (1, 7), "`@`", '"@x"'),
-    Fault("at-sign-in-flow", "{when: @x, to: y}", "IL007", (1, 8), "`@`", '`when: "@x"`'),
-    Fault("at-sign-in-list", "- @x", "IL001", (1, 3), "`@`", "quotes"),
-    Fault("percent", "a: %x", "IL001", (1, 4), "`%`"),
-    Fault("star", "a: *.py", "IL001", (1, 4), "`*`"),
-    Fault("ampersand", "a: & b", "IL001", (1, 4), "`&`"),
-    Fault("greater", f"a:\n{WHEN}> 5", "IL007", (2, 9), "`>`", '"> 5"'),
-    Fault("pipe", "a: | x", "IL001", (1, 4), "`|`"),
-    Fault("question", "when: ? a", "IL007", (1, 7), "`?`"),
+    Fault("template-tag", "user: {% if x %}y", "CL007", (1, 7), "`{`", '"{% if x %}y"'),
+    Fault("at-sign", "when: @x", "CL007", (1, 7), "`@`", '"@x"'),
+    Fault("at-sign-in-flow", "{when: @x, to: y}", "CL007", (1, 8), "`@`", '`when: "@x"`'),
+    Fault("at-sign-in-list", "- @x", "CL001", (1, 3), "`@`", "quotes"),
+    Fault("percent", "a: %x", "CL001", (1, 4), "`%`"),
+    Fault("star", "a: *.py", "CL001", (1, 4), "`*`"),
+    Fault("ampersand", "a: & b", "CL001", (1, 4), "`&`"),
+    Fault("greater", f"a:\n{WHEN}> 5", "CL007", (2, 9), "`>`", '"> 5"'),
+    Fault("pipe", "a: | x", "CL001", (1, 4), "`|`"),
+    Fault("question", "when: ? a", "CL007", (1, 7), "`?`"),
     Fault(
         "long-text",
         f"label: {'x' * 80}: y",
-        "IL007",
+        "CL007",
         (1, 8),
         "`label`",
         "the whole text of `label`",
     ),
     # quotes and brackets
-    Fault("open-double", 'a: "b\nc: d', "IL001", (1, 4), "never closed", '`"`'),
-    Fault("open-single", "a: 'b\nc: d", "IL001", (1, 4), "never closed", "twice"),
-    Fault("open-quote-above", 'a: "b\nc: "d"', "IL001", (1, 4), "not closed", '`"`'),
-    Fault("apostrophe", "a: 'it's'", "IL001", (1, 8), "single quote", "twice"),
-    Fault("escape", 'a: "\\d+"', "IL001", (1, 5), "`\\d`", "`\\\\d`"),
-    Fault("open-brace", "a: {b: 1\nc: 2", "IL001", (2, 1), "before `c`", "line 1"),
-    Fault("open-bracket", "a: [1,\n  2\nc: 2", "IL001", (3, 1), "`]`", "line 1"),
-    Fault("open-at-the-end", "a: [1,\n", "IL001", (1, 7), "is meant", ""),
+    Fault("open-double", 'a: "b\nc: d', "CL001", (1, 4), "never closed", '`"`'),
+    Fault("open-single", "a: 'b\nc: d", "CL001", (1, 4), "never closed", "twice"),
+    Fault("open-quote-above", 'a: "b\nc: "d"', "CL001", (1, 4), "not closed", '`"`'),
+    Fault("apostrophe", "a: 'it's'", "CL001", (1, 8), "single quote", "twice"),
+    Fault("escape", 'a: "\\d+"', "CL001", (1, 5), "`\\d`", "`\\\\d`"),
+    Fault("open-brace", "a: {b: 1\nc: 2", "CL001", (2, 1), "before `c`", "line 1"),
+    Fault("open-bracket", "a: [1,\n  2\nc: 2", "CL001", (3, 1), "`]`", "line 1"),
+    Fault("open-at-the-end", "a: [1,\n", "CL001", (1, 7), "is meant", ""),
     Fault(
-        "open-and-nothing-behind", "a: [\n", "IL001", (1, 5), "the line ends where a value", "`]`"
+        "open-and-nothing-behind", "a: [\n", "CL001", (1, 5), "the line ends where a value", "`]`"
     ),
-    Fault("no-comma", "{a: 1 b: 2}", "IL001", (1, 7), "before `b`"),
-    Fault("brace-too-many", "a: {b: 1}}", "IL001", (1, 10), "closes nothing"),
-    Fault("bracket-as-value", "a: ]", "IL001", (1, 4), "where a value is meant"),
+    Fault("no-comma", "{a: 1 b: 2}", "CL001", (1, 7), "before `b`"),
+    Fault("brace-too-many", "a: {b: 1}}", "CL001", (1, 10), "closes nothing"),
+    Fault("bracket-as-value", "a: ]", "CL001", (1, 4), "where a value is meant"),
     # lines
-    Fault("tab", "a:\n\tb: 1", "IL001", (2, 1), "a tab", "spaces"),
-    Fault("tab-deeper", "a:\n  b: 1\n\tc: 2", "IL001", (3, 1), "a tab"),
-    Fault("tab-in-list", "-\ta", "IL001", (1, 2), "a tab"),
-    Fault("indent-between", "a:\n  b: 1\n c: 2", "IL001", (3, 1), "indented by 1"),
-    Fault("indent-deeper", "a:\n  b: 1\n    c: 2", "IL001", (3, 5), "deeper than the one above"),
-    Fault("item-among-keys", "a:\n  b: 1\n  - x", "IL001", (3, 3), "list item among keys"),
-    Fault("key-among-items", "a:\n  - x\n  b: 1", "IL001", (3, 3), "among list items"),
-    Fault("item-behind-key", "a: - b", "IL001", (1, 4), "behind its key"),
-    Fault("no-colon", "a: 1\nb\nc: 2", "IL001", (2, 1), "no key with a value"),
-    Fault("no-colon-first", "machine foo\na: 1", "IL001", (1, 1), "no key with a value"),
-    Fault("no-space", "a:1\nb: 2", "IL001", (1, 1), "no key with a value", "`a: 1`"),
-    Fault("long-key", "k" * 1100 + ": 1", "IL001", (1, 1101), "1,024"),
+    Fault("tab", "a:\n\tb: 1", "CL001", (2, 1), "a tab", "spaces"),
+    Fault("tab-deeper", "a:\n  b: 1\n\tc: 2", "CL001", (3, 1), "a tab"),
+    Fault("tab-in-list", "-\ta", "CL001", (1, 2), "a tab"),
+    Fault("indent-between", "a:\n  b: 1\n c: 2", "CL001", (3, 1), "indented by 1"),
+    Fault("indent-deeper", "a:\n  b: 1\n    c: 2", "CL001", (3, 5), "deeper than the one above"),
+    Fault("item-among-keys", "a:\n  b: 1\n  - x", "CL001", (3, 3), "list item among keys"),
+    Fault("key-among-items", "a:\n  - x\n  b: 1", "CL001", (3, 3), "among list items"),
+    Fault("item-behind-key", "a: - b", "CL001", (1, 4), "behind its key"),
+    Fault("no-colon", "a: 1\nb\nc: 2", "CL001", (2, 1), "no key with a value"),
+    Fault("no-colon-first", "machine foo\na: 1", "CL001", (1, 1), "no key with a value"),
+    Fault("no-space", "a:1\nb: 2", "CL001", (1, 1), "no key with a value", "`a: 1`"),
+    Fault("long-key", "k" * 1100 + ": 1", "CL001", (1, 1101), "1,024"),
     # keys
-    Fault("duplicate", "a: 1\nb: 2\na: 3", "IL002", (3, 1), "`a`", "the first"),
-    Fault("no-key", "? \n: x", "IL006", (1, 2), "missing"),
-    Fault("list-as-key", "{[a]: x}", "IL006", (1, 2), "a list"),
-    Fault("map-as-key", "? {a: b}\n: x", "IL006", (1, 3), "a mapping"),
-    Fault("alias-as-key", "a: &x b\n*x : c", "IL006", (2, 1), "an alias"),
-    Fault("merge", "a: &x {b: 1}\nc: {<<: *x}", "IL004", (2, 5), "<<"),
+    Fault("duplicate", "a: 1\nb: 2\na: 3", "CL002", (3, 1), "`a`", "the first"),
+    Fault("no-key", "? \n: x", "CL006", (1, 2), "missing"),
+    Fault("list-as-key", "{[a]: x}", "CL006", (1, 2), "a list"),
+    Fault("map-as-key", "? {a: b}\n: x", "CL006", (1, 3), "a mapping"),
+    Fault("alias-as-key", "a: &x b\n*x : c", "CL006", (2, 1), "an alias"),
+    Fault("merge", "a: &x {b: 1}\nc: {<<: *x}", "CL004", (2, 5), "<<"),
     # tags, documents, bounds
-    Fault("tag-object", "a: !!python/object:os.system x", "IL003", (1, 4), "!!python", "remove"),
-    Fault("tag-str", "a: !!str 5", "IL003", (1, 4), "!!str", "quotes"),
-    Fault("tag-not", "when: !last.ok", "IL003", (1, 7), "!last.ok", "`not`"),
-    Fault("tag-on-a-list", "a: !x [b]", "IL003", (1, 4), "!x"),
-    Fault("tag-on-a-key", "!x a: b", "IL003", (1, 1), "!x"),
-    Fault("tag-handle", "!foo!bar x", "IL003", (1, 1), "a tag"),
-    Fault("no-anchor", "a: *nope", "IL001", (1, 4), "`&nope`", "quotes"),
-    Fault("two-documents", "a: 1\n---\nb: 2", "IL001", (2, 1), "second document", "`---`"),
-    Fault("behind-the-end", "a: 1\n...\nb: 2", "IL001", (3, 1), "behind the end"),
-    Fault("directive", "# x\n%YAML 1.1\n---\na: 1", "IL001", (2, 1), "directive"),
-    Fault("empty", "", "IL001", (1, 1), "empty"),
-    Fault("only-comments", "# nothing\n\n", "IL001", (1, 1), "empty"),
-    Fault("null", "---\n~\n", "IL001", (1, 1), "says nothing"),
-    Fault("nul", "a: \0", "IL001", (1, 4), "U+0000"),
-    Fault("escape-sign", "a:\n  \x1b[0m", "IL001", (2, 3), "U+001B"),
-    Fault("surrogate", "a: x\ud800", "IL001", (1, 5), "U+D800", "UTF-8"),
+    Fault("tag-object", "a: !!python/object:os.system x", "CL003", (1, 4), "!!python", "remove"),
+    Fault("tag-str", "a: !!str 5", "CL003", (1, 4), "!!str", "quotes"),
+    Fault("tag-not", "when: !last.ok", "CL003", (1, 7), "!last.ok", "`not`"),
+    Fault("tag-on-a-list", "a: !x [b]", "CL003", (1, 4), "!x"),
+    Fault("tag-on-a-key", "!x a: b", "CL003", (1, 1), "!x"),
+    Fault("tag-handle", "!foo!bar x", "CL003", (1, 1), "a tag"),
+    Fault("no-anchor", "a: *nope", "CL001", (1, 4), "`&nope`", "quotes"),
+    Fault("two-documents", "a: 1\n---\nb: 2", "CL001", (2, 1), "second document", "`---`"),
+    Fault("behind-the-end", "a: 1\n...\nb: 2", "CL001", (3, 1), "behind the end"),
+    Fault("directive", "# x\n%YAML 1.1\n---\na: 1", "CL001", (2, 1), "directive"),
+    Fault("empty", "", "CL001", (1, 1), "empty"),
+    Fault("only-comments", "# nothing\n\n", "CL001", (1, 1), "empty"),
+    Fault("null", "---\n~\n", "CL001", (1, 1), "says nothing"),
+    Fault("nul", "a: \0", "CL001", (1, 4), "U+0000"),
+    Fault("escape-sign", "a:\n  \x1b[0m", "CL001", (2, 3), "U+001B"),
+    Fault("surrogate", "a: x\ud800", "CL001", (1, 5), "U+D800", "UTF-8"),
     Fault(
         "not-utf-8",
         b"a: x\xe9".decode("utf-8", "surrogateescape"),
-        "IL001",
+        "CL001",
         (1, 5),
         "0xE9",
         "UTF-8",
     ),
-    Fault("mark-inside", "a: x\ufeff", "IL001", (1, 5), "U+FEFF"),
-    Fault("huge-int", "a: " + "1" * 10_000, "IL210", (1, 4), "too large", "quotes"),
-    Fault("huge-float", "a: 1e999", "IL210", (1, 4), "`1e999`", "quotes"),
+    Fault("mark-inside", "a: x\ufeff", "CL001", (1, 5), "U+FEFF"),
+    Fault("huge-int", "a: " + "1" * 10_000, "CL210", (1, 4), "too large", "quotes"),
+    Fault("huge-float", "a: 1e999", "CL210", (1, 4), "`1e999`", "quotes"),
 ]
 
 
@@ -409,7 +409,7 @@ def test_a_finding_about_a_key_says_which(text: str, at: str) -> None:
     assert [f.at for f in read(text).findings] == [at]
 
 
-KEEP = "IL002 IL003 IL004 IL006 IL210".split()
+KEEP = "CL002 CL003 CL004 CL006 CL210".split()
 """Findings with which reading goes on."""
 
 
@@ -432,7 +432,7 @@ def test_the_parser_without_libyaml_says_the_same() -> None:
     script = (
         "import json, sys, yaml\n"
         "del yaml.CBaseLoader\n"
-        "from interlock.language.yaml.reading import read\n"
+        "from chartloop.language.yaml.reading import read\n"
         "said = lambda f: [f.code, f.message, f.hint, f.place.line, f.place.column]\n"
         "for text in json.load(sys.stdin):\n"
         "    document = read(text)\n"
@@ -457,7 +457,7 @@ def test_all_findings_come_at_once_sorted_by_place() -> None:
     text = "b: {x: 1, x: 2}\na: !t 1\na: 2\nc: {<<: 1}\n[k]: 1\n"
     document = read(text)
     assert [(f.code, f.place.line) for f in document.findings] == [
-        ("IL002", 1), ("IL003", 2), ("IL002", 3), ("IL004", 4), ("IL006", 5)
+        ("CL002", 1), ("CL003", 2), ("CL002", 3), ("CL004", 4), ("CL006", 5)
     ]  # fmt: skip
     assert document.data == {"b": {"x": 1}, "a": 1, "c": {}}
     duplicate = document.findings[0]
@@ -543,7 +543,7 @@ def test_bounds(case: Bound) -> None:
         assert document.findings == ()
         assert document.data is not None
     else:
-        assert [f.code for f in document.findings] == ["IL005"]
+        assert [f.code for f in document.findings] == ["CL005"]
         assert document.data is None
 
 
@@ -581,7 +581,7 @@ def test_a_part_of_a_long_block_takes_no_quadratic_time() -> None:
 
 def test_reading_ends_after_a_hundred_mistakes() -> None:
     document = read("a:\n" + "  b: 1\n" * 102)
-    assert [f.code for f in document.findings] == ["IL002"] * 100 + ["IL005"]
+    assert [f.code for f in document.findings] == ["CL002"] * 100 + ["CL005"]
     assert document.data is None
     assert read("a:\n" + "  b: 1\n" * 100).data == {"a": {"b": 1}}
 
@@ -589,6 +589,6 @@ def test_reading_ends_after_a_hundred_mistakes() -> None:
 def test_nothing_is_constructed_or_called() -> None:
     before = set(sys.modules)
     document = read("a: !!python/object/apply:antigravity.geohash [1]\nb: !!python/name:this ''")
-    assert [f.code for f in document.findings] == ["IL003", "IL003"]
+    assert [f.code for f in document.findings] == ["CL003", "CL003"]
     assert document.data == {"a": [1], "b": ""}
     assert {"antigravity", "this"}.isdisjoint(set(sys.modules) - before)

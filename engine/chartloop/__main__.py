@@ -1,0 +1,5 @@
+"""`python -m chartloop`: the command line."""
+
+from chartloop.cli import main
+
+main()

@@ -1,0 +1,228 @@
+"""What a Python annotation says in a machine file: a type, and how a field is written.
+
+`str` is a template, `int`, `float`, `bool`, `list` and `dict` are expressions, a `Literal` is
+one of a few words; the markers say the rest: ``Annotated[str, Name("tool")]``.
+
+Belongs here: reading annotations. Never: functions, pydantic.
+Imported by: actions.declare
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import inspect
+import types
+import typing
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_origin
+
+from chartloop.core.outcome import Blocked
+from chartloop.core.specs import ArgKind
+from chartloop.core.types import (
+    ANY,
+    BOOL,
+    DURATION,
+    FLOAT,
+    FRACTION,
+    INT,
+    NONE,
+    STR,
+    Type,
+    enum_of,
+    list_of,
+    map_of,
+    struct,
+)
+
+T = TypeVar("T")
+
+DEEPEST = 5
+"""Levels of classes with fields inside each other that are described; below them is `any`."""
+
+
+class Name(NamedTuple):
+    """``Annotated[str, Name("tool")]``: the literal name of a tool, machine, state or variable."""
+
+    of: str
+
+
+class Duration:
+    """``Annotated[float, Duration]``: seconds, written as a duration or an expression of one."""
+
+
+class Fraction:
+    """``Annotated[float, Fraction]``: a share of 1, as limits like ``95%`` are."""
+
+
+class Value:
+    """``Annotated[str, Value]``: an expression, where a bare `str` would be a template."""
+
+
+class Values:
+    """``Annotated[dict[str, Any], Values]``: a mapping of expressions."""
+
+
+class Texts:
+    """``Annotated[dict[str, str], Texts]``: templates, in a mapping or a list."""
+
+
+class Data:
+    """``Annotated[T, Data]``: literal data, checked against `T` when the file is loaded."""
+
+
+_MARKED_KINDS: dict[type, ArgKind] = {
+    Duration: "duration",
+    Fraction: "value",
+    Value: "value",
+    Values: "values",
+    Texts: "texts",
+    Data: "data",
+}
+_MARKED_TYPES: dict[type, Type] = {Duration: DURATION, Fraction: FRACTION}
+
+
+class Meaning(NamedTuple):
+    """What an annotation says of a field of `with`."""
+
+    kind: ArgKind
+    type: Type
+    choices: tuple[str, ...] = ()
+    names: str = ""
+
+
+def meaning_of(annotation: Any) -> Meaning | None:
+    """How a field with this annotation is written; None when no way is the obvious one."""
+    core, marks, _ = _unwrap(annotation)
+    made = type_from(annotation)
+    if name := next((mark for mark in marks if isinstance(mark, Name)), None):
+        return Meaning("name", made, names=name.of)
+    if kind := _marked(marks, _MARKED_KINDS):
+        return Meaning(kind, made)
+    if made.kind == "enum":
+        return Meaning("enum", made, choices=made.values)
+    if made.kind == "str":
+        return Meaning("text", made)
+    obvious = made.kind not in ("any", "struct", "none") or core is Any
+    return Meaning("value", made) if obvious else None
+
+
+def has_word_for(annotation: Any) -> bool:
+    """Whether the guard language has a type for the annotation. For `Any` it has `any`."""
+    return _unwrap(annotation)[0] is Any or type_from(annotation).kind != "any"
+
+
+def type_from(annotation: Any) -> Type:
+    """The type of the guard language for an annotation; `any` where it has no word for it.
+
+    Classes with fields (TypedDict, dataclass, pydantic model) become keyed structs: a result
+    reaches guards as JSON data. `Blocked` in a union says nothing of the result and is left out.
+    """
+    return _type(annotation, 0)
+
+
+def _type(annotation: Any, depth: int) -> Type:
+    core, marks, nullable = _unwrap(annotation)
+    found = _marked(marks, _MARKED_TYPES) or _core_type(core, depth)
+    return found.maybe() if nullable else found
+
+
+def _marked(marks: Sequence[Any], table: Mapping[type, T]) -> T | None:
+    """What the first mark of the table means; a marker may be written as class or object."""
+    return next((v for m in marks for k, v in table.items() if m is k or isinstance(m, k)), None)
+
+
+def _unwrap(annotation: Any) -> tuple[Any, tuple[Any, ...], bool]:
+    """An annotation without `Annotated`, `| None` and aliases; its marks; whether None fits."""
+    marks: list[Any] = []
+    nullable = False
+    while True:
+        origin, args = get_origin(annotation), get_args(annotation)
+        if origin is Annotated:
+            annotation, *more = args
+            marks += more
+        elif members := _members(annotation):
+            nullable = nullable or types.NoneType in members
+            rest = [a for a in members if a is not types.NoneType]
+            if len(rest) != 1:
+                return annotation, tuple(marks), nullable
+            annotation = rest[0]
+        elif origin in (typing.Required, typing.NotRequired):
+            annotation = args[0]
+        elif isinstance(annotation, typing.NewType):
+            annotation = annotation.__supertype__
+        elif type(annotation).__name__ == "TypeAliasType":  # `type X = ...` of Python 3.12
+            annotation = annotation.__value__
+        else:
+            return annotation, tuple(marks), nullable
+
+
+def _members(annotation: Any) -> tuple[Any, ...]:
+    union = get_origin(annotation) in (typing.Union, types.UnionType)
+    return get_args(annotation) if union else ()
+
+
+_PLAIN: dict[Any, Type] = {
+    bool: BOOL,
+    float: FLOAT,
+    int: INT,
+    str: STR,
+    None: NONE,
+    types.NoneType: NONE,
+}
+_LISTS = (list, tuple, Sequence, Collection)
+_MAPS = (dict, Mapping)
+
+
+def _core_type(core: Any, depth: int) -> Type:
+    origin, args = get_origin(core) or core, get_args(core)
+    if members := _members(core):
+        rest = [a for a in members if a not in (types.NoneType, Blocked)]
+        return _one_of([_type(a, depth) for a in rest])
+    if origin is Literal:
+        return _literal(args)
+    if origin in _LISTS:
+        return list_of(_one_of([_type(a, depth) for a in args if a is not ...]))
+    if origin in _MAPS:
+        return map_of(_type(args[1], depth)) if args and args[0] is str else map_of(ANY)
+    if not inspect.isclass(core):
+        return NONE if core is None else ANY
+    if issubclass(core, enum.Enum):
+        return _literal([member.value for member in core])
+    fields = dict(_fields(core)) if depth < DEEPEST else {}
+    if fields:
+        return struct({n: _type(a, depth + 1) for n, a in fields.items()}, keyed=True)
+    return _PLAIN.get(core, ANY)
+
+
+def _one_of(found: Sequence[Type]) -> Type:
+    """The one type of several; an int may stand for a float."""
+    kinds = set(found)
+    if kinds == {INT, FLOAT}:
+        return FLOAT
+    return kinds.pop() if len(kinds) == 1 else ANY
+
+
+def _literal(values: Sequence[Any]) -> Type:
+    if values and all(isinstance(value, str) for value in values):
+        return enum_of(*(str(value) for value in values))
+    return _one_of([_PLAIN.get(type(value), ANY) for value in values])
+
+
+def _fields(core: Any) -> Iterator[tuple[str, Any]]:
+    """The fields of a TypedDict, dataclass or pydantic model; what may be missing is nullable."""
+    names: Collection[str]
+    if hasattr(core, "__required_keys__"):  # `is_typeddict` does not know typing_extensions
+        names = core.__annotations__
+    elif dataclasses.is_dataclass(core):
+        names = [field.name for field in dataclasses.fields(core)]
+    else:
+        names = getattr(core, "model_fields", {})
+    if not names:
+        return
+    optional: Collection[str] = getattr(core, "__optional_keys__", ())
+    for name, hint in typing.get_type_hints(core, include_extras=True).items():
+        if name in names:
+            # Under `from __future__ import annotations` the class itself cannot tell.
+            missing = name in optional or get_origin(hint) is typing.NotRequired
+            yield name, (typing.Optional[hint] if missing else hint)  # noqa: UP045 - of any hint

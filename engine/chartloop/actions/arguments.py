@@ -1,0 +1,237 @@
+"""The arguments that a model writes for a tool, and literal data in a file: described, checked.
+
+Whatever a model writes, reading it gives keyword arguments or a `ValueError` whose text is for
+the model: which argument, what is wrong, what was got.
+
+Belongs here: the only use that actions make of pydantic, imported when the first tool is read.
+Imported by: actions.declare
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, partial
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NotRequired
+
+from chartloop.actions.signature import Parameter
+from chartloop.core.errors import SetupError
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+LONGEST = 1_000_000
+"""Characters of arguments that are read."""
+DIGITS = 400
+"""Digits of a whole number that is read."""
+SHOWN = 80
+"""Characters of a wrong value, or of its place, that are shown to the model."""
+FAULTS = 10
+"""Faults that are told at once."""
+
+
+class Arguments(NamedTuple):
+    """What a tool takes: how the model is told, and how what it writes is read."""
+
+    schema: dict[str, Any]
+    """JSON Schema: no titles, unknown properties refused, in strict mode's subset."""
+    parse: Callable[[str], dict[str, Any]]
+    """JSON text to keyword arguments; those left out are left out. Raises `ValueError`."""
+
+
+def arguments_of(tool: str, parameters: Sequence[Parameter], place: str) -> Arguments:
+    """What a tool with these parameters takes.
+
+    Raises:
+        SetupError: a parameter is of a type that JSON cannot give or JSON Schema cannot say.
+    """
+    try:
+        adapter = _adapter(_shape(tool, parameters))
+        schema = _tidy(adapter.json_schema())
+    except Exception as error:
+        raise SetupError(*_blamed(parameters, place, error)) from error
+    for p in parameters:
+        if not p.required and (default := _plain(p.default)) is not None:
+            schema["properties"][p.name]["default"] = default[0]
+    return Arguments(schema, partial(_parse, tool, [p.name for p in parameters], adapter))
+
+
+def data_check(parameter: Parameter, place: str) -> Callable[[Any], str | None]:
+    """What is wrong with literal data for a parameter, whose type is read when first asked."""
+
+    @cache
+    def adapter() -> TypeAdapter[Any]:
+        try:
+            return _adapter(parameter.annotation)
+        except Exception as error:
+            raise SetupError(*_blamed([parameter], place, error)) from error
+
+    def check(value: Any) -> str | None:
+        try:
+            adapter().validate_python(value)
+        except ValueError as error:
+            return "other data: " + "; ".join(_faults(error))
+        return None
+
+    return check
+
+
+def _adapter(annotation: Any) -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter  # noqa: PLC0415 - 60 ms that only declared tools cost
+
+    return TypeAdapter(annotation)
+
+
+def _shape(tool: str, parameters: Iterable[Parameter]) -> Any:
+    """A TypedDict of the parameters: unlike a model it takes every name, and gives no defaults."""
+    from pydantic import ConfigDict, Field  # noqa: PLC0415
+    from typing_extensions import TypedDict  # noqa: PLC0415 - pydantic asks for this one
+
+    fields: dict[str, Any] = {}
+    for p in parameters:
+        told = Annotated[p.annotation, Field(description=p.about)] if p.about else p.annotation
+        fields[p.name] = told if p.required else NotRequired[told]
+    shape: Any = TypedDict(tool, fields)  # pyright: ignore[reportArgumentType]
+    shape.__pydantic_config__ = ConfigDict(extra="forbid")
+    return shape
+
+
+def _blamed(parameters: Iterable[Parameter], place: str, error: Exception) -> tuple[str]:
+    """Which parameter cannot be described, and why."""
+    for p in parameters:
+        try:
+            _adapter(p.annotation).json_schema()
+        except Exception as own:  # noqa: BLE001 - whatever a type's own hooks raise
+            return (f"{place}: parameter `{p.name}` cannot be given as JSON: {_first_line(own)}",)
+    return (f"{place}: the parameters cannot be given as JSON: {_first_line(error)}",)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]
+
+
+def _plain(default: Any) -> tuple[Any] | None:
+    """A default as JSON says it; None when it is no JSON."""
+    try:
+        return (json.loads(json.dumps(default, allow_nan=False)),)
+    except (TypeError, ValueError, RecursionError):
+        return None
+
+
+_OPEN = ("properties", "$defs", "patternProperties")
+"""Keys whose value maps names, which may be any word, to schemas."""
+_LITERAL = ("const", "default", "enum", "examples", "required")
+
+
+def _tidy(schema: Any) -> Any:
+    """A schema without pydantic's titles, and with unknown properties refused on every level."""
+    if isinstance(schema, list):
+        return [_tidy(s) for s in schema]  # pyright: ignore[reportUnknownVariableType]
+    if not isinstance(schema, Mapping):
+        return schema
+    out: dict[str, Any] = {}
+    for key, value in schema.items():  # pyright: ignore[reportUnknownVariableType]
+        if key in _OPEN:
+            out[key] = {name: _tidy(s) for name, s in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+        elif key != "title":
+            out[key] = value if key in _LITERAL else _tidy(value)
+    if "properties" in out:
+        out.setdefault("additionalProperties", False)
+    return out
+
+
+def _parse(tool: str, takes: Sequence[str], adapter: TypeAdapter[Any], text: str) -> dict[str, Any]:
+    try:
+        given = _read(text.strip() or "{}")
+    except RecursionError:
+        raise ValueError(f"The arguments of `{tool}` are nested too deeply.") from None
+    except ValueError as error:
+        raise ValueError(f"The arguments of `{tool}` cannot be read: {error}.") from None
+    try:
+        return adapter.validate_json(given)
+    except Exception as error:  # noqa: BLE001 - whatever a type's own validators raise
+        faults = "\n".join(f"- {fault}" for fault in _faults(error, takes))
+        message = f"The arguments of `{tool}` are wrong. Mend them and call it again:\n{faults}"
+        raise ValueError(message) from None
+
+
+def _read(text: str) -> bytes:
+    """The text of a JSON object, without what readers of JSON let through and should not."""
+    if len(text) > LONGEST:
+        raise ValueError(f"they are {len(text):,} characters long; at most {LONGEST:,} are read")
+    given = json.loads(
+        text, object_pairs_hook=_once, parse_constant=_refuse, parse_int=_int, parse_float=_float
+    )
+    if not isinstance(given, dict):
+        got = _shown(given)
+        raise ValueError(f"they must be a JSON object, not {got}")  # noqa: TRY004 - as the port says
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        half = text[error.start : error.end].encode("ascii", "backslashreplace").decode()
+        raise ValueError(f"`{half}` is half of a character") from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"{_shown(key)} is given twice")
+        found[key] = value
+    return found
+
+
+def _refuse(word: str) -> Any:
+    raise ValueError(f"{word} is not a JSON number")
+
+
+def _int(digits: str) -> int:
+    if len(digits) > DIGITS:
+        raise ValueError(f"a number has {len(digits):,} digits; at most {DIGITS} are read")
+    return int(digits)
+
+
+def _float(digits: str) -> float:
+    if math.isinf(value := float(digits)):
+        raise ValueError(f"{_cut(digits, SHOWN)} is too large a number")
+    return value
+
+
+def _faults(error: Exception, takes: Sequence[str] | None = None) -> list[str]:
+    """What a validation found, a line each; `takes` are the arguments that there are."""
+    from pydantic import ValidationError  # noqa: PLC0415
+
+    if not isinstance(error, ValidationError):
+        return [_cut(_first_line(error) or type(error).__name__, 4 * SHOWN)]
+    found = error.errors(include_url=False, include_context=False)
+    told = [_fault(e["type"], e["loc"], e["msg"], e["input"], takes) for e in found[:FAULTS]]
+    rest = len(found) - FAULTS
+    return [*told, f"and {rest} more"] if rest > 0 else told
+
+
+def _fault(
+    kind: str, loc: tuple[Any, ...], message: str, got: Any, takes: Sequence[str] | None
+) -> str:
+    where = _cut(".".join(map(str, loc)), SHOWN) or "the data"
+    if kind == "missing":
+        return f"{where}: is missing"
+    if kind == "json_invalid":
+        return message
+    if kind == "extra_forbidden" and len(loc) == 1 and takes is not None:
+        return f"{where}: there is no such argument; known: {', '.join(takes) or 'none'}"
+    return f"{where}: {_cut(message, 4 * SHOWN)}; got {_shown(got)}"
+
+
+def _shown(value: Any) -> str:
+    """A value as JSON, cut."""
+    try:
+        return _cut(json.dumps(value, default=str, ensure_ascii=False), SHOWN)
+    except (TypeError, ValueError, RecursionError):
+        return _cut(type(value).__name__, SHOWN)
+
+
+def _cut(text: str, most: int) -> str:
+    """So much of a text, and nothing that cannot be written as UTF-8."""
+    whole = text if len(text) <= most else text[: most - 1] + "…"
+    return whole.encode("utf-8", "replace").decode()

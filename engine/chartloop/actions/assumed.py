@@ -1,0 +1,85 @@
+"""Names that nobody here has declared, taken for somebody's own: to look at a file, not to run it.
+
+A file names tools, actions and guards of an application. Whoever only compares or draws it need not
+have their code, and of a stranger's file must not run it. Here any such name means something that
+may be anything: fields and arguments of it are not checked.
+
+Belongs here: the stand-ins, and which of them a machine has. Never: something that can be called
+with success.
+
+Imported by: api.loading
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NoReturn, TypeVar
+
+from chartloop.core.errors import SetupError
+from chartloop.core.specs import ActionSpec, GuardSpec, Registry, ToolSpec
+from chartloop.language.expression import Expression
+from chartloop.language.spec import MachineSpec
+
+T = TypeVar("T")
+EVERY_TOOL = "*"
+
+
+class _Assuming(Mapping[str, T]):
+    """A table that also has what it does not list."""
+
+    def __init__(self, known: Mapping[str, T], stand_in: Callable[[str], T]) -> None:
+        self._known = known
+        self._stand_in = stand_in
+
+    def __getitem__(self, name: str) -> T:
+        found = self._known.get(name)
+        return self._stand_in(name) if found is None else found
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
+def assuming(known: Registry) -> Registry:
+    """The registry with a stand-in for every name that it does not have."""
+    return Registry(
+        _Assuming(known.actions, lambda name: ActionSpec(name, None)),
+        _Assuming(known.tools, _tool),
+        _Assuming(known.guards, lambda name: GuardSpec(name, None, _cannot)),
+        known.own_tools or (EVERY_TOOL,),
+    )
+
+
+def _tool(name: str) -> ToolSpec:
+    return ToolSpec(name, "", {}, _cannot, _cannot)
+
+
+def _cannot(*_: Any) -> NoReturn:
+    raise SetupError("this machine was loaded to be looked at", hint="load it with its tools")
+
+
+def assumed_in(spec: MachineSpec) -> tuple[str, ...]:
+    """What a machine and its children name that nobody has declared: ``tool `search` ``."""
+    found: dict[str, None] = {}
+    for one in spec.family():
+        registry = one.registry
+        tools, guards = set(registry.tools), set(registry.guards)
+        actions = (s.action for s in one.states.values() if s.action is not None)
+        found |= dict.fromkeys(f"action `{a.name}`" for a in actions if a.run is None)
+        named = (n for n in one.tools if n not in tools and n != EVERY_TOOL)
+        found |= dict.fromkeys(f"tool `{n}`" for n in named)
+        asked = (name for guard in _expressions(one) for name in guard.opaque)
+        found |= dict.fromkeys(f"guard `{n}`" for n in asked if n not in guards)
+    return tuple(found)
+
+
+def _expressions(spec: MachineSpec) -> Iterator[Expression]:
+    yield from (rule.when for rule in spec.rules)
+    yield from (edge.when for edge in spec.edges() if edge.when is not None)
+    yield from (state.of for state in spec.states.values() if state.of is not None)
+    yield from spec.define.values()

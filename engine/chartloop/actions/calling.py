@@ -1,0 +1,261 @@
+"""Calling tools: `call_tools`, `call_tool`, `tool`, `update_memory`.
+
+What goes wrong in a tool goes back to the model as the tool's reply, and is counted; the
+action itself succeeds, unless the file says `on_error: fail`.
+
+Source: 004 "Tool Call Step", "Memory Update Step"; 002 "AgentStopException"; 000 "Adapters".
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import anyio
+
+from chartloop.actions.builtin_tools import append_text, replace_text
+from chartloop.actions.running import failed, run_tool
+from chartloop.core.conversation import tool_reply, trim_calls, unanswered
+from chartloop.core.errors import Category
+from chartloop.core.facts import ToolCall
+from chartloop.core.outcome import NOTHING_SPENT, Outcome, Spent, ToolResult
+from chartloop.core.reasons import StopSignal
+from chartloop.core.specs import ActionSpec, ArgSpec, Effect, ToolSpec
+from chartloop.core.types import ANY, BOOL, STR, list_of, struct
+from chartloop.run.context import Context
+from chartloop.run.failing import describe
+from chartloop.run.sound import cut
+
+AT_ONCE = 64
+"""Calls of one reply that are made at the same time; the others wait for a place."""
+
+CALLED = struct({"id": STR, "name": STR, "ok": BOOL, "content": STR, "result": ANY}, keyed=True)
+
+
+async def call_tools(ctx: Context, on_error: str = "reply") -> Outcome:
+    """All calls of the newest reply, at once; memory tools one after the other."""
+    return await _carry_out(ctx, unanswered(ctx.messages), on_error)
+
+
+async def call_tool(ctx: Context, on_error: str = "reply") -> Outcome:
+    """The first call of the newest reply; the others are dropped and go on the record.
+
+    Source: 004 "Execute first tool call".
+    """
+    calls = unanswered(ctx.messages)
+    outcome = await _carry_out(ctx, calls[:1], on_error)
+    if len(calls) < 2:
+        return outcome
+    trimmed = trim_calls(ctx.messages, {calls[0].id})
+    return outcome._replace(rewrite=tuple(trimmed), dropped=tuple(calls[1:]))
+
+
+async def _carry_out(ctx: Context, calls: Sequence[ToolCall], on_error: str) -> Outcome:
+    batch = _Batch(ctx, calls)
+    ctx.so_far = batch.outcome
+    await batch.carry_out()
+    outcome = batch.outcome()
+    if outcome.tool_errors and on_error == "fail":
+        text = cut("; ".join(outcome.tool_errors))
+        failed_ = Outcome.failed(Category.RECOVERABLE, text, kind="tool")
+        return outcome._replace(ok=False, error=failed_.error, tool_errors=())
+    return outcome
+
+
+class _Batch:
+    """The calls of one reply, and what came of those that are done."""
+
+    def __init__(self, ctx: Context, calls: Sequence[ToolCall]) -> None:
+        self.ctx = ctx
+        self.calls = calls
+        self.known = {tool.name: tool for tool in ctx.tools}
+        self.done: dict[int, ToolResult] = {}
+        seen: Counter[str] = Counter()
+        self.keys: list[str] = []
+        for call in calls:  # a model may write the same id twice
+            again = f"#{seen[call.id]}" if seen[call.id] else ""
+            self.keys.append(f"{ctx.key}/{call.id}{again}")
+            seen[call.id] += 1
+
+    async def carry_out(self) -> None:
+        """Do every call: memory tools in order, since each reads what the one before it wrote."""
+        memory = [n for n, c in enumerate(self.calls) if self._edits_memory(c)]
+        others = [n for n in range(len(self.calls)) if n not in set(memory)]
+        if len(others) == 1:
+            await self._do(self.ctx, others[0])
+        elif others:
+            places = anyio.CapacityLimiter(AT_ONCE)
+            async with anyio.create_task_group() as group:
+                for n in others:
+                    group.start_soon(self._take_place, places, n)
+        blocks = dict(self.ctx.facts.memory)
+        for n in memory:
+            facts = self.ctx.facts._replace(memory=blocks)
+            await self._do(replace(self.ctx, facts=facts), n)
+            changes = self.done[n].changes
+            blocks |= {name.removeprefix("memory."): v for name, v in changes.items()}
+
+    def outcome(self) -> Outcome:
+        """What the calls that are done came to, in the order in which the model asked."""
+        done = [(self.calls[n], self.done[n]) for n in sorted(self.done)]
+        counts = Counter(call.name for call, _ in done if call.name in self.known)
+        return Outcome(
+            result=[
+                {"id": c.id, "name": c.name, "ok": d.ok, "content": d.text, "result": d.result}
+                for c, d in done
+            ],
+            messages=tuple(tool_reply(c, d.text) for c, d in done),
+            spent=Spent(tools=dict(counts)) if counts else NOTHING_SPENT,
+            tool_errors=tuple(f"{c.name}: {d.text}" for c, d in done if not d.ok),
+            changes={name: value for _, d in done for name, value in d.changes.items()},
+            signals=tuple(signal for _, d in done for signal in d.signals),
+            partial=tuple(part for _, d in done for part in d.partial),
+            progressed=any(d.progressed for _, d in done),
+        )
+
+    def _edits_memory(self, call: ToolCall) -> bool:
+        return call.name in self.known and self.known[call.name].memory
+
+    async def _take_place(self, places: anyio.CapacityLimiter, n: int) -> None:
+        async with places:
+            await self._do(self.ctx, n)
+
+    async def _do(self, ctx: Context, n: int) -> None:
+        """One call, whatever the model wrote."""
+        call, spec = self.calls[n], self.known.get(self.calls[n].name)
+        if spec is None:
+            listed = ", ".join(f"`{name}`" for name in self.known) or "none"
+            self.done[n] = failed(f"there is no tool `{call.name}`; the tools are: {listed}")
+            return
+        try:
+            arguments = spec.parse(call.arguments)
+        except Exception as error:  # noqa: BLE001  a schema of the application reads them
+            text = str(error) if isinstance(error, ValueError) else describe(error)
+            self.done[n] = failed(text)
+            return
+        if spec.effect is not Effect.PAID:
+            self.done[n] = await run_tool(ctx, spec, arguments)
+        else:
+            self.done[n] = await _paid(ctx, self.keys[n], spec, arguments)
+
+
+async def _paid(ctx: Context, key: str, spec: ToolSpec, arguments: Mapping[str, Any]) -> ToolResult:
+    """A call that costs: its intent, the call, its result. What is recorded is not done again."""
+    if key in ctx.recorded:
+        return _read_result(ctx, ctx.recorded[key])
+    await ctx.intent(key, {"state": ctx.state.name, "tool": spec.name})
+    result = await run_tool(ctx, spec, arguments)
+    await ctx.result(key, _written_result(result))
+    return result
+
+
+def _written_result(result: ToolResult) -> dict[str, Any]:
+    data = {"text": result.text, "ok": result.ok, "result": result.result}
+    more = {
+        "changes": dict(result.changes), "partial": list(result.partial),
+        "signals": [signal.to_dict() for signal in result.signals],
+        "progressed": result.progressed,
+    }  # fmt: skip
+    return data | {name: value for name, value in more.items() if value}
+
+
+def _read_result(ctx: Context, data: Mapping[str, Any]) -> ToolResult:
+    given = {name: data[name] for name in ToolResult._fields if name in data}
+    reasons = ctx.machine.reasons
+    given["partial"] = tuple(data.get("partial", ()))
+    given["signals"] = tuple(StopSignal.from_dict(s, reasons) for s in data.get("signals", ()))
+    return ToolResult(**given)
+
+
+async def tool(ctx: Context, name: str, arguments: Mapping[str, Any] | None = None) -> Outcome:
+    """One registered tool without a model."""
+    spec = ctx.machine.registry.tools[name]
+    try:
+        given = spec.parse(json.dumps(arguments or {}, ensure_ascii=False))
+    except ValueError as error:
+        return Outcome.failed(Category.RECOVERABLE, str(error), kind="arguments")
+    done = await run_tool(ctx, spec, given)
+    outcome = Outcome(
+        result=done.result if done.result is not None else done.text, spent=Spent(tools={name: 1}),
+        changes=done.changes, signals=done.signals, partial=done.partial,
+        progressed=done.progressed,
+    )  # fmt: skip
+    if done.ok:
+        return outcome
+    error = Outcome.failed(done.category, done.text, kind="tool").error
+    return outcome._replace(ok=False, error=error)
+
+
+async def update_memory(
+    ctx: Context, block: str = "", append: str = "", old: str = "", new: str = ""
+) -> Outcome:
+    """Memory blocks: what the model's memory tools ask for, or what `with` says."""
+    if not block:
+        editing = {tool.name for tool in ctx.tools if tool.memory}
+        asked = [call for call in unanswered(ctx.messages) if call.name in editing]
+        return await _carry_out(ctx, asked, "reply")
+    done = append_text(ctx, block, append) if append else replace_text(ctx, block, old, new)
+    if not done.ok:
+        return Outcome.failed(Category.RECOVERABLE, done.text, kind="memory")
+    return Outcome(result=done.result, changes=done.changes)
+
+
+_ON_ERROR = ArgSpec(
+    "on_error", "enum", STR, choices=("reply", "fail"),
+    about="`reply`: what goes wrong is told to the model; `fail`: the action fails.",
+)  # fmt: skip
+ACTIONS = (
+    ActionSpec(
+        "call_tools",
+        call_tools,
+        (_ON_ERROR,),
+        result=list_of(CALLED),
+        effect=Effect.PAID,
+        own_intents=True,
+        changes=frozenset({"memory.*"}),
+        about="Carries out all tool calls of the newest reply, at once.",
+    ),
+    ActionSpec(
+        "call_tool",
+        call_tool,
+        (_ON_ERROR,),
+        result=list_of(CALLED),
+        effect=Effect.PAID,
+        own_intents=True,
+        changes=frozenset({"memory.*"}),
+        about="Carries out the first tool call of the newest reply; drops the others.",
+    ),
+    ActionSpec(
+        "tool",
+        tool,
+        (
+            ArgSpec("name", "name", STR, required=True, names="tool", about="The tool's name."),
+            ArgSpec("arguments", "texts", about="Its arguments; every text is a template."),
+        ),
+        effect=Effect.PAID,
+        changes=frozenset({"memory.*"}),
+        about="Calls one registered tool without a model.",
+    ),
+    ActionSpec(
+        "update_memory",
+        update_memory,
+        (
+            ArgSpec(
+                "block",
+                "name",
+                STR,
+                names="block",
+                about="The block; without it, the model's own memory calls.",
+            ),
+            ArgSpec("append", "text", STR, about="Text to add at the end of the block."),
+            ArgSpec("old", "text", STR, about="Text to replace."),
+            ArgSpec("new", "text", STR, about="What to put in its place."),
+        ),
+        effect=Effect.PURE,
+        changes=frozenset({"memory.*"}),
+        about="Appends to or replaces in memory blocks: what memory tools or `with` say.",
+    ),
+)

@@ -1,0 +1,367 @@
+"""Child machines: `run_machine`, `run_machines`.
+
+A child is one step of its parent: a box in the picture, a record in the log. It has a file, a
+conversation and a log of its own. What it spends is the parent's spending; of each budget that
+both name it gets at most what the parent has left.
+
+Source: design "language", section 8 ("Children"); 000 "Subprocess Support"; 004 "Multi-agent
+coordination", "Parallel step execution".
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, cast
+
+import anyio
+
+from chartloop.core.errors import Category, LimitError
+from chartloop.core.facts import Failure
+from chartloop.core.fold import named
+from chartloop.core.outcome import Blocked, Outcome, Spent
+from chartloop.core.position import CHILD
+from chartloop.core.reasons import StopSignal
+from chartloop.core.specs import ActionSpec, ArgSpec, Effect
+from chartloop.core.types import ANY, BOOL, COUNT, DURATION, STR, list_of, map_of, struct
+from chartloop.run.children import SHARED, Child, Given, InOrder, calls_of
+from chartloop.run.context import Context, StopRequest
+from chartloop.run.failing import stop_with_parent, too_long
+from chartloop.run.result import Result
+from chartloop.run.sound import cut
+
+AT_ONCE = 16
+"""How many children of one action are driven at the same time."""
+MOST = 1_000
+"""Children of one action."""
+
+
+async def run_machine(ctx: Context, machine: str, **fields: Any) -> Outcome | Blocked:
+    """One child, to its end. Fails when the child ends in an error."""
+    given = _given(machine, fields)
+    try:
+        (child,) = await drive(ctx, {"": given})
+    except LimitError as error:
+        return _misfit(error)
+    if not child.ended:
+        return waiting([child])
+    outcome = await outcome_of(ctx, child)
+    return await _shared(child, outcome._replace(result=result_data(child.result)))
+
+
+async def run_machines(ctx: Context, wait_for: str = "all", **fields: Any) -> Outcome | Blocked:
+    """Several children at once; with `wait_for: any` the first that ends well stops the others."""
+    try:
+        given = {n: _given(f["machine"], f) for n, f in fields.get("children", {}).items()}
+        given |= _of_list(fields.get("each", ()), fields)
+        found = await drive(ctx, given, first=wait_for == "any")
+    except (LimitError, _BadItem) as error:
+        return _misfit(error)
+    if any(not child.ended for child in found):
+        return waiting([child for child in found if not child.ended])
+    return await _together(ctx, dict(zip(given, found, strict=True)), wait_for)
+
+
+def _given(machine: str, fields: Mapping[str, Any]) -> Given:
+    said: dict[str, Any] = {name: value for name, value in fields.items() if name != "machine"}
+    if "share" in said:
+        said["share"] = tuple(said["share"])
+    return Given(machine, **said)
+
+
+class _BadItem(ValueError):
+    """Something in `each` that no child can be started with."""
+
+
+def _of_list(each: Sequence[Any], fields: Mapping[str, Any]) -> dict[str, Given]:
+    """A child for each item: a text is its task, a mapping holds `task` and `vars`."""
+    if len(each) > MOST:
+        raise _BadItem(f"`each` has {len(each):,} items; at most {MOST:,} children are run at once")
+    limits, out = fields.get("limits", {}), dict[str, Given]()
+    for number, item in enumerate(each, 1):
+        said: Any = {"task": item} if isinstance(item, str) else item
+        if not _is_item(said):
+            raise _BadItem(
+                f"item {number} of `each` is neither a text nor {{task: text, vars: mapping}}"
+            )
+        out[str(number)] = _given(fields["machine"], {**said, "limits": limits})
+    return out
+
+
+def _is_item(said: Any) -> bool:
+    types = {"task": str, "vars": Mapping}
+    return isinstance(said, Mapping) and all(
+        name in types and isinstance(value, types[name])
+        for name, value in cast("Mapping[str, Any]", said).items()
+    )
+
+
+def _misfit(error: Exception) -> Outcome:
+    text = error.message if isinstance(error, LimitError) else str(error)
+    return Outcome.failed(Category.CRITICAL, cut(text), kind="with")
+
+
+# driving ------------------------------------------------------------------------------------
+
+
+async def drive(
+    ctx: Context, given: Mapping[str, Given], *, first: bool = False, grace: float = 0.0
+) -> list[Child]:
+    """Children by name, driven as far as they can be now. A name is the end of the child's id.
+
+    With `first`, the first that ends without an error stops the others. They have `grace` seconds
+    less than the action.
+    """
+    ports, order = ctx.ports, None
+    if ports.model is not None:
+        order = InOrder(ports.model, ctx.facts.usage.llm_calls + ctx.failed_calls)
+    children = [
+        Child(ctx, g, f"{ctx.key}/{name}" if name else ctx.key, order) for name, g in given.items()
+    ]
+    for child in children:
+        if child.session.deadline is not None:
+            child.session.deadline -= grace
+        await child.open(len(children))
+        if order is not None and child.session.head:
+            order.pass_over(await calls_of(child.session))
+    going = [child for child in children if not child.ended]
+    if first and _won(children):  # before a crash, which came before the others were stopped
+        for child in going:
+            child.give_up()
+    if ports.clock.suspends and len(going) > 1:
+        await _at_once(going, first)
+    else:
+        await _in_turns(going, first)
+    return children
+
+
+async def _in_turns(children: Sequence[Child], first: bool) -> None:
+    """A record of each in turn: simulated time has one hand."""
+    going = list(children)
+    while going:
+        going = [child for child in going if await child.step()]
+        if first and _won(children):
+            going = [child for child in children if child.give_up()]
+            first = False
+
+
+async def _at_once(children: Sequence[Child], first: bool) -> None:
+    places = anyio.CapacityLimiter(AT_ONCE)
+
+    async def one(child: Child) -> None:
+        async with places:
+            await child.drive()
+        if first and _won(children):
+            for other in children:
+                other.give_up()
+
+    await _all(one, children)
+    if first and _won(children):  # one that waited for somebody sees only now that it should stop
+        await _all(one, [child for child in children if not child.ended])
+
+
+async def _all(do: Callable[[Child], Coroutine[Any, Any, None]], children: Iterable[Child]) -> None:
+    async with anyio.create_task_group() as group:
+        for child in children:
+            group.start_soon(do, child)
+
+
+def _won(children: Iterable[Child]) -> bool:
+    return any(child.ended_well for child in children)
+
+
+# what came of it ----------------------------------------------------------------------------
+
+
+def waiting(children: Sequence[Child]) -> Blocked:
+    """The action cannot go on: its children wait, the first of these for an answer first."""
+    asks = [child.asks for child in children]
+    asked = next((a for a in asks if a.events), asks[0])
+    asked = asked._replace(closing=all(a.closing for a in asks), waiting=len(asks))
+    times = [at for child in children if (at := child.wake_at) is not None]
+    return Blocked(min(times, default=None), CHILD, asked._asdict())
+
+
+async def outcome_of(ctx: Context, *children: Child) -> Outcome:
+    """What children that have ended come to for their parent; without a result."""
+    results, asked = [child.result for child in children], await ctx.host.asked_at_all()
+    outcome = Outcome(
+        spent=_spent(results),
+        unanswered=sum(child.session.tally.failed_calls for child in children),
+        warnings=tuple(f"{r.machine}: {warning}" for r in results for warning in r.warnings),
+        partial=tuple(part for r in results for part in r.partial),
+        signals=_passed_on(ctx, asked, children),
+        progressed=any(r.facts.marks.progress_at > r.facts.run.started_at for r in results),
+    )  # fmt: skip
+    if any(child.cut_off for child in children):
+        at = max(ctx.ports.clock.now(), ctx.deadline or 0.0)
+        error = too_long(ctx.state.name, at - ctx.position.entered_at)
+        signals = outcome.signals or stop_with_parent(ctx)
+        return outcome._replace(ok=False, error=error, timed_out=True, signals=signals)
+    failed = next((r for r in results if r.kind == "error"), None)
+    if failed is None:
+        return outcome
+    return outcome._replace(ok=False, error=_failure(failed))
+
+
+def _passed_on(
+    ctx: Context, asked: StopRequest | None, children: Iterable[Child]
+) -> tuple[StopSignal, ...]:
+    """What the run was asked to stop for, where its children saw it first and did not finish."""
+    if asked is None or not any(child.told for child in children):
+        return ()
+    return (StopSignal(ctx.machine.reason(asked.reason), asked.message, {}, asked.source),)
+
+
+def _failure(result: Result) -> Failure:
+    last, top = result.facts.errors.last, result.signals.highest
+    why = f": {top.message}" if top is not None and top.message else ""
+    if not why and last is not None:
+        why = f": {last.message}"
+    category = last.category if last is not None else str(Category.RECOVERABLE)
+    return Failure(
+        category, cut(f"`{result.machine}` stopped for `{result.reason}`{why}"), "", "child"
+    )
+
+
+def _spent(results: Iterable[Result]) -> Spent:
+    calls: Counter[str] = Counter()
+    total = Spent()
+    for usage in (result.facts.usage for result in results):
+        calls.update({name: count for name, count in usage.calls.items() if count})
+        known = [cost for cost in (total.cost, usage.cost) if cost is not None]
+        total = Spent(
+            total.llm_calls + usage.llm_calls, total.prompt_tokens + usage.prompt_tokens,
+            total.completion_tokens + usage.completion_tokens, sum(known) if known else None,
+        )  # fmt: skip
+    return total._replace(tools=dict(calls)) if calls else total
+
+
+def result_data(result: Result) -> dict[str, Any]:
+    """A child's result on its parent's record. Its own log, by its run id, has path and times."""
+    data = result.to_dict()
+    for name in ("path", "question", "partial", "timeline", "profile"):
+        del data[name]
+    return {**data, "tokens": result.facts.usage.total_tokens, "text": result.facts.last.text}
+
+
+async def _shared(child: Child, outcome: Outcome) -> Outcome:
+    """What a child made of the conversation, memory and queue that it shared."""
+    share, position = child.given.share, child.session.position
+    facts, changes = position.facts, dict(outcome.changes)
+    if "messages" in share:
+        added, whole = child.said()
+        outcome = outcome._replace(messages=added, rewrite=whole)
+    if "memory" in share:
+        own = child.ctx.facts.memory
+        changes |= {f"memory.{n}": v for n, v in facts.memory.items() if own.get(n, v) != v}
+    if "queue" in share:
+        before, own = child.ctx.facts.queue, facts.queue
+        now = before._replace(done=before.done + own.done, failed=before.failed + own.failed)
+        changes |= {"queue.done": now.done, "queue.failed": now.failed}
+        late = named(await child.missed(), (task.id for task in position.queue), now)
+        outcome = outcome._replace(queue=(*position.queue, *late))
+    return outcome._replace(changes=changes)
+
+
+async def _together(ctx: Context, children: Mapping[str, Child], wait_for: str) -> Outcome:
+    outcome = await outcome_of(ctx, *children.values())
+    if wait_for == "any" and _won(children.values()) and not outcome.timed_out:
+        outcome = outcome._replace(ok=True, error=None)
+    results = {name: result_data(child.result) for name, child in children.items()}
+    data = {
+        "children": [{"name": name, **result} for name, result in results.items()],
+        "outputs": {name: result["output"] for name, result in results.items()},
+    }
+    return outcome._replace(result=data)
+
+
+# what files may write -----------------------------------------------------------------------
+
+
+def _is_share(value: Any) -> str | None:
+    words = cast("list[Any]", value) if isinstance(value, list) else [None]
+    return None if all(word in SHARED for word in words) else f"a list of {', '.join(SHARED)}"
+
+
+_TASK = ArgSpec("task", "text", STR, about="Its task.")
+_LIMITS = ArgSpec("limits", "values", map_of(ANY), about="Limits in place of its own.")
+_ONE = (
+    ArgSpec(
+        "machine",
+        "name",
+        STR,
+        required=True,
+        names="machine",
+        about="A name under `machines`, or of a shipped machine.",
+    ),
+    _TASK,
+    ArgSpec("start", "name", STR, about="The state where it starts; default: its own."),
+    ArgSpec("vars", "values", map_of(ANY), about="First values of its variables."),
+    ArgSpec("memory", "texts", map_of(STR), about="First values of its memory blocks."),
+    _LIMITS,
+)
+_SHARE = ArgSpec(
+    "share",
+    "data",
+    ANY,
+    check=_is_share,
+    about="What it has of this run, and changes: a list of `messages`, `memory`, `queue`.",
+)
+_RESULT = {
+    "run": STR, "machine": STR, "reason": STR, "kind": STR, "success": BOOL, "forced": BOOL,
+    "status": STR, "state": STR, "steps": COUNT, "tokens": COUNT, "elapsed": DURATION,
+    "usage": map_of(ANY), "output": ANY, "text": STR, "signals": list_of(ANY),
+    "warnings": list_of(STR), "errors": list_of(ANY),
+}  # fmt: skip
+_ALL = {
+    "children": list_of(struct({"name": STR, **_RESULT}, keyed=True)),
+    "outputs": map_of(ANY),
+}
+ACTIONS = (
+    ActionSpec(
+        "run_machine",
+        run_machine,
+        (*_ONE, _SHARE),
+        result=struct(_RESULT, keyed=True),
+        effect=Effect.LOCAL,
+        suspends=False,
+        own_deadline=True,
+        may_wait=True,
+        changes=frozenset({"memory.*", "queue.*"}),
+        about="Runs a child machine to its end; fails when that ends in an error.",
+    ),
+    ActionSpec(
+        "run_machines",
+        run_machines,
+        (
+            ArgSpec(
+                "children",
+                "fields",
+                fields=_ONE,
+                about="Children by name, each with the fields of `run_machine`.",
+            ),
+            ArgSpec("machine", "name", STR, names="machine", about="With `each`: what is run."),
+            ArgSpec(
+                "each",
+                "value",
+                list_of(ANY),
+                about="A child for each item: a text is its task, or `{task, vars}`.",
+            ),
+            ArgSpec(
+                "wait_for",
+                "enum",
+                STR,
+                choices=("all", "any"),
+                about="`any`: the first that ends well stops the others; default `all`.",
+            ),
+            _LIMITS,
+        ),
+        result=struct(_ALL, keyed=True),
+        effect=Effect.LOCAL,
+        suspends=False,
+        own_deadline=True,
+        may_wait=True,
+        about="Runs child machines at once; what the parent has left is shared among them.",
+    ),
+)

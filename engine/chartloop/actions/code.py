@@ -1,0 +1,90 @@
+"""Running code that a model wrote: `python`.
+
+Source: 001 "Code Execution": a restricted environment, a time limit, stdout and stderr fed back.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from chartloop.core.errors import Category, SetupError
+from chartloop.core.outcome import Outcome
+from chartloop.core.specs import ActionSpec, ArgSpec, Effect
+from chartloop.core.types import ANY, BOOL, STR, struct
+from chartloop.run.context import Context
+from chartloop.run.ports import Clock, SandboxResult
+
+EARLY = 0.25
+"""Seconds before its deadline at which code is stopped, so that what it printed is still had."""
+SESSION = "python"
+"""Under this name the sandbox's variables are kept, base64."""
+
+
+async def python(ctx: Context, code: str) -> Outcome:
+    """Code, in the sandbox; variables live on to the next time. An error fails the action.
+
+    What it printed is the result also when it failed or was stopped at the deadline.
+    """
+    if ctx.ports.sandbox is None:
+        raise SetupError("this run has no sandbox", hint='pip install "chartloop[sandbox]"')
+    kept = ctx.kept.get(SESSION)
+    session = base64.b64decode(kept) if kept else None
+    timeout = None
+    if ctx.deadline is not None:
+        allowed = ctx.deadline - ctx.now
+        timeout = max(0.001, allowed - min(EARLY, allowed / 10))
+    done = await ctx.ports.sandbox.run(code, session=session, timeout=timeout)
+    after: dict[str, Any] = {}
+    if done.session is not None:
+        after = {SESSION: base64.b64encode(done.session).decode("ascii")}
+    elif done.session_lost:
+        after = {SESSION: ""}
+    outcome = Outcome(result=_result(done), kept=after)
+    if done.session_lost:
+        outcome = outcome._replace(warnings=("the sandbox's variables were lost; it began anew",))
+    if done.ok:
+        return outcome
+    if done.timed_out and ctx.deadline is not None:
+        ctx.so_far = lambda: outcome
+        await _until(ctx.ports.clock, ctx.deadline)
+        raise TimeoutError
+    category = Category.RECOVERABLE
+    failed = Outcome.failed(category, done.error or "the code failed", kind="code")
+    return outcome._replace(ok=False, error=failed.error)
+
+
+async def _until(clock: Clock, at: float) -> None:
+    while (left := at - clock.now()) > 0:
+        await clock.sleep(left)
+
+
+def _result(done: SandboxResult) -> dict[str, Any]:
+    return {
+        "value": done.value, "stdout": done.stdout, "stderr": done.stderr, "error": done.error,
+        "session_lost": done.session_lost,
+    }  # fmt: skip
+
+
+ACTIONS = (
+    ActionSpec(
+        "python",
+        python,
+        (
+            ArgSpec(
+                "code",
+                "value",
+                STR,
+                required=True,
+                about="An expression that gives the code: `vars.code`.",
+            ),
+        ),
+        result=struct(
+            {"value": ANY, "stdout": STR, "stderr": STR, "error": STR, "session_lost": BOOL},
+            keyed=True,
+        ),
+        effect=Effect.LOCAL,
+        uses=frozenset({"sandbox"}),
+        about="Runs Python code in the sandbox; its output is the result, variables live on.",
+    ),
+)

@@ -1,0 +1,117 @@
+"""Steering a run: `back_off`, `ask_user`, `signal`, `continue_run`, `nothing`.
+
+Source: 003 "Retry with Exponential Backoff", "Request User Intervention"; 002 "Emitting Stop
+Signals", "Overriding Stop Signals with Continuation".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from chartloop.core.outcome import Blocked, Outcome
+from chartloop.core.reasons import StopSignal
+from chartloop.core.specs import ActionSpec, ArgSpec, Effect
+from chartloop.core.types import COUNT, DURATION, FLOAT, STR, struct
+from chartloop.run.context import Context
+
+
+def back_off(
+    ctx: Context, base: float = 1.0, factor: float = 2.0, most: float = 300.0
+) -> Outcome | Blocked:
+    """Wait ``base * factor ** errors.retries`` seconds, then forgive the errors in a row."""
+    wait = min(base * factor ** min(ctx.facts.errors.retries, 64), most)
+    if ctx.blocked_until is None and wait > 0:
+        return Blocked(ctx.now + wait, "back-off")
+    if ctx.blocked_until is not None and ctx.blocked_until > ctx.now:
+        return Blocked(ctx.blocked_until, "back-off")  # resumed early: the wait is not over
+    return Outcome(result={"waited": wait}, forgiven=True)
+
+
+def ask_user(_ctx: Context, text: str = "") -> Outcome:
+    """Put a question; the wait that follows takes the answer."""
+    return Outcome(result={"question": text}, kept={"ask_user": text})
+
+
+def signal(ctx: Context, reason: str, message: str = "") -> Outcome:
+    """Raise a stop signal: the run stops at the next decision unless it is continued."""
+    raised = StopSignal(ctx.machine.reason(reason), message, {}, ctx.state.name)
+    return Outcome(result={"reason": reason, "message": message}, signals=(raised,))
+
+
+def continue_run(ctx: Context, times: int = 1) -> Outcome:
+    """Put the pending signals off until the next work, at most so many times in a run."""
+    granted = ctx.facts.run.continuations < times
+    return Outcome(result={"granted": granted}, continued=times)
+
+
+def nothing(_ctx: Context, input: Mapping[str, Any] | None = None) -> Outcome:
+    """Nothing; what goes in comes out. Source: 004 "System Step"."""
+    return Outcome(result=input)
+
+
+ACTIONS = (
+    ActionSpec(
+        "back_off",
+        back_off,
+        (
+            ArgSpec("base", "duration", DURATION, about="The first wait; default 1s."),
+            ArgSpec(
+                "factor",
+                "value",
+                FLOAT,
+                about="Each further wait is so many times longer; default 2.",
+            ),
+            ArgSpec("most", "duration", DURATION, about="The longest wait; default 5m."),
+        ),
+        result=struct({"waited": FLOAT}, keyed=True),
+        work=False,
+        effect=Effect.PURE,
+        suspends=False,
+        may_wait=True,
+        changes=frozenset({"errors.consecutive", "errors.retries"}),
+        about="Waits base · factor^retries, clears `errors.consecutive`, adds to `errors.retries`.",
+    ),
+    ActionSpec(
+        "ask_user",
+        ask_user,
+        (ArgSpec("text", "text", STR, about="The question; default: the wait's own."),),
+        result=struct({"question": STR}, keyed=True),
+        work=False,
+        effect=Effect.PURE,
+        suspends=False,
+        about="Puts the question of the wait that follows.",
+    ),
+    ActionSpec(
+        "signal",
+        signal,
+        (
+            ArgSpec("reason", "name", STR, required=True, names="reason", about="The stop reason."),
+            ArgSpec("message", "text", STR, about="What to say with it."),
+        ),
+        work=False,
+        effect=Effect.PURE,
+        suspends=False,
+        changes=frozenset({"signals.*"}),
+        about="Raises a stop signal.",
+    ),
+    ActionSpec(
+        "continue_run",
+        continue_run,
+        (ArgSpec("times", "value", COUNT, about="How often in a run; default 1."),),
+        work=False,
+        effect=Effect.PURE,
+        suspends=False,
+        changes=frozenset({"signals.continued", "run.continuations"}),
+        about="Puts the pending stop signals off until the next work action.",
+    ),
+    ActionSpec(
+        "nothing",
+        nothing,
+        (ArgSpec("input", "texts", about="What the record shows: every text is a template."),),
+        work=False,
+        effect=Effect.PURE,
+        suspends=False,
+        about="Does nothing; its result is its input: for notes on the record, and for sketches.",
+    ),
+)

@@ -1,0 +1,377 @@
+"""Tools, actions and guards, declared as typed Python functions.
+
+    @tool
+    def add(a: int, b: int = 0) -> int:
+        "Add two numbers."
+
+A decorator returns the function that it decorates, unchanged but for one attribute, and
+registers nothing anywhere: a machine may name only what its `Registry` holds, and `specs_of`
+makes one from the functions and modules that it is given.
+
+Belongs here: how a signature becomes a spec. Never: what an action does.
+Imported by: api, actions, and applications by way of `chartloop`. Importing it is cheap: pydantic
+is imported when the first tool is read.
+Source: 000 "Adapters", 004 "Step Types"; design "language", section 8.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from types import ModuleType
+from typing import Any, Literal, NamedTuple, TypeVar, get_args, overload
+
+from chartloop.actions.annotations import (
+    Data,
+    Duration,
+    Fraction,
+    Name,
+    Texts,
+    Value,
+    Values,
+    has_word_for,
+    meaning_of,
+    type_from,
+)
+from chartloop.actions.arguments import arguments_of, data_check
+from chartloop.actions.signature import Parameter, check_function, place_of, read_function
+from chartloop.core.errors import SetupError
+from chartloop.core.facts import sections
+from chartloop.core.specs import ActionSpec, ArgSpec, Effect, GuardSpec, Registry, ToolSpec
+from chartloop.core.types import Type
+
+__all__ = [
+    "Data",
+    "Duration",
+    "Fraction",
+    "Name",
+    "Texts",
+    "Value",
+    "Values",
+    "action",
+    "action_spec",
+    "guard",
+    "guard_spec",
+    "specs_of",
+    "tool",
+    "tool_spec",
+    "type_from",
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
+W = TypeVar("W", bound=str)
+Spec = ActionSpec | ToolSpec | GuardSpec
+EffectWord = Effect | Literal["pure", "local", "paid"]
+Port = Literal["model", "sandbox", "notifier"]
+What = Literal["tool", "action", "guard"]
+
+ATTRIBUTE = "__chartloop__"
+"""Where a decorator leaves a `Declared` on the function."""
+
+
+class Declared(NamedTuple):
+    """How the spec of a function is made."""
+
+    what: What
+    make: Callable[[Callable[..., Any]], Spec]
+
+
+@overload
+def tool(function: F, /) -> F: ...
+@overload
+def tool(*, name: str = ..., effect: EffectWord = ..., memory: bool = ...) -> Callable[[F], F]: ...
+def tool(
+    function: Any = None, /, *, name: str = "", effect: EffectWord = "paid", memory: bool = False
+) -> Any:
+    """Declare a function that a model may call. `tool_spec` says what may be given."""
+    made = partial(tool_spec, name=name, effect=effect, memory=memory)
+    return _declare(function, Declared("tool", made))
+
+
+@overload
+def action(function: F, /) -> F: ...
+@overload
+def action(
+    *,
+    name: str = ...,
+    work: bool = ...,
+    effect: EffectWord = ...,
+    changes: Iterable[str] = ...,
+    suspends: bool | None = ...,
+    uses: Iterable[Port] = ...,
+    result: Any = ...,
+) -> Callable[[F], F]: ...
+def action(
+    function: Any = None,
+    /,
+    *,
+    name: str = "",
+    work: bool = True,
+    effect: EffectWord = "paid",
+    changes: Iterable[str] = (),
+    suspends: bool | None = None,
+    uses: Iterable[Port] = (),
+    result: Any = None,
+) -> Any:
+    """Declare something that a state can do. `action_spec` says what may be given."""
+    made = partial(
+        action_spec, name=name, work=work, effect=effect,
+        changes=_words(changes), suspends=suspends, uses=_words(uses), result=result,
+    )  # fmt: skip
+    return _declare(function, Declared("action", made))
+
+
+@overload
+def guard(function: F, /) -> F: ...
+@overload
+def guard(*, name: str = ...) -> Callable[[F], F]: ...
+def guard(function: Any = None, /, *, name: str = "") -> Any:
+    """Declare a predicate that guards may call. `guard_spec` says what it must be."""
+    return _declare(function, Declared("guard", partial(guard_spec, name=name)))
+
+
+def tool_spec(
+    function: Callable[..., Any],
+    *,
+    name: str = "",
+    effect: EffectWord = "paid",
+    memory: bool = False,
+) -> ToolSpec:
+    """The tool that a function is.
+
+    Its docstring describes it and, in a section in the manner of Google, NumPy or Sphinx, its
+    arguments. A first parameter of type `Context` is the context of the step and no argument.
+    Arguments are read leniently (``"3"`` is 3); unknown ones are refused.
+
+    `name` is the function's own unless given, `effect` what happens when it is called twice, and
+    `memory` says that it edits memory blocks.
+
+    Raises:
+        SetupError: a parameter has no type, or one that JSON cannot give.
+    """
+    read = read_function(function, "tool")
+    called = _name(name or read.name, read.place, _TOOL_NAME)
+    takes = arguments_of(called, read.parameters, read.place)
+    return ToolSpec(
+        called,
+        read.about,
+        takes.schema,
+        takes.parse,
+        function,
+        blocking=not read.is_async,
+        effect=_effect(effect, read.place),
+        memory=memory,
+        wants_context=read.context,
+    )
+
+
+def action_spec(
+    function: Callable[..., Any],
+    *,
+    name: str = "",
+    work: bool = True,
+    effect: EffectWord = "paid",
+    changes: Iterable[str] = (),
+    suspends: bool | None = None,
+    uses: Iterable[Port] = (),
+    result: Any = None,
+) -> ActionSpec:
+    """The action that a function is.
+
+    Its first parameter is the context of the step, the others are the fields of `with`: `str` a
+    template, numbers, lists and mappings an expression, a `Literal` one of a few words, the rest
+    as its marker says.
+
+    `work` says whether it is work or upkeep, `effect` what happens when it is done twice;
+    `changes` names the facts that its outcomes may change, e.g. ``vars.plan``; `suspends` says
+    whether it may give the event loop away, by default whether it is a coroutine function; `uses`
+    names the ports that it cannot do without; `result` is a `Type` or an annotation of the result,
+    by default the return annotation.
+
+    Raises:
+        SetupError: there is no context, or a field of a type that a file cannot write.
+    """
+    read = read_function(function, "action", context_first=True)
+    returned = read.returns if result is None else result
+    return ActionSpec(
+        _name(name or read.name, read.place),
+        function,
+        tuple(_field(p, read.place) for p in read.parameters),
+        result=returned if isinstance(returned, Type) else type_from(returned),
+        work=work,
+        effect=_effect(effect, read.place),
+        changes=_changes(changes, read.place),
+        suspends=read.is_async if suspends is None else suspends,
+        uses=_uses(uses, read.place),
+        about=read.summary,
+    )
+
+
+def guard_spec(function: Callable[..., bool], *, name: str = "") -> GuardSpec:
+    """The guard that a predicate ``(plan: str) -> bool`` is.
+
+    Raises:
+        SetupError: it is a coroutine function, or may return anything but a bool; a parameter
+            has a default, or a type that no fact has.
+    """
+    read = read_function(function, "guard")
+    if read.is_async or read.context:
+        wrong = "a coroutine function" if read.is_async else "given the context"
+        raise SetupError(f"{read.place}: a guard is not {wrong}", hint="it judges what it is given")
+    if read.returns is not bool:
+        raise SetupError(f"{read.place}: a guard returns a bool", hint="annotate it `-> bool`")
+    for p in read.parameters:
+        if not p.required or not has_word_for(p.annotation):
+            wrong = "is of a type that no fact has" if p.required else "has a default"
+            raise SetupError(f"{read.place}: parameter `{p.name}` of a guard {wrong}")
+    params = tuple(type_from(p.annotation) for p in read.parameters)
+    return GuardSpec(_name(name or read.name, read.place), params, function, read.summary)
+
+
+def specs_of(*sources: object, bare: What | None = None) -> Registry:
+    """Everything that these declare: functions, specs, registries, modules, iterables of them.
+
+    Of a module, the functions and specs that are names in it. A function without a decorator is
+    read as what `bare` says.
+
+    Raises:
+        SetupError: two different things of one kind have the same name, or a source is nothing
+            that declares anything.
+    """
+    found: dict[type[Any], dict[str, Any]] = {ActionSpec: {}, ToolSpec: {}, GuardSpec: {}}
+    for spec in _specs(sources, bare):
+        other = found[type(spec)].setdefault(spec.name, spec)
+        if other is not spec and _code(other) != _code(spec):
+            kind = type(spec).__name__.removesuffix("Spec").lower()
+            raise SetupError(
+                f"two {kind}s are called `{spec.name}`: {_where(other)} and {_where(spec)}",
+                hint=f'give one of them another name: `@{kind}(name="...")`',
+            )
+    return Registry(found[ActionSpec], found[ToolSpec], found[GuardSpec])
+
+
+def _declare(function: Any, declared: Declared) -> Any:
+    def mark(marked: F) -> F:
+        check_function(marked, declared.what)
+        if earlier := _declared(marked):
+            hint = f"make the second spec by hand: `{declared.what}_spec(...)`"
+            raise SetupError(f"{place_of(marked)} is already a {earlier.what}", hint=hint)
+        setattr(marked, ATTRIBUTE, declared)
+        return marked
+
+    return mark if function is None else mark(function)
+
+
+def _declared(thing: object) -> Declared | None:
+    """What a decorator left on a function. Runs no code of the thing itself."""
+    function = thing.__func__ if inspect.ismethod(thing) else thing
+    left = inspect.getattr_static(function, ATTRIBUTE, None)
+    return left if isinstance(left, Declared) and inspect.isroutine(thing) else None
+
+
+_MAKERS: dict[What, Callable[[Callable[..., Any]], Spec]] = {
+    "tool": tool_spec,
+    "action": action_spec,
+    "guard": guard_spec,
+}
+
+
+def _specs(source: object, bare: What | None) -> Iterator[Spec]:
+    if isinstance(source, Spec):
+        yield source
+    elif isinstance(source, Registry):
+        for named in (source.actions, source.tools, source.guards):
+            yield from named.values()
+    elif isinstance(source, ModuleType):
+        for thing in vars(source).values():
+            if isinstance(thing, Spec) or _declared(thing):
+                yield from _specs(thing, None)
+    elif inspect.isroutine(source):
+        declared = _declared(source)
+        if declared is None and bare is None:
+            hint = "decorate it with `@tool`, `@action` or `@guard`"
+            raise SetupError(f"{place_of(source)} declares nothing", hint=hint)
+        yield declared.make(source) if declared else _MAKERS[bare or "tool"](source)
+    elif isinstance(source, Iterable) and not isinstance(source, (str, bytes)):
+        for thing in source:  # pyright: ignore[reportUnknownVariableType]
+            yield from _specs(thing, bare)  # pyright: ignore[reportUnknownArgumentType]
+    else:
+        hint = "give functions, modules, or lists of them"
+        raise SetupError(f"{str(source)[:80]!r} declares nothing", hint=hint)
+
+
+def _code(spec: Spec) -> Any:
+    """What a spec does: two that do the same are one, however often they are made."""
+    return spec.run if isinstance(spec, ActionSpec) else spec.call
+
+
+def _where(spec: Spec) -> str:
+    return "an action without a function" if _code(spec) is None else place_of(_code(spec))
+
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""What providers accept as the name of a function."""
+
+
+def _name(name: str, place: str, allowed: re.Pattern[str] = _NAME) -> str:
+    if not allowed.fullmatch(name):
+        hint = "up to 64 letters, digits and underscores; give it another with `name=`"
+        raise SetupError(f"{place}: `{name[:80]}` cannot be a name in a machine", hint=hint)
+    return name
+
+
+def _effect(word: EffectWord, place: str) -> Effect:
+    try:
+        return Effect(word)
+    except ValueError:
+        raise SetupError(f"{place}: an effect is `pure`, `local` or `paid`, not {word!r}") from None
+
+
+def _words(words: Iterable[W]) -> tuple[W, ...]:
+    """Words that are read more than once; one may be given alone."""
+    given: Iterable[Any] = (words,) if isinstance(words, str) else words
+    return tuple(given)
+
+
+def _changes(names: Iterable[str], place: str) -> frozenset[str]:
+    """The facts that an action changes."""
+    given = frozenset(_words(names))
+    roots = {*sections(), "memory", "vars"}
+    for name in sorted(given):
+        root, _, field = name.partition(".")
+        if root not in roots or not _NAME.fullmatch(field):
+            hint = "name facts: `vars.plan`, `memory.persona`, `queue.size`"
+            raise SetupError(f"{place}: an action cannot change `{name}`", hint=hint)
+    return given
+
+
+def _uses(ports: Iterable[Port], place: str) -> frozenset[str]:
+    given = frozenset(_words(ports))
+    if unknown := sorted(given - set(get_args(Port))):
+        hint = f"the ports are {', '.join(get_args(Port))}"
+        raise SetupError(f"{place}: an action cannot use `{unknown[0]}`", hint=hint)
+    return given
+
+
+def _field(p: Parameter, place: str) -> ArgSpec:
+    meaning = meaning_of(p.annotation)
+    if meaning is None:
+        raise SetupError(
+            f"{place}: parameter `{p.name}` is of a type that a file cannot write",
+            hint=f"say how it is written: `{p.name}: Annotated[..., Data]`, or `Value` for an"
+            " expression",
+        )
+    return ArgSpec(
+        p.name,
+        meaning.kind,
+        meaning.type,
+        p.required,
+        None if p.required else p.default,
+        p.about,
+        meaning.choices,
+        meaning.names,
+        data_check(p, place) if meaning.kind == "data" else None,
+    )

@@ -1,0 +1,125 @@
+"""Watching a queue of work: `measure`, `checkpoint`, `restore`.
+
+Source: 003 "Diminishing Returns", "Context Overflow Recovery".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from chartloop.actions.tasks import KEPT, Kept, kept
+from chartloop.core.errors import Category
+from chartloop.core.facts import Task
+from chartloop.core.outcome import Outcome
+from chartloop.core.plain import plain
+from chartloop.core.specs import ActionSpec, Effect
+from chartloop.core.types import BOOL, COUNT, Type, struct
+from chartloop.run.context import Context
+
+CHECKPOINT = "checkpoint"
+"""Under this name `checkpoint` keeps what `restore` brings back."""
+
+
+def magnitude(current: Mapping[str, float], previous: Mapping[str, float]) -> float | None:
+    """How much better the metrics are than before, on average; 0.1 is a tenth.
+
+    Metrics that were 0 before, or that only one side has, are left out. None when none is left.
+    Source: 003 `calculate_improvement_magnitude`.
+    """
+    both = [n for n in current if previous.get(n)]
+    if not both:
+        return None
+    return sum((current[n] - previous[n]) / previous[n] for n in both) / len(both)
+
+
+def measure(ctx: Context) -> Outcome:
+    """Where the queue stands: improvement phase, what is identified, and the cycle that ended."""
+    known: Kept = kept(ctx)
+    progress, queue = ctx.facts.progress, ctx.queue
+    identified = sum(1 for t in queue if t.kind == "improvement" and not t.cycle)
+    begun = any(t.cycle for t in queue)
+    changes: dict[str, Any] = {
+        "progress.improvements": identified,
+        "progress.improving": ctx.facts.queue.primary_done and bool(known.cycle or identified),
+    }
+    if known.cycle > progress.cycles and not begun:
+        changes["progress.cycles"] = known.cycle
+        changes["progress.magnitude"] = magnitude(known.metrics, known.before)
+    facts = progress._replace(**{n.partition(".")[2]: v for n, v in changes.items()})
+    result = {
+        "cycles": facts.cycles, "improving": facts.improving,
+        "improvements": facts.improvements, "magnitude": facts.magnitude,
+    }  # fmt: skip
+    return Outcome(result=result, changes=changes)
+
+
+def checkpoint(ctx: Context) -> Outcome:
+    """Variables, queue and the task at hand, as they are now."""
+    data = {
+        "vars": plain(ctx.facts.vars),
+        "queue": [task.to_dict() for task in ctx.queue],
+        KEPT: plain(ctx.kept.get(KEPT, {})),
+    }
+    return Outcome(result={"step": ctx.step}, kept={CHECKPOINT: {"step": ctx.step, **data}})
+
+
+def restore(ctx: Context) -> Outcome:
+    """Variables, queue and the task at hand as the newest checkpoint has them."""
+    data = ctx.kept.get(CHECKPOINT)
+    if data is None:
+        return Outcome.failed(Category.RECOVERABLE, "there is no checkpoint", kind="no_checkpoint")
+    return Outcome(
+        result={"step": data["step"]},
+        changes={f"vars.{name}": value for name, value in data["vars"].items()},
+        queue=tuple(Task(**task) for task in data["queue"]),
+        kept={KEPT: data[KEPT]} if data[KEPT] else {},
+    )
+
+
+ACTIONS = (
+    ActionSpec(
+        "measure",
+        measure,
+        result=struct(
+            {
+                "cycles": COUNT,
+                "improving": BOOL,
+                "improvements": COUNT,
+                "magnitude": Type("fraction", nullable=True),
+            },
+            keyed=True,
+        ),
+        work=False,
+        effect=Effect.PURE,
+        suspends=False,
+        changes=frozenset(
+            {
+                "progress.cycles",
+                "progress.improving",
+                "progress.improvements",
+                "progress.magnitude",
+            }
+        ),
+        about="Computes improvement, magnitude and cycles from what tasks reported.",
+    ),
+    ActionSpec(
+        "checkpoint",
+        checkpoint,
+        result=struct({"step": COUNT}, keyed=True),
+        work=False,
+        effect=Effect.PURE,
+        suspends=False,
+        about="Keeps variables, queue and the task at hand, for `restore`.",
+    ),
+    ActionSpec(
+        "restore",
+        restore,
+        result=struct({"step": COUNT}, keyed=True),
+        work=False,
+        effect=Effect.PURE,
+        suspends=False,
+        changes=frozenset({"vars.*", "queue.*"}),
+        about="Brings back what the newest `checkpoint` kept; never messages.",
+    ),
+)

@@ -1,0 +1,248 @@
+"""Reading what a model said: `parse`, `adopt_proposal`; and `set`, which only sets variables.
+
+Source: 001 "Parse Response", "The Updates Mechanism"; 000 (JSON replies).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+from chartloop.core.errors import Category, nearest
+from chartloop.core.outcome import Outcome
+from chartloop.core.specs import ActionSpec, ArgSpec, Effect
+from chartloop.core.types import STR, accepts, map_of
+from chartloop.run.context import Context
+from chartloop.run.sound import DECODER, read_json
+
+_KEYS = frozenset({"tag", "fence", "json", "as", "required"})
+_FORMS = ("text", "pairs", "json", "list")
+_MISSING = object()
+
+
+def target_problem(_name: str, entry: Any) -> str | None:
+    """What is wrong with one entry of a `parse`, or None."""
+    if entry == "json":
+        return None
+    if not isinstance(entry, dict):
+        return "an entry is `{tag: NAME}`, `{fence: python}`, `{json: path}` or `json`"
+    for key in entry:  # pyright: ignore[reportUnknownVariableType]
+        if key not in _KEYS:
+            return f"unknown key `{key}`; {nearest(str(key), _KEYS)}"  # pyright: ignore[reportUnknownArgumentType]
+    if sum(k in entry for k in ("tag", "fence", "json")) != 1:
+        return "an entry has one of `tag`, `fence`, `json`"
+    if entry.get("as", "text") not in _FORMS:  # pyright: ignore[reportUnknownMemberType]
+        return f"`as` is one of {', '.join(_FORMS)}"
+    if "tag" in entry and not re.fullmatch(r"[A-Za-z][\w-]*", str(entry["tag"])):  # pyright: ignore[reportUnknownArgumentType]
+        return "`tag` is a word"
+    return None
+
+
+def parse(ctx: Context, targets: Mapping[str, Any]) -> Outcome:
+    """Parts of the newest reply into variables. Every variable is set, every time."""
+    text = ctx.facts.last.text
+    changes: dict[str, Any] = {}
+    for name, entry in targets.items():
+        rule: Mapping[str, Any] = {"json": ""} if entry == "json" else entry
+        spec = ctx.machine.vars[name.removeprefix("vars.")]
+        found = _find(text, rule)
+        if found is not _MISSING and not accepts(spec.type, found):
+            found = _MISSING
+        if found is _MISSING:
+            if rule.get("required"):
+                return Outcome.failed(
+                    Category.RECOVERABLE,
+                    f"the reply has no {_named(rule)} for `{name}` ({spec.type})",
+                    kind="parse",
+                )
+            found = spec.value
+        changes[name] = found
+    return Outcome(result={n.removeprefix("vars."): v for n, v in changes.items()}, changes=changes)
+
+
+def _named(rule: Mapping[str, Any]) -> str:
+    if "tag" in rule:
+        return f"<{rule['tag']}>"
+    return (
+        f"```{rule['fence']} block" if "fence" in rule else f"JSON at `{rule['json'] or 'its top'}`"
+    )
+
+
+def _find(text: str, rule: Mapping[str, Any]) -> Any:
+    if "json" in rule:
+        return _json_part(text, str(rule["json"] or ""))
+    part = _tag(text, str(rule["tag"])) if "tag" in rule else _fence(text, str(rule["fence"] or ""))
+    if part is None:
+        return _MISSING
+    match rule.get("as", "text"):
+        case "pairs":
+            return pairs(part)
+        case "json":
+            return _json_part(part, "")
+        case "list":
+            return tuple(
+                s for line in part.splitlines() if (s := line.strip().lstrip("-*• ").strip())
+            )
+        case _:
+            return part
+
+
+def _tag(text: str, name: str) -> str | None:
+    """What stands between ``<NAME>`` and the next ``</NAME>``; None without both."""
+    start = text.find(f"<{name}>")
+    end = text.find(f"</{name}>", start)
+    return None if start < 0 or end < 0 else text[start + len(name) + 2 : end].strip()
+
+
+_OPENING = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([\w+-]*)")
+_ALIASES = {
+    "python": {"python", "py", "python3"},
+    "javascript": {"javascript", "js"},
+    "bash": {"bash", "sh", "shell"},
+}
+
+
+def _fence(text: str, language: str) -> str | None:
+    """The first fenced block of a language; of any when none is named."""
+    wanted = _ALIASES.get(language, {language})
+    for name, block in _blocks(text):
+        if not language or name.lower() in wanted:
+            return block
+    return None
+
+
+def _blocks(text: str) -> Iterator[tuple[str, str]]:
+    """Every fenced block with the word behind its fence. One that is never closed is none."""
+    fence = name = ""
+    inside: list[str] = []
+    for line in text.split("\n"):
+        if fence:
+            if line.strip(" \t\r") == fence:
+                yield name, "\n".join(inside)
+                fence = ""
+            else:
+                inside.append(line)
+        elif match := _OPENING.match(line):
+            fence, name, inside = match[1], match[2], []
+
+
+def _json_part(text: str, path: str) -> Any:
+    """JSON in a reply: the whole of it, a fenced block, or the first object or list in it."""
+    for candidate in (text, _fence(text, "json"), _fence(text, "")):
+        if candidate is None:
+            continue
+        try:
+            return _at(read_json(candidate), path)
+        except ValueError:
+            continue
+    for match in list(re.finditer(r"[{\[]", text))[:20]:
+        try:
+            return _at(DECODER.raw_decode(text, match.start())[0], path)
+        except (ValueError, RecursionError):
+            continue
+    return _MISSING
+
+
+def _at(value: Any, path: str) -> Any:
+    for part in path.split(".") if path else ():
+        if isinstance(value, dict) and part in value:
+            value = value[part]  # pyright: ignore[reportUnknownVariableType]
+        elif isinstance(value, list) and part.isdigit() and int(part) < len(value):  # pyright: ignore[reportUnknownArgumentType]
+            value = value[int(part)]  # pyright: ignore[reportUnknownVariableType]
+        else:
+            return _MISSING
+    return _tuples(value)
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+
+
+_PAIR = re.compile(r"[-*]?\s*\**([A-Za-z][\w ()/-]{0,60}?)\**\s*:\s*\**\s*(.*)")
+
+
+def pairs(text: str) -> dict[str, str]:
+    """``Key: value`` lines; a line without a key goes on with the value before it."""
+    out: dict[str, list[str]] = {}
+    key = ""
+    for line in (line.strip() for line in text.splitlines()):
+        if match := _PAIR.match(line):
+            key = match[1].strip()
+            out[key] = [match[2].strip()]
+        elif key and line:
+            out[key].append(line)
+    return {key: "\n".join(lines).strip() for key, lines in out.items()}
+
+
+def adopt_proposal(_ctx: Context, **fields: Mapping[str, str]) -> Outcome:
+    """Variables that take what a proposal says under their key. What it leaves out stays."""
+    lower = {key.lower(): value for key, value in fields["from"].items()}
+    found = {
+        target: lower[key.lower()] for key, target in fields["map"].items() if key.lower() in lower
+    }
+    return Outcome(result={"adopted": sorted(found)}, changes=found)
+
+
+def set_variables(_ctx: Context, values: Mapping[str, Any]) -> Outcome:
+    """Variables that take the values of `with`, as an action of its own."""
+    return Outcome(
+        result={n.removeprefix("vars."): v for n, v in values.items()}, changes=dict(values)
+    )
+
+
+def any_value(_name: str, _entry: Any) -> str | None:
+    """What is wrong with one entry of a `set`: nothing, its expression is checked apart."""
+    return None
+
+
+def _map_problem(value: Any) -> str | None:
+    targets = cast(dict[Any, Any], value).values() if isinstance(value, dict) else [None]
+    good = all(isinstance(target, str) and target.startswith("vars.") for target in targets)
+    return None if good else "a mapping from a key of the proposal to `vars.x`"
+
+
+ACTIONS = (
+    ActionSpec(
+        "parse",
+        parse,
+        targets=target_problem,
+        effect=Effect.PURE,
+        suspends=False,
+        changes=frozenset({"vars.*"}),
+        about="Reads parts of the newest reply into variables: tags, fences, JSON, pairs.",
+    ),
+    ActionSpec(
+        "adopt_proposal",
+        adopt_proposal,
+        (
+            ArgSpec(
+                "from", "value", map_of(STR), required=True, about="The proposal: keys and values."
+            ),
+            ArgSpec(
+                "map",
+                "data",
+                map_of(STR),
+                required=True,
+                about="Which key goes into which variable.",
+                check=_map_problem,
+            ),
+        ),
+        work=False,
+        effect=Effect.PURE,
+        suspends=False,
+        changes=frozenset({"vars.*"}),
+        about="Takes over what the model proposed: each key into its variable.",
+    ),
+    ActionSpec(
+        "set",
+        set_variables,
+        targets=any_value,
+        target_kind="value",
+        work=False,
+        effect=Effect.PURE,
+        suspends=False,
+        changes=frozenset({"vars.*"}),
+        about="Sets variables, as an action of its own.",
+    ),
+)

@@ -1,0 +1,124 @@
+"""Carrying out one tool: whatever it does, a `ToolResult` comes of it.
+
+A plain function runs in a daemon thread of its own, so that one that hangs holds up neither the
+run nor the end of the process. A tool may raise anything and return anything.
+
+Imported by: actions.calling, actions.tasks
+Source: 004 "Tool Call Step"; 002 "AgentStopException".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from contextvars import copy_context
+from functools import partial
+from typing import Any, cast
+
+from chartloop.core.errors import Category, ModelError, ScriptError, ToolError
+from chartloop.core.outcome import ToolResult
+from chartloop.core.specs import ToolSpec
+from chartloop.run.context import Context
+from chartloop.run.failing import AgentStop, describe, is_own, stop_signal
+from chartloop.run.sound import cut, said, sound_data, sound_signal
+
+Made = tuple[Any, BaseException | None]
+
+
+async def run_tool(ctx: Context, spec: ToolSpec, arguments: Mapping[str, Any]) -> ToolResult:
+    """Call the function. Raises only for cancellation, Ctrl-C and a test's script that is wrong."""
+    call = partial(spec.call, *((ctx,) if spec.wants_context else ()), **arguments)
+    made, error = await (_in_thread(call) if spec.blocking else _awaited(call))
+    if error is None and inspect.isawaitable(made):  # a plain function that gives a coroutine
+        made, error = await _awaited(partial(_itself, made))
+    if isinstance(error, AgentStop):
+        text = cut(error.message) or "stopped"
+        signal = stop_signal(ctx, error, spec.name)
+        return ToolResult(text, result=dict(signal.context), signals=(signal,))
+    if isinstance(error, ScriptError):
+        raise error
+    if error is not None:
+        return failed(_said(error), _category(error))
+    return _result(ctx, made)
+
+
+def failed(text: str, category: str = Category.RECOVERABLE) -> ToolResult:
+    """What the model is told of a call that failed."""
+    return ToolResult(cut(f"error: {text}"), ok=False, category=category)
+
+
+def _said(error: BaseException) -> str:
+    return error.message if isinstance(error, ToolError) else describe(error)
+
+
+def _category(error: BaseException) -> str:
+    if isinstance(error, (ToolError, ModelError)):
+        return error.category
+    late = isinstance(error, (TimeoutError, ConnectionError))
+    return Category.TRANSIENT if late else Category.RECOVERABLE
+
+
+async def _in_thread(call: Callable[[], Any]) -> Made:
+    """What a call in a thread of its own gave or raised. Given up when this is cancelled."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Made] = loop.create_future()
+
+    def work() -> None:
+        made: Made
+        try:
+            made = call(), None
+        except BaseException as error:  # noqa: BLE001  nothing may be lost in a thread
+            made = None, error
+        with suppress(RuntimeError):  # the loop is closed: nobody waits for it any more
+            loop.call_soon_threadsafe(_deliver, done, made)
+
+    context = copy_context()
+    threading.Thread(target=context.run, args=(work,), name="chartloop tool", daemon=True).start()
+    return await done
+
+
+def _deliver(done: asyncio.Future[Made], made: Made) -> None:
+    if not done.done():
+        done.set_result(made)
+
+
+async def _awaited(call: Callable[[], Awaitable[Any]]) -> Made:
+    try:
+        return await call(), None
+    except BaseException as error:
+        if isinstance(error, (KeyboardInterrupt, asyncio.CancelledError)) and not is_own(error):
+            raise
+        return None, error
+
+
+async def _itself(made: Awaitable[Any]) -> Any:
+    return await made
+
+
+def _result(ctx: Context, made: Any) -> ToolResult:
+    if inspect.isgenerator(made) or inspect.isasyncgen(made):
+        return failed("the tool returned a generator; it must return what that would give")
+    try:
+        if isinstance(made, ToolResult):
+            return _checked(ctx, made)
+        return ToolResult(said(made), result=sound_data(made))
+    except Exception as error:  # noqa: BLE001  a value may raise anything when it is read
+        return failed(f"what the tool returned cannot be read: {describe(error)}")
+
+
+def _checked(ctx: Context, made: ToolResult) -> ToolResult:
+    """A result that a tool wrote itself, with nothing in it that a record cannot hold."""
+    for name, value in made.changes.items():
+        root, _, block = name.partition(".")
+        if root != "memory" or block not in ctx.facts.memory or not isinstance(value, str):
+            return failed(f"the tool changed `{name}`: tools change memory blocks only, to a text")
+    changes = {name: cut(cast(str, value)) for name, value in made.changes.items()}
+    return made._replace(
+        text=said(made.text), ok=bool(made.ok), result=sound_data(made.result), changes=changes,
+        partial=tuple(said(part) for part in made.partial),
+        signals=tuple(sound_signal(signal) for signal in made.signals),
+        progressed=bool(made.progressed),
+    )  # fmt: skip

@@ -1,0 +1,242 @@
+"""What a Python function says about itself: parameters, their types, its docstring.
+
+Belongs here: reading functions, and refusing those that nobody could call by name. Never:
+what a tool, an action or a guard makes of it.
+Imported by: actions.declare, actions.arguments
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import textwrap
+import typing
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+from chartloop.core.errors import SetupError
+
+MISSING = inspect.Parameter.empty
+"""The default of a parameter without one, and the annotation of one without a type."""
+
+
+class Parameter(NamedTuple):
+    """One named parameter."""
+
+    name: str
+    annotation: Any
+    default: Any
+    about: str
+    """What the docstring says of it."""
+
+    @property
+    def required(self) -> bool:
+        """Whether it has no default."""
+        return self.default is MISSING
+
+
+class Signature(NamedTuple):
+    """A function as it says it is, without the parameter that takes the context."""
+
+    name: str
+    place: str
+    """Where it stands, for people: ``package.module.function``."""
+    about: str
+    """Its docstring without the sections."""
+    parameters: tuple[Parameter, ...]
+    returns: Any
+    context: bool
+    """Whether its first parameter takes the context of the step."""
+    is_async: bool
+
+    @property
+    def summary(self) -> str:
+        """The first paragraph of the docstring, on one line."""
+        return " ".join(self.about.partition("\n\n")[0].split())
+
+
+def place_of(function: Any) -> str:
+    """Where a function stands, for people."""
+    module: str = getattr(function, "__module__", None) or ""
+    name: str = getattr(function, "__qualname__", None) or repr(function)
+    return f"{module}.{name}".removeprefix(".")
+
+
+def check_function(function: Any, what: str) -> Mapping[str, inspect.Parameter]:
+    """The parameters of a function that can be called by name.
+
+    Raises:
+        SetupError: it is no function, yields, or has a parameter that cannot be named. `what`
+            is what it was to be: tool, action, guard.
+    """
+    place = place_of(function)
+    if not (inspect.isfunction(function) or inspect.ismethod(function)):
+        hint = f"decorate a function; `@staticmethod` and the like stand above `@{what}`"
+        raise SetupError(f"{place}: not a function, so it cannot be a {what}", hint=hint)
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise SetupError(f"{place}: a {what} returns its result", hint="replace `yield`")
+    parameters = inspect.signature(function).parameters
+    for name, parameter in parameters.items():
+        if stars := _UNNAMED.get(parameter.kind):
+            raise SetupError(
+                f"{place}: parameter `{stars.format(name)}` cannot be given by name,"
+                f" and a {what} is called by name",
+                hint="write each parameter out, without `*`, `**` and `/`",
+            )
+    return parameters
+
+
+_UNNAMED = {
+    inspect.Parameter.VAR_POSITIONAL: "*{}",
+    inspect.Parameter.VAR_KEYWORD: "**{}",
+    inspect.Parameter.POSITIONAL_ONLY: "{}, /",
+}
+
+
+def is_context(annotation: Any) -> bool:
+    """Whether an annotation is the context of a step, `chartloop.run.context.Context`.
+
+    Told by its name: the class may be imported for type checkers only.
+    """
+    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+    return text.strip("\"' ").rpartition(".")[2] == "Context"
+
+
+def read_function(
+    function: Callable[..., Any], what: str, *, context_first: bool = False
+) -> Signature:
+    """A function as it says it is.
+
+    With `context_first` the first parameter takes the context however it is annotated.
+
+    Raises:
+        SetupError: as `check_function`; a parameter without a type, or with one that cannot be
+            found; a context that is not the first parameter.
+    """
+    place = place_of(function)
+    given = dict(check_function(function, what))
+    context = _context(given, place, what, context_first)
+    given.pop(context or "", None)
+    about, docs = read_docs(function.__doc__ or "")
+    hints = _hints(function, {*given, "return"}, place)
+    for name, parameter in given.items():
+        if parameter.annotation is MISSING:
+            hint = f"write `{name}: str`, or what it is"
+            raise SetupError(f"{place}: parameter `{name}` of a {what} has no type", hint=hint)
+    return Signature(
+        function.__name__,
+        place,
+        about,
+        tuple(Parameter(n, hints[n], p.default, docs.get(n, "")) for n, p in given.items()),
+        hints.get("return", Any),
+        context is not None,
+        inspect.iscoroutinefunction(function),
+    )
+
+
+def _context(
+    given: Mapping[str, inspect.Parameter], place: str, what: str, context_first: bool
+) -> str | None:
+    """The name of the parameter that takes the context."""
+    first, *rest = given or ("",)
+    if first == "self" and given[first].annotation is MISSING:
+        raise SetupError(f"{place}: a method without its object", hint="pass the method of one")
+    for name in rest:
+        if is_context(given[name].annotation):
+            hint = f"write `({name}: Context, {first}, ...)`"
+            raise SetupError(f"{place}: the context `{name}` is not the first parameter", hint=hint)
+    annotation = given[first].annotation if first else MISSING
+    if is_context(annotation):
+        return first
+    if not context_first:
+        return None
+    if not first or first.strip("_") not in ("", "ctx", "context"):
+        hint = f"write `({', '.join(['ctx', *given])})`"
+        raise SetupError(f"{place}: the first parameter of an {what} is the context", hint=hint)
+    return first
+
+
+def _hints(function: Any, wanted: Collection[str], place: str) -> dict[str, Any]:
+    """The annotations with names looked up; those of the context need not be findable."""
+    inner = inspect.unwrap(getattr(function, "__func__", function))
+    written = {n: a for n, a in inner.__annotations__.items() if n in wanted}
+    found: dict[str, Any] = {}
+    for name, annotation in written.items():
+        holder = SimpleNamespace(__annotations__={name: annotation})
+        try:
+            found |= typing.get_type_hints(holder, inner.__globals__, include_extras=True)
+        except Exception as error:
+            part = "what it returns" if name == "return" else f"parameter `{name}`"
+            message = f"{place}: the type of {part}, `{annotation}`, cannot be found: {error}"
+            hint = "import or define it in the module of the function, outside `if TYPE_CHECKING`"
+            raise SetupError(message, hint=hint) from error
+    return found
+
+
+_SECTION = re.compile(
+    r"(Args|Arguments|Parameters|Params|Other Parameters|Keyword Args|Attributes|Returns?|Raises"
+    r"|Yields?|Examples?|Notes?|Warnings?|Warns|See Also|References):"
+)
+_RULE = re.compile(r"-{3,}\s*")
+_ARGUMENTS = ("Args", "Arguments", "Parameters", "Params", "Other Parameters", "Keyword Args")
+_GOOGLE = re.compile(r"\*{0,2}(?P<names>\w+)\s*(?:\(.*?\))?:(?P<text>.*)")
+_NUMPY = re.compile(r"(?P<names>\*{0,2}\w+(?:, *\*{0,2}\w+)*)(?: *:.*)?(?P<text>)")
+_SPHINX = re.compile(r":(?:param|parameter|arg|argument)\s(?:[^:]*\s)?(?P<names>\w+):(?P<text>.*)")
+_FIELD = re.compile(r":(?:returns?|rtype|raises?|yields?|type|meta)\b[^:]*:")
+
+
+def read_docs(doc: str) -> tuple[str, dict[str, str]]:
+    """A docstring's own text, and what its argument section says of each parameter.
+
+    Google, NumPy and Sphinx sections are known; all other sections are left out.
+    """
+    about, docs = "", dict[str, str]()
+    for title, entry, body in _sections(inspect.cleandoc(doc).splitlines()):
+        if not title:
+            about = "\n".join(body).strip()
+        elif title in _ARGUMENTS:
+            docs |= _entries(textwrap.dedent("\n".join(body)).splitlines(), entry)
+    return about, docs
+
+
+def _sections(lines: Sequence[str]) -> Iterator[tuple[str, re.Pattern[str], list[str]]]:
+    """The parts of a docstring: title, how an entry looks, lines. The first has no title."""
+    title, entry, body = "", _GOOGLE, list[str]()
+    for line, below in zip(lines, [*lines[1:], ""], strict=False):
+        found = _title(line, below)
+        if found is not None and found != (title, entry):
+            yield title, entry, body
+            (title, entry), body = found, []
+        if found is None or found[1] is _SPHINX:
+            body.append(line)
+    yield title, entry, body
+
+
+def _title(line: str, below: str) -> tuple[str, re.Pattern[str]] | None:
+    """The section that a line begins, or for Sphinx belongs to."""
+    if _SPHINX.match(line):
+        return "Args", _SPHINX
+    if _FIELD.match(line):
+        return line, _SPHINX
+    if match := _SECTION.fullmatch(line.rstrip()):
+        return match[1], _GOOGLE
+    if line[:1].strip() and _RULE.fullmatch(below):
+        return line.strip(), _NUMPY
+    return None
+
+
+def _entries(lines: Sequence[str], entry: re.Pattern[str]) -> dict[str, str]:
+    """The entries of an argument section; lines that are indented go on with the one before."""
+    texts: dict[str, list[str]] = {}
+    names: list[str] = []
+    for line in lines:
+        if match := entry.fullmatch(line):
+            names = re.findall(r"\w+", match["names"])
+            texts |= {name: [match["text"]] for name in names}
+        elif line[:1].strip():
+            names = []
+        else:
+            for name in names:
+                texts[name].append(line)
+    return {name: " ".join(" ".join(text).split()) for name, text in texts.items()}

@@ -1,0 +1,322 @@
+"""Talking to the model: `receive`, `prompt`, `infer`.
+
+Source: 004 "User Message Step", "LLM Inference Step", `build-llm-messages`,
+`build-system-message`; 001 "Construct Prompt", "Call LLM".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from chartloop.actions.reply_schema import problem_with
+from chartloop.core.conversation import (
+    calls_of,
+    groups,
+    system,
+    tool_reply,
+    user,
+)
+from chartloop.core.errors import Category, SetupError
+from chartloop.core.facts import ToolCall
+from chartloop.core.outcome import Message, Outcome, Reply, Spent
+from chartloop.core.specs import ActionSpec, ArgSpec, Effect, ToolSpec
+from chartloop.core.tokens import estimate_messages
+from chartloop.core.types import BOOL, FLOAT, STR, Type, list_of, map_of, struct
+from chartloop.machine.saving import template_names
+from chartloop.run.context import Context
+from chartloop.run.ports import ModelReply, ModelRequest
+from chartloop.run.sound import cut, read_json, sound_text
+
+KEEP = "prompt"
+"""Under this name `prompt` leaves a note for the `infer` that follows."""
+
+_CALL = struct({"id": STR, "name": STR, "arguments": STR}, keyed=True)
+REPLY: Type = struct(
+    {"text": STR, "finish_reason": STR, "tool_calls": list_of(_CALL), "model": STR}, keyed=True
+)
+
+
+def receive(ctx: Context) -> Outcome:
+    """The task, into the conversation. A run that only continues a conversation has none."""
+    task = ctx.facts.run.task
+    if task:
+        return Outcome(result={"text": task}, messages=(user(task),))
+    if ctx.messages:
+        return Outcome(result={"text": ""})
+    return Outcome.failed(Category.RECOVERABLE, "the run was given no task", kind="no_task")
+
+
+def prompt(ctx: Context, user: str = "", system: str = "", keep: bool = False) -> Outcome:
+    """The messages of the next model call."""
+    said: list[Message] = []
+    if user:
+        said.append({"role": "user", "content": user})
+    head: tuple[Message, ...] = ({"role": "system", "content": system},) if system else ()
+    note = {KEEP: {"keep": keep}}
+    if not keep:
+        return Outcome(result={"messages": [*head, *said]}, prompt=(*head, *said), kept=note)
+    whole = (*head, *ctx.messages, *said)
+    return Outcome(
+        result={"messages": [*whole]},
+        prompt=whole if head else None,
+        messages=tuple(said),
+        kept=note,
+    )
+
+
+def system_message(ctx: Context) -> str:
+    """Instructions, then every memory block that they do not show themselves.
+
+    Source: 004 "System message includes persona and memory blocks".
+    """
+    machine, facts = ctx.machine, ctx.facts
+    parts: list[str] = []
+    shown: frozenset[str] = frozenset()
+    if machine.instructions is not None:
+        shown = machine.instructions.reads
+        parts.append(machine.instructions.render(template_names(machine, facts, shown)).strip())
+    for name, block in machine.memory.items():
+        if f"memory.{name}" in shown or "memory" in shown:
+            continue
+        parts.append(block.in_prompt(name, facts.memory.get(name, "")))
+    return "\n\n".join(p for p in parts if p)
+
+
+def request_messages(ctx: Context) -> tuple[Message, ...]:
+    """What the model is sent: a prompt's own messages, else system message and conversation."""
+    messages = acceptable(ctx.messages if ctx.prompt is None else ctx.prompt)
+    if messages and messages[0].get("role") == "system":
+        return messages
+    head = system_message(ctx)
+    return (system(head), *messages) if head else messages
+
+
+NO_REPLY = "error: this call was not carried out"
+"""What a model reads where a call has no reply: it was cut off, or nobody made it."""
+
+
+def acceptable(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """The messages as providers take them: every call has its reply, at once, and only calls do.
+
+    Source: OpenAI API reference, "Create chat completion": a tool message answers a call of the
+    assistant message before it.
+    """
+    if not any(m["role"] == "tool" or "tool_calls" in m for m in messages):
+        return tuple(messages)
+    out: list[Message] = []
+    for group in groups(messages):
+        said, rest = group[0], group[1:]
+        if said["role"] == "tool":  # a reply to no call
+            rest = group
+        else:
+            out.append(said)
+        replies = [m for m in rest if m["role"] == "tool"]
+        for call in calls_of(said):
+            found = next((m for m in replies if m.get("tool_call_id") == call.id), None)
+            if found is not None:
+                replies.remove(found)
+            out.append(found if found is not None else tool_reply(call, NO_REPLY))
+        out += [m for m in rest if m["role"] != "tool"]
+    return tuple(out)
+
+
+class Asked(NamedTuple):
+    """What the `with` of an `infer` says about the call."""
+
+    model: str = ""
+    output: Mapping[str, Any] | None = None
+    tool_choice: Any = None
+    temperature: float | None = None
+    keep: bool | None = None
+
+
+async def infer(ctx: Context, **fields: Any) -> Outcome:
+    """One model call."""
+    asked = Asked(**fields)
+    reply, spent = await complete(ctx, request_messages(ctx), ctx.tools, asked)
+    outcome = _outcome(ctx, reply, spent, asked.keep)
+    return outcome if asked.output is None else _structured(outcome, reply.text, asked.output)
+
+
+async def complete(
+    ctx: Context, messages: Sequence[Message], tools: Sequence[ToolSpec] = (),
+    asked: Asked | None = None,
+) -> tuple[Reply, Spent]:  # fmt: skip
+    """What the run's model answers to these messages, and what that took."""
+    asked, model = asked or Asked(), ctx.ports.model
+    if model is None:
+        raise SetupError(
+            "this run has no model",
+            hint="give one: `model=` in Python, `--model` or `--script` on the command line",
+        )
+    settings = {**ctx.machine.model, **ctx.ports.settings}
+    if asked.model:
+        settings["name"] = asked.model
+    if asked.temperature is not None:
+        settings["temperature"] = asked.temperature
+    request = ModelRequest(
+        messages, tuple(tool.for_model() for tool in tools), settings,
+        asked.tool_choice if tools else None, asked.output, ctx.key,
+        ctx.facts.usage.llm_calls + ctx.failed_calls,
+    )  # fmt: skip
+    streaming = ctx.streaming or bool(settings.get("stream"))
+    before, ctx.so_far = ctx.so_far, partial(_unanswered, ctx.so_far)
+    made = _sound(await model.complete(request, ctx.tell if streaming else None), ctx)
+    ctx.so_far = before
+    memory_tools = {n for n, t in ctx.machine.registry.tools.items() if t.memory}
+    wants_memory = bool(made.tool_calls) and all(c.name in memory_tools for c in made.tool_calls)
+    reply = Reply(made.text, made.finish_reason, made.tool_calls, wants_memory, made.model)
+    sent, written = made.prompt_tokens, made.completion_tokens
+    estimated = sent is None or written is None
+    sent = estimate_messages(messages) if sent is None else sent
+    written = estimate_messages((reply.message,)) if written is None else written
+    return reply, Spent(1, sent, written, _cost(made, settings, sent, written), estimated)
+
+
+def _unanswered(so_far: Callable[[], Outcome] | None) -> Outcome:
+    """What an action has come to while a model call is under way: if it is cut off, it was made."""
+    return (so_far() if so_far is not None else Outcome())._replace(unanswered=1)
+
+
+LONGEST_ID = 200
+"""Characters of a call's id that are kept; a longer one is replaced."""
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
+
+
+def _sound(reply: ModelReply, ctx: Context) -> ModelReply:
+    """The reply as conversations and journals hold it, whatever the model wrote.
+
+    A provider refuses a name with other characters and an id that is missing or comes twice, and
+    the conversation would carry them into every later call.
+    """
+    calls: list[ToolCall] = []
+    ids: set[str] = set()
+    for n, (id_, name, arguments) in enumerate(reply.tool_calls):
+        unique = sound_text(str(id_ or ""))
+        if not unique or unique in ids or len(unique) > LONGEST_ID:
+            unique = f"call_{ctx.step}_{n}"
+        ids.add(unique)
+        called = _NOT_IN_NAMES.sub("_", str(name or ""))[:64] or "unnamed"
+        calls.append(ToolCall(unique, called, cut(arguments or "{}")))
+    text = sound_text(reply.text or "")
+    return reply._replace(text=text, tool_calls=tuple(calls))
+
+
+def _outcome(ctx: Context, reply: Reply, spent: Spent, keep: bool | None) -> Outcome:
+    size = spent.prompt_tokens + spent.completion_tokens
+    return Outcome(
+        result=reply.result,
+        reply=reply,
+        messages=_added(ctx, reply, keep),
+        spent=spent,
+        context_tokens=size if ctx.prompt is None else None,
+        warnings=(
+            *((ESTIMATED,) if spent.estimated else ()),
+            *(() if reply.text.strip() or reply.tool_calls else (EMPTY,)),
+        ),
+    )
+
+
+ESTIMATED = "a reply came without usage; its tokens were estimated"
+"""A warning: the limits on tokens are kept by an estimate."""
+EMPTY = "the model gave an empty reply: neither text nor tool calls"
+"""A warning: most machines take such a reply for the last one."""
+
+
+def _cost(reply: ModelReply, settings: Mapping[str, Any], sent: int, written: int) -> float | None:
+    """What the call cost: as the model's port says, else by the prices that the file gives.
+
+    With fallbacks the file's prices may not be those of the model that answered.
+    """
+    if reply.cost is not None or settings.get("fallbacks"):
+        return reply.cost
+    each = settings.get("input_cost_per_token"), settings.get("output_cost_per_token")
+    if each[0] is None or each[1] is None:
+        return None
+    return sent * each[0] + written * each[1]
+
+
+def _added(ctx: Context, reply: Reply, keep: bool | None) -> tuple[Message, ...]:
+    """What a reply adds to the conversation."""
+    said = reply.message
+    if ctx.prompt is None:
+        return (said,) if keep is not False or reply.tool_calls else ()
+    if keep or ctx.kept.get(KEEP, {}).get("keep"):
+        return (said,)
+    if reply.tool_calls:  # their replies must find the call: the question comes along
+        return (*(m for m in ctx.prompt if m.get("role") != "system"), said)
+    return ()
+
+
+def _structured(outcome: Outcome, text: str, schema: Mapping[str, Any]) -> Outcome:
+    """A reply that must be JSON of a schema: its data becomes the result."""
+    try:
+        data = read_json(text)
+    except ValueError as error:
+        problem = f"the reply is no JSON: {error}"
+    else:
+        found = problem_with(data, schema)
+        if found is None:
+            return outcome._replace(result={**outcome.result, "data": data})
+        problem = f"the reply does not fit the schema: {found}"
+    failed = Outcome.failed(Category.RECOVERABLE, problem, kind="output")
+    return outcome._replace(ok=False, error=failed.error)
+
+
+ACTIONS = (
+    ActionSpec(
+        "receive",
+        receive,
+        result=struct({"text": STR}, keyed=True),
+        work=False,
+        effect=Effect.PURE,
+        suspends=False,
+        about="Puts the task into the conversation.",
+    ),
+    ActionSpec(
+        "prompt",
+        prompt,
+        (
+            ArgSpec("user", "text", STR, about="The user message, a template."),
+            ArgSpec(
+                "system", "text", STR, about="The system message; default: the file's instructions."
+            ),
+            ArgSpec(
+                "keep", "value", BOOL, about="Keep the text and the reply in the conversation."
+            ),
+        ),
+        work=False,
+        effect=Effect.PURE,
+        suspends=False,
+        about="Builds the messages of the next `infer` only; the conversation is left as it is.",
+    ),
+    ActionSpec(
+        "infer",
+        infer,
+        (
+            ArgSpec("model", "text", STR, about="Another model than the file's."),
+            ArgSpec(
+                "output",
+                "data",
+                map_of(STR),
+                about="JSON Schema that the reply must satisfy; its data is `result.data`.",
+            ),
+            ArgSpec(
+                "tool_choice",
+                "data",
+                STR,
+                about="`auto`, `none`, `required`, or one tool as the provider writes it.",
+            ),
+            ArgSpec("temperature", "value", FLOAT, about="Another temperature than the file's."),
+            ArgSpec("keep", "value", BOOL, about="Whether the reply stays in the conversation."),
+        ),
+        result=REPLY,
+        effect=Effect.PAID,
+        suspends=False,
+        uses=frozenset({"model"}),
+        about="One model call: sends instructions, memory, conversation and the state's tools.",
+    ),
+)

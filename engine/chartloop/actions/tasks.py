@@ -1,0 +1,444 @@
+"""The task queue: `enqueue`, `work`, `apply_fix`.
+
+A task is done by a tool, by one model call, or by a child machine. What it gives back may be a
+*report*: a mapping with `metrics` (numbers by name, for `measure`), `tasks` and `improvements`
+(more to do); anything else is its result.
+
+Primary tasks come first. Improvements wait until none is left; then all that are known begin
+together, as one improvement cycle.
+
+Source: 003 "Task Queue", "Quality Thresholds", "Apply User Fix"; 000 `task_context`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple, cast
+
+from chartloop.actions.children import drive, outcome_of, waiting
+from chartloop.actions.running import run_tool
+from chartloop.actions.talking import ESTIMATED, complete, request_messages
+from chartloop.core.conversation import user
+from chartloop.core.errors import Category, ModelError, TaskError, nearest
+from chartloop.core.facts import EMPTY, Failure, QueueFacts, Task
+from chartloop.core.fold import named
+from chartloop.core.outcome import Blocked, Outcome, Spent
+from chartloop.core.specs import ActionSpec, ArgSpec, Effect, ToolSpec
+from chartloop.core.types import ANY, COUNTER, STR, list_of, struct
+from chartloop.run.children import Given
+from chartloop.run.context import Context
+from chartloop.run.sound import cut, read_json, sound_data
+
+KEPT = "work"
+"""Under this name the queue's actions keep what tasks reported: see `Kept`."""
+GRACE = 0.25
+"""Seconds before the deadline of `work` at which a child is stopped, to end in its own way."""
+RECENT_RESULTS = 3
+"""How many results of tasks are kept for the essentials of a conversation."""
+
+
+class Kept(NamedTuple):
+    """What tasks have reported so far."""
+
+    metrics: Mapping[str, float] = EMPTY
+    """The newest value of each."""
+    before: Mapping[str, float] = EMPTY
+    """Their values when the newest improvement cycle began."""
+    cycle: int = 0
+    """The number of the newest improvement cycle that has begun."""
+    results: tuple[str, ...] = ()
+    """The texts of the newest results, oldest first."""
+
+
+def kept(ctx: Context) -> Kept:
+    """What tasks have reported so far."""
+    return Kept(**ctx.kept.get(KEPT, EMPTY))
+
+
+# the queue ----------------------------------------------------------------------------------
+
+
+_FIELDS = ("id", "text", "kind", "acceptance", "by")
+_KINDS = ("primary", "improvement")
+NO_QUEUE = QueueFacts()
+_DOERS = ("tool", "prompt", "machine")
+
+
+def tasks_of(
+    data: Any, taken: Iterable[str], queue: QueueFacts = NO_QUEUE, *, kind: str = "primary"
+) -> tuple[Task, ...]:
+    """Tasks from a text, a mapping, or a list of either, for a queue in which ids are `taken`.
+
+    One without an id gets `task_<n>`, the next number that is free. Raises `TaskError`.
+    """
+    entries = cast("list[Any]", data) if isinstance(data, (list, tuple)) else [data]
+    tasks = [_task(entry, number, kind) for number, entry in enumerate(entries)]
+    there = frozenset(taken)
+    ids = set(there)
+    for number, task in enumerate(tasks):
+        if task.id in ids:
+            raise _bad(number, f": there is a task `{task.id}` already", "give it another `id`")
+        ids |= {task.id} - {""}
+    return named(tasks, there, queue)
+
+
+def _bad(number: int, said: str, hint: str) -> TaskError:
+    return TaskError(f"task {number + 1}{said}", hint=hint, number=number)
+
+
+def _task(entry: Any, number: int, kind: str) -> Task:
+    if not isinstance(entry, (str, Mapping)):
+        word = type(entry).__name__
+        hint = "write `{text: what is to be done}`"
+        raise _bad(number, f" is {word}, neither a text nor a mapping", hint)
+    said: Mapping[str, Any] = {"text": entry} if isinstance(entry, str) else cast(Any, entry)
+    given: dict[str, Any] = {"id": "", "acceptance": "", "kind": kind, "by": None, **said}
+    by: Any = given.pop("by") or {}
+    if wrong := _wrong_with(given):
+        raise _bad(number, *wrong)
+    if not _is_doer(by):
+        hint = "write `by: {tool: its_name}`"
+        raise _bad(number, ": `by` is one of `tool`, `prompt`, `machine`", hint)
+    return Task(**given, by=cast("dict[str, Any]", by))
+
+
+def _wrong_with(given: Mapping[str, Any]) -> tuple[str, str] | None:
+    """What is wrong with the fields of a task, and how it is mended."""
+    if unknown := [key for key in given if key not in _FIELDS]:
+        word = str(unknown[0])
+        return f" has `{word}`; a task has {', '.join(_FIELDS)}", nearest(word, _FIELDS)
+    if wrong := [name for name, value in given.items() if not isinstance(value, str)]:
+        return f": `{wrong[0]}` must be a text", "put it in quotes"
+    if not given.get("text", "").strip():
+        return " has no text", "`text` says what is to be done"
+    if (kind := given["kind"]) not in _KINDS:
+        return f": a task is `primary` or an `improvement`, not `{kind}`", nearest(kind, _KINDS)
+    return None
+
+
+def _is_doer(by: Any) -> bool:
+    """Whether `by` says what does a task: nothing, or one of the three with a text."""
+    if not isinstance(by, Mapping):
+        return False
+    given = cast("Mapping[str, Any]", by)
+    return len(given) <= 1 and all(k in _DOERS and isinstance(v, str) for k, v in given.items())
+
+
+def enqueue(ctx: Context, tasks: Any = None) -> Outcome:
+    """Tasks, at the end of the queue."""
+    try:
+        added = tasks_of(tasks, (task.id for task in ctx.queue), ctx.facts.queue)
+    except TaskError as error:
+        return Outcome.failed(Category.RECOVERABLE, error.message, kind="tasks")
+    ids = [task.id for task in added]
+    return Outcome(result={"added": ids}, queue=(*ctx.queue, *added) if added else None)
+
+
+def apply_fix(ctx: Context) -> Outcome:
+    """A person's answer: `note` into the conversation, `task` or `tasks` to the front of the queue.
+
+    Errors in a row are forgiven: the next failure is the first of a new row.
+    """
+    answer: Mapping[str, Any] = ctx.facts.last.answer or {}
+    note = str(answer.get("note", ""))
+    more: Any = answer.get("tasks") or answer.get("task") or []
+    try:
+        added = tasks_of(more, (task.id for task in ctx.queue), ctx.facts.queue)
+    except TaskError as error:
+        return Outcome.failed(Category.RECOVERABLE, f"the answer's {error.message}", kind="tasks")
+    return Outcome(
+        result={"note": note, "added": [task.id for task in added]},
+        messages=(user(note),) if note else (),
+        queue=(*added, *ctx.queue) if added else None,
+        forgiven=True,
+    )
+
+
+# the work -----------------------------------------------------------------------------------
+
+
+class Attempt(NamedTuple):
+    """One attempt at a task: what it leaves behind, and what came of it."""
+
+    outcome: Outcome
+    """Failed, or with what the task itself cost, said and changed; its result is not the task's."""
+    text: str = ""
+    result: Any = None
+
+
+async def work(ctx: Context, attempts: int = 3) -> Outcome | Blocked:
+    """The next task of the queue; it is given up after so many failed attempts.
+
+    A task that failed stays first, so that a wait or a person's fix is for it.
+    """
+    queue, known = _ready(ctx.queue, kept(ctx), await _begun(ctx))
+    if not queue or not _waits(queue[0]):
+        return Outcome.failed(Category.RECOVERABLE, "the queue is empty", kind="no_task")
+    task = queue[0]
+    begun = Outcome(kept={KEPT: known._asdict()})
+    ctx.so_far = partial(_failed, ctx, begun, _failure("cut off"), queue, attempts)
+    if "machine" not in task.by:  # a child writes down its own calls
+        await ctx.intent(ctx.key, {"state": ctx.state.name, "action": "work"})
+    made = await _attempt(ctx, task)
+    if isinstance(made, Blocked):
+        return made
+    outcome = _came_of(ctx, made, queue, known, attempts)
+    return await _at_deadline(ctx, outcome) if outcome.timed_out else outcome
+
+
+def attempted(ctx: Context, made: Attempt, attempts: int = 3) -> Outcome:
+    """What `work` comes to when its next task was attempted so: the part without effects."""
+    queue, known = _ready(ctx.queue, kept(ctx), "")
+    if not queue or not _waits(queue[0]):
+        return Outcome.failed(Category.RECOVERABLE, "the queue is empty", kind="no_task")
+    return _came_of(ctx, made, queue, known, attempts)
+
+
+def _came_of(
+    ctx: Context, made: Attempt, queue: tuple[Task, ...], known: Kept, attempts: int
+) -> Outcome:
+    """The outcome of an attempt at the first task of the queue."""
+    task, rest = queue[0], queue[1:]
+    outcome, text, result = made
+    outcome = outcome._replace(kept={KEPT: known._asdict()})
+    if outcome.error is not None:
+        return _failed(ctx, outcome, outcome.error, queue, attempts)
+    try:
+        metrics, more = _report(result, task, rest, ctx.facts.queue)
+    except TaskError as error:
+        wrong = _failure(f"the report of `{task.id}`: {error.message}", kind="report")
+        return _failed(ctx, outcome, wrong, queue, attempts)
+    return outcome._replace(
+        result={"task": task.id, "text": text, "result": result},
+        queue=(*rest, *more),
+        kept={KEPT: _noted(known, metrics, text)._asdict()},
+        changes={**outcome.changes, "queue.done": ctx.facts.queue.done + 1},
+        progressed=True,
+    )
+
+
+async def _begun(ctx: Context) -> str:
+    """The task whose child has begun, and is to be gone on with: its id, or nothing."""
+    if not any("machine" in task.by for task in ctx.queue):
+        return ""
+    runs = {row.run_id for row in await ctx.host.children_at_hand()}
+    return next((task.id for task in ctx.queue if _child_id(ctx, task) in runs), "")
+
+
+def _child_id(ctx: Context, task: Task) -> str:
+    return f"{ctx.key}/{task.id}"
+
+
+def _ready(queue: Sequence[Task], known: Kept, begun: str) -> tuple[tuple[Task, ...], Kept]:
+    """The queue with what is to be done first, after a new improvement cycle where one begins."""
+    at_hand = [task for task in queue if task.id == begun] or queue
+    if queue and not any(map(_waits, at_hand)):
+        number = known.cycle + 1
+        known = known._replace(cycle=number, before=known.metrics)
+        queue = [task if _waits(task) else task._replace(cycle=number) for task in queue]
+    return tuple(sorted(queue, key=lambda task: (task.id != begun, *_turn(task)))), known
+
+
+def _waits(task: Task) -> bool:
+    return task.kind == "primary" or task.cycle > 0
+
+
+def _turn(task: Task) -> tuple[bool, bool, bool]:
+    # the sort is stable: tasks of the same sort keep their order
+    return not _waits(task), not task.attempts, task.kind != "primary"
+
+
+def _failure(text: str, category: str = Category.RECOVERABLE, kind: str = "task") -> Failure:
+    return Failure(str(category), text, "", kind)
+
+
+def _failed(
+    ctx: Context, outcome: Outcome, error: Failure, queue: Sequence[Task], attempts: int
+) -> Outcome:
+    task, *rest = queue
+    tried = task._replace(attempts=task.attempts + 1)
+    given_up = tried.attempts >= attempts
+    again = "given up" if given_up else f"attempt {tried.attempts} of {attempts}"
+    said = error._replace(message=f"task `{task.id}` failed ({again}): {error.message}")
+    failed = {"queue.failed": ctx.facts.queue.failed + 1} if given_up else {}
+    return outcome._replace(
+        ok=False, error=said, queue=tuple(rest) if given_up else (tried, *rest),
+        changes={**outcome.changes, **failed}, result={"task": task.id, "given_up": given_up},
+    )  # fmt: skip
+
+
+async def _at_deadline(ctx: Context, failed: Outcome) -> Outcome:
+    """The failure of a child that was stopped a little before the deadline, when that has come.
+
+    Else the limit would not be reached, and the next task would be begun and fail at once.
+    """
+    ctx.so_far = lambda: failed
+    left = 0.0 if ctx.deadline is None else ctx.deadline - ctx.ports.clock.now()
+    await ctx.ports.clock.sleep(max(left, 0.0))
+    return failed
+
+
+def _report(
+    result: Any, task: Task, rest: Sequence[Task], queue: QueueFacts
+) -> tuple[Mapping[str, float], tuple[Task, ...]]:
+    """The metrics that a result reports, and the tasks that it asks for."""
+    if not isinstance(result, Mapping):
+        return EMPTY, ()
+    report = cast("Mapping[str, Any]", result)
+    metrics = cast("Mapping[str, float]", report.get("metrics") or EMPTY)
+    if not isinstance(metrics, Mapping) or not all(map(_is_number, metrics.values())):  # pyright: ignore[reportUnnecessaryIsInstance]  a tool may write anything
+        raise TaskError("`metrics` must be numbers by name")
+    taken = [task.id, *(other.id for other in rest)]
+    more = tasks_of(report.get("tasks") or [], taken, queue)
+    taken += [other.id for other in more]
+    better = tasks_of(report.get("improvements") or [], taken, queue, kind="improvement")
+    return metrics, (*more, *better)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _noted(known: Kept, metrics: Mapping[str, float], text: str) -> Kept:
+    return known._replace(
+        metrics={**known.metrics, **metrics},
+        results=(*known.results, cut(text)[:2000])[-RECENT_RESULTS:],
+    )
+
+
+def _gone_wrong(text: str, *more: str, unanswered: int = 0, **named: str) -> Attempt:
+    error = _failure(text, *more, **named)
+    return Attempt(Outcome(ok=False, error=error, unanswered=unanswered))
+
+
+async def _attempt(ctx: Context, task: Task) -> Attempt | Blocked:
+    match list(task.by.items()) or [("prompt", "")]:
+        case [("tool", str(name))]:
+            return await _by_tool(ctx, task, name)
+        case [("prompt", str(text))]:
+            return await _by_prompt(ctx, task, text)
+        case [("machine", str(name))]:
+            return await _by_machine(ctx, task, name)
+        case _:
+            return _gone_wrong("a task is done by one of `tool`, `prompt`, `machine`")
+
+
+async def _by_tool(ctx: Context, task: Task, name: str) -> Attempt:
+    spec = ctx.machine.registry.tools.get(name)
+    if spec is None:
+        return _gone_wrong(f"there is no tool `{name}`", Category.CRITICAL)
+    try:
+        arguments = spec.parse(json.dumps(_arguments(spec, task), ensure_ascii=False))
+    except ValueError as error:
+        return _gone_wrong(str(error), kind="arguments")
+    made = await run_tool(ctx, spec, arguments)
+    outcome = Outcome(
+        ok=made.ok, error=None if made.ok else _failure(made.text, made.category),
+        spent=Spent(tools={name: 1}), changes=made.changes, signals=made.signals,
+        partial=made.partial, progressed=made.progressed,
+    )  # fmt: skip
+    return Attempt(outcome, made.text, made.result if made.result is not None else made.text)
+
+
+def _arguments(spec: ToolSpec, task: Task) -> dict[str, Any]:
+    """What a tool is told of a task: the fields that it names, else the text as its only one."""
+    takes = list(spec.parameters.get("properties", ()))
+    fields = {"task": task.text, "text": task.text, "id": task.id, "acceptance": task.acceptance}
+    given = {name: fields[name] for name in takes if name in fields}
+    return given or dict.fromkeys(takes[:1], task.text)
+
+
+async def _by_prompt(ctx: Context, task: Task, text: str) -> Attempt:
+    said = "\n\n".join(part for part in (text, task.text, done_when(task)) if part)
+    asked = user(said)
+    try:
+        reply, spent = await complete(ctx, (*request_messages(ctx), asked))
+    except ModelError as error:
+        return _gone_wrong(cut(error.message), error.category, error.kind, unanswered=1)
+    outcome = Outcome(
+        messages=(asked, reply.message), spent=spent,
+        context_tokens=spent.prompt_tokens + spent.completion_tokens,
+        warnings=(ESTIMATED,) if spent.estimated else (),
+    )  # fmt: skip
+    return Attempt(outcome, reply.text, _as_report(reply.text))
+
+
+async def _by_machine(ctx: Context, task: Task, name: str) -> Attempt | Blocked:
+    if name not in ctx.machine.machines:
+        return _gone_wrong(f"there is no child machine `{name}`", Category.CRITICAL)
+    told = "\n\n".join(part for part in (task.text, done_when(task)) if part)
+    (child,) = await drive(ctx, {task.id: Given(name, told)}, grace=GRACE)
+    if not child.ended:
+        return waiting([child])
+    outcome, result = await outcome_of(ctx, child), child.result
+    output = result.output if result.output is not None else result.facts.last.text
+    return Attempt(outcome, output if isinstance(output, str) else json.dumps(output), output)
+
+
+def done_when(task: Task) -> str:
+    """How one sees that a task is done, for whoever does it; empty when nothing says."""
+    return f"It is done when: {task.acceptance}" if task.acceptance else ""
+
+
+def _as_report(text: str) -> Any:
+    """A reply that is a JSON object may be a report; any other is its text."""
+    try:
+        data = read_json(text)
+    except ValueError:
+        return text
+    return sound_data(data) if isinstance(data, dict) else text
+
+
+_ADDED = {"added": list_of(STR)}
+ACTIONS = (
+    ActionSpec(
+        "enqueue",
+        enqueue,
+        (
+            ArgSpec(
+                "tasks",
+                "value",
+                ANY,
+                required=True,
+                about="A text, a mapping with `text`, or a list of them.",
+            ),
+        ),
+        result=struct(_ADDED, keyed=True),
+        work=False,
+        effect=Effect.PURE,
+        suspends=False,
+        changes=frozenset({"queue.*"}),
+        about="Adds tasks at the end of the queue.",
+    ),
+    ActionSpec(
+        "work",
+        work,
+        (
+            ArgSpec(
+                "attempts",
+                "value",
+                COUNTER,
+                about="How often a task may fail before it is given up; default 3.",
+            ),
+        ),
+        result=struct({"task": STR, "text": STR, "result": ANY}, keyed=True),
+        effect=Effect.PAID,
+        own_intents=True,
+        may_wait=True,
+        may_use=frozenset({"model"}),
+        changes=frozenset({"queue.*", "memory.*"}),
+        about="Does the next task of the queue, by its tool, its prompt or its machine.",
+    ),
+    ActionSpec(
+        "apply_fix",
+        apply_fix,
+        result=struct({"note": STR, **_ADDED}, keyed=True),
+        work=False,
+        effect=Effect.PURE,
+        suspends=False,
+        changes=frozenset({"queue.*", "errors.consecutive", "errors.retries"}),
+        about="Puts the answer's `note` into the conversation and its `tasks` first in the queue.",
+    ),
+)

@@ -1,0 +1,171 @@
+"""Real models, through litellm: the only door to it.
+
+litellm is an extra of seconds and 100 MB, imported by `prepare` or the first call. It is kept
+quiet, offline and without retries: waiting and trying again belong to the machine, where they
+are counted.
+
+Belongs here: the call, and what litellm must be told. Which models are asked is in `model_target`,
+what arrives in `model_reply`, what goes wrong in `model_errors`. Never: retries, waits, prompts.
+Source: design "language", section 1 (`model`); design "traps", litellm.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import importlib
+import json
+import logging
+import math
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from chartloop.adapters.model_errors import FALL_BACK_ON, KINDS, Kind, classified, failure
+from chartloop.adapters.model_reply import Heard
+from chartloop.adapters.model_target import Target, provider_of, targets_of
+from chartloop.core.errors import Category, ModelError, SetupError
+from chartloop.run.ports import ModelReply, ModelRequest, OnText
+
+__all__ = ["FALL_BACK_ON", "KINDS", "Kind", "LiteLLM"]
+
+
+class LiteLLM:
+    """Any model that litellm reaches, as a `Model`.
+
+    `settings` are the file's `model` mapping. ``name`` is litellm's: ``provider/model``. The key
+    is in the provider's own variable or in the one that ``api_key_env`` names; a server at
+    ``api_base`` may need none. ``timeout`` is the longest wait, in seconds, for the reply or for
+    the next piece of a streamed one. ``fallbacks`` are asked in order while models fail with a
+    kind of `FALL_BACK_ON` before their first word; `ModelReply.model` says who answered.
+    """
+
+    suspends = True
+
+    def prepare(self, settings: Mapping[str, Any]) -> None:
+        """Raise `SetupError` for a name, key or setting that cannot work, before any call."""
+        targets_of(_litellm(), settings)
+
+    def context_window(self, settings: Mapping[str, Any]) -> int | None:
+        """The file's figure, else litellm's, in tokens; None when neither is known."""
+        if (given := settings.get("context_window")) is not None:
+            return int(given)
+        with contextlib.suppress(SetupError):
+            row = _known(_litellm(), settings.get("name"))
+            return row.get("max_input_tokens") or row.get("max_tokens")
+        return None
+
+    async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
+        """Answer; streamed when `on_text` is given, unless ``stream`` says otherwise."""
+        try:
+            litellm = await asyncio.to_thread(_litellm)
+            targets = targets_of(litellm, request.settings)
+        except SetupError as error:
+            raise failure("setup", f"{error.message}; {error.hint}") from None
+        failures: list[ModelError] = []
+        for target in targets:
+            answer = await _ask(litellm, target, request, on_text)
+            if isinstance(answer, ModelReply):
+                return answer
+            failures.append(answer)
+            if answer.kind not in FALL_BACK_ON or answer.partial:
+                break
+        # Where one of them may work later, so may the same call.
+        first = next((f for f in failures if f.category is Category.TRANSIENT), failures[-1])
+        more = {"status": first.status, "retry_after": first.retry_after, "partial": first.partial}
+        raise failure(first.kind, "; ".join(f.message for f in failures), **more)
+
+
+@functools.cache
+def _litellm() -> Any:
+    """litellm, imported once, offline and quiet. A person may set the variables otherwise."""
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    os.environ.setdefault("LITELLM_OFFLINE_MODE", "true")
+    # `openai`, which calls for it, logs the headers that `extra` sends.
+    loggers = [*map(logging.getLogger, ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy", "openai"))]
+    for logger in loggers:
+        logger.setLevel(logger.level or logging.WARNING)
+    try:
+        # By name: its types are not known where it is not installed.
+        litellm: Any = importlib.import_module("litellm")
+    except Exception as error:
+        missing = getattr(error, "name", "") == "litellm"
+        text = "litellm is not installed" if missing else f"litellm cannot be imported: {error}"
+        raise SetupError(text, hint='pip install --upgrade "chartloop[llm]"') from error
+    litellm.suppress_debug_info = True
+    # In place of HF_HUB_OFFLINE, which would bind the whole process: no tokenizer is fetched.
+    litellm.disable_hf_tokenizer_download = True
+    for logger in loggers:  # without its handlers, nor Python's last resort, to stderr
+        own = [h for h in logger.handlers if not type(h).__module__.startswith("litellm")]
+        logger.handlers[:] = [*own, logging.NullHandler()]
+    return litellm
+
+
+_PASSED = ("temperature", "top_p", "max_tokens", "stop", "seed")
+
+
+def _arguments(request: ModelRequest, target: Target, *, streamed: bool) -> dict[str, Any]:
+    settings = request.settings
+    given = {name: settings[name] for name in _PASSED if settings.get(name) is not None}
+    given |= {"model": target.name, "messages": request.messages, **target.where}
+    given |= {"timeout": target.timeout, "num_retries": 0, "max_retries": 0}
+    if request.tools:
+        # 1.106.2 imports `mcp`, which is not installed, whenever there are tools.
+        given |= {"tools": request.tools, "_skip_mcp_handler": True}
+    if request.tool_choice is not None:
+        given["tool_choice"] = request.tool_choice
+    if request.output is not None:
+        shape = {"name": "reply", "schema": request.output}
+        given["response_format"] = {"type": "json_schema", "json_schema": shape}
+    if streamed:
+        given |= {"stream": True, "stream_options": {"include_usage": True}}
+    # A copy in dicts and lists, for litellm writes into what it is given.
+    return json.loads(json.dumps(given | (settings.get("extra") or {}), default=dict))
+
+
+async def _ask(
+    litellm: Any, target: Target, request: ModelRequest, on_text: OnText | None
+) -> ModelReply | ModelError:
+    """One call. A failure is returned, so that it does not drag litellm's own along."""
+    wanted = request.settings.get("stream")
+    streamed = on_text is not None if wanted is None else bool(wanted)
+    heard, outer = Heard(on_text), sys.exception()
+    try:
+        async with asyncio.timeout(target.timeout):
+            response = await litellm.acompletion(**_arguments(request, target, streamed=streamed))
+        if streamed:
+            await heard.listen(response, target.timeout)
+        else:
+            heard.take(response)
+    except Exception as error:  # noqa: BLE001 - litellm lets through whatever its parts raise
+        return classified(error, target, heard.text, outer)
+    if problem := heard.problem(streamed=streamed):
+        return failure(problem[0], f"{target.name}: {problem[1]}", partial=heard.text)
+    return heard.reply(request, target, _cost(litellm, request.settings, target, heard.usage))
+
+
+def _cost(litellm: Any, settings: Mapping[str, Any], target: Target, usage: Any) -> float | None:
+    """USD by the file's prices, else by litellm's table; None when no price is known."""
+    if usage is None:
+        return None
+    prices = [settings.get(f"{way}_cost_per_token") for way in ("input", "output")]
+    if None not in prices and target.name == settings.get("name"):
+        return usage.prompt_tokens * prices[0] + usage.completion_tokens * prices[1]
+    row = _known(litellm, target.name)
+    with contextlib.suppress(Exception):
+        ways = litellm.cost_per_token(model=target.name, usage_object=usage) if row else ()
+        # litellm says 0 where it has no price.
+        return math.fsum(ways) or (0.0 if row.get("input_cost_per_token") == 0 else None)
+    return None
+
+
+def _known(litellm: Any, name: Any) -> Mapping[str, Any]:
+    """The model's row in the table that litellm brings, or nothing. Asks no server."""
+    provider = provider_of(litellm, name)
+    for key in (name, f"{provider}/{name}", name.removeprefix(f"{provider}/")):
+        row: Mapping[str, Any] = litellm.model_cost.get(key, {})
+        if str(row.get("litellm_provider")).startswith(provider):
+            return row
+    return {}

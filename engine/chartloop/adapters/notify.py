@@ -1,0 +1,19 @@
+"""Tells people by way of Python's logging: the notifier that every run has."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+_log = logging.getLogger("chartloop.notify")
+
+
+class LogNotifier:
+    """Writes each notice to the logger `chartloop.notify`, at level INFO."""
+
+    suspends = False
+
+    async def notify(self, text: str, data: Mapping[str, Any]) -> None:
+        """Say it."""
+        _log.info(text, extra={"chartloop": dict(data)})

@@ -1,0 +1,191 @@
+"""The journal in one SQLite file: the default of the command line, shared by processes.
+
+The file is in write-ahead mode, so that reading waits for nobody. An append is one transaction,
+fenced by the run's head and epoch. A durable one is on the disk when it returns; any other
+survives the end of the process, and may be lost with the power.
+
+    journal = SqliteJournal(default_journal_path(Path.cwd()))
+    journal            for a run that is driven by hand: no method ever suspends
+    journal.grouped    for event loops: the same file, many runs to a transaction
+
+Belongs here: transactions, the lock among threads, and where the file stands. The tables are in
+`sqlite_migrations`, what is written to them in `sqlite_rows`.
+Source: design "architecture", section 4.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from pathlib import Path
+from threading import Lock
+from typing import Literal, TypeVar
+
+from chartloop.adapters.sqlite_face import Done, Job, JournalFace
+from chartloop.adapters.sqlite_group import Engine, GroupedJournal
+from chartloop.adapters.sqlite_migrations import (
+    FOLDER,
+    MIGRATIONS,
+    Connection,
+    Migration,
+    explain,
+    open_database,
+)
+from chartloop.adapters.sqlite_rows import Writer
+from chartloop.core.errors import ChartloopError, JournalError, JournalLocked, RunError
+from chartloop.run.redact import Redactor
+
+T = TypeVar("T")
+
+
+def default_journal_path(start: Path) -> Path:
+    """`.chartloop/journal.db` in the nearest folder from `start` upward, else in `start`.
+
+    Nothing is made here: opening the journal makes the folder, with a `.gitignore` of its own.
+    """
+    start = start.absolute()
+    for folder in (start, *start.parents):
+        if os.path.isdir(folder / FOLDER):  # noqa: PTH112 - where nothing may be read, nothing is
+            return folder / FOLDER / "journal.db"
+    return start / FOLDER / "journal.db"
+
+
+class SqliteJournal(JournalFace):
+    """A journal in the file `path`, made if it is missing and brought up to date.
+
+    `wait` is how many seconds another process may hold the file before `JournalLocked`.
+    `redactor` hides secrets before they are written; by default those of the environment.
+    Raises `JournalCorrupt` and `JournalTooNew` with the file left as it is.
+
+    Threads may share one. A forked process opens its own.
+    """
+
+    suspends = False
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        wait: float = 30.0,
+        redactor: Redactor | Literal["environment"] | None = "environment",
+        migrations: Sequence[Migration] = MIGRATIONS,
+    ) -> None:
+        writer = Writer(Redactor() if redactor == "environment" else redactor)
+        super().__init__(writer)
+        self.path = Path(path).absolute()
+        self._wait = wait
+        self._database = open_database(self.path, wait=wait, migrations=migrations)
+        self._process = os.getpid()
+        self._lock = Lock()
+        self._closed = False
+        self._durable: bool | None = None
+        self._worker: Executor | None = None
+        self.grouped = GroupedJournal(
+            Engine(self._together, self._one_worker, self.name, self._close), writer
+        )
+        """The same journal for event loops: calls of one tick share a transaction, in a thread."""
+
+    @property
+    def name(self) -> str:
+        return str(self.path)
+
+    async def close(self) -> None:
+        self._close()
+
+    async def _perform(
+        self,
+        work: Callable[[Connection], T],
+        *,
+        writes: bool = True,
+        long: bool = False,
+        durable: bool = False,
+    ) -> T:
+        return self._together((Job(work, writes, long, durable),))[0].get()
+
+    def _together(self, jobs: Sequence[Job]) -> list[Done]:
+        """Perform jobs in one transaction; each has its own outcome.
+
+        A job that cannot be written takes nobody with it: the others are then written one by
+        one. Only when the file is locked they are not, since each would wait as long again.
+        """
+        with self._lock:
+            try:
+                return self._transaction(jobs)
+            except Exception as error:  # noqa: BLE001 - goes to those who asked
+                failure = self._explain(error)
+                if len(jobs) == 1 or isinstance(failure, JournalLocked):
+                    return [Done(error=failure)] * len(jobs)
+        return [done for job in jobs for done in self._together((job,))]
+
+    def _transaction(self, jobs: Sequence[Job]) -> list[Done]:
+        self._check()
+        database = self._database
+        writes = durable = long = False
+        for job in jobs:
+            writes, durable, long = writes or job.writes, durable or job.durable, long or job.long
+        if writes:
+            self._sync(durable)
+            database.execute("BEGIN IMMEDIATE")
+        elif long:
+            database.execute("BEGIN")
+        try:
+            outcomes = [self._outcome(job) for job in jobs]
+            if database.in_transaction:
+                database.execute("COMMIT")
+        except BaseException:
+            if database.in_transaction:
+                database.execute("ROLLBACK")
+            raise
+        return outcomes
+
+    def _outcome(self, job: Job) -> Done:
+        try:
+            return Done(job.work(self._database))
+        except ChartloopError as refusal:
+            return Done(error=refusal)
+
+    def _sync(self, durable: bool) -> None:
+        """How far a commit goes: to the disk, or to the operating system."""
+        if durable is not self._durable:
+            self._database.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+            self._durable = durable
+
+    def _check(self) -> None:
+        if self._closed:
+            raise JournalError(f"the journal `{self.path}` is closed", hint="open it anew")
+        if os.getpid() != self._process:
+            raise JournalError(
+                f"the journal `{self.path}` was opened in another process",
+                hint="open it after the fork: two processes must not share an open SQLite file",
+            )
+
+    def _explain(self, error: Exception) -> Exception:
+        if isinstance(error, sqlite3.Error):
+            failure = explain(error, self.path, self._wait)
+        elif isinstance(error, (UnicodeEncodeError, OverflowError)):
+            failure = RunError(
+                f"this cannot be kept in a journal: {error}",
+                hint="names and ids are text without lone surrogates, numbers have 64 bits",
+            )
+        else:
+            return error
+        failure.__cause__ = error
+        return failure
+
+    def _one_worker(self) -> Executor:
+        with self._lock:
+            self._check()
+            if self._worker is None:
+                self._worker = ThreadPoolExecutor(1, thread_name_prefix="chartloop-journal")
+            return self._worker
+
+    def _close(self) -> None:
+        with self._lock:  # what has begun is written first
+            if not self._closed:
+                self._closed = True
+                self._database.close()
+            worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.shutdown()

@@ -1,0 +1,153 @@
+"""The journal's port over a SQLite file, whoever carries its calls out, and when.
+
+Each call of the port becomes a `Job`: work on the open file, and what it needs. A face performs
+jobs: each at once (`sqlite.SqliteJournal`) or several together (`sqlite_group.GroupedJournal`).
+Texts are made, and secrets hidden, before a job is handed on: outside of every transaction.
+
+Belongs here: the port's methods, once. Never: SQL, locks, threads.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from chartloop.adapters import sqlite_rows
+from chartloop.adapters.sqlite_migrations import Connection
+from chartloop.adapters.sqlite_rows import Append, Filled, Writer
+from chartloop.run.journal import Event, Letter, RunRow, Snapshot, Update, WholeRun, digest
+
+T = TypeVar("T")
+
+
+class Job(NamedTuple):
+    """One call of the port."""
+
+    work: Callable[[Connection], Any]
+    writes: bool = True
+    long: bool = False
+    """May take more than a moment: is not gathered with others."""
+    durable: bool = False
+    """On the disk before it counts as done."""
+
+
+class Done(NamedTuple):
+    """What came of a job."""
+
+    value: Any = None
+    error: Exception | None = None
+
+    def get(self) -> Any:
+        """The value. The error is raised."""
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
+class JournalFace(ABC):
+    """The port's methods, as jobs."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+
+    @abstractmethod
+    async def _perform(
+        self,
+        work: Callable[[Connection], T],
+        *,
+        writes: bool = True,
+        long: bool = False,
+        durable: bool = False,
+    ) -> T:
+        """Carry out a job of these."""
+
+    async def create(self, row: RunRow) -> None:
+        await self._perform(lambda db: sqlite_rows.create(db, row))
+
+    async def create_whole(self, runs: Sequence[WholeRun], *, after: Sequence[RunRow] = ()) -> None:
+        given = [Filled(row, self._writer.lines(events), of) for row, events, of in runs]
+        await self._perform(
+            lambda db: sqlite_rows.create_whole(db, given, after), long=True, durable=True
+        )
+
+    async def acquire(self, run_id: str) -> RunRow:
+        return await self._perform(lambda db: sqlite_rows.acquire(db, run_id))
+
+    async def append(
+        self,
+        run_id: str,
+        head: int,
+        epoch: int,
+        events: Sequence[Event],
+        *,
+        update: Update | None = None,
+        consumed: Sequence[str] = (),
+        durable: bool = False,
+    ) -> int:
+        given = Append(run_id, head, epoch, self._writer.lines(events), update, consumed)
+        return await self._perform(lambda db: sqlite_rows.append(db, given), durable=durable)
+
+    async def events(self, run_id: str, start: int = 0, limit: int | None = None) -> list[Event]:
+        return await self._perform(
+            lambda db: sqlite_rows.events(db, run_id, start, limit), writes=False, long=True
+        )
+
+    async def row(self, run_id: str) -> RunRow | None:
+        return await self._perform(lambda db: sqlite_rows.row(db, run_id), writes=False)
+
+    async def rows(
+        self,
+        *,
+        machine: str | None = None,
+        status: str | None = None,
+        agent: str | None = None,
+        session: str | None = None,
+        parent: str | None = None,
+        prefix: str | None = None,
+        children: bool = True,
+        limit: int | None = None,
+    ) -> list[RunRow]:
+        columns = {
+            "machine": machine, "status": status, "agent": agent, "session": session,
+            "parent": parent,
+        }  # fmt: skip
+        wanted = {name: value for name, value in columns.items() if value is not None}
+        return await self._perform(
+            lambda db: sqlite_rows.rows(db, wanted, prefix, limit, children=children),
+            writes=False,
+            long=True,
+        )
+
+    async def send(self, run_id: str, letter: Letter) -> bool:
+        data = self._writer.document(letter.data)
+        return await self._perform(lambda db: sqlite_rows.send(db, run_id, letter, data))
+
+    async def letters(self, run_id: str) -> list[Letter]:
+        return await self._perform(lambda db: sqlite_rows.letters(db, run_id), writes=False)
+
+    async def put_blob(self, data: str) -> str:
+        # the hash of the whole text: it is looked up by those who have that one
+        key, hide = digest(data), self._writer.text
+        return await self._perform(lambda db: sqlite_rows.put_blob(db, key, lambda: hide(data)))
+
+    async def blob(self, digest: str) -> str | None:
+        return await self._perform(lambda db: sqlite_rows.blob(db, digest), writes=False, long=True)
+
+    async def put_snapshot(self, run_id: str, snapshot: Snapshot) -> None:
+        data = self._writer.document(snapshot.data)
+        await self._perform(lambda db: sqlite_rows.put_snapshot(db, run_id, snapshot, data))
+
+    async def snapshot(self, run_id: str) -> Snapshot | None:
+        return await self._perform(
+            lambda db: sqlite_rows.snapshot(db, run_id), writes=False, long=True
+        )
+
+    async def fork(self, run_id: str, record_seq: int, row: RunRow) -> int:
+        return await self._perform(
+            lambda db: sqlite_rows.fork(db, run_id, record_seq, row), long=True
+        )
+
+    async def remove(self, run_ids: Iterable[str]) -> int:
+        given = tuple(run_ids)
+        return await self._perform(lambda db: sqlite_rows.remove(db, given), long=True)

@@ -1,0 +1,265 @@
+"""The journal's file: its tables, how an older file is brought up to date, how one is opened.
+
+A migration has a number and is never edited once it was released: a change to the tables is a
+new one at the end. All that are missing run in one transaction when a file is opened; the table
+`schema_version` says which have. A file is looked at before it is written to: what is no
+journal, or was written by a newer version, stays byte for byte as it was.
+
+Tables of runs and events have rowids, for measured reasons: with the rows inside the index
+(``WITHOUT ROWID``) events of many runs split each other's pages, and an append costs a third
+more CPU and an eighth more bytes.
+
+Belongs here: tables, opening, what SQLite's errors mean. Never: what is in the tables.
+Source: design "architecture", section 4.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+from chartloop.core.errors import JournalCorrupt, JournalError, JournalLocked, JournalTooNew
+
+Connection: TypeAlias = sqlite3.Connection
+"""An open file, in autocommit: transactions are begun in words."""
+
+FOLDER = ".chartloop"
+"""Where a project keeps its journal; made with a `.gitignore` of its own."""
+
+
+class Migration(NamedTuple):
+    """One change of the tables."""
+
+    number: int
+    """1, 2, 3 ... without a gap."""
+    title: str
+    change: Sequence[str] | Callable[[Connection], None]
+    """Statements, or a function that executes some. It must not commit."""
+
+
+MIGRATIONS: tuple[Migration, ...] = (
+    Migration(
+        1,
+        "the first tables",
+        (
+            """
+            CREATE TABLE run (
+                run_id TEXT PRIMARY KEY, machine TEXT NOT NULL, machine_hash TEXT NOT NULL,
+                epoch INTEGER NOT NULL, head INTEGER NOT NULL, status TEXT NOT NULL,
+                state TEXT NOT NULL, reason TEXT NOT NULL, steps INTEGER NOT NULL, wake_at REAL,
+                agent TEXT NOT NULL, session TEXT NOT NULL, parent TEXT NOT NULL,
+                fork_seq INTEGER, created REAL NOT NULL, updated REAL NOT NULL
+            )
+            """,
+            "CREATE INDEX run_created ON run (created)",
+            "CREATE INDEX run_agent ON run (agent, created)",
+            "CREATE INDEX run_session ON run (session, created)",
+            """
+            CREATE TABLE event (
+                run_id TEXT NOT NULL, seq INTEGER NOT NULL, epoch INTEGER NOT NULL,
+                type TEXT NOT NULL, record INTEGER, at REAL NOT NULL, data NOT NULL,
+                PRIMARY KEY (run_id, seq)
+            )
+            """,
+            """
+            CREATE TABLE inbox (
+                number INTEGER PRIMARY KEY, run_id TEXT NOT NULL, msg_id TEXT NOT NULL,
+                at REAL NOT NULL, data NOT NULL, seq INTEGER, UNIQUE (run_id, msg_id)
+            )
+            """,
+            "CREATE INDEX inbox_open ON inbox (run_id) WHERE seq IS NULL",
+            "CREATE TABLE blob (hash TEXT PRIMARY KEY, data NOT NULL, kept INTEGER NOT NULL)",
+            """
+            CREATE TABLE event_blob (
+                run_id TEXT NOT NULL, seq INTEGER NOT NULL, hash TEXT NOT NULL,
+                PRIMARY KEY (run_id, seq, hash)
+            ) WITHOUT ROWID
+            """,
+            "CREATE INDEX event_blob_hash ON event_blob (hash)",
+            """
+            CREATE TABLE snapshot (
+                run_id TEXT PRIMARY KEY, seq INTEGER NOT NULL, record_seq INTEGER NOT NULL,
+                data NOT NULL
+            )
+            """,
+        ),
+    ),
+)
+"""Every change so far, in order.
+
+`event.record` is the number of the record, null for other types; `inbox.seq` the event that
+consumed the letter; `blob.kept` 1 for a text that was put by hand; `event_blob` which events
+refer to which payloads. `data` is JSON text, or the same as bytes where it has lone surrogates,
+which SQLite's text cannot hold.
+"""
+
+
+def open_database(
+    path: Path, *, wait: float, migrations: Sequence[Migration] = MIGRATIONS
+) -> Connection:
+    """Open the journal at `path`, made if it is missing, and bring its tables up to date.
+
+    `wait` is how many seconds another process may hold the file. Raises `JournalCorrupt`,
+    `JournalTooNew`, `JournalLocked`, or `JournalError` where the file cannot be made.
+    """
+    _make_room(path)
+    try:
+        database = sqlite3.connect(
+            path, timeout=wait, isolation_level=None, check_same_thread=False
+        )
+    except sqlite3.Error as error:
+        raise explain(error, path, wait) from error
+    try:
+        _prepare(database, path, wait, migrations)
+    except BaseException as error:
+        database.close()
+        if isinstance(error, sqlite3.Error):
+            raise explain(error, path, wait) from error
+        raise
+    return database
+
+
+def _make_room(path: Path) -> None:
+    """See that there is a folder for the file.
+
+    The file itself is not opened: to close it would take SQLite's locks on it away from every
+    other connection in this process.
+    """
+    try:
+        if path.is_dir():
+            raise JournalError(
+                f"`{path}` is a folder, not a journal", hint=f"name a file: `{path / 'journal.db'}`"
+            )
+        folder = path.parent
+        if not folder.is_dir():
+            folder.mkdir(parents=True, exist_ok=True)
+            if folder.name == FOLDER:
+                (folder / ".gitignore").write_text("*\n", encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise JournalError(
+            f"no journal can be made at `{path}`: {error}", hint="name a file in a folder of yours"
+        ) from error
+
+
+def _prepare(
+    database: Connection, path: Path, wait: float, migrations: Sequence[Migration]
+) -> None:
+    newest = migrations[-1].number
+    version = _version(database, path)
+    if version > newest:
+        raise JournalTooNew(
+            f"`{path}` was written by a newer version of chartloop "
+            f"(its tables have version {version}, this one knows {newest})",
+            hint="update chartloop, or name another journal",
+        )
+    _share(database, path, wait)
+    if version < newest:
+        _migrate(database, path, migrations)
+
+
+def _version(database: Connection, path: Path) -> int:
+    """Which migrations have run. Reads only."""
+    tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
+    if not tables:
+        return 0
+    if not tables.issuperset({"schema_version", "run", "event"}):
+        raise JournalCorrupt(
+            f"`{path}` is a database of something else, not a journal",
+            hint="name another file; this one was left as it is",
+        )
+    return database.execute("SELECT coalesce(max(number), 0) FROM schema_version").fetchone()[0]
+
+
+def _share(database: Connection, path: Path, wait: float) -> None:
+    """Turn the write-ahead log on: readers and a writer then do not wait for each other.
+
+    SQLite does not wait for a lock here, so that two processes that make the same file have
+    to take turns themselves.
+    """
+    deadline = time.monotonic() + wait
+    while database.execute("PRAGMA journal_mode").fetchone() != ("wal",):
+        try:
+            if database.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
+                raise JournalError(
+                    f"`{path}` cannot be shared between processes: its file system has no "
+                    "write-ahead log",
+                    hint="put the journal on a local disk",
+                )
+        except sqlite3.OperationalError as error:
+            if not _is_busy(error) or time.monotonic() >= deadline:
+                raise
+            time.sleep(0.01)
+
+
+def _migrate(database: Connection, path: Path, migrations: Sequence[Migration]) -> None:
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        # asked again: another process may have done it meanwhile
+        version = _version(database, path)
+        if version == 0:
+            database.execute(
+                "CREATE TABLE schema_version (number INTEGER PRIMARY KEY, title TEXT NOT NULL)"
+            )
+        for migration in migrations:
+            if migration.number > version:
+                _apply(database, migration)
+        database.execute("COMMIT")
+    except BaseException:
+        if database.in_transaction:
+            database.execute("ROLLBACK")
+        raise
+
+
+def _apply(database: Connection, migration: Migration) -> None:
+    if callable(migration.change):
+        migration.change(database)
+    else:
+        for statement in migration.change:
+            database.execute(statement)
+    database.execute(
+        "INSERT INTO schema_version VALUES (?, ?)", (migration.number, migration.title)
+    )
+
+
+def _is_busy(error: sqlite3.Error) -> bool:
+    return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def _code(error: sqlite3.Error) -> int:
+    """SQLite's primary result code; 0 for what Python's module found itself."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def explain(error: sqlite3.Error, path: Path, wait: float) -> JournalError:
+    """What SQLite's error means: the cause and the cure."""
+    match _code(error):
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return JournalLocked(
+                f"another process has held `{path}` for more than {wait:g} s",
+                hint="end that process, or open the journal with a longer `wait`",
+            )
+        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
+            return JournalCorrupt(
+                f"`{path}` is damaged or is no journal: {error}",
+                hint="it was left as it is; restore it from a copy, or name another file",
+            )
+        case sqlite3.SQLITE_FULL:
+            return JournalError(
+                f"`{path}` cannot grow: the disk is full",
+                hint="nothing was written; make room and go on",
+            )
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
+            return JournalError(
+                f"`{path}` cannot be written: {error}",
+                hint="SQLite writes to the file and beside it: see who owns both and the folder",
+            )
+        case sqlite3.SQLITE_IOERR:
+            return JournalError(
+                f"the disk under `{path}` reports an error: {error}",
+                hint="nothing was written; see whether the disk or a quota is full",
+            )
+        case _:
+            return JournalError(f"`{path}`: {error}", hint="nothing was written")

@@ -1,0 +1,410 @@
+"""What the journal's tables hold, read and written: one function for each thing a run needs.
+
+The functions begin and end no transaction: whoever performs them does, and may perform several
+in one. So that a refusal concerns nobody else, each refuses (`ChartloopError`) before it has
+written anything.
+
+Belongs here: SQL, and events as rows. Never: locks, transactions, threads, errors of SQLite.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from chartloop.adapters.sqlite_migrations import Connection
+from chartloop.core.errors import JournalCorrupt, RunError, UnknownRunError
+from chartloop.core.facts import EMPTY
+from chartloop.core.records import Record, to_json
+from chartloop.run.journal import (
+    CHILD_MARK,
+    Event,
+    Letter,
+    RunRow,
+    Snapshot,
+    Update,
+    fenced,
+    is_own_commit,
+    refuse_overtaken,
+    taken,
+)
+from chartloop.run.payload import DEEPEST, pack, too_deep, unpack
+from chartloop.run.redact import Redactor
+
+Stored: TypeAlias = str | bytes
+"""A text as a column holds it: bytes where it has lone surrogates."""
+
+
+class Line(NamedTuple):
+    """An event, ready to be written."""
+
+    type: str
+    record: int | None
+    at: float
+    data: Stored
+    blobs: Mapping[str, str]
+
+
+class Writer:
+    """Turns what is to be kept into text without secrets."""
+
+    def __init__(self, redactor: Redactor | None) -> None:
+        self._hide: Callable[[str], str] = redactor.json if redactor else str
+        self._hide_text: Callable[[str], str] = redactor.text if redactor else str
+
+    def document(self, data: Mapping[str, Any]) -> str:
+        """JSON text. `RunError` when the data is no JSON, or nested too deeply to be read back."""
+        try:
+            text = to_json(data)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise _unfit(str(error)) from error
+        if too_deep(data, text):
+            raise _unfit(f"it is nested more than {DEEPEST} levels deep")
+        return self._hide(text)
+
+    def text(self, text: str) -> str:
+        """Plain text."""
+        return self._hide_text(text)
+
+    def lines(self, events: Iterable[Event]) -> list[Line]:
+        """Events as rows."""
+        return [self._line(event) for event in events]
+
+    def _line(self, event: Event) -> Line:
+        record = event.record
+        try:
+            data = event.data if record is None else record.to_dict()
+        except RecursionError as error:
+            raise _unfit(str(error)) from error
+        packed = pack(self.document(data))
+        number = None if record is None else record.seq
+        return Line(event.type, number, event.at, _stored(packed.text), packed.blobs)
+
+
+def _unfit(why: str) -> RunError:
+    return RunError(
+        f"this cannot be kept in a journal: {why}",
+        hint="actions, tools and answers give JSON data: text, numbers, lists and mappings",
+    )
+
+
+def _stored(text: str) -> Stored:
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+    return text
+
+
+def _read(stored: Stored) -> str:
+    return stored if isinstance(stored, str) else stored.decode("utf-8", "surrogatepass")
+
+
+# -- runs --------------------------------------------------------------------------------------
+
+_COLUMNS = ", ".join(RunRow._fields)
+_MARKS = ", ".join("?" * len(RunRow._fields))
+
+
+def create(db: Connection, row: RunRow) -> None:
+    """A new run. `RunError` when the id is taken."""
+    sql = f"INSERT INTO run ({_COLUMNS}) VALUES ({_MARKS}) ON CONFLICT (run_id) DO NOTHING"  # noqa: S608
+    if db.execute(sql, row).rowcount == 0:
+        raise taken(row.run_id)
+
+
+def row(db: Connection, run_id: str) -> RunRow | None:
+    """One run's row, or None."""
+    sql = f"SELECT {_COLUMNS} FROM run WHERE run_id = ?"  # noqa: S608
+    found = db.execute(sql, (run_id,)).fetchone()
+    return RunRow(*found) if found else None
+
+
+def known(db: Connection, run_id: str) -> RunRow:
+    """One run's row. `UnknownRunError` when there is none."""
+    found = row(db, run_id)
+    if found is None:
+        raise UnknownRunError(f"there is no run `{run_id}` in this journal")
+    return found
+
+
+def rows(
+    db: Connection, wanted: Mapping[str, str], prefix: str | None, limit: int | None, *,
+    children: bool = True,
+) -> list[RunRow]:  # fmt: skip
+    """Runs whose columns are as `wanted`, whose id begins with `prefix`, the newest first."""
+    tests = [f"{column} = ?" for column in wanted]
+    values: list[Any] = list(wanted.values())
+    if prefix:
+        tests.append("run_id >= ?")
+        values.append(prefix)
+        if (beyond := _beyond(prefix)) is not None:
+            tests.append("run_id < ?")
+            values.append(beyond)
+    if not children:
+        tests.append("instr(run_id, ?) = 0")
+        values.append(CHILD_MARK)
+    where = f"WHERE {' AND '.join(tests)}" if tests else ""
+    sql = f"SELECT {_COLUMNS} FROM run {where} ORDER BY created DESC, rowid DESC LIMIT ?"  # noqa: S608
+    found = db.execute(sql, (*values, -1 if limit is None else limit))
+    return [RunRow(*columns) for columns in found]
+
+
+def _beyond(prefix: str) -> str | None:
+    """The first text after all that begin with `prefix`, in the order of code points.
+
+    A range, and no pattern: nothing in an id needs escaping, and the index finds it.
+    """
+    while prefix:
+        following = ord(prefix[-1]) + 1
+        prefix = prefix[:-1]
+        if following <= 0x10FFFF:
+            # the code points between are surrogates, which no column holds
+            return prefix + chr(0xE000 if following == 0xD800 else following)
+    return None
+
+
+def acquire(db: Connection, run_id: str) -> RunRow:
+    """Raise the run's epoch."""
+    db.execute("UPDATE run SET epoch = epoch + 1 WHERE run_id = ?", (run_id,))
+    return known(db, run_id)
+
+
+def remove(db: Connection, run_ids: Iterable[str]) -> int:
+    """Forget runs and the payloads that no other run refers to."""
+    removed = 0
+    for named in run_ids:
+        below = [row.run_id for row in rows(db, {}, named + CHILD_MARK, None)]
+        removed += _remove(db, named)
+        for child in below:
+            _remove(db, child)
+    return removed
+
+
+def _remove(db: Connection, run_id: str) -> int:
+    removed = db.execute("DELETE FROM run WHERE run_id = ?", (run_id,)).rowcount
+    sql = "SELECT DISTINCT hash FROM event_blob WHERE run_id = ?"
+    payloads = db.execute(sql, (run_id,)).fetchall()
+    for table in ("event", "event_blob", "inbox", "snapshot"):
+        db.execute(f"DELETE FROM {table} WHERE run_id = ?", (run_id,))  # noqa: S608
+    db.executemany(
+        "DELETE FROM blob WHERE hash = ?1 AND NOT kept "
+        "AND NOT EXISTS (SELECT 1 FROM event_blob WHERE hash = ?1)",
+        payloads,
+    )
+    return removed
+
+
+# -- events ------------------------------------------------------------------------------------
+
+_HEAD = "UPDATE run SET head = ? WHERE run_id = ? AND head = ? AND epoch = ?"
+_HEAD_AND_MORE = (
+    "UPDATE run SET head = ?, status = ?, state = ?, reason = ?, steps = ?, wake_at = ?, "
+    "updated = coalesce(?, updated) WHERE run_id = ? AND head = ? AND epoch = ?"
+)
+_INSERT = (
+    "INSERT INTO event (run_id, seq, epoch, type, record, at, data) VALUES (?, ?, ?, ?, ?, ?, ?)"
+)
+_LAST = "SELECT epoch, type, record, at, data FROM event WHERE run_id = ? AND seq >= ? ORDER BY seq"
+
+
+class Append(NamedTuple):
+    """What is to be appended to a run, and where."""
+
+    run_id: str
+    head: int
+    epoch: int
+    lines: Sequence[Line]
+    update: Update | None
+    consumed: Sequence[str]
+
+
+def append(db: Connection, given: Append) -> int:
+    """Write events; gives the new head. `Fenced` when another driver's are expected."""
+    run_id, head, epoch, lines, update, consumed = given
+    after = head + len(lines)
+    if update is None:
+        moved = db.execute(_HEAD, (after, run_id, head, epoch))
+    else:
+        updated = lines[-1].at if lines else None
+        moved = db.execute(_HEAD_AND_MORE, (after, *update, updated, run_id, head, epoch))
+    if moved.rowcount == 0:
+        return _refuse(db, given)
+    _insert(db, run_id, head, epoch, lines)
+    for msg_id in consumed:
+        sql = "UPDATE inbox SET seq = ? WHERE run_id = ? AND msg_id = ? AND seq IS NULL"
+        db.execute(sql, (head, run_id, msg_id))
+    return after
+
+
+def _insert(db: Connection, run_id: str, head: int, epoch: int, lines: Sequence[Line]) -> None:
+    for seq, line in enumerate(lines, head):
+        db.execute(_INSERT, (run_id, seq, epoch, line.type, line.record, line.at, line.data))
+        if line.blobs:
+            _keep_payloads(db, run_id, seq, line.blobs)
+
+
+def _refuse(db: Connection, given: Append) -> int:
+    """An append that does not fit: a commit of our own whose answer was lost, or `Fenced`."""
+    run_id, head, epoch, lines = given[:4]
+    found = known(db, run_id)
+    if is_own_commit(found, head, epoch, len(lines)):
+        there = db.execute(_LAST, (run_id, head)).fetchall()
+        if there == [(epoch, line.type, line.record, line.at, line.data) for line in lines]:
+            return found.head
+    raise fenced(found, head, epoch)
+
+
+def _keep_payloads(db: Connection, run_id: str, seq: int, blobs: Mapping[str, str]) -> None:
+    for key, text in blobs.items():
+        db.execute(
+            "INSERT INTO blob VALUES (?, ?, 0) ON CONFLICT (hash) DO NOTHING", (key, _stored(text))
+        )
+        db.execute("INSERT INTO event_blob VALUES (?, ?, ?)", (run_id, seq, key))
+
+
+def events(db: Connection, run_id: str, start: int, limit: int | None = None) -> list[Event]:
+    """The events from number `start` on, in order; at most `limit` of them."""
+    sql = (
+        "SELECT seq, type, at, data, record, epoch FROM event "
+        "WHERE run_id = ? AND seq >= ? ORDER BY seq LIMIT ?"
+    )
+    found = db.execute(sql, (run_id, start, -1 if limit is None else limit)).fetchall()
+    if not found:
+        known(db, run_id)
+
+    def fetch(key: str) -> str:
+        text = blob(db, key)
+        if text is None:
+            raise JournalCorrupt(f"run `{run_id}` refers to payload {key}, which is not there")
+        return text
+
+    try:
+        return [_event(columns, fetch) for columns in found]
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+        raise JournalCorrupt(
+            f"an event of run `{run_id}` cannot be read: {type(error).__name__} {error}",
+            hint="it was changed by hand or by another program; a fork below it still works",
+        ) from error
+
+
+def _event(columns: Sequence[Any], fetch: Callable[[str], str]) -> Event:
+    seq, kind, at, stored, number, epoch = columns
+    data = unpack(_read(stored), fetch)
+    if number is None:
+        return Event(seq, kind, at, None, data, epoch)
+    return Event(seq, kind, at, Record.from_dict(number, data), EMPTY, epoch)
+
+
+def fork(db: Connection, run_id: str, record_seq: int, new: RunRow) -> int:
+    """A new run with the events below a record; gives its head."""
+    known(db, run_id)
+    sql = "SELECT coalesce(max(seq) + 1, 0) FROM event WHERE run_id = ? AND record < ?"
+    head: int = db.execute(sql, (run_id, record_seq)).fetchone()[0]
+    create(db, new._replace(parent=run_id, fork_seq=record_seq, head=head))
+    db.execute(
+        "INSERT INTO event SELECT ?, seq, 0, type, record, at, data FROM event "
+        "WHERE run_id = ? AND seq < ? ORDER BY seq",
+        (new.run_id, run_id, head),
+    )
+    db.execute(
+        "INSERT INTO event_blob SELECT ?, seq, hash FROM event_blob WHERE run_id = ? AND seq < ?",
+        (new.run_id, run_id, head),
+    )
+    return head
+
+
+class Filled(NamedTuple):
+    """A run that comes into being with all that it holds, ready to be written."""
+
+    row: RunRow
+    lines: Sequence[Line]
+    letters_of: str
+
+
+def create_whole(db: Connection, runs: Sequence[Filled], after: Sequence[RunRow]) -> None:
+    """New runs with their events and letters. `Fenced` when a run of `after` went on since."""
+    for read in after:
+        refuse_overtaken(known(db, read.run_id), read)
+    for run in runs:
+        if row(db, run.row.run_id) is not None:
+            raise taken(run.row.run_id)
+    for read in after:
+        acquire(db, read.run_id)
+    for run in runs:
+        new = run.row.run_id
+        create(db, run.row._replace(head=len(run.lines), epoch=0))
+        _insert(db, new, 0, 0, run.lines)
+        db.execute(
+            "INSERT INTO inbox (run_id, msg_id, at, data) SELECT ?, msg_id, at, data FROM inbox "
+            "WHERE run_id = ? AND seq IS NULL ORDER BY number",
+            (new, run.letters_of),
+        )
+
+
+# -- inbox, blobs, snapshots -------------------------------------------------------------------
+
+
+def send(db: Connection, run_id: str, letter: Letter, data: str) -> bool:
+    """Put a letter into the inbox. False when that id is there already."""
+    sent = db.execute(
+        "INSERT INTO inbox (run_id, msg_id, at, data) SELECT run_id, ?, ?, ? FROM run "
+        "WHERE run_id = ? ON CONFLICT (run_id, msg_id) DO NOTHING",
+        (letter.msg_id, letter.at, _stored(data), run_id),
+    )
+    if sent.rowcount == 0:
+        known(db, run_id)
+    return sent.rowcount == 1
+
+
+def letters(db: Connection, run_id: str) -> list[Letter]:
+    """Letters not yet consumed, in order of arrival."""
+    found = db.execute(
+        "SELECT msg_id, at, data FROM run LEFT JOIN inbox "
+        "ON inbox.run_id = run.run_id AND inbox.seq IS NULL "
+        "WHERE run.run_id = ? ORDER BY inbox.number",
+        (run_id,),
+    ).fetchall()
+    if not found:
+        known(db, run_id)
+    return [
+        Letter(msg_id, at, json.loads(_read(data)))
+        for msg_id, at, data in found
+        if msg_id is not None
+    ]
+
+
+def put_blob(db: Connection, key: str, text: Callable[[], str]) -> str:
+    """Keep a text under its hash, whatever becomes of the runs. It is made only when it is new."""
+    if not db.execute("SELECT 1 FROM blob WHERE hash = ? AND kept", (key,)).fetchone():
+        db.execute("INSERT OR REPLACE INTO blob VALUES (?, ?, 1)", (key, _stored(text())))
+    return key
+
+
+def blob(db: Connection, key: str) -> str | None:
+    """The text of that hash, or None."""
+    found = db.execute("SELECT data FROM blob WHERE hash = ?", (key,)).fetchone()
+    return _read(found[0]) if found else None
+
+
+def put_snapshot(db: Connection, run_id: str, snapshot: Snapshot, data: str) -> None:
+    """Keep a snapshot in place of the earlier one."""
+    put = db.execute(
+        "INSERT OR REPLACE INTO snapshot SELECT run_id, ?, ?, ? FROM run WHERE run_id = ?",
+        (snapshot.seq, snapshot.record_seq, _stored(data), run_id),
+    )
+    if put.rowcount == 0:
+        known(db, run_id)
+
+
+def snapshot(db: Connection, run_id: str) -> Snapshot | None:
+    """The run's snapshot, or None."""
+    sql = "SELECT seq, record_seq, data FROM snapshot WHERE run_id = ?"
+    found = db.execute(sql, (run_id,)).fetchone()
+    if found is None:
+        known(db, run_id)
+        return None
+    return Snapshot(found[0], found[1], json.loads(_read(found[2])))

@@ -1,0 +1,172 @@
+"""Tells people by way of a webhook: each notice is one POST of JSON to a URL.
+
+    machine.start(task, notifier=WebhookNotifier("https://hooks.example.com/x?token=..."))
+
+A URL may be a secret in itself (its path, its query): only its scheme, host and port are ever
+said or written down. What is sent passes the redactor, as what is recorded does.
+
+Belongs here: HTTP. Never: what is said, or when.
+Source: 003 "Send Notification"; issue "Sources" (notification: log and webhook adapters).
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+from collections.abc import Mapping
+from typing import Any, cast
+from urllib.error import HTTPError, URLError
+from urllib.parse import SplitResult, urlsplit
+from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+import anyio
+import anyio.to_thread
+
+from chartloop.core.errors import Category, SetupError, ToolError
+from chartloop.run.redact import Redactor
+
+_UNFIT = re.compile(r"[^\x21-\x7e]")
+"""What no URL holds as it is: spaces, control characters, letters beyond ASCII."""
+_KEEPS_BODY = (307, 308)
+"""The redirects after which the same is posted again."""
+
+
+class WebhookNotifier:
+    """Posts ``{"text": ..., "data": {...}, "run": id}``, and is content with any answer of 2xx.
+
+    An answer of 5xx and a connection that fails are tried again, `retries` times, after `pause`
+    seconds and then twice as long each time. `timeout` bounds each attempt, in seconds; one that
+    is too slow is not repeated, for it may have arrived. A redirect is followed on its own host
+    only. `secret_env` names the environment variable whose value goes along as
+    ``Authorization: Bearer``.
+
+    `notify` raises `ToolError`; a `SetupError` comes at once, for a URL that is none and for a
+    variable that is not set.
+    """
+
+    suspends = True
+
+    def __init__(
+        self, url: str, *, timeout: float = 10.0, retries: int = 2, pause: float = 0.5,
+        secret_env: str = "",
+    ) -> None:  # fmt: skip
+        parts = _parts(url)
+        self.shown = f"{parts.scheme}://{parts.netloc}"
+        """Where it posts to, without what may be secret."""
+        self._url, self._timeout, self._retries, self._pause = url, timeout, retries, pause
+        self._headers = {"Content-Type": "application/json", "User-Agent": "chartloop"}
+        if secret_env:
+            self._headers["Authorization"] = f"Bearer {_secret(secret_env)}"
+
+    def __repr__(self) -> str:
+        return f"<WebhookNotifier {self.shown}>"
+
+    async def notify(self, text: str, data: Mapping[str, Any]) -> None:
+        """Post it. The loop goes on meanwhile; `ToolError` when it did not arrive."""
+        notice = {"text": text, "data": dict(data), "run": data.get("run", "")}
+        body = Redactor().json(json.dumps(notice, ensure_ascii=False), {}).encode()
+        for attempt in range(self._retries + 1):
+            failed = await self._try(body)
+            if failed is None:
+                return
+            if attempt == self._retries or not isinstance(failed, _AgainError):
+                raise failed
+            await anyio.sleep(self._pause * 2**attempt)
+
+    async def _try(self, body: bytes) -> ToolError | None:
+        """One attempt, in a thread: what went wrong, or None."""
+        with anyio.move_on_after(self._timeout):
+            return await anyio.to_thread.run_sync(self._post, body, abandon_on_cancel=True)
+        return self._late()
+
+    def _post(self, body: bytes) -> ToolError | None:
+        request = Request(self._url, body, self._headers, method="POST")  # noqa: S310  see `_parts`
+        try:
+            with _opener().open(request, timeout=self._timeout):
+                return None
+        except HTTPError as error:
+            error.close()
+            return self._refused(error.code)
+        except (OSError, http.client.HTTPException) as error:
+            reason = error.reason if isinstance(error, URLError) else error
+            if isinstance(reason, TimeoutError):
+                return self._late()
+            return _AgainError(f"the webhook at {self.shown} cannot be reached: {_said(reason)}")
+
+    def _late(self) -> ToolError:
+        said = f"the webhook at {self.shown} has not answered within {self._timeout:g} s"
+        return ToolError(said, category=Category.TRANSIENT)
+
+    def _refused(self, status: int) -> ToolError:
+        said = f"the webhook at {self.shown} answered {status}"
+        if 300 <= status < 400:
+            said += ", a redirect that is not followed"
+        if status >= 500:
+            return _AgainError(said)
+        category = Category.TRANSIENT if status == 429 else Category.RECOVERABLE
+        return ToolError(said, category=category)
+
+
+class _AgainError(ToolError):
+    """A failure that another attempt may mend."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, category=Category.TRANSIENT)
+
+
+class _OnItsHost(HTTPRedirectHandler):
+    """Follows a redirect that keeps method, scheme, host and port; no other."""
+
+    max_repeats = max_redirections = 3
+
+    def redirect_request(  # noqa: PLR0917  its base has these
+        self, req: Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> Request | None:
+        there, here = urlsplit(newurl), urlsplit(req.full_url)
+        if code not in _KEEPS_BODY or there[:2] != here[:2]:
+            return None
+        return Request(newurl, cast("bytes", req.data), dict(req.headers), method="POST")  # noqa: S310
+
+
+def _opener() -> Any:
+    return build_opener(_OnItsHost)
+
+
+def _parts(url: str) -> SplitResult:
+    """A URL, taken apart. `SetupError` when it is none that can be posted to."""
+    try:
+        parts = urlsplit(url)
+        wrong = parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0
+    except ValueError:  # brackets or a port that are none
+        raise _no_url() from None
+    if wrong or _UNFIT.search(url):
+        raise _no_url()
+    if "@" in parts.netloc:
+        raise SetupError(
+            "the URL of a webhook holds no password",
+            hint="name the environment variable that holds it: `secret_env=`",
+        )
+    return parts
+
+
+def _no_url() -> SetupError:
+    return SetupError(
+        "this is no URL of a webhook", hint="write `https://HOST/PATH`, without spaces"
+    )
+
+
+def _secret(name: str) -> str:
+    value = os.environ.get(name, "").strip()
+    if not value or _UNFIT.search(value):
+        word = "holds what no header can" if value else "is not set"
+        said = f"the environment variable `{name}`, which holds the webhook's secret, {word}"
+        raise SetupError(said, hint="set it to the secret, one word")
+    return value
+
+
+def _said(reason: object) -> str:
+    """Why a connection failed, without a URL: a system's words, else the kind of the error."""
+    said = reason.strerror if isinstance(reason, OSError) else None
+    return said or type(reason).__name__

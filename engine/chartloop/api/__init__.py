@@ -1,0 +1,47 @@
+"""The composition root: the public `Machine` and `Run`, and what is wired behind them.
+
+Everything else in the package is a part; here the parts become one thing to use:
+
+    machine = load("agent")
+    run = machine.start("What is 2 + 2?", script=["4"])
+    print(run.run().explain())
+"""
+
+from chartloop.api.loading import (
+    Examined,
+    Own,
+    check,
+    child_file,
+    draw,
+    examine,
+    examine_text,
+    find_faults,
+    load,
+)
+from chartloop.api.machine import Machine, lifecycle
+from chartloop.api.run import Run, StartOptions, new_run_id
+from chartloop.api.values import check_answer
+from chartloop.api.wiring import PortOptions, suspends
+from chartloop.language.values import limit_value, var_value
+
+__all__ = [
+    "Examined",
+    "Machine",
+    "Own",
+    "PortOptions",
+    "Run",
+    "StartOptions",
+    "check",
+    "check_answer",
+    "child_file",
+    "draw",
+    "examine",
+    "examine_text",
+    "find_faults",
+    "lifecycle",
+    "limit_value",
+    "load",
+    "new_run_id",
+    "suspends",
+    "var_value",
+]

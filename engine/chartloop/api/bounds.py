@@ -1,0 +1,130 @@
+"""Bounds and queries of a machine: asked once, remembered, and held against what a caller wants.
+
+Imported by: api.machine, cli
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import OrderedDict
+from collections.abc import Mapping
+from functools import cached_property
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from chartloop.api.values import model_settings
+from chartloop.core.errors import LimitError, SetupError, nearest
+from chartloop.language.spec import MachineSpec
+from chartloop.language.values import limit_value, var_value
+
+if TYPE_CHECKING:
+    from chartloop.api.drawn import DrawnBound
+    from chartloop.checker.bound import Assume, Bound
+    from chartloop.view.of_machine import OfMachine
+
+RESOURCES = ("actions", "llm_calls", "tool_calls", "tokens", "usd", "waiting")
+"""What a bound has a figure for."""
+SHORT = {"calls": "llm_calls", "steps": "actions", "cost": "usd", "tools": "tool_calls"}
+"""Other words for some of them."""
+AT_CHECK = 2_000_000
+"""Steps of the proof for a check: some seconds at most. `chartloop bound` takes more."""
+AT_START = 500_000
+"""Steps of the proof for the certificate of a run: under a second, and mostly some hundredths."""
+REMEMBERED = 64
+"""Bounds that a machine remembers: runs with the same limits share one."""
+
+
+class Bounds:
+    """The bounds of one machine that were asked for lately."""
+
+    def __init__(self, machine: OfMachine) -> None:
+        self._machine = machine
+        self._known: OrderedDict[str, DrawnBound] = OrderedDict()
+        self._lock = Lock()
+
+    @cached_property
+    def _read(self) -> frozenset[str]:
+        """The variables that an expression reads: no figure depends on others."""
+        from chartloop.checker.unused import variables_read  # noqa: PLC0415  when it is asked for
+
+        return variables_read(self._machine.chart.spec)
+
+    def of(
+        self, limits: Mapping[str, Any], vars: Mapping[str, Any], assume: Assume | None, *,
+        brief: bool = False, effort: int = 0,
+    ) -> DrawnBound:  # fmt: skip
+        """The bound with these limits and first values. `brief`: figures and assumptions only.
+
+        `effort`: the steps that the proof may take; 0 as many as usual.
+        """
+        from chartloop.api.drawn import drawn_bound  # noqa: PLC0415  when it is asked for
+        from chartloop.checker.bound import EFFORT, bound  # noqa: PLC0415
+
+        vars = {name: value for name, value in vars.items() if name in self._read}
+        key = json.dumps([limits, vars, str(assume), brief, effort], sort_keys=True, default=str)
+        with self._lock:
+            found = self._known.get(key)
+        if found is None:
+            machine = self._machine
+            proven = bound(
+                machine.chart, limits=limits, vars=vars, assume=assume, hash=machine.hash,
+                brief=brief, effort=effort or EFFORT,
+            )  # fmt: skip
+            found = drawn_bound(proven, machine)
+        with self._lock:
+            self._known[key] = found
+            self._known.move_to_end(key)
+            if len(self._known) > REMEMBERED:
+                self._known.popitem(last=False)
+        return found
+
+
+def checked_values(
+    spec: MachineSpec, limits: Mapping[str, Any] | None, vars: Mapping[str, Any] | None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Limits and variables as a run would have them. `LimitError` for one that it would refuse."""
+    return (
+        {n: limit_value(spec, n, v) for n, v in (limits or {}).items()},
+        {n: var_value(spec, n, v) for n, v in (vars or {}).items()},
+    )
+
+
+_COSTS = (
+    "context_window", "max_tokens", "input_cost_per_token", "output_cost_per_token", "fallbacks",
+)  # fmt: skip
+"""The settings of a model that figures depend on."""
+
+
+def assumed(settings: Mapping[str, Any] | None) -> Assume | None:
+    """What a caller says about the model over the file, as far as figures depend on it."""
+    said = {n: v for n, v in model_settings(settings or {}).items() if n in _COSTS}
+    if not said:
+        return None
+    from chartloop.checker.bound import Assume  # noqa: PLC0415  networkx: when it is asked for
+
+    return Assume(settings=said)
+
+
+def wanted_bounds(given: Mapping[str, Any]) -> dict[str, float]:
+    """What a run must stay within, by resource. `LimitError` for what is no figure."""
+    out: dict[str, float] = {}
+    for name, value in given.items():
+        resource = SHORT.get(name, name)
+        if resource not in RESOURCES:
+            hint = nearest(name, (*RESOURCES, *SHORT))
+            raise LimitError(f"there is no bound on `{name}`", hint=hint)
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not number or not 0 <= value < math.inf:
+            raise LimitError(f"a bound on `{name}` is a number: `{value}` is not")
+        out[resource] = value
+    return out
+
+
+def refuse_unbounded(found: Bound, wanted: Mapping[str, float]) -> None:
+    """`SetupError` when a run could go past what it must stay within."""
+    if reasons := found.refused(wanted):
+        raise SetupError(
+            f"`{found.machine}` is not started: {'; '.join(reasons)}",
+            hint="`chartloop bound` shows the worst case and what bounds it",
+        )

@@ -1,0 +1,194 @@
+"""What a run takes from an earlier one: its conversation, its first records, an older file's.
+
+A next message to a finished run starts a new run: conversation, memory and variables are
+carried over, counters begin at zero. A run that was started with another machine is taken up
+only where its records, decided again, come out as they were recorded. A fork has the first
+records of another run.
+
+Imported by: api.machine, api.run
+Source: design "language", sections 1 (`renamed`) and 5; "architecture", sections 2 and 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from chartloop.actions.assumed import assuming
+from chartloop.core.errors import MachineChangedError, RunError, StatusError
+from chartloop.core.plain import plain
+from chartloop.core.records import Record
+from chartloop.core.units import say_count
+from chartloop.language.load import load
+from chartloop.language.spec import MachineSpec
+from chartloop.language.values import var_value
+from chartloop.machine.build import Chart
+from chartloop.run.journal import Journal, RunRow, digest
+from chartloop.run.moving import fork_under, move
+from chartloop.run.recorded import Unread, read_run
+from chartloop.run.replay import position_before
+from chartloop.run.session import Session
+
+if TYPE_CHECKING:
+    from chartloop.studies.upgrade.verdict import Verdict
+
+RECORDED = "<recorded>"
+"""What the file of a machine from a journal is called."""
+
+
+def carried(spec: MachineSpec, parent: Session) -> dict[str, Any]:
+    """The data that a run of `spec` starts with after a finished one, as a `start` record has it.
+
+    Of another machine's memory and variables, those that this one has too. `StatusError` when
+    the run has not ended, `LimitError` for a variable that is of another type here.
+    """
+    position = parent.position
+    if not position.ended:
+        raise StatusError(
+            f"run `{parent.run_id}` has not ended: it is {position.status} at `{position.state}`",
+            hint="`run` drives it on and `send` answers it; what follows its end is a new run",
+        )
+    facts = position.facts
+    kept = {name: plain(value) for name, value in facts.vars.items() if name in spec.vars}
+    return {
+        "agent": facts.run.agent,
+        "session": facts.run.session,
+        "messages": [dict(message) for message in position.messages],
+        "memory": {name: text for name, text in facts.memory.items() if name in spec.memory},
+        "vars": {name: var_value(spec, name, value) for name, value in kept.items()},
+    }
+
+
+async def judged(
+    journal: Journal, row: RunRow, chart: Chart, *, at: int | None = None, now: float | None = None
+) -> Verdict | None:
+    """What the machine of `chart` means for a recorded run, or for its records below `at`.
+
+    None for a run that has no record yet, or cannot be read.
+    """
+    # the room above: whoever opens a run with its own machine does not load it
+    from chartloop.studies.upgrade.judging import Upgrade  # noqa: PLC0415
+
+    run = await read_run(journal, row)
+    if isinstance(run, Unread):
+        return None
+    if at is not None:
+        children = run.children if at >= len(run.records) else ()
+        run = run._replace(records=run.records[:at], pending=(), children=children)
+    return Upgrade(recorded_chart(run.machine, chart), chart).judge(run, now=now)
+
+
+def recorded_chart(text: str, chart: Chart) -> Chart | None:
+    """The chart of a machine as a journal keeps it, beside another; None where it is none.
+
+    What it names and nobody here has declared is taken as named: nothing of it is run.
+    """
+    loaded = load(text, RECORDED, assuming(chart.spec.registry)) if text else None
+    return None if loaded is None or loaded.spec is None else chart.beside(loaded.spec)
+
+
+async def take_up(session: Session, row: RunRow, *, accepted: bool) -> None:
+    """A run that was started with another machine, under this one: read by its names of now.
+
+    `MachineChangedError` unless it may go on, and that is meant.
+    """
+    chart, now = session.chart, session.ports.clock.now()
+    verdict = await judged(session.journal, row, chart, now=now)
+    meant = accepted or bool(chart.spec.renamed)
+    if not meant or (verdict is not None and not verdict.goes_on):
+        raise changed(row, chart, verdict)
+    if verdict is not None:
+        session.names, session.origin = verdict.names, verdict.origin(row.machine_hash)
+
+
+def changed(row: RunRow, chart: Chart, verdict: Verdict | None) -> MachineChangedError:
+    """The refusal of a run that was started with another machine, with what may be done."""
+    said = f": {verdict}" if verdict is not None else ""
+    return MachineChangedError(
+        f"run `{row.run_id}` was started with another machine than this `{chart.name}`{said}",
+        hint=_cure(row, chart, verdict),
+        verdict=verdict,
+    )
+
+
+def _cure(row: RunRow, chart: Chart, verdict: Verdict | None) -> str:
+    if verdict is None or verdict.goes_on:
+        hashes = f"it was {row.machine_hash[:8]}, this one is {digest(chart.text)[:8]}"
+        return f"{hashes}; `open(..., changed=True)` goes on with this one"
+    if verdict.kind == "map":
+        return f"put `renamed: {verdict.flow}` into the file"
+    cause = verdict.cause
+    if cause is not None and cause.record:
+        with_old = "with the machine it was started with"
+        return f"{with_old}, `fork(at={cause.record})` begins before that"
+    return "start a new run with it" if cause is None else cause.cure
+
+
+def first_taken_back(session: Session, records: int) -> int:
+    """The number of the first of the newest `records`; `RunError` when there are not as many.
+
+    The record of the start stays: without it there is no run.
+    """
+    most = max(0, session.tally.records - 1)
+    if not 1 <= records <= most:
+        can = f"{say_count(most, 'record')} can: the start of a run stays"
+        hint = can if most else "the run has done nothing yet"
+        raise RunError(f"{say_count(records, 'record')} cannot be taken back", hint=hint)
+    return session.tally.records - records
+
+
+async def forked(
+    old: Session, records: Sequence[Record], at: int | None, *, run_id: str, machine: str | None
+) -> Session:
+    """A new run with the records below `at` (default: all), under another `machine` if it is given.
+
+    `machine` is its canonical text. `RunError` when there is no such record.
+    """
+    count = old.tally.records
+    seq = count if at is None else at
+    if not 1 <= seq <= count:
+        numbers = f"records are numbered 0 to {count - 1}; `at` is the first that is left out"
+        hint = numbers if count else "the run has no records yet"
+        raise RunError(f"there is no record {seq} to fork at", hint=hint)
+    row = _row_below(old, records, seq, run_id)
+    if machine is None:
+        await old.journal.fork(old.run_id, seq, row)
+    else:
+        hash = await old.journal.put_blob(machine)
+        row = row._replace(machine=old.chart.name, machine_hash=hash)
+        await fork_under(
+            old.journal, old.run_id, seq, row, old.chart, names=old.names, origin=old.origin
+        )
+    return await _beside(old, run_id)
+
+
+async def moved(old: Session, records: Sequence[Record], *, run_id: str, machine: str) -> Session:
+    """The run that goes on in place of one that was started with another machine.
+
+    `machine` is the canonical text of this one. `Fenced` when the old one went on since it was
+    opened: another process drove it, or moved it.
+    """
+    row = _row_below(old, records, old.tally.records, run_id)
+    row = row._replace(machine=old.chart.name, machine_hash=await old.journal.put_blob(machine))
+    read = old.row._replace(head=old.head, epoch=old.epoch)
+    await move(
+        old.journal, read, old.tally.records, row, old.chart, names=old.names, origin=old.origin
+    )
+    return await _beside(old, run_id)
+
+
+def _row_below(old: Session, records: Sequence[Record], seq: int, run_id: str) -> RunRow:
+    """The row of a new run that stands where this one did before record `seq`."""
+    now, there = old.ports.clock.now(), position_before(old.chart, records, seq, run_id)
+    return old.row._replace(
+        run_id=run_id, epoch=0, created=now, updated=now, status=there.status,
+        state=there.state, reason="", steps=there.facts.run.steps, wake_at=there.wake_at,
+    )  # fmt: skip
+
+
+async def _beside(old: Session, run_id: str) -> Session:
+    """Another run of the journal, with the same components."""
+    made = Session(old.chart, old.journal, run_id, old.ports)
+    made.cancels = old.cancels
+    await made.open(snapshot=False)
+    return made

@@ -1,0 +1,175 @@
+"""A machine from a file, or everything that is wrong with one: `load`, `check`, `draw`.
+
+Imported by: api
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple, Unpack
+
+from chartloop import catalog
+from chartloop.actions import with_own
+from chartloop.actions.assumed import assuming
+from chartloop.actions.declare import specs_of
+from chartloop.api.drawing import DrawOptions
+from chartloop.api.machine import Machine, lifecycle
+from chartloop.checker import examine as examine_chart
+from chartloop.checker.solver import solver
+from chartloop.core.errors import Finding, Findings, SetupError, SpecError, nearest
+from chartloop.core.specs import Registry
+from chartloop.language.load import Find, Found
+from chartloop.language.load import load as load_text
+from chartloop.machine.build import Chart
+from chartloop.view.picture import Picture
+
+Own = object
+"""Whatever declares tools, actions or guards: a function, a module, what `specs_of` gives, or
+any nesting of these in lists."""
+
+
+def _registry(tools: Own, actions: Own, guards: Own) -> Registry:
+    """What an application declares. A function without a decorator is what it is given as."""
+    own = (
+        specs_of(tools, bare="tool"),
+        specs_of(actions, bare="action"),
+        specs_of(guards, bare="guard"),
+    )
+    return with_own(specs_of(*own))
+
+
+def find_faults(
+    source: str | Path, *, tools: Own = (), actions: Own = (), guards: Own = (),
+    define: Mapping[str, str] | None = None, assume: bool = False,
+) -> tuple[Machine | None, tuple[Finding, ...]]:  # fmt: skip
+    """A machine and everything that is wrong with it, errors and warnings, sorted by place.
+
+    The machine is None when there is an error. See `load` for the arguments, and `examine`.
+    """
+    found = examine(
+        source, tools=tools, actions=actions, guards=guards, define=define, assume=assume
+    )
+    return found.machine, found.findings
+
+
+class Examined(NamedTuple):
+    """A machine, what is wrong with it, and what nobody could tell."""
+
+    machine: Machine | None
+    findings: tuple[Finding, ...]
+    unsettled: tuple[str, ...]
+    """The places of guards of which it is not known whether they can hold."""
+
+
+def examine(
+    source: str | Path, *, tools: Own = (), actions: Own = (), guards: Own = (),
+    define: Mapping[str, str] | None = None, assume: bool = False, prove: bool = False,
+) -> Examined:  # fmt: skip
+    """The same as `find_faults`, and what could not be settled.
+
+    With `assume`, names of tools, actions and guards that nobody declared are taken for somebody's
+    own: such a machine is for looking at. `prove` asks z3, where the extra of that name is
+    installed, about guards that intervals do not settle. Loading never does: what loads does not
+    depend on an extra.
+    """
+    text, name, folder = _text_of(source)
+    registry = _registry(tools, actions, guards)
+    registry = assuming(registry) if assume else registry
+    return examine_text(
+        text, name, registry, find=child_file, define=define, folder=folder, prove=prove
+    )
+
+
+def examine_text(
+    text: str, name: str, registry: Registry, *, find: Find,
+    define: Mapping[str, str] | None = None, folder: Path | None = None, prove: bool = False,
+) -> Examined:  # fmt: skip
+    """The same of a text that was read elsewhere; `find` finds the files of its children."""
+    loaded = load_text(text, name, registry, define=define, find=find)
+    if loaded.spec is None:
+        return Examined(None, loaded.findings, ())
+    chart = Chart(loaded.spec, lifecycle())
+    report = examine_chart(
+        chart, loaded.tainted, solver=solver() if prove else None, broken=not loaded.ok
+    )
+    findings = [*loaded.findings, *report.findings]
+    findings = sorted(
+        set(findings),
+        key=lambda f: (f.place.file, f.place.line, f.place.column, f.code),
+    )
+    if any(f.is_error for f in findings):
+        return Examined(None, tuple(findings), report.unsettled)
+    return Examined(Machine(chart, tuple(findings), folder), tuple(findings), report.unsettled)
+
+
+def _text_of(source: str | Path) -> tuple[str, str, Path | None]:
+    if isinstance(source, str) and "\n" in source:
+        return source, "<text>", None
+    path = catalog.find(source)
+    return catalog.read_text(path), catalog.shown(path), path.parent
+
+
+def child_file(source: str, file: str) -> Found:
+    """The file of a child machine: a path from the folder of `file`, or a shipped name."""
+    if source.endswith((".yaml", ".yml")):
+        path = Path(file).parent / source
+        if not path.is_file():
+            folder = "this folder" if path.parent == Path() else str(path.parent)
+            raise SetupError(f"there is no file `{source}`", hint=f"it is taken from {folder}")
+    elif (found := catalog.shipped().get(source)) is not None:
+        path = found
+    else:
+        known = catalog.shipped()
+        hint = nearest(source, known, otherwise=f"write `machines: {{{source}: {source}.yaml}}`")
+        raise SetupError(f"there is no child machine `{source}`", hint=hint)
+    path = Path(os.path.normpath(path))
+    return Found(catalog.read_text(path), catalog.shown(path))
+
+
+def load(
+    source: str | Path, *, tools: Own = (), actions: Own = (), guards: Own = (),
+    define: Mapping[str, str] | None = None,
+) -> Machine:  # fmt: skip
+    """A machine from a file.
+
+    `source` is a path, the name of a shipped machine, or YAML text with a newline in it.
+    `tools`, `actions` and `guards` are what the file may name besides the built-in ones: functions,
+    modules that hold some, or lists of these; a decorated function, or a module, may stand in any
+    of the three. `define` replaces named expressions of the file.
+
+    Raises:
+        SpecError: the file has an error; it holds every finding. Warnings are in
+            `Machine.findings`.
+        SetupError: there is no such file or shipped machine, or an argument declares nothing.
+    """
+    machine, findings = find_faults(
+        source, tools=tools, actions=actions, guards=guards, define=define
+    )
+    if machine is None:
+        raise SpecError(findings)
+    return machine
+
+
+def check(
+    source: str | Path | Machine, *, tools: Own = (), actions: Own = (), guards: Own = (),
+    define: Mapping[str, str] | None = None,
+) -> Findings:  # fmt: skip
+    """Everything that is wrong with a file, or with a machine's; nothing is run.
+
+    See `load` for the arguments. A machine has been loaded with them: it needs none. With the extra
+    `prove`, z3 is asked about the guards of a file that intervals do not settle.
+    """
+    if isinstance(source, Machine):
+        return source.check()
+    found = examine(source, tools=tools, actions=actions, guards=guards, define=define, prove=True)
+    return Findings(found.findings)
+
+
+def draw(
+    source: str | Path | Machine, *, tools: Own = (), **shown: Unpack[DrawOptions]
+) -> Picture:  # fmt: skip
+    """The picture of a machine, or of a file that names these `tools`; see `Machine.draw`."""
+    machine = source if isinstance(source, Machine) else load(source, tools=tools)
+    return machine.draw(**shown)

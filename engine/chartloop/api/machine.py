@@ -1,0 +1,377 @@
+"""The public `Machine`: a compiled chart, and what can be asked of it.
+
+Imported by: api.loading, api
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack, get_args
+
+from chartloop import __version__, catalog
+from chartloop.actions import builtin, own_sources, with_own
+from chartloop.actions.declare import specs_of
+from chartloop.api.bounds import (
+    AT_START,
+    Bounds,
+    assumed,
+    checked_values,
+    refuse_unbounded,
+    wanted_bounds,
+)
+from chartloop.api.continuing import carried, changed, take_up
+from chartloop.api.coverage import HasCoverage
+from chartloop.api.detached import DetachedRun
+from chartloop.api.drawing import seen
+from chartloop.api.history import history
+from chartloop.api.run import Run, StartOptions, new_run_id
+from chartloop.api.simulating import HasSimulation
+from chartloop.api.stats import HasStats
+from chartloop.api.tasks import first_tasks
+from chartloop.api.upgrading import HasUpgrade
+from chartloop.api.whatif import HasWhatIf
+from chartloop.api.wiring import PortOptions, make_ports, prepare, suspends
+from chartloop.core.errors import Finding, Findings, SetupError, SpecError, refuse_unknown
+from chartloop.core.facts import Facts
+from chartloop.core.outcome import Message
+from chartloop.core.records import Input
+from chartloop.language.dump import canonical
+from chartloop.language.load import load as load_text
+from chartloop.language.spec import MachineSpec
+from chartloop.language.values import block_value, limit_value, var_value
+from chartloop.machine.build import Chart
+from chartloop.machine.graph import graph, region_graph
+from chartloop.run.journal import Journal, MemoryJournal, RunRow, digest
+from chartloop.run.result import Result
+from chartloop.run.session import Session, start_data
+from chartloop.run.sync import wait
+from chartloop.view.flowchart import Direction, RuleDrawing
+from chartloop.view.from_graph import flowchart
+from chartloop.view.picture import Picture
+
+if TYPE_CHECKING:
+    from chartloop.api.drawn import DrawnAnswer, DrawnBound, DrawnQuestions
+    from chartloop.checker.bound import Assume
+    from chartloop.diff.diff import Diff
+
+
+@cache
+def lifecycle() -> MachineSpec:
+    """The machine of the status region, from `machines/lifecycle.yaml`."""
+    path = catalog.shipped()["lifecycle"]
+    loaded = load_text(catalog.read_text(path), path.name, builtin())
+    if loaded.spec is None or not loaded.ok:
+        raise SpecError(loaded.findings)
+    return loaded.spec
+
+
+class Machine(HasCoverage, HasWhatIf, HasStats, HasUpgrade, HasSimulation):
+    """A compiled machine: start it, run it, check it, draw it.
+
+        machine = load("agent")
+        result = machine.run("What is 2 + 2?", script=["4"])
+        machine.draw().save("agent.svg")
+
+    Immutable, and shared by all its runs and by threads. It pickles as its canonical text, with
+    the tools, actions and guards of its own by name.
+    """
+
+    def __init__(
+        self, chart: Chart, findings: tuple[Finding, ...] = (), folder: Path | None = None
+    ) -> None:
+        self.chart = chart
+        self.findings = findings
+        """Warnings that the file loads with."""
+        self.folder = folder
+        self._hash = ""
+        self._bounds = Bounds(self)
+
+    @property
+    def name(self) -> str:
+        """The machine's name."""
+        return self.chart.name
+
+    @property
+    def spec(self) -> MachineSpec:
+        """What the file says."""
+        return self.chart.spec
+
+    @property
+    def hash(self) -> str:
+        """The hash of the canonical text: the same for files that mean the same."""
+        if not self._hash:
+            self._hash = digest(self.canonical())
+        return self._hash
+
+    def canonical(self) -> str:
+        """The canonical text, one line of JSON: what journals keep, and what `hash` is of."""
+        return self.chart.text
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
+        """What a notebook shows: the picture; a terminal shows what it is."""
+        bundle = self.draw()._repr_mimebundle_()  # pyright: ignore[reportPrivateUsage]
+        return bundle | {"text/plain": repr(self)} if "image/svg+xml" in bundle else bundle
+
+    def __repr__(self) -> str:
+        return f"<Machine {self.name}: {len(self.spec.states)} states, {self.hash[:8]}>"
+
+    def __copy__(self) -> Machine:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Machine:
+        return self
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        own = own_sources(self.spec.registry)
+        return (_from_canonical, (self.canonical(), own, self.findings, self.folder))
+
+    def check(self) -> Findings:
+        """The findings of the file; there are no errors among them, or it would not have loaded."""
+        return Findings(self.findings)
+
+    def draw(
+        self, *, rules: RuleDrawing = "box", all: bool = False, region: str = "state",
+        direction: Direction = "tb", around: str | None = None, hops: int = 1,
+        facts: Facts | None = None,
+    ) -> Picture:  # fmt: skip
+        """The flowchart of the live machine.
+
+        `rules`: one dashed `box`, a `chain` of decisions, or `none`. `all` shows what the engine
+        adds. `region` is ``state`` or ``status``. Labels show the limits of `facts`.
+
+        `direction`: down (``tb``) or to the right (``lr``); the picture in characters goes down
+        always. `around` shows a state with what is at most `hops` arrows away from it, and how
+        many boxes are hidden: for a machine that is too large to be read whole. `RunError`: there
+        is no such state in the picture.
+        """
+        refuse_unknown("way to draw rules", rules, get_args(RuleDrawing))
+        refuse_unknown("region", region, ("state", "status"))
+        if region == "status":
+            status = Chart(lifecycle())
+            live = region_graph(status, self.chart.status, status.position("").facts)
+            chart = flowchart(live, rules="none")
+        else:
+            chart = flowchart(graph(self.chart, facts=facts, engine=all), rules=rules, all=all)
+        return Picture(seen(chart, direction, around, hops))
+
+    def diff(self, other: Machine) -> Diff:
+        """What must change to make this machine the other: in words, as data, as a picture.
+
+            print(load("old.yaml").diff(load("new.yaml")))
+
+        True where the two differ. Files that differ only in comments, order of keys or ways of
+        writing are the same machine.
+        """
+        # the room above: whoever never compares does not load it
+        from chartloop.diff.diff import diff  # noqa: PLC0415
+
+        return diff(self, other)
+
+    def bound(
+        self, *, limits: Mapping[str, Any] | None = None, vars: Mapping[str, Any] | None = None,
+        assume: Assume | None = None, effort: int = 0,
+    ) -> DrawnBound:  # fmt: skip
+        """The worst that a run can cost: actions, model and tool calls, tokens, USD, waiting.
+
+        `limits` and `vars` are those of the run, as for `start`. `assume` is taken for granted of
+        the model and its replies, where the file does not say it. Its `draw()` shows the run that
+        comes to a figure. `effort`: steps of the proof, where it may take fewer than 6,000,000.
+        """
+        return self._bounds.of(*checked_values(self.spec, limits, vars), assume, effort=effort)
+
+    def questions(self, *, limits: Mapping[str, Any] | None = None) -> DrawnQuestions:
+        """The machine, to be asked many things: its graph is made once. See `query`."""
+        from chartloop.api.drawn import DrawnQuestions  # noqa: PLC0415  when it is asked for
+
+        return DrawnQuestions(self, checked_values(self.spec, limits, None)[0])
+
+    def query(self, text: str, *, cancels: bool = True) -> DrawnAnswer:
+        """Whether runs can, or never, go a way: ``machine.query("never publish before approve")``.
+
+        The answer is for every limit and variable. `cancels`: a stop from outside may come at any
+        moment. Its `draw()` shows the witness. Raises `QueryFault` for what is no query of this
+        machine.
+        """
+        return self.questions().ask(text, cancels=cancels)
+
+    def start(  # noqa: PLR0913  each is one thing that a caller may say
+        self,
+        task: str = "",
+        *,
+        limits: Mapping[str, Any] | None = None,
+        vars: Mapping[str, Any] | None = None,
+        memory: Mapping[str, str] | None = None,
+        messages: Sequence[Message] = (),
+        tasks: Sequence[Any] | None = None,
+        parent: Run | str | None = None,
+        journal: Journal | None = None,
+        run_id: str | None = None,
+        agent: str | None = None,
+        session: str | None = None,
+        require_bound: Mapping[str, float] | None = None,
+        **ports: Unpack[PortOptions],
+    ) -> Run:
+        """A run at its very beginning: nothing has been decided yet. Step it, or run it.
+
+        `limits`, `vars`, `memory` and `tasks` replace what the file has (a task is a text, or a
+        mapping); `messages` are a conversation to go on with. After `parent`, a run that has ended
+        or the id of one in `journal`, conversation, memory, variables, agent and session are
+        carried over, and counters begin at zero: what is given here wins. The journal is the
+        parent's, else in memory, unless one is given.
+
+        `model` is a litellm model name or anything that honours the `Model` port, `settings` are
+        over the file's `model`, and `script` gives scripted replies instead; for the other
+        components see `PortOptions`.
+
+        `require_bound` names figures that no run may go past, ``{"usd": 2, "calls": 30}``: where
+        `bound` cannot prove that, the run is not started.
+
+        Raises:
+            SetupError: what would fail later: no model, no key, an extra that is not installed,
+                messages that are no conversation.
+            LimitError: a limit, variable, memory block or setting does not exist, or cannot have
+                this value.
+            TaskError: what is given as a task is none.
+            SpecError: the file that the machine's `tasks` name cannot be read.
+            StatusError: the parent has not ended.
+            MachineChangedError: the parent, given by its id, is of another machine.
+        """
+        spec, past = self.spec, dict[str, Any]()
+        if parent is not None:
+            before = parent if isinstance(parent, Run) else self._stored(parent, journal)
+            past = carried(spec, before.session)
+            journal = journal or before.session.journal
+        made = self._session(run_id or new_run_id(), journal or MemoryJournal(), ports)
+        queue = first_tasks(spec, self.folder or Path(), tasks)
+        for child in (part for part in spec.family() if part is not spec):
+            made.ports.first_tasks(child)  # a file that is wrong is said before anything runs
+        chosen = {n: limit_value(spec, n, v) for n, v in (limits or {}).items()}
+        first = past.get("vars", {}) | {n: var_value(spec, n, v) for n, v in (vars or {}).items()}
+        prove = partial(self._bounds.of, chosen, first, assumed(ports.get("settings")), brief=True)
+        if require_bound:
+            refuse_unbounded(prove(), wanted_bounds(require_bound))
+        prepare(spec, made.ports, queue)
+        data = start_data(
+            task=task, agent=agent or past.get("agent") or spec.agent,
+            session=session or past.get("session", ""),
+            memory=past.get("memory", {})
+            | {n: block_value(spec, n, v) for n, v in (memory or {}).items()},
+            limits=chosen, vars=first,
+            messages=history(messages) or past.get("messages"),
+            context_window=made.ports.window(spec),
+            tasks=[task.to_dict() for task in queue],
+        )  # fmt: skip
+        at = made.ports.clock.now()
+        made.begun = Input("start", started=at, at=at, data=data)
+        made.row = RunRow(
+            made.run_id, self.name, self.hash, state=spec.start, agent=data.get("agent", ""),
+            session=data.get("session", ""), created=at, updated=at,
+            parent="" if parent is None else str(getattr(parent, "id", parent)),
+        )  # fmt: skip
+        made.spec_text = self.canonical
+        made.certify = lambda: prove(effort=AT_START).certificate(__version__)
+        return Run(self, made, given=ports)
+
+    def _stored(self, run_id: str, journal: Journal | None) -> Run:
+        if journal is None:
+            raise SetupError(
+                f"no journal was given that holds the parent `{run_id}`",
+                hint="give `journal=`, or the run itself as `parent=`",
+            )
+        return self.open(run_id, journal=journal)
+
+    def run(self, task: str = "", **options: Unpack[StartOptions]) -> Result:
+        """Start and run to the end, or to where the run waits for somebody; see `start`."""
+        return self.start(task, **options).run()
+
+    async def arun(self, task: str = "", **options: Unpack[StartOptions]) -> Result:
+        """Start and run, inside a running event loop; see `start`."""
+        return await self.start(task, **options).arun()
+
+    def open(
+        self, run_id: str, *, journal: Journal, changed: bool = False, **ports: Unpack[PortOptions]
+    ) -> Run:
+        """A run that is in the journal, where it stands. Nothing is written until it is driven.
+
+        What driving it needs (a key, say) is looked for when it is driven: a run can be read
+        without.
+
+        A run that was started with another machine is refused, unless `changed` or the file's
+        `renamed` say that this one follows it. Then its records are decided again, and must come
+        out as they were recorded. It is read where it is; once it is driven it goes on as a fork,
+        with a new id: the records of a run belong to one machine.
+
+        Raises:
+            UnknownRunError: there is no run of that id.
+            MachineChangedError: it was started with another machine, or this one decides a
+                record otherwise.
+        """
+        made = self._session(run_id, journal, ports)
+        moved = wait(self._open(made, changed), suspends=made.journal.suspends)
+        return Run(
+            self,
+            made,
+            given=ports,
+            prepare=lambda: prepare(self.spec, made.ports, made.position.queue),
+            moved=moved,
+        )
+
+    async def _open(self, session: Session, accepted: bool) -> bool:
+        """Fold the run's log; whether it is another machine's."""
+        row = await session.journal.row(session.run_id)
+        other = row is not None and row.machine_hash != self.hash
+        if row is not None and other:
+            text = await session.journal.blob(row.machine_hash)
+            other = text is None or self._canonical_of(text) != self.canonical()
+        if row is not None and other:
+            await take_up(session, row, accepted=accepted)
+        await session.open(snapshot=not other)
+        return other
+
+    def _canonical_of(self, text: str) -> str:
+        """A recorded machine as this version writes it."""
+        spec = load_text(text, "<canonical>", self.spec.registry).spec
+        return "" if spec is None else canonical(spec)
+
+    def attach(
+        self, kept: DetachedRun, *, journal: Journal | None = None, **ports: Unpack[PortOptions]
+    ) -> Run:
+        """A run that was pickled, to be driven on with these components; see `start`.
+
+        `journal` is the one that holds the run; it may be left out where that was in memory.
+        `MachineChangedError` when the run was started with another machine; see `open`.
+        """
+        if kept.begun is not None:
+            if kept.row.machine_hash != self.hash:
+                raise changed(kept.row, self.chart, None)
+            run = self.start(run_id=kept.run_id, journal=journal, tasks=(), **ports)
+            run.session.begun, run.session.row = kept.begun, kept.row
+            return run
+        if journal is None and not kept.logs:
+            raise SetupError(
+                f"the log of run `{kept.run_id}` is not part of what was pickled",
+                hint="give the journal that holds it: `journal=`",
+            )
+        return self.open(kept.run_id, journal=journal or kept.journal(), **ports)
+
+    def _session(self, run_id: str, journal: Journal, ports: PortOptions) -> Session:
+        if not hasattr(journal, "suspends"):
+            hint = f"open one: `SqliteJournal({str(journal)!r})`, from chartloop.adapters.sqlite"
+            raise SetupError(f"`journal` is a {type(journal).__name__}, no journal", hint=hint)
+        made = Session(self.chart, journal, run_id, make_ports(self.spec, self.folder, ports))
+        cancel = ports.get("cancel")
+        made.cancels = [cancel] if cancel is not None else []
+        if suspends(made):  # on an event loop the appends of one tick share a transaction
+            made.journal = getattr(journal, "grouped", journal)
+        return made
+
+
+def _from_canonical(
+    text: str, own: tuple[object, ...], findings: tuple[Finding, ...], folder: Path | None
+) -> Machine:
+    loaded = load_text(text, "<canonical>", with_own(specs_of(*own)))
+    if loaded.spec is None:
+        raise SpecError(loaded.findings)
+    return Machine(Chart(loaded.spec, lifecycle()), findings, folder)

@@ -1,0 +1,88 @@
+"""Recorded runs from whatever a caller has: runs, a journal, the path of one, an export.
+
+Imported by: the questions of `api` to recorded runs
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+from chartloop.api.run import Run
+from chartloop.core.errors import SetupError
+from chartloop.run.journal import Journal
+from chartloop.run.recorded import (
+    Recorded,
+    RecordedRun,
+    Unread,
+    read_children,
+    read_export,
+    read_run,
+)
+from chartloop.run.sync import wait
+
+Runs: TypeAlias = "Journal | Run | RecordedRun | Unread | str | Path | Iterable[Runs]"
+"""A journal or the path of its file, a run, an exported ``.jsonl``, or any of these in a list."""
+
+
+def recorded_runs(given: Runs, machine: str = "", *, children: bool = False) -> Iterator[Recorded]:
+    """The runs, one by one, each read when it is asked for; those that cannot be read as `Unread`.
+
+    Of a journal: the runs of `machine` (its name; empty: of all machines), the newest first,
+    without those of child machines, which `children` brings behind their parent. `SetupError` for
+    what holds no runs.
+    """
+    if isinstance(given, (RecordedRun, Unread)):
+        yield given
+    elif isinstance(given, Run):
+        yield _of_run(given)
+        if children:
+            yield from _below(given.session.journal, given.id)
+    elif isinstance(given, (str, Path)):
+        yield from _of_file(Path(given), machine, children)
+    elif hasattr(given, "rows"):
+        yield from _of_journal(given, machine, children)  # pyright: ignore[reportArgumentType]
+    elif isinstance(given, Iterable):
+        for one in given:
+            yield from recorded_runs(one, machine, children=children)
+    else:
+        hint = "give a run, a journal, the path of one, or a list of these"
+        raise SetupError(f"a {type(given).__name__} holds no recorded runs", hint=hint)
+
+
+def _of_run(run: Run) -> Recorded:
+    journal = run.session.journal
+    row = wait(journal.row(run.id), suspends=journal.suspends) or run.session.row
+    read = wait(read_run(journal, row), suspends=journal.suspends)
+    if isinstance(read, RecordedRun) and not read.machine:  # kept in memory, without its text
+        return read._replace(machine=run.machine.canonical())
+    return read
+
+
+def _of_file(path: Path, machine: str, children: bool) -> Iterator[Recorded]:
+    if not path.is_file():
+        hint = "give a journal's file, or what `chartloop runs export` printed"
+        raise SetupError(f"there is no file `{path}`", hint=hint)
+    if path.suffix == ".jsonl":
+        yield from read_export(path.read_text("utf-8"), path.name)
+        return
+    from chartloop.adapters.sqlite import SqliteJournal  # noqa: PLC0415  sqlite3: when it is needed
+
+    journal = SqliteJournal(path)
+    try:
+        yield from _of_journal(journal, machine, children)
+    finally:
+        wait(journal.close(), suspends=journal.suspends)
+
+
+def _of_journal(journal: Journal, machine: str, children: bool) -> Iterator[Recorded]:
+    found = journal.rows(machine=machine or None, children=False)
+    for row in wait(found, suspends=journal.suspends):
+        yield wait(read_run(journal, row), suspends=journal.suspends)
+        if children:
+            yield from _below(journal, row.run_id)
+
+
+def _below(journal: Journal, run_id: str) -> list[Recorded]:
+    return wait(read_children(journal, run_id), suspends=journal.suspends)

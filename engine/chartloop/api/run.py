@@ -1,0 +1,443 @@
+"""The public `Run`: one execution, in its sync and async faces."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, cast
+
+from chartloop.api.certified import Certified
+from chartloop.api.continuing import first_taken_back, forked, moved
+from chartloop.api.detached import DetachedRun, detached
+from chartloop.api.hearing import Heard
+from chartloop.api.posting import post, refuse_resume, tasks_letter
+from chartloop.api.shown import Shown
+from chartloop.api.values import check_answer
+from chartloop.api.wiring import PortOptions, suspends
+from chartloop.core.errors import LimitError, RunError
+from chartloop.core.outcome import Message
+from chartloop.core.reasons import Continuation
+from chartloop.core.records import Input, Record
+from chartloop.core.types import Type
+from chartloop.core.units import say_count
+from chartloop.language.values import limit_value, var_value
+from chartloop.machine.explain import Explanation
+from chartloop.notebook.panel.open import open_panel
+from chartloop.notebook.tables import KnownFacts, Records
+from chartloop.run.breakpoints import Breakpoints
+from chartloop.run.events import Event as StreamEvent
+from chartloop.run.journal import Journal
+from chartloop.run.loop import advance, drive
+from chartloop.run.renaming import as_now
+from chartloop.run.replay import Replay, replay, why
+from chartloop.run.result import Result, answers_of, result_of
+from chartloop.run.session import Session
+from chartloop.run.steps import Step, steps_of
+from chartloop.run.stream import astream, stream
+from chartloop.run.sync import wait
+from chartloop.run.trace import Trace, trace
+from chartloop.view.of_machine import OfMachine
+
+if TYPE_CHECKING:
+    from chartloop.notebook.panel.widget import Panel
+
+T = TypeVar("T")
+
+
+class StartOptions(PortOptions, total=False):
+    """What a run may be started with; see `Machine.start`."""
+
+    limits: Mapping[str, Any] | None
+    vars: Mapping[str, Any] | None
+    memory: Mapping[str, str] | None
+    messages: Sequence[Message]
+    tasks: Sequence[Any] | None
+    parent: Run | str | None
+    journal: Journal | None
+    run_id: str | None
+    agent: str | None
+    session: str | None
+    require_bound: Mapping[str, float] | None
+
+
+class Startable(OfMachine, Protocol):
+    """A machine that a run may be followed by another run of. `Machine` is one."""
+
+    def start(self, task: str = "", **options: Unpack[StartOptions]) -> Run:
+        """A new run of it."""
+        ...
+
+
+class Run(Certified, Shown["Startable"]):
+    """One execution of a machine: step it, run it, answer it, ask it why.
+
+        run = machine.start("What is 2 + 2?", script=["4"])
+        print(run.run().explain())
+
+    What drives, changes or reads the journal has a sync face and, with an ``a`` before its name,
+    an async one; both work inside a running event loop. A run is not copied: `fork` makes another.
+    It pickles as data, which `Machine.attach` makes a run again.
+    """
+
+    def __init__(
+        self,
+        machine: Startable,
+        session: Session,
+        *,
+        given: PortOptions | None = None,
+        prepare: Callable[[], None] | None = None,
+        moved: bool = False,
+    ) -> None:
+        self.machine = machine
+        self.session = session
+        self._given: PortOptions = given or {}
+        """The components that the caller gave: a next run has the same."""
+        self._prepare = prepare
+        """What must be there before the run is driven; None once it is known to be."""
+        self._moved = moved
+        """It was started with another machine: driven, it goes on as a fork under this one."""
+        self.breakpoints = Breakpoints(machine.chart)
+        """Where `run` and the streams stop although the run could go on."""
+        self._heard = Heard()
+        self._suspends: tuple[Session, bool] | None = None
+
+    # where it stands ------------------------------------------------------------------------
+
+    @property
+    def parent(self) -> str:
+        """The id of the run that this one follows or was forked from; empty when of none."""
+        return self.session.row.parent
+
+    @property
+    def state(self) -> str:
+        """The state it is in."""
+        return self.session.position.state
+
+    @property
+    def status(self) -> str:
+        """`idle`, `running`, `paused`, `debugging`, `completed` or `error`."""
+        return self.session.position.status
+
+    @property
+    def facts(self) -> KnownFacts:
+        """What guards read, as it is now; `frame()` gives it as pandas."""
+        return KnownFacts(*self.session.position.facts)
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The conversation."""
+        return self.session.position.messages.whole()
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is over."""
+        return self.session.position.ended
+
+    @property
+    def result(self) -> Result:
+        """How it ended, or how it stands."""
+        return result_of(self.session)
+
+    @property
+    def answers(self) -> Mapping[str, Mapping[str, Type]]:
+        """What the run takes where it waits: events, each with the fields of its answer."""
+        return answers_of(self.session)
+
+    @property
+    def continuation(self) -> Continuation:
+        """The signals that wait, and whether a continuation was asked for: `explain` says it."""
+        position = self.session.position
+        return Continuation(position.signals, position.facts.signals.continued)
+
+    @property
+    def records(self) -> Records:
+        """What has been recorded, from the journal; `frame()` gives it as pandas."""
+        return self._wait(self.arecords())
+
+    async def arecords(self) -> Records:
+        """What has been recorded, from the journal."""
+        events = await self.session.journal.events(self.id) if self.session.head else ()
+        names = self.session.names
+        found = (as_now(e.record, *names) for e in events if e.record is not None)
+        return Records(found, self.machine.chart)
+
+    @property
+    def history(self) -> tuple[Step, ...]:
+        """The steps: the finished actions, and the one at hand of a run that is not over."""
+        return self._wait(self.ahistory())
+
+    async def ahistory(self) -> tuple[Step, ...]:
+        """The steps; see `history`."""
+        return steps_of(self.session, await self.arecords())
+
+    def __repr__(self) -> str:
+        steps = say_count(self.facts.run.steps, "step")
+        return f"<Run {self.id} of {self.machine.name}: {self.status} at {self.state}, {steps}>"
+
+    def __copy__(self) -> Run:
+        raise RunError(
+            f"run `{self.id}` is one: it cannot be copied", hint="`run.fork()` makes another"
+        )
+
+    def __deepcopy__(self, memo: object) -> Run:
+        return self.__copy__()
+
+    def __reduce__(self) -> tuple[type[DetachedRun], tuple[Any, ...]]:
+        return (DetachedRun, tuple(detached(self.session)))
+
+    # going on -------------------------------------------------------------------------------
+
+    def step(self) -> Record | None:
+        """One record: start, or do the action at hand. None when it has ended or waits."""
+        return self._wait(self.astep())
+
+    async def astep(self) -> Record | None:
+        """One record; see `step`."""
+        if self._prepare is not None or self._moved or self._heard:  # a step costs microseconds
+            await self._ready()
+        return await advance(self.session)
+
+    def run(self, *, until: str | None = None) -> Result:
+        """On to the end, to a breakpoint, or to where the run waits for somebody.
+
+        `until` is one more breakpoint for this call: ``run.run(until="think")`` stops before the
+        action of that state, ``run.run(until="usage.cost > 0.10")`` as soon as that holds.
+        """
+        return self._wait(self.arun(until=until))
+
+    async def arun(self, *, until: str | None = None) -> Result:
+        """On to the end, to a breakpoint, or to where the run waits for somebody; see `run`."""
+        with self.breakpoints.until(until):
+            await self._ready()
+            await drive(self.session)
+        return self.result
+
+    def stream(self) -> Iterator[StreamEvent]:
+        """Run, and give typed events as they happen. Leaving the loop cancels cooperatively."""
+        self._wait(self._ready())
+        return stream(self.session, suspends=self.suspends)
+
+    async def astream(self) -> AsyncIterator[StreamEvent]:
+        """Run, and give typed events as they happen; see `stream`."""
+        await self._ready()
+        async with aclosing(astream(self.session)) as events:
+            async for event in events:
+                yield event
+
+    def listen(self, callback: Callable[[StreamEvent], None]) -> Callable[[], None]:
+        """Call back with each typed event, however the run is driven; gives what ends that.
+
+        The callback is called where the run is driven, perhaps on another thread, and the run
+        waits for it. One that raises is logged and not called again: it never fails the run.
+        """
+
+        def stop() -> None:
+            self._heard.drop(callback)
+            self._heard.at(self.session)
+
+        self._heard.add(callback)
+        self._heard.at(self.session)
+        return stop
+
+    def next(self, task: str, **options: Unpack[StartOptions]) -> Run:
+        """A next message to a run that has ended: a new run with this one as its `parent`.
+
+        Conversation, memory and variables are carried over, counters begin at zero, limits are
+        the file's. Journal and components are those of this run, and a script begins anew;
+        `options` are those of `Machine.start` and win. `StatusError` when the run has not ended.
+
+            after = run.next("And in French?")
+            after.run()
+        """
+        replies = {"model", "script"}
+        given = dict(self._given)
+        if replies & options.keys():
+            given = {n: part for n, part in given.items() if n not in replies}
+        return self.machine.start(task, **cast(StartOptions, {"parent": self, **given, **options}))
+
+    def send(
+        self,
+        event: str,
+        data: Mapping[str, Any] | None = None,
+        *,
+        at: float | None = None,
+        message_id: str | None = None,
+    ) -> None:
+        """Answer the wait that the run is at. It goes on with the next `step` or `run`.
+
+        `AnswerError` names what the wait takes. `message_id` makes a repeated delivery harmless.
+        """
+        return self._wait(self.asend(event, data, at=at, message_id=message_id))
+
+    async def asend(
+        self,
+        event: str,
+        data: Mapping[str, Any] | None = None,
+        *,
+        at: float | None = None,
+        message_id: str | None = None,
+    ) -> None:
+        """Answer the wait that the run is at; see `send`."""
+        check_answer(self.session, event, data or {})
+        letter = {"kind": "answer", "event": event, "data": dict(data or {})}
+        await post(self.session, letter, at=at, message_id=message_id)
+
+    def enqueue(self, tasks: Any, *, message_id: str | None = None) -> None:
+        """Add tasks at the end of the queue: texts, or mappings as in a file. See `send`.
+
+        A run that waits goes on waiting, and does them when its machine next does `work`.
+        """
+        return self._wait(self.aenqueue(tasks, message_id=message_id))
+
+    async def aenqueue(self, tasks: Any, *, message_id: str | None = None) -> None:
+        """Add tasks at the end of the queue; `TaskError` for what is none. See `enqueue`."""
+        letter = tasks_letter(self.session, tasks, fresh=message_id is None)
+        await post(self.session, letter, message_id=message_id)
+
+    def pause(self) -> None:
+        """Pause before the next action. At a wait it takes effect once the wait is over."""
+        return self._wait(self.apause())
+
+    async def apause(self) -> None:
+        """Pause before the next action; see `pause`."""
+        await post(self.session, {"kind": "pause"})
+
+    def resume(self) -> None:
+        """End a pause: the run goes on with the next `step` or `run`. At a wait, an error."""
+        return self._wait(self.aresume())
+
+    async def aresume(self) -> None:
+        """End a pause; see `resume`."""
+        refuse_resume(self.session)
+        await post(self.session, {"kind": "resume"})
+
+    def cancel(self, reason: str = "user_requested", message: str = "") -> None:
+        """Stop before the next action, for a reason of the machine. Works from any thread."""
+        return self._wait(self.acancel(reason, message))
+
+    async def acancel(self, reason: str = "user_requested", message: str = "") -> None:
+        """Stop before the next action; see `cancel`."""
+        await post(self.session, {"kind": "cancel", "reason": reason, "data": {"message": message}})
+
+    def set(self, name: str, value: Any) -> Record:
+        """Change a limit or variable by hand: ``run.set("limits.tokens", 5000)``.
+
+        It is on the record as an `edit`. `LimitError` for a value of another type.
+        """
+        return self._wait(self.aset(name, value))
+
+    async def aset(self, name: str, value: Any) -> Record:
+        """Change a limit or variable by hand; see `set`."""
+        root, _, field = name.partition(".")
+        read = {"limits": limit_value, "vars": var_value}.get(root)
+        if read is None:
+            raise LimitError(f"`{name}` cannot be set", hint="write `limits.NAME` or `vars.NAME`")
+        made = read(self.machine.spec, field, value)
+        await self._move()
+        if not self.session.head:
+            await advance(self.session)
+        with self.session.turn:
+            if not self.session.owned:
+                await self.session.take_over()
+            return await self.session.apply(
+                Input("edit", at=self.session.ports.clock.now(), data={name: made})
+            )
+
+    # asking ---------------------------------------------------------------------------------
+
+    def why(self, seq: int | None = None) -> Explanation:
+        """Everything that was looked at when a record was decided; default: the newest."""
+        return self._wait(self.awhy(seq))
+
+    async def awhy(self, seq: int | None = None) -> Explanation:
+        """Everything that was looked at when a record was decided; see `why`."""
+        records = await self.arecords()
+        number = seq if seq is not None else (records[-1].seq if records else 0)
+        return why(self.machine.chart, records, number, self.id)
+
+    def trace(self) -> Trace:
+        """What it and its children did, action by action: times, tokens, results, tool calls."""
+        return self._wait(self.atrace())
+
+    async def atrace(self) -> Trace:
+        """What it did; see `trace`."""
+        return await trace(self.session.journal, self.id, await self.arecords())
+
+    def replay(self) -> Replay:
+        """The records, decided again by this machine and compared. Nothing is run."""
+        return self._wait(self.areplay())
+
+    async def areplay(self) -> Replay:
+        """The records, decided again and compared; see `replay`."""
+        return replay(self.machine.chart, await self.arecords(), self.id)
+
+    def fork(self, at: int | None = None, *, run_id: str | None = None) -> Run:
+        """A new run with the records below `at` (default: all); this one stays as it is.
+
+        `at` is the number of the first record that is left out. `RunError` when there is none.
+        """
+        return self._wait(self.afork(at, run_id=run_id))
+
+    async def afork(self, at: int | None = None, *, run_id: str | None = None) -> Run:
+        """A new run with the records below `at`; see `fork`."""
+        other = self.machine.canonical() if self._moved else None
+        made = await forked(
+            self.session, await self.arecords(), at, run_id=run_id or new_run_id(), machine=other
+        )
+        return Run(self.machine, made, given=self._given, prepare=self._prepare)
+
+    def back(self, records: int = 1) -> Run:
+        """Take back the newest records: this object goes on as a fork, with a new id."""
+        return self._wait(self.aback(records))
+
+    async def aback(self, records: int = 1) -> Run:
+        """Take back the newest records; see `back`."""
+        with self.session.turn:  # else what drives it would go on with a run that nobody sees
+            forked = await self.afork(first_taken_back(self.session, records))
+        self.session, self._moved = forked.session, False
+        if self._live is not None:
+            self._heard.at(self.session)
+            self._live.moved()
+        return self
+
+    def panel(self) -> Panel:
+        """A panel for a notebook: the run beside its picture, with buttons. Extra `notebook`."""
+        return open_panel(self)
+
+    # faces ----------------------------------------------------------------------------------
+
+    @property
+    def suspends(self) -> bool:
+        """Whether driving this run may give the event loop away."""
+        known = self._suspends
+        if known is None or known[0] is not self.session or self._prepare is not None:
+            known = self._suspends = (self.session, suspends(self.session))
+        return known[1]
+
+    def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return wait(coroutine, suspends=self.suspends)
+
+    async def _ready(self) -> None:
+        """Before the run is driven: its components are there, and it is this machine's."""
+        if self._prepare is not None:
+            self._prepare()
+            self._prepare = None
+        await self._move()
+        self._heard.at(self.session)
+        self.session.breakpoints = self.breakpoints
+
+    async def _move(self) -> None:
+        """A run that was started with another machine goes on as a fork under this one."""
+        if not self._moved:
+            return
+        self.session = await moved(
+            self.session, await self.arecords(), run_id=new_run_id(),
+            machine=self.machine.canonical(),
+        )  # fmt: skip
+        self._moved = False
+
+
+def new_run_id() -> str:
+    """A new run's id: 12 letters and digits at random."""
+    return "".join(secrets.choice("0123456789abcdefghjkmnpqrstvwxyz") for _ in range(12))

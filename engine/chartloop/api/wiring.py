@@ -1,0 +1,125 @@
+"""Which real components a run uses: made here from what the caller gave, and nowhere else.
+
+Imported by: api.machine, api.run
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypedDict
+
+from chartloop.adapters.clock import SystemClock
+from chartloop.adapters.litellm import LiteLLM
+from chartloop.adapters.monty import MontySandbox
+from chartloop.adapters.notify import LogNotifier
+from chartloop.adapters.scripted import Scripted
+from chartloop.api.tasks import first_tasks, inline_tasks
+from chartloop.api.values import model_settings
+from chartloop.core.errors import SetupError
+from chartloop.core.facts import Task
+from chartloop.core.specs import ActionSpec
+from chartloop.language.spec import MachineSpec
+from chartloop.run.context import Ports
+from chartloop.run.job import suspends as spec_suspends
+from chartloop.run.ports import Cancel, Clock, Model, Notifier, Sandbox, Tokenizer
+from chartloop.run.session import Session
+
+
+class PortOptions(TypedDict, total=False):
+    """The components that a caller may give instead of the usual ones."""
+
+    model: Model | str | None
+    """A litellm model name, or anything that honours the `Model` port."""
+    script: Any
+    """Scripted replies instead of a model: a list as ``docs/language.md``, section 8, writes it."""
+    settings: Mapping[str, Any] | None
+    """Settings over the file's `model`: temperature, timeout, api_base ... `model` wins over a
+    ``name`` among them, and a state's `with` over them all."""
+    clock: Clock | None
+    cancel: Cancel | None
+    """Looked at before each action; the run stops when it is requested."""
+    sandbox: Sandbox | None
+    notifier: Notifier | None
+    tokenizer: Tokenizer | None
+
+
+def uses_of(spec: MachineSpec) -> frozenset[str]:
+    """The ports that a machine, its children among it, cannot do without."""
+    return frozenset[str]().union(*(_own_uses(part, inline_tasks(part)) for part in spec.family()))
+
+
+def _own_uses(spec: MachineSpec, tasks: Sequence[Task]) -> frozenset[str]:
+    by_prompt = any("prompt" in (task.by or {"prompt": ""}) for task in tasks)
+    found = (a.uses | a.may_use if by_prompt else a.uses for a in _actions(spec))
+    return frozenset[str]().union(*found)
+
+
+def _actions(spec: MachineSpec) -> list[ActionSpec]:
+    return [s.action for s in spec.states.values() if s.action is not None]
+
+
+def make_ports(spec: MachineSpec, folder: Path | None, given: PortOptions) -> Ports:
+    """The components of a run. None of them is asked for anything yet; see `prepare`."""
+    uses = uses_of(spec)
+    clock = given.get("clock") or SystemClock()
+    named, settings = given.get("model"), model_settings(given.get("settings") or {})
+    made = Ports(
+        clock,
+        notifier=given.get("notifier") or LogNotifier(),
+        tokenizer=given.get("tokenizer"),
+        settings={**settings, "name": named} if isinstance(named, str) else settings,
+        folder=folder,
+        first_tasks=lambda part: first_tasks(part, _folder_of(part, spec, folder)),
+    )
+    if "model" in uses or any("model" in a.may_use for s in spec.family() for a in _actions(s)):
+        made.model = _model(spec, made.settings, given, clock)
+    made.sandbox = given.get("sandbox")
+    return made
+
+
+def _folder_of(part: MachineSpec, spec: MachineSpec, folder: Path | None) -> Path:
+    """The folder of a machine: of this one's file, or of the file that a child stands in."""
+    return folder or Path() if part.file == spec.file else Path(part.file).parent
+
+
+def _model(
+    spec: MachineSpec, settings: Mapping[str, Any], given: PortOptions, clock: Clock
+) -> Model | None:
+    script, model = given.get("script"), given.get("model")
+    if script is not None:
+        return script if isinstance(script, Scripted) else Scripted(script, clock=clock)
+    if model is not None and not isinstance(model, str):
+        return model
+    named = {{**part.model, **settings}.get("name", "scripted") for part in spec.family()}
+    return None if named <= {"scripted"} else LiteLLM()
+
+
+def prepare(spec: MachineSpec, ports: Ports, tasks: Sequence[Task]) -> None:
+    """`SetupError` now for what would fail at some step: no model, no key, no sandbox.
+
+    `tasks` are those that wait in the queue.
+    """
+    uses = uses_of(spec)
+    if "sandbox" in uses and ports.sandbox is None:
+        ports.sandbox = MontySandbox()
+    for part in spec.family():
+        if "model" in _own_uses(part, tasks if part is spec else inline_tasks(part)):
+            _prepare_model(part, ports)
+
+
+def _prepare_model(spec: MachineSpec, ports: Ports) -> None:
+    settings = {**spec.model, **ports.settings}
+    scripted = settings.get("name", "scripted") == "scripted" and isinstance(ports.model, LiteLLM)
+    if ports.model is None or scripted:
+        named = "is scripted" if spec.model.get("name") == "scripted" else "names no model"
+        raise SetupError(
+            f"machine `{spec.name}` {named}",
+            hint="give `model=` or `script=` (`--model NAME` or `--script FILE`)",
+        )
+    ports.model.prepare(settings)
+
+
+def suspends(session: Session) -> bool:
+    """Whether anything that a run may do gives the event loop away."""
+    return session.journal.suspends or spec_suspends(session.chart.spec, session.ports)

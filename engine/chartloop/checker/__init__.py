@@ -1,0 +1,100 @@
+"""What is wrong with a machine, before it runs.
+
+Structure (what can be reached, what ends, what loops, what is declared and not enforced), and what
+guards can do: `proof` refutes them, `knowledge` says what is known where they stand.
+
+Source: design "language", sections 2, 4, 9; the classic mistakes of section 9 are all found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from chartloop.checker.children import check_children, starts_of
+from chartloop.checker.exact import check_exact
+from chartloop.checker.forks import check_forks
+from chartloop.checker.guards import check_guards
+from chartloop.checker.hidden import check_hidden
+from chartloop.checker.knowledge import Knowledge
+from chartloop.checker.labels import check_labels
+from chartloop.checker.limits import check_limits
+from chartloop.checker.loops import check_budgets, check_loops
+from chartloop.checker.never import check_never
+from chartloop.checker.proof.ask import Solver
+from chartloop.checker.secrets import check_secrets
+from chartloop.checker.structure import check_structure
+from chartloop.checker.subject import Subject
+from chartloop.checker.trust import check_trust
+from chartloop.checker.unused import check_unused
+from chartloop.checker.waiting import check_detours, check_waits
+from chartloop.core.errors import Finding
+from chartloop.language.file.unread import Unread
+from chartloop.language.spec import MachineSpec
+from chartloop.language.yaml.document import dotted
+from chartloop.machine.build import Chart
+
+
+@dataclass(frozen=True)
+class Report:
+    """What is wrong with a machine and its children, and what could not be told."""
+
+    findings: tuple[Finding, ...]
+    unsettled: tuple[str, ...] = ()
+    """The places of guards of which nobody knows whether they can hold."""
+
+
+def check(chart: Chart, tainted: Unread | None = None) -> tuple[Finding, ...]:
+    """Everything that is wrong with a machine and its children.
+
+    `tainted` is what could not be read, `Loaded.tainted`: nothing more is said about it.
+    """
+    return examine(chart, tainted).findings
+
+
+def examine(
+    chart: Chart, tainted: Unread | None = None, *, solver: Solver | None = None,
+    starts: frozenset[str] = frozenset(), broken: bool = False,
+) -> Report:  # fmt: skip
+    """The same, and what could not be settled; `solver` is asked where intervals do not do.
+
+    `starts` are states at which a parent begins the machine instead of at its start; `broken` says
+    that reading the file has found errors.
+    """
+    unread = tainted or Unread()
+    subject = Subject(chart, unread.outside(), starts=starts, solver=solver, broken=broken)
+    knowledge = Knowledge(subject)
+    check_structure(subject)
+    check_forks(subject)
+    check_loops(subject)
+    check_guards(subject, knowledge)
+    check_never(subject, knowledge)
+    check_hidden(subject, knowledge)
+    check_exact(subject)
+    check_waits(subject)
+    check_detours(subject)
+    check_labels(subject)
+    check_limits(subject)
+    check_unused(subject)
+    check_children(subject)
+    check_trust(subject)
+    check_secrets(subject)
+    check_budgets(subject)
+    found = [f for f in subject.findings if not _accepted(chart.spec, f)]
+    unsettled = [*subject.prover.unsettled]
+    for name, child in chart.spec.machines.items():
+        inline = child.base  # one of another file was read without a mistake
+        inner = unread.inside(f"machines.{name}") if inline else None
+        begun = frozenset(starts_of(chart.spec, name))
+        below = examine(chart.child(name), inner, solver=solver, starts=begun, broken=broken)
+        found += below.findings
+        unsettled += below.unsettled
+    return Report(tuple(found), tuple(unsettled))
+
+
+def _accepted(spec: MachineSpec, found: Finding) -> bool:
+    """Whether the machine's own `ignore` names the finding, in the machine's own words."""
+    base = dotted(spec.base)
+    at = found.at.removeprefix(base + ".") if base else found.at
+    return any(
+        i.code == found.code and (not i.at or f"{at}.".startswith(f"{i.at}.")) for i in spec.ignore
+    )

@@ -1,0 +1,325 @@
+"""The bound of a machine: the most of each resource, in figures, words and witnesses.
+
+Imported by:  checker.bound
+Source:       design "language", section 3 ("Kind") and section 2 (the epilogue)
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from chartloop.checker.bound.budgets import Budgets, Family, Step
+from chartloop.checker.bound.children import Children
+from chartloop.checker.bound.program import Effort, Number, OutOfEffort, Solved
+from chartloop.checker.bound.proof import Proof, limits_of
+from chartloop.checker.bound.result import (
+    Bound,
+    Figure,
+    Overshoot,
+    Witness,
+    say_amount,
+    say_round,
+    say_units,
+)
+from chartloop.checker.bound.spending import (
+    CALLS,
+    COST,
+    STEPS,
+    TOKENS,
+    TOOLS,
+    UNIT,
+    WAITING,
+    Assume,
+)
+from chartloop.checker.bound.wrapping import wraps_of
+from chartloop.checker.paths.places import UNDRAWN, Route, TooLarge
+from chartloop.checker.ranges.values import INF
+from chartloop.core.specs import Effect
+from chartloop.language.expression import Expression
+from chartloop.language.spec import MachineSpec
+from chartloop.machine.build import Chart
+
+NAMES: Mapping[str, str] = {
+    STEPS: "actions", CALLS: "llm_calls", TOOLS: "tool_calls", TOKENS: "tokens", COST: "usd",
+    WAITING: "waiting",
+}  # fmt: skip
+UNITS: Mapping[str, str] = {CALLS: "call", TOOLS: "batch", TOKENS: "model call"}
+CURES: Mapping[str, str] = {
+    TOOLS: ": assume `calls_per_reply`",
+    TOKENS: ": give `context_window` under `model`, or assume `tokens_per_call`",
+}
+"""What makes a figure of them."""
+UNKNOWN_SIZE = UNIT // 1000
+"""From here on an amount has things in it of which nobody knows the size."""
+EFFORT = 6_000_000
+"""Steps of a proof; one is well under a microsecond."""
+USUAL = (
+    "nobody changes a limit or a variable while it runs, pauses it, or goes on with it after a "
+    "crash in mid-call"
+)
+
+
+def bound(
+    chart: Chart, *, limits: Mapping[str, Any] | None = None, vars: Mapping[str, Any] | None = None,
+    assume: Assume | None = None, hash: str = "", effort: int = EFFORT, brief: bool = False,
+) -> Bound:  # fmt: skip
+    """The worst that a run with these limits can cost. `brief`: figures and assumptions only."""
+    given = dict(limits or {})
+    try:
+        proof = Proof(chart, given, dict(vars or {}), assume or Assume(), Effort(effort))
+        figures = {NAMES[r]: figure(proof, r) for r in NAMES}
+        past = () if brief else tuple(_overshoots(proof))
+        wraps = () if brief else wraps_of(proof.routes, proof.spending, NAMES)
+    except (TooLarge, OutOfEffort) as error:
+        return Bound(chart.name, hash, limits_of(chart, given), {}, unknown=str(error))
+    assumed = dict.fromkeys((USUAL, *proof.spending.assumed.values(), *_taken(proof)))
+    return Bound(
+        chart.name, hash, proof.limits, figures, past, wraps, proof.children.told, tuple(assumed)
+    )
+
+
+def _taken(proof: Proof) -> list[str]:
+    """What else the figures rest on."""
+    counting = proof.counting
+    out = [
+        f"`vars.{name}` begins with {counting.first[f'vars.{name}']:g}"
+        for name in sorted(counting.variables)
+        if f"vars.{name}" in counting.counters
+    ]
+    read = {r for g in proof.guards() for r in g.reads}
+    out += [f"`{n}` is {v!r} from the start" for n, v in counting.fixed.items() if n in read]
+    opaque = dict.fromkeys(n for g in proof.guards() for n in g.opaque)
+    return [*out, *(f"the guard `{n}` may say anything: nothing rests on it" for n in opaque)]
+
+
+# figures ------------------------------------------------------------------------------------
+
+
+def figure(proof: Proof, resource: str) -> Figure:
+    """The most of one resource."""
+    budgets, name = proof.budgets(resource), NAMES[resource]
+    if any(s.uses.ends.get(resource, (0, 0))[1] == INF for s in budgets.steps):
+        reasons = proof.spending.why.get(resource, {})
+        return Figure(name, None, next(iter(reasons.values()), "it is not known"))
+    gain = [s.gains(resource) for s in budgets.steps]
+    solved, steps = proof.solved(budgets, gain)
+    if solved.value is None:
+        solved, steps = _worst_loop(proof, budgets, gain, resource) or (solved, steps)
+    chosen = [budgets.steps[n] for n in steps]
+    witness = _witness(proof, solved, chosen)
+    if solved.value is None:
+        said = f"no budget cuts the loop {say_round(loop_of(proof, solved, chosen))}"
+        return Figure(name, None, said, witness=witness)
+    paired = zip(budgets.rows, solved.prices, strict=True)
+    by = tuple(dict.fromkeys(_say(proof, row.family) for row, price in paired if price))
+    units = math.ceil(solved.value / UNIT - Fraction(1, 1000))
+    if not units:
+        return Figure(name, _amount(resource, solved.value), by=by, witness=witness)
+    known = proof.solved(budgets, _known_part(budgets, gain, resource))[0].value or 0
+    rest = known + _before_the_last_look(budgets, resource)
+    unit = UNITS[resource]
+    why = f"nothing says how large a {unit} is{CURES.get(resource, '')}"
+    return Figure(name, None, why, units, unit, max(_amount(resource, rest), 0), by, witness)
+
+
+def paid(spec: MachineSpec) -> list[str]:
+    """The states whose action costs again when it is done again."""
+    return [
+        name
+        for name, state in spec.states.items()
+        if state.action is not None and state.action.effect is Effect.PAID
+    ]
+
+
+def _worst_loop(
+    proof: Proof, budgets: Budgets, gain: Sequence[Number], resource: str
+) -> tuple[Solved, list[int]] | None:
+    """Of several loops that no budget cuts: one of model calls, else a paid one, else of work."""
+    if resource != STEPS:
+        return None
+    spec = proof.chart.spec
+    costs = set(paid(spec))
+    work = {n for n, s in spec.states.items() if s.action is not None and s.action.work}
+    calls = {s.route.state for s in budgets.steps if s.uses.ends.get(CALLS, (0, 0))[1]}
+    for names in (calls & costs, costs, work):
+        pairs = zip(budgets.steps, gain, strict=True)
+        narrow = [amount if step.route.state in names else 0 for step, amount in pairs]
+        solved, steps = budgets.most(narrow)
+        if solved.value is None:
+            return solved, steps
+    return None
+
+
+def loop_of(proof: Proof, solved: Solved, steps: Sequence[Step]) -> tuple[str, ...]:
+    """The states of the loop that a program without a value goes round."""
+    for column, _ in solved.used:
+        if column.cycle:
+            return _round(proof, [steps[a].route for a in column.arcs])
+    return ()
+
+
+def _before_the_last_look(budgets: Budgets, resource: str) -> Number:
+    """What calls of an unknown size add up to while a budget that is looked at later holds."""
+    own = [f for f in budgets.families if f.counter == resource]
+    return max((f.room for f in own), default=0) if any(map(budgets.late, own)) else 0
+
+
+def _known_part(budgets: Budgets, gain: Sequence[Number], resource: str) -> list[Number]:
+    """The gain without things of a size that nobody knows, but where a budget counts them."""
+    counted = [r for r in budgets.rows if r.family.counter == resource and r.room < UNKNOWN_SIZE]
+    open_ended = {
+        (s.route.state, s.route.outcome)
+        for s, g in zip(budgets.steps, gain, strict=True)
+        if g >= UNKNOWN_SIZE
+    }
+    out: list[Number] = []
+    for n, (step, amount) in enumerate(zip(budgets.steps, gain, strict=True)):
+        if any(row.takes[n] for row in counted):
+            out.append(amount)
+        elif (step.route.state, step.route.outcome) in open_ended:
+            out.append(amount % UNIT if amount >= UNKNOWN_SIZE else 0)
+        else:
+            out.append(amount)
+    return out
+
+
+def _amount(resource: str, value: Number) -> int | float:
+    """A figure as it is shown: whole where it is counted, else rounded up."""
+    if resource in (COST, WAITING):
+        shown = float(value)
+        return shown if Fraction(shown) >= value else math.nextafter(shown, math.inf)
+    return math.floor(value)
+
+
+Children.figure = staticmethod(figure)
+
+
+# witnesses ----------------------------------------------------------------------------------
+
+
+def _witness(proof: Proof, solved: Solved, steps: Sequence[Step]) -> Witness:
+    edges: dict[str, Fraction] = {}
+    path: list[Route] = []
+    loops: list[tuple[tuple[str, ...], int]] = []
+    closing: list[str] = []
+    entries: set[int] = set()
+    for column, amount in sorted(solved.used, key=lambda u: (u[0].cycle, -u[1])):
+        walked = [steps[a].route for a in column.arcs]
+        _count(edges, walked, amount)
+        if column.cycle:
+            loop = _round(proof, walked)
+            loops.append((loop, max(1, int(amount))))
+            closing += [r.origin for r in walked if _states(proof, [r]) == loop[:1]]
+            entries |= {route.source for route in walked}
+        elif not path:
+            path = walked
+    if entries and not entries & {0, *(route.dest for route in path)}:
+        path = _way_to(proof, entries)
+        _count(edges, path, Fraction(1))
+    counts = {id: max(1, int(times)) for id, times in edges.items()}
+    once = tuple(dict.fromkeys(closing))
+    return Witness(_states(proof, path), tuple(loops), counts, once)
+
+
+def _count(edges: dict[str, Fraction], walked: Sequence[Route], times: Fraction) -> None:
+    for route in walked:
+        if route.kind not in UNDRAWN:
+            edges[route.origin] = edges.get(route.origin, Fraction(0)) + times
+
+
+def _way_to(proof: Proof, places: set[int]) -> list[Route]:
+    """The shortest way from the beginning to one of these places."""
+    out: dict[int, list[Route]] = {}
+    for route in proof.routes.routes:
+        out.setdefault(route.source, []).append(route)
+    ways: dict[int, list[Route]] = {0: []}
+    queue = deque([0])
+    while queue:
+        here = queue.popleft()
+        if here in places:
+            return ways[here]
+        for route in out.get(here, ()):
+            if route.dest not in ways:
+                ways[route.dest] = [*ways[here], route]
+                queue.append(route.dest)
+    return []
+
+
+def _states(proof: Proof, walked: Sequence[Route]) -> tuple[str, ...]:
+    places = [proof.routes.places[route.dest] for route in walked]
+    inside = (p for p in places if p.state and (p.branch is None or p.state != p.branch.fork))
+    return tuple(p.state for p in inside)
+
+
+def _round(proof: Proof, walked: Sequence[Route]) -> tuple[str, ...]:
+    """The states of a loop, from the one that stands first in the file."""
+    names = _states(proof, walked)
+    order = {name: n for n, name in enumerate(proof.chart.spec.states)}
+    first = min(range(len(names)), key=lambda n: order.get(names[n], len(order)), default=0)
+    return (*names[first:], *names[:first])
+
+
+# limits -------------------------------------------------------------------------------------
+
+
+def _turns(proof: Proof, guard: Expression, family: Family) -> bool:
+    turns = proof.world.turns(guard)
+    return family.at in (turns.true.get(family.counter), turns.false.get(family.counter))
+
+
+def _say(proof: Proof, family: Family) -> str:
+    """The guard that a budget comes from, as the file writes it."""
+    guards = [g for g in proof.guards() if family.counter in g.reads]
+    alone = (g for g in guards if _turns(proof, g, family))
+    found = next(alone, next(iter(guards), None))
+    if found is None:
+        return f"{family.counter} at {family.at:g}"
+    text = " ".join(found.text.split())
+    missing = [r for r in sorted(found.reads) if r.startswith("limits.") and r not in text]
+    return text + (f" ({', '.join(missing)})" if missing else "")
+
+
+def _where(proof: Proof, family: Family) -> str:
+    """Where a budget is looked at."""
+    for rule in proof.chart.spec.rules:
+        if _turns(proof, rule.when, family):
+            if rule.before:
+                return f"before {', '.join(f'`{s}`' for s in rule.before)}"
+            return f"after {', '.join(f'`{s}`' for s in rule.at) or 'every action'}"
+    for edge in proof.chart.spec.edges():
+        if edge.when is not None and _turns(proof, edge.when, family):
+            return f"at `{edge.source}`"
+    return "where it is read"
+
+
+def _overshoots(proof: Proof) -> list[Overshoot]:
+    """For each budget how far past it a run can go, and where it is looked at."""
+    out: list[Overshoot] = []
+    for family in proof.families:
+        counter = family.counter
+        resource = {"usage.llm_calls": CALLS, "run.elapsed": WAITING}.get(counter, counter)
+        if resource not in NAMES:
+            continue
+        past = proof.past_of(family, resource)
+        told = None if past is None or past >= UNKNOWN_SIZE else _amount(resource, max(past, 0))
+        out.append(
+            Overshoot(
+                _say(proof, family), counter, _amount(resource, Fraction(family.at)),
+                _where(proof, family), told, _say_past(resource, past),
+            )
+        )  # fmt: skip
+    return out
+
+
+def _say_past(resource: str, past: Number | None) -> str:
+    if past is None:
+        return "cannot be told"
+    if past <= 0:
+        return "never past it"
+    if units := round(past / UNIT):
+        return f"less than {say_units(units, UNITS.get(resource, 'call'))} past it"
+    return f"at most {say_amount(NAMES[resource], _amount(resource, past))} past it"

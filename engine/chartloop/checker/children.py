@@ -1,0 +1,129 @@
+"""What a machine gives its children, held against what they have: states, variables, limits.
+
+Imported by: checker, coverage, studies
+Source: design "language", section 8 ("Children").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from chartloop.checker.subject import Subject
+from chartloop.core.errors import LimitError, nearest
+from chartloop.language.expression import Expression
+from chartloop.language.expression.operators import assignable
+from chartloop.language.spec import Given, MachineSpec, StateSpec
+from chartloop.language.values import limit_value, var_value
+from chartloop.language.yaml.document import short
+from chartloop.language.yaml.reading import Path
+
+ONE, SEVERAL = "run_machine", "run_machines"
+PARENTS = frozenset({ONE, SEVERAL, "work"})
+"""Actions that run children."""
+
+
+class _Use(NamedTuple):
+    """One child that a state runs, and what it is given."""
+
+    path: Path
+    child: MachineSpec
+    given: Mapping[str, Given]
+
+
+def check_children(subject: Subject) -> None:
+    """Whether each child has what it is given, and `run_machines` has anything to run."""
+    for state in subject.spec.states.values():
+        for use in _uses(subject.spec, state):
+            _start(subject, use)
+            _values(subject, use, "vars", use.child.vars)
+            _values(subject, use, "limits", use.child.limits)
+            _memory(subject, use)
+        if state.action is not None and state.action.name == SEVERAL:
+            _several(subject, state)
+
+
+def _uses(spec: MachineSpec, state: StateSpec) -> Iterator[_Use]:
+    if state.action is None or state.action.name not in (ONE, SEVERAL):
+        return
+    path: Path = ("states", state.name, "with")
+    if (use := _use(spec, path, state.args)) is not None:
+        yield use
+    several: Mapping[str, Mapping[str, Given]] = (
+        state.args["children"].value if "children" in state.args else {}
+    )
+    for name, given in several.items():
+        if (use := _use(spec, (*path, "children", name), given)) is not None:
+            yield use
+
+
+def _use(spec: MachineSpec, path: Path, given: Mapping[str, Given]) -> _Use | None:
+    name = given["machine"].value if "machine" in given else ""
+    child = spec.machines.get(name)
+    return None if child is None else _Use(path, child, given)
+
+
+def starts_of(spec: MachineSpec, name: str) -> Iterator[str]:
+    """The states at which a machine begins a child of this name instead of at its start."""
+    for state in spec.states.values():
+        for use in _uses(spec, state):
+            start = use.given.get("start")
+            if start is not None and spec.machines.get(name) is use.child:
+                yield str(start.value)
+
+
+def _start(subject: Subject, use: _Use) -> None:
+    start = use.given.get("start")
+    if start is not None and start.value not in use.child.states:
+        said = f"`{use.child.name}` has no state `{short(start.value)}`"
+        subject.say(
+            "CL301", (*use.path, "start"), said, hint=nearest(start.value, use.child.states)
+        )
+
+
+def _values(subject: Subject, use: _Use, field: str, known: Mapping[str, Any]) -> None:
+    values: Mapping[str, Given] = use.given[field].value if field in use.given else {}
+    kind, code = ("variable", "CL103") if field == "vars" else ("limit", "CL103")
+    for name, value in values.items():
+        path = (*use.path, field, name)
+        if name not in known:
+            said = f"`{use.child.name}` has no {kind} `{short(name)}`"
+            subject.say(code, path, said, hint=nearest(name, known), key=True)
+        elif problem := _misfit(use.child, field, name, value):
+            subject.say("CL404", path, problem)
+
+
+def _misfit(child: MachineSpec, field: str, name: str, given: Given) -> str:
+    """Why a child's variable or limit cannot have a value; empty when it can."""
+    own = (child.vars if field == "vars" else child.limits)[name].type
+    if isinstance(given.value, Expression):
+        type = given.value.type
+        fits = type.kind in ("any", "none") or assignable(type.known(), own.known())
+        return "" if fits else f"`{name}` of `{child.name}` is {own}, and this is {type}"
+    try:
+        (var_value if field == "vars" else limit_value)(child, name, given.value)
+    except LimitError as error:
+        return error.message
+    return ""
+
+
+def _memory(subject: Subject, use: _Use) -> None:
+    blocks: Mapping[str, Any] = use.given["memory"].value if "memory" in use.given else {}
+    for name in blocks:
+        if name not in use.child.memory:
+            said = f"`{use.child.name}` has no memory block `{short(name)}`"
+            hint = nearest(name, use.child.memory)
+            subject.say("CL103", (*use.path, "memory", name), said, hint=hint, key=True)
+
+
+def _several(subject: Subject, state: StateSpec) -> None:
+    args, path = state.args, ("states", state.name, "with")
+    both = {"machine", "each"} & args.keys()
+    if len(both) == 1:
+        (one,) = both
+        other = "each" if one == "machine" else "machine"
+        subject.say("CL403", path, f"`{one}` needs `{other}` beside it", key=True)
+    elif not both and "children" not in args:
+        said = "`run_machines` has nothing to run"
+        hint = "give `children: {name: {machine: ...}}`, or `machine` and `each`"
+        subject.say("CL403", ("states", state.name, "do"), said, hint=hint)

@@ -1,0 +1,81 @@
+"""Forks: what their branches may hold, and where they meet.
+
+Source: design "language", section 2, `all`.
+"""
+
+from __future__ import annotations
+
+from chartloop.checker.subject import Subject
+from chartloop.language.spec import RETURN, StateSpec
+
+
+def check_forks(subject: Subject) -> None:
+    """Branches that do more than decide, and branches that never meet."""
+    for fork in subject.spec.states.values():
+        if fork.all:
+            _fork(subject, fork)
+
+
+def branch_states(subject: Subject, fork: StateSpec) -> set[str]:
+    """The states in the branches of a fork, up to where they meet, stop or rest."""
+    join = subject.chart.joins.get(fork.name)
+    states = subject.spec.states
+    seen: set[str] = set()
+    pending = list(fork.all)
+    while pending:
+        name = pending.pop()
+        state = states[name]
+        if name in seen or name == join or state.stop or state.job == "end":
+            continue
+        seen.add(name)
+        if not state.rests:
+            pending += [e.target for e in state.edges if e.target != RETURN]
+    return seen
+
+
+def _fork(subject: Subject, fork: StateSpec) -> None:
+    states = subject.spec.states
+    inner = subject.in_order(branch_states(subject, fork))
+    meet = subject.chart.joins.get(fork.name) is not None
+    wrong = [n for n in inner if not states[n].rests or meet]
+    if not meet:
+        wrong += _in_the_way(subject, fork, [n for n in inner if states[n].rests])
+    found = [(n, what) for n in wrong if (what := _more_than_deciding(states[n]))]
+    for name, what in found:
+        said = f"`{name}` stands in a branch of `{fork.name}` and has {what}"
+        hint = "branches only decide: move it behind the state where they meet"
+        subject.say_of("CL311", states[name], said, hint=hint)
+    if not meet and not found and subject.whole([fork.name, *inner]):
+        said = f"the branches of `{fork.name}` have no state in common that none can go round"
+        hint = "let every branch that does not stop lead to one state"
+        subject.say("CL310", ("states", fork.name, "all"), said, hint=hint, key=True)
+
+
+def _in_the_way(subject: Subject, fork: StateSpec, resting: list[str]) -> list[str]:
+    """Of the states where branches come to rest, those without which the branches would meet.
+
+    One that the fork names itself, or that leads straight to where another comes to rest.
+    """
+    named = [n for n in resting if n in fork.all]
+    if named:
+        return named
+    return [
+        n
+        for n in resting
+        if any(e.target in resting and e.target != n for e in subject.spec.states[n].edges)
+    ]
+
+
+def _more_than_deciding(state: StateSpec) -> str:
+    """What a state has that none in a branch may have; empty when it only decides."""
+    if state.action is not None:
+        return "an action"
+    if state.job == "wait":
+        return "a wait"
+    if state.all:
+        return "another `all`"
+    if state.set:
+        return "`set`"
+    if any(e.set for e in state.edges):
+        return "an edge with `set`"
+    return "an edge with `stop`" if any(e.stop for e in state.edges) else ""

@@ -1,0 +1,98 @@
+"""Guards: edges and rules that are never taken, and decisions of which none need hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from chartloop.checker.knowledge import Knowledge, Known
+from chartloop.checker.proof.ask import Claim
+from chartloop.checker.subject import Subject
+from chartloop.language.spec import Rule, StateSpec
+from chartloop.machine.regions import GuardedTransition
+
+_CONSTANT = {"True": "always holds", "False": "never holds"}
+
+
+def check_guards(subject: Subject, knowledge: Knowledge) -> None:
+    """What is never taken, and what need not hold."""
+    for state in subject.spec.states.values():
+        _shadowed(subject, state)
+        _stuck(subject, state, knowledge.at(state.name))
+    _rules(subject)
+
+
+def _same(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _texts(t: GuardedTransition) -> frozenset[str]:
+    return frozenset(_same(g.__name__) for g in t.guards)
+
+
+def _shadowed(subject: Subject, state: StateSpec) -> None:
+    """An edge behind one that holds whenever it does."""
+    for trigger, event in subject.chart.step.triggers.items():
+        if trigger == "check":
+            continue
+        earlier: list[frozenset[str]] = []
+        for t in event.at(state.name):
+            edge, texts = t.edge, _texts(t)
+            hidden = any(before - {"True"} <= texts for before in earlier)
+            if edge is not None and (hidden or "False" in texts):
+                where = f"the edge of `{state.name}` to `{edge.target}` is never taken"
+                why = "one before it holds whenever it does" if hidden else "its guard never holds"
+                hint = "move it up, or remove it" if hidden else "remove it"
+                subject.say("CL307", edge.path, f"{where}: {why}", hint=hint)
+            earlier.append(texts)
+
+
+def _rules(subject: Subject) -> None:
+    seen: dict[tuple[object, ...], str] = {}
+    for rule in subject.spec.rules:
+        number = int(rule.id.partition(".")[2])
+        key = (_same(rule.when.text), rule.at, rule.before, rule.kind, rule.stop or rule.signal)
+        if key in seen:
+            said = f"this rule says the same as `{seen[key]}`"
+            subject.say("CL307", ("rules", number), said, hint="remove one of them")
+        seen.setdefault(key, rule.id)
+        if rule.when.constant and rule.when.text in _CONSTANT:
+            said = f"the guard of this rule {_CONSTANT[rule.when.text]}"
+            hint = "compare a fact, or remove the rule"
+            subject.say("CL307", ("rules", number, "when"), said, hint=hint)
+        _at(subject, rule, number)
+
+
+def _at(subject: Subject, rule: Rule, number: int) -> None:
+    """A rule that is looked at after the action of a state that has none."""
+    for n, name in enumerate(rule.at):
+        state = subject.spec.states[name]
+        if state.action is None and state.job != "wait" and name != subject.spec.start:
+            said = f"`{name}` has no action after which this rule could be looked at"
+            hint = "name a state with `do`, or use `before`"
+            subject.say("CL307", ("rules", number, "at", n), said, hint=hint)
+
+
+def _stuck(subject: Subject, state: StateSpec, known: Known) -> None:
+    """Guarded edges of which none need hold."""
+    edges = list(state.edges_of("next"))
+    guards = [e.when for e in edges if e.when is not None]
+    if not edges or len(guards) < len(edges):
+        return
+    none = [Claim(g.root, False) for g in guards]
+    answer = subject.prover.ask([*known, *none], values=True)
+    if answer.possible is False:
+        return
+    said = f"every edge of `{state.name}` has a guard, and none need hold"
+    if len(edges) == 1:
+        said = f"the only edge of `{state.name}` has a guard, which need not hold"
+    if answer.values:
+        said += f": not with {say_values(answer.values)}"
+    hint = "give the last edge no `when`"
+    subject.say("CL309", ("states", state.name, "next"), said, hint=hint, key=True)
+
+
+def say_values(values: Mapping[str, Any]) -> str:
+    """Facts with their values, as an example: ``run.steps = 3 and last.ok = False``."""
+    shown = [f"`{name} = {value!r}`" for name, value in list(values.items())[:4]]
+    return " and ".join(shown)

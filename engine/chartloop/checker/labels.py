@@ -1,0 +1,51 @@
+"""Labels that say something else than their guard: a limit or a comparison that it lacks.
+
+Source: design "language", section 9.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from chartloop.checker.subject import Subject
+from chartloop.language.expression import Expression
+from chartloop.language.label import Label
+from chartloop.language.yaml.reading import Path
+
+_SIGNS = {"≥": ">=", "≤": "<="}
+_COMPARISON = re.compile(r"(?:^|\s)(≥|≤|>=|<=|<|>)(?=\s)")
+_INVERSE = {">=": "<", "<": ">=", ">": "<=", "<=": ">"}
+_NEGATED = re.compile(r"\bnot\b")
+
+
+def check_labels(subject: Subject) -> None:
+    """The questions of decisions, and the labels of guarded edges."""
+    for state in subject.spec.states.values():
+        guards = [e.when for e in state.edges if e.when is not None]
+        guards += [state.of] if state.of is not None else []
+        if state.ask is not None and state.job == "decide" and guards:
+            _check(subject, ("states", state.name, "ask"), state.ask, guards)
+        for edge in state.edges:
+            if edge.label is not None and edge.when is not None and edge.role != "then":
+                _check(subject, (*edge.path, "label"), edge.label, [edge.when])
+
+
+def _check(subject: Subject, path: Path, label: Label, guards: Sequence[Expression]) -> None:
+    reads = frozenset[str]().union(*(g.reads for g in guards))
+    for name in sorted(label.reads - reads):
+        said = f"the label shows `{name}`, which its guard does not read"
+        hint = "show what the guard reads"
+        subject.say("CL317", path, said, hint=hint, of=name)
+    signs: list[str] = _COMPARISON.findall(label.text)
+    for sign in dict.fromkeys(signs):
+        if not any(_says(guard, _SIGNS.get(sign, sign)) for guard in guards):
+            said = f"the label says `{sign}`, and its guard does not"
+            subject.say("CL317", path, said, hint="make the label say what the guard does", of=sign)
+
+
+def _says(guard: Expression, sign: str) -> bool:
+    """Whether a guard has a comparison, written so, turned round, or as its opposite's opposite."""
+    if sign in guard.ops or any((">" if b.strict else ">=") == sign for b in guard.bounds):
+        return True
+    return _INVERSE[sign] in guard.ops and _NEGATED.search(guard.text) is not None

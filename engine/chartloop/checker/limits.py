@@ -1,0 +1,118 @@
+"""Limits that nothing reads, and rules that the model's settings leave without effect.
+
+Source: design "language", sections 6 and 9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+from typing import Any, cast
+
+from chartloop.checker.subject import Subject, guards_of
+from chartloop.language.expression import Expression
+from chartloop.language.spec import Given, MachineSpec
+from chartloop.language.template.template import Template
+from chartloop.language.yaml.reading import Path
+
+
+def check_limits(subject: Subject) -> None:
+    """Limits without a reader, costs without a price, a context without a window."""
+    used = _used(subject.spec) | _mentioned(subject)
+    for name in subject.spec.limits:
+        if name not in used:
+            said = f"limit `{name}` is declared and nothing reads it: it would not be enforced"
+            hint = f"add a rule such as `{{when: ... >= limits.{name}, stop: ...}}`, or remove it"
+            subject.say("CL315", ("limits", name), said, hint=hint, key=True)
+    _model(subject)
+
+
+def _used(spec: MachineSpec) -> set[str]:
+    """The limits that something reads; a child enforces its own of the same name."""
+    reads = {fact for e in _expressions(spec) for fact in e.reads}
+    named = {name for t in _templates(spec) for name in t.reads}
+    reads |= named.union(*(spec.define[n].reads for n in named & spec.define.keys()))
+    used = {fact.split(".")[1] for fact in reads if fact.startswith("limits.")}
+    for child in spec.machines.values():
+        used |= _used(child) & child.limits.keys()
+    return used | (set(spec.limits) if "limits" in reads else set())
+
+
+def _mentioned(subject: Subject) -> set[str]:
+    """The limits that stand in a text which could not be read, misspelt perhaps."""
+    known = list(subject.spec.limits)
+    words = [w.split(".") for w in subject.unread.words if "." in w]
+    meant = [name for root, name, *_ in words if get_close_matches(root, ["limits"])]
+    return {c for word in meant for c in get_close_matches(word, known, n=1)}
+
+
+def _expressions(spec: MachineSpec) -> Iterator[Expression]:
+    yield from (guard for _, guard in guards_of(spec))
+    found: list[Any] = [rule.warn_at for rule in spec.rules]
+    for state in spec.states.values():
+        found += [state.within, state.warn_at, *(a.value for a in state.set)]
+        found += [a.value for e in state.edges for a in e.set]
+        found += [e for given in state.args.values() for e in _given(given)]
+    if spec.on_error is not None:
+        found += [a.value for a in spec.on_error.set]
+    found += spec.output.values() if isinstance(spec.output, dict) else [spec.output]
+    yield from (x for x in found if isinstance(x, Expression))
+
+
+def _given(given: Given) -> Iterator[Expression]:
+    if isinstance(given.value, Expression):
+        yield given.value
+    elif given.kind == "values":
+        for inner in given.value.values():
+            yield from _given(inner)
+    elif given.kind == "fields":
+        for fields in given.value.values():
+            for inner in fields.values():
+                yield from _given(inner)
+
+
+def _templates(spec: MachineSpec) -> Iterator[Template]:
+    for state in spec.states.values():
+        for given in state.args.values():
+            yield from _templates_in(given.value)
+
+
+def _templates_in(value: object) -> Iterator[Template]:
+    if isinstance(value, Template):
+        yield value
+    elif isinstance(value, Given):
+        yield from _templates_in(value.value)
+    elif isinstance(value, dict):
+        for inner in cast(dict[str, object], value).values():
+            yield from _templates_in(inner)
+    elif isinstance(value, list):
+        for inner in cast(list[object], value):
+            yield from _templates_in(inner)
+
+
+# the model ----------------------------------------------------------------------------------
+
+
+def _model(subject: Subject) -> None:
+    """What cannot be known about a model that has no name, or is scripted."""
+    model = subject.spec.model
+    if model.get("name", "scripted") != "scripted":
+        return
+    if "input_cost_per_token" not in model or "output_cost_per_token" not in model:
+        for path, fact in _read(subject.spec, "usage.cost"):
+            said = "this cannot be enforced: the model's price is not known"
+            hint = "give `input_cost_per_token` and `output_cost_per_token` under `model`"
+            subject.say("CL318", path, said, hint=hint, of=fact)
+    if "context_window" not in model:
+        for path, fact in list(_read(subject.spec, "usage.context_"))[:1]:
+            said = f"`{fact}` stays 0: the model's window is not known"
+            hint = "write `context_window` under `model`"
+            subject.say("CL323", path, said, hint=hint, of=fact)
+
+
+def _read(spec: MachineSpec, start: str) -> Iterator[tuple[Path, str]]:
+    """Where guards read a fact that begins so, and which."""
+    for path, guard in guards_of(spec):
+        fact = next((f for f in sorted(guard.reads) if f.startswith(start)), "")
+        if fact:
+            yield path, fact

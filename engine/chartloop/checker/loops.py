@@ -1,0 +1,48 @@
+"""Loops: those that no action interrupts, and those that no budget cuts.
+
+Whether a budget cuts a loop is the question that bounds ask, and it is asked there: a counter must
+rise on every way round, and a guard must end the run, or the loop, once it has reached its limit.
+Time bounds time, not actions.
+"""
+
+from __future__ import annotations
+
+from chartloop.checker.bound.program import OutOfEffort
+from chartloop.checker.bound.prove import paid
+from chartloop.checker.bound.result import say_round
+from chartloop.checker.bound.uncut import uncut_loops
+from chartloop.checker.paths.places import TooLarge
+from chartloop.checker.structure import passing_loops
+from chartloop.checker.subject import Subject
+
+LOOPS = "loops"
+"""Stands among what is not settled where it could not be told in time whether budgets cut all."""
+
+
+def check_loops(subject: Subject) -> None:
+    """Loops of passing states."""
+    for circle in passing_loops(subject):
+        first = subject.in_order(circle)[0]
+        said = f"a loop that no action interrupts: {subject.circle(circle)}"
+        hint = "put an action or a wait into the loop"
+        if subject.whole(circle):
+            subject.say_of("CL308", subject.spec.states[first], said, hint=hint)
+
+
+def check_budgets(subject: Subject) -> None:
+    """Loops of paid actions that no budget cuts; of a file with mistakes its ways are not known."""
+    if subject.broken:
+        return
+    try:
+        for loop in uncut_loops(subject.chart, sorted(subject.starts)):
+            _uncut(subject, loop)
+    except (TooLarge, OutOfEffort):
+        subject.prover.unsettled[LOOPS] = None
+
+
+def _uncut(subject: Subject, loop: tuple[str, ...]) -> None:
+    named = paid(subject.spec)
+    first = next(name for name in loop if name in named)
+    said = f"`{first}` can be done over and over: no budget cuts the loop {say_round(loop)}"
+    hint = "add a rule: `{when: run.steps >= limits.steps, stop: steps_limit}`"
+    subject.say_of("CL316", subject.spec.states[first], said, hint=hint)

@@ -1,0 +1,66 @@
+"""What no edge or rule of a file says: which signals may be raised at a moment, and by whom.
+
+Imported by:  checker.bound, checker.paths.routes, checker.query.answers, checker.subject,
+checker.unused
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from chartloop.core.specs import ActionSpec
+from chartloop.language.spec import MachineSpec, Rule, StateSpec
+
+OUTSIDE = ("user_requested", "stop_requested", "error", "guard_error")
+"""Reasons that may be raised at any moment without the file's doing."""
+FROM_ANYBODY = ("user_requested",)
+"""What a stop from outside raises where its caller names no reason."""
+OF_A_GUARD = ("guard_error",)
+"""What may be raised where nothing but guards and `set` is evaluated."""
+OF_AN_ACTION = ("error", "guard_error", "time_limit")
+"""What may be raised after any action; the last where the machine runs as a child whose parent's
+time is up."""
+CALLING = frozenset({"call_tools", "call_tool", "work", "update_memory"})
+"""Actions that may call any tool of the machine."""
+_STOPPING = CALLING | {"tool"}
+"""Actions that call what an application brings, which may ask to stop for any reason."""
+_PARENTS = frozenset({"run_machine", "run_machines"})
+_OURS = "chartloop."
+
+
+def deals(rule: Rule) -> bool:
+    """Whether a rule may be about a failure. See `machine.looking`."""
+    reads = rule.when.reads
+    times = {"run.elapsed", "run.working", "last.ok"}
+    return bool(reads & times) or any(r.startswith(("last.error", "errors.")) for r in reads)
+
+
+def is_ours(action: ActionSpec) -> bool:
+    """Whether what an action does is known: an application's own may do anything."""
+    return action.run is not None and action.run.__module__.startswith(_OURS)
+
+
+def signalled(spec: MachineSpec) -> Iterator[str]:
+    """Reasons that the file's own actions raise."""
+    for state in spec.states.values():
+        yield from _named(state)
+
+
+def _named(state: StateSpec) -> Iterator[str]:
+    for arg in state.action.args if state.action is not None else ():
+        if arg.names == "reason" and arg.name in state.args:
+            yield str(state.args[arg.name].value)
+
+
+def raised_after(spec: MachineSpec, state: StateSpec | None) -> tuple[str, ...]:
+    """The reasons that may be raised with what a state did, beside those of rules."""
+    if state is None or state.action is None:
+        return OF_A_GUARD
+    if state.action.name in _STOPPING or not is_ours(state.action):
+        return tuple(spec.reasons)
+    return (*OF_AN_ACTION, *_named(state))
+
+
+def hands_down(state: StateSpec) -> bool:
+    """Whether a state runs children, which may see a stop from outside before their parent."""
+    return state.action is not None and state.action.name in _PARENTS

@@ -1,0 +1,387 @@
+"""The answer to a query, with a run that shows it.
+
+A run is a walk of the graph; along it things happen in order: an action is done or an event
+comes, an edge or rule is taken, states are entered, a stop is decided. Of some it is sure that they
+happen on a route, of others only that they may: a batch of tool calls may hold any tool. What
+must never happen is looked for among all that may, what must happen among what is sure.
+
+Of the runs that show it the most ordinary is told, and of these the shortest: a stop that a tool
+asks for, and a rule that holds at the start, lead anywhere at once and would answer every question.
+
+Imported by:  checker.query
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import count
+from typing import Any, NamedTuple
+
+from chartloop.checker.paths.places import FROM_OUTSIDE, UNDRAWN, Route
+from chartloop.checker.paths.routes import Routes
+from chartloop.checker.paths.signalling import CALLING, FROM_ANYBODY, OF_A_GUARD, OF_AN_ACTION
+from chartloop.checker.query.asked import Atom, Query
+from chartloop.language.spec import HIGHEST
+from chartloop.machine.ways import ENGINE_ENDS
+
+OUTSIDE = "by a stop from outside"
+"""What a `reason` says of a run that somebody stops."""
+
+
+@dataclass(frozen=True, repr=False)
+class Answer:
+    """Whether it holds. True where it does, also in a condition."""
+
+    query: str
+    holds: bool | None
+    """None: there is no answer, and `reason` says why."""
+    reason: str
+    witness: tuple[str, ...] = ()
+    """The states of a run that shows it, in order; at last the engine's end, if it ends there."""
+    edges: tuple[str, ...] = ()
+    """What such a run takes: ids of edges and rules, as records and pictures have them."""
+    assumptions: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.holds is True
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data: what `chartloop query --format json` prints."""
+        return {
+            "query": self.query, "holds": self.holds, "reason": self.reason,
+            "witness": list(self.witness), "edges": list(self.edges),
+            "assumptions": list(self.assumptions),
+        }  # fmt: skip
+
+    @property
+    def word(self) -> str:
+        """``yes``, ``no`` or ``unknown``."""
+        return {True: "yes", False: "no", None: "unknown"}[self.holds]
+
+    def __repr__(self) -> str:
+        return f"<Answer to {self.query!r}: {self.word}, {self.reason}>"
+
+    def __str__(self) -> str:
+        lines = [f"{self.word}: {self.reason}"]
+        if self.witness:
+            lines.append("  " + " → ".join(self.witness))
+        return "\n".join(lines)
+
+
+class Happening(NamedTuple):
+    """One thing on a route. `sure`: it happens whenever the route is taken."""
+
+    sort: str
+    name: str
+    sure: bool = True
+
+
+def happenings(routes: Routes, route: Route) -> Iterator[Happening]:
+    """What happens on a route, in order."""
+    spec = routes.spec
+    if route.state:
+        yield from _done(routes, route)
+    if not route.source and routes.places[route.dest].state != spec.start:
+        yield Happening("state", spec.start)  # it is entered before any rule is looked at
+    if route.kind not in UNDRAWN:
+        yield Happening("edge", route.origin)
+    yield from _reasons_of(routes, route)
+    place = routes.places[route.dest]
+    entered = place.state in spec.states and (
+        place.branch is None or place.state != place.branch.fork
+    )
+    if entered:
+        yield Happening("state", place.state)
+        yield from _reasons_at(routes, route, place.state)
+
+
+def _done(routes: Routes, route: Route) -> Iterator[Happening]:
+    """The action or wait that ends with a route."""
+    spec = routes.spec
+    state = spec.states[route.state]
+    kind, _, event = route.outcome.partition(":")
+    if kind == "answer":
+        yield Happening("event", event)
+    if state.action is None or route.outcome == "resumed":
+        return
+    yield Happening("action", state.action.name)
+    if state.action.name == "tool":
+        yield Happening("tool", str(state.args["name"].value), sure=route.outcome == "ok")
+    elif state.action.name in CALLING:
+        for tool in (*spec.tools, *spec.registry.own_tools):
+            yield Happening("tool", tool, sure=False)
+
+
+def _reasons_of(routes: Routes, route: Route) -> Iterator[Happening]:
+    spec = routes.spec
+    for rule in spec.rules:
+        if rule.id == route.origin and rule.stop:
+            yield Happening("reason", rule.stop)
+    if route.kind == "raised":
+        dest = routes.places[route.dest].state
+        for reason in routes.places[route.source].raised:
+            if routes.chart.route(reason) == dest:
+                yield Happening("reason", reason, sure=False)
+    taken = routes.chart.by_origin.get(route.origin)
+    if taken is not None and taken.stop and taken.stop != HIGHEST:
+        yield Happening("reason", taken.stop)
+
+
+def _reasons_at(routes: Routes, route: Route, name: str) -> Iterator[Happening]:
+    """The reason that a state gives, or an end that is come to without any."""
+    spec, chart = routes.spec, routes.chart
+    stop = spec.states[name].stop
+    informing = {r.signal for r in spec.rules if r.signal}
+    if stop and stop != HIGHEST:
+        yield Happening("reason", stop)
+        return
+    ends = name in chart.ends and not routes.places[route.source].stopping
+    if stop == HIGHEST or ends:
+        for reason in informing:
+            yield Happening("reason", reason, sure=False)
+    taken = chart.by_origin.get(route.origin)
+    if ends and (taken is None or not taken.stop):
+        word = chart.ends[name]
+        reason = word if word in ("completed", "error") else "unknown"
+        yield Happening("reason", reason, sure=not informing)
+
+
+# searching ----------------------------------------------------------------------------------
+
+
+class Cost(NamedTuple):
+    """How far a way is: ordinary ones are nearer than others, and of these the shorter."""
+
+    odd: int
+    """Rules that stop it before its first action, and stops that an error or a tool asks for."""
+    moves: int
+
+
+class _Seek:
+    """A search through the graph, with what happens on each route worked out once."""
+
+    def __init__(
+        self, routes: Routes, *, cancels: bool, open_: Collection[int] | None = None
+    ) -> None:
+        self.routes = routes
+        self.out: dict[int, list[int]] = {}
+        for number, route in enumerate(routes.routes):
+            if open_ is not None and number not in open_:
+                continue
+            if route.kind not in FROM_OUTSIDE or (cancels and route.kind == "outside"):
+                self.out.setdefault(route.source, []).append(number)
+        self._known: dict[int, tuple[Happening, ...]] = {}
+
+    def on(self, number: int) -> tuple[Happening, ...]:
+        """What happens on a route."""
+        if number not in self._known:
+            self._known[number] = tuple(happenings(self.routes, self.routes.routes[number]))
+        return self._known[number]
+
+    def cost(self, number: int) -> Cost:
+        """What a route adds to a way."""
+        route, places = self.routes.routes[number], self.routes.places
+        if route.kind == "start":
+            return Cost(int(places[route.dest].stops is not None), 1)
+        if route.kind == "raised":  # a guard of the file is nearer than what is called from it
+            return Cost(1 if places[route.source].raised == OF_A_GUARD else 2, 1)
+        return Cost(0, 1)
+
+    def whole(self, way: list[int]) -> Cost:
+        """The cost of a way."""
+        odd = [self.cost(number).odd for number in way]
+        return Cost(sum(odd), len(odd))
+
+    def first(self, atom: Atom, *, without: Atom | None = None, start: int = 0) -> list[int] | None:
+        """The nearest way on which `atom` may happen, with `without` surely not before it."""
+        for path, number in self.walk(without, start):
+            before = True
+            for happening in self.on(number):
+                if without is not None and happening.sure and happening[:2] == without:
+                    before = False
+                if before and happening[:2] == atom:
+                    return path(number)
+        return None
+
+    def end(self, without: Atom, start: int) -> list[int] | None:
+        """The nearest way to an end on which `without` need not happen."""
+        if start not in self.out:
+            return []
+        for path, number in self.walk(without, start):
+            ends = self.routes.routes[number].dest not in self.out
+            if ends and not self._has(number, without):
+                return path(number)
+        return None
+
+    def _has(self, number: int, atom: Atom) -> bool:
+        return any(h.sure and h[:2] == atom for h in self.on(number))
+
+    def walk(
+        self, without: Atom | None, start: int
+    ) -> Iterator[tuple[Callable[[int], list[int]], int]]:
+        """Every route that can be come to, the nearest first, with the way to and over it.
+
+        Not beyond a route on which `without` surely happens.
+        """
+        into: dict[int, int | None] = {start: None}
+        far = {start: Cost(0, 0)}
+        queue: list[tuple[Cost, int, int]] = []
+        order = count()  # equals as they were come to
+
+        def path(number: int) -> list[int]:
+            found, came = [number], into[self.routes.routes[number].source]
+            while came is not None:
+                found.append(came)
+                came = into[self.routes.routes[came].source]
+            return found[::-1]
+
+        def on_from(place: int) -> None:
+            odd, moves = far[place]
+            for number in self.out.get(place, ()):
+                more = self.cost(number)
+                cost = Cost(odd + more.odd, moves + more.moves)
+                heappush(queue, (cost, next(order), number))
+
+        on_from(start)
+        while queue:
+            cost, _, number = heappop(queue)
+            yield path, number
+            dest = self.routes.routes[number].dest
+            if dest in into or (without is not None and self._has(number, without)):
+                continue
+            into[dest], far[dest] = number, cost
+            on_from(dest)
+
+
+def answer(
+    query: Query, routes: Routes, *, cancels: bool, open_: Collection[int] | None = None
+) -> Answer:
+    """The answer to a query. A run that nobody stops from outside shows more, if there is one.
+
+    `open_`: the routes that a run may take, where not all of them are.
+    """
+    about_it = query.a.sort == "reason" and query.a.name in FROM_ANYBODY
+    seek = _Seek(routes, cancels=cancels and about_it, open_=open_)
+    found = _shown(query, seek)
+    if found is None and cancels and not about_it:
+        seek = _Seek(routes, cancels=True, open_=open_)
+        found = _shown(query, seek)
+    if query.form == "reach":
+        return _answer(query, seek, found, holds=found is not None, cancels=cancels)
+    return _answer(query, seek, found, holds=found is None, cancels=cancels)
+
+
+def _shown(query: Query, seek: _Seek) -> list[int] | None:
+    """The nearest way that shows what is looked for: a `reach`, or where a `never` is broken."""
+    a, b = query.a, query.b
+    if b is None:
+        return seek.first(a)
+    match query.form:
+        case "never before":
+            return seek.first(a, without=b)
+        case "never after":
+            return _after(seek, b, a)
+        case _:
+            return _end_after(seek, a, b)
+
+
+def _said(query: Query, *, found: bool) -> str:
+    """What the answer says, by whether a way was found."""
+    a, b = query.a, query.b
+    match query.form:
+        case "reach":
+            return f"{a} can be reached" if found else f"no way leads to {a}"
+        case "never":
+            return f"{a} can happen" if found else f"no way leads to {a}"
+        case "never before":
+            none_before = f"{a} can happen with no {b} before it"
+            return none_before if found else f"{b} comes before {a} on every way"
+        case "never after":
+            return f"{a} can happen after {b}" if found else f"no way leads from {b} to {a}"
+        case "always after":
+            none_after = f"a run can end with no {b} after {a}"
+            return none_after if found else f"{b} follows {a} on every way to an end"
+
+
+def _after(seek: _Seek, first: Atom, then: Atom) -> list[int] | None:
+    """The nearest way on which `then` may happen after `first`."""
+    best: list[int] | None = None
+    for lead, dest, rest in _occurrences(seek, first):
+        if any(h[:2] == then for h in rest):
+            found: list[int] | None = lead
+        else:
+            behind = seek.first(then, start=dest)
+            found = None if behind is None else [*lead, *behind]
+        if found is not None and (best is None or seek.whole(found) < seek.whole(best)):
+            best = found
+    return best
+
+
+def _end_after(seek: _Seek, first: Atom, then: Atom) -> list[int] | None:
+    """The nearest way to an end on which `then` need not happen after `first`."""
+    best: list[int] | None = None
+    for lead, dest, rest in _occurrences(seek, first):
+        if any(h.sure and h[:2] == then for h in rest):
+            continue
+        behind = seek.end(then, dest)
+        if behind is None:
+            continue
+        found = [*lead, *behind]
+        if best is None or seek.whole(found) < seek.whole(best):
+            best = found
+    return best
+
+
+def _occurrences(seek: _Seek, atom: Atom) -> Iterator[tuple[list[int], int, tuple[Happening, ...]]]:
+    """Every route on which it may happen: the way there, where it leads, what follows on it."""
+    for path, number in seek.walk(None, 0):
+        on = seek.on(number)
+        for n, happening in enumerate(on):
+            if happening[:2] == atom:
+                yield path(number), seek.routes.routes[number].dest, on[n + 1 :]
+                break
+
+
+def _answer(
+    query: Query, seek: _Seek, found: list[int] | None, *, holds: bool, cancels: bool
+) -> Answer:
+    states: list[str] = []
+    edges: list[str] = []
+    said = [_said(query, found=found is not None)]
+    for number in found or ():
+        for happening in seek.on(number):
+            if happening.sort == "state":
+                states.append(happening.name)
+            elif happening.sort == "edge":
+                edges.append(happening.name)
+        route = seek.routes.routes[number]
+        if (end := seek.routes.places[route.dest].state) in ENGINE_ENDS:
+            states.append(end)
+        if route.kind == "rule" and query.a[:2] != ("edge", route.origin):
+            said.append(f"by rule `{route.origin}`")
+        said += _unforeseen(seek, number)
+    assumed = (
+        "a guard that reads anything may hold or not; the ways of child machines are their own",
+        "a stop from outside may come at any moment, for `user_requested`"
+        if cancels
+        else "nobody stops it from outside",
+    )
+    return Answer(query.text, holds, ", ".join(said), tuple(states), tuple(edges), assumed)
+
+
+def _unforeseen(seek: _Seek, number: int) -> Iterator[str]:
+    """How a route comes about that no edge or rule of the file leads along."""
+    route = seek.routes.routes[number]
+    if route.kind in FROM_OUTSIDE:
+        yield OUTSIDE
+    if route.kind != "raised":
+        return
+    raised = seek.routes.places[route.source].raised
+    if raised == OF_A_GUARD:
+        yield "where a guard cannot be evaluated"
+    elif raised == OF_AN_ACTION:
+        yield "where an action fails"
+    elif raised and raised != FROM_ANYBODY:
+        yield "where a tool or an action asks to stop"

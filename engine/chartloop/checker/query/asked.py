@@ -1,0 +1,114 @@
+"""What is asked: `reach A`, `avoid A`, `never A before B`, `never A after B`, `always B after A`.
+
+A name is that of a state, an event, an action, a tool, a stop reason, or the id of an edge or rule
+as records and pictures have it. Where a machine has two things of one name, the word before it says
+which is meant: ``state:report``, ``action:report``.
+
+Imported by:  checker.query
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+from chartloop.core.errors import RunError, nearest
+from chartloop.machine.build import Chart
+
+Sort = Literal["state", "event", "action", "tool", "reason", "edge"]
+SORTS: tuple[Sort, ...] = ("state", "event", "action", "tool", "reason", "edge")
+Form = Literal["reach", "never", "never before", "never after", "always after"]
+FORMS = (
+    "reach A", "avoid A", "never A", "never A before B", "never A after B", "always B after A",
+    "always B before A",
+)  # fmt: skip
+LONGEST = 500
+_WORD = r"(?P<{}>[^\s,;]+)"
+_SHAPES: tuple[tuple[str, Form], ...] = (
+    (rf"reach {_WORD.format('a')}", "reach"),
+    (rf"(?:avoid|never) {_WORD.format('a')}", "never"),
+    (rf"never {_WORD.format('a')} before {_WORD.format('b')}", "never before"),
+    (rf"always {_WORD.format('b')} before {_WORD.format('a')}", "never before"),
+    (rf"never {_WORD.format('a')} after {_WORD.format('b')}", "never after"),
+    (rf"always {_WORD.format('b')} after {_WORD.format('a')}", "always after"),
+)
+
+
+class QueryFault(RunError):
+    """What was asked is no query, or names something that the machine does not have."""
+
+    code = "CL612"
+
+
+class Atom(NamedTuple):
+    """One thing that may happen in a run."""
+
+    sort: Sort
+    name: str
+
+    def __str__(self) -> str:
+        return f"`{self.name}`" if self.sort in ("state", "edge") else f"{self.sort} `{self.name}`"
+
+
+class Query(NamedTuple):
+    """What is asked of `a`, and of `b` where there are two."""
+
+    text: str
+    form: Form
+    a: Atom
+    b: Atom | None = None
+
+
+def read(text: str, chart: Chart) -> Query:
+    """A query of a machine. Raises `QueryFault`."""
+    plain = " ".join(text.split())
+    if len(plain) > LONGEST:
+        raise QueryFault(f"a query has at most {LONGEST} characters")
+    for shape, form in _SHAPES:
+        found = re.fullmatch(shape, plain)
+        if found is not None:
+            names = found.groupdict()
+            second = _atom(names["b"], chart) if "b" in names else None
+            return Query(plain, form, _atom(names["a"], chart), second)
+    raise QueryFault(f"`{plain[:80]}` is no query", hint=f"write one of: {', '.join(FORMS)}")
+
+
+def _atom(word: str, chart: Chart) -> Atom:
+    sort, colon, name = word.partition(":")
+    known = names_of(chart)
+    if colon and sort in SORTS:
+        if name in known[sort]:
+            return Atom(sort, name)
+        hint = nearest(name, known[sort], otherwise=_listed(known[sort]))
+        raise QueryFault(f"machine `{chart.name}` has no {sort} `{name[:80]}`", hint=hint)
+    meant: list[Sort] = [s for s in SORTS if word in known[s]]
+    if len(meant) > 1:
+        ways = " or ".join(f"`{s}:{word}`" for s in meant)
+        both = " and ".join(f"{'an' if s[0] in 'aeiou' else 'a'} {s}" for s in meant)
+        raise QueryFault(f"`{word}` is {both}", hint=f"write {ways}")
+    if not meant:
+        every = [n for s in SORTS for n in known[s]]
+        said = f"machine `{chart.name}` has nothing that is called `{word[:80]}`"
+        raise QueryFault(said, hint=nearest(word, every, otherwise=_listed(known["state"])))
+    return Atom(meant[0], word)
+
+
+def _listed(names: Iterable[str]) -> str:
+    found = list(names)
+    more = ", ..." if len(found) > 8 else ""
+    return f"there are: {', '.join(found[:8])}{more}" if found else "there are none"
+
+
+def names_of(chart: Chart) -> dict[Sort, list[str]]:
+    """Everything that a query may name, by its sort."""
+    spec = chart.spec
+    acting = [s.action.name for s in spec.states.values() if s.action is not None]
+    events = [e.trigger for e in spec.edges() if e.role == "on"]
+    edges = [t.origin for t in chart.step.transitions() if t.kind != "raised"]
+    return {
+        "state": list(spec.states), "event": list(dict.fromkeys(events)),
+        "action": list(dict.fromkeys(acting)),
+        "tool": list(dict.fromkeys((*spec.tools, *spec.registry.own_tools))),
+        "reason": list(spec.reasons), "edge": list(dict.fromkeys(edges)),
+    }  # fmt: skip

@@ -1,0 +1,61 @@
+"""Keys, tokens and passwords that stand in a file.
+
+What was found is never repeated: not in the message, and not in the line that is shown with it.
+
+Imported by: checker
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+from chartloop.checker.subject import Subject
+from chartloop.core.credentials import PATTERNS
+from chartloop.language.yaml.reading import Path
+
+_DEEPEST = 60
+
+
+def check_secrets(subject: Subject) -> None:
+    """Every text of the file; children that stand in it, too."""
+    document = subject.spec.document
+    if document is None or subject.spec.base:
+        return  # a child in a file is looked at with the file
+    for path, text in _texts(document.data, ()):
+        for pattern in PATTERNS:
+            found = pattern.regex.search(text)
+            if found is None:
+                continue
+            kind = pattern.name.replace("-", " ").replace("url ", "URL ")
+            start, end = pattern.span(found)
+            place = document.part(path, start, max(1, end - start))
+            first, last = place.column - 1, place.column - 1 + place.width
+            shown = place.text[:first] + "•" * place.width + place.text[last:]
+            article = "an" if kind[0] in "aeiou" else "a"
+            said = f"this looks like {article} {kind}: everybody who has the file has it"
+            hint = "name an environment variable (`api_key_env`), and have the secret replaced"
+            subject.say("CL337", path, said, hint=hint, place=replace(place, text=_masked(shown)))
+            break
+
+
+def _masked(line: str) -> str:
+    """A line without anything else on it that looks like a credential."""
+    for pattern in PATTERNS:
+        line = pattern.regex.sub(lambda m: "•" * len(m[0]), line)
+    return line
+
+
+def _texts(value: object, path: Path) -> Iterator[tuple[Path, str]]:
+    """Every text, and where it stands."""
+    if isinstance(value, str):
+        yield path, value
+    elif len(path) > _DEEPEST:
+        return
+    elif isinstance(value, Mapping):
+        for name, inner in cast("Mapping[str, Any]", value).items():
+            yield from _texts(inner, (*path, name))
+    elif isinstance(value, list):
+        for number, inner in enumerate(cast("list[Any]", value)):
+            yield from _texts(inner, (*path, number))

@@ -1,0 +1,85 @@
+"""What a file names that reaches out of its own folder: hosts, keys, and paths elsewhere.
+
+Nothing of it is touched when a file is loaded. The command line runs such a file only with
+``--trust``; `check` lists what it is about. The rules are here and nowhere else.
+
+Imported by:  checker, cli
+Source:       design "language", section 8 (last paragraph).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path as FilePath
+from typing import Any, cast
+
+from chartloop import catalog
+from chartloop.checker.subject import Subject
+from chartloop.language.spec import MachineSpec
+from chartloop.language.yaml.reading import Path
+
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+
+
+def check_trust(subject: Subject) -> None:
+    """A warning for each thing that needs trust."""
+    for path, what in reaches_out(subject.spec):
+        hint = "run it with `--trust` when it is yours"
+        subject.say("CL324", path, f"the file {what}", hint=hint)
+
+
+def needs_trust(spec: MachineSpec) -> list[str]:
+    """What a file and its inline children reach out for, in words; empty when nothing."""
+    found = (what for part in spec.family() for _, what in reaches_out(part))
+    return list(dict.fromkeys(found))
+
+
+def reaches_out(spec: MachineSpec) -> Iterator[tuple[Path, str]]:
+    """What the file names outside its folder: where it stands, and what it does, in words."""
+    if base := spec.model.get("api_base"):
+        yield ("model", "api_base"), f"sends the conversation to the host `{base}`"
+    variable = str(spec.model.get("api_key_env", ""))
+    if variable.isascii() and variable.isidentifier():  # else it may be a key: never repeated
+        said = f"sends the value of the environment variable `{variable}` as its key"
+        yield ("model", "api_key_env"), said
+    for path, address in _addresses(spec.model, ("model",)):
+        if path != ("model", "api_base"):
+            yield path, f"names the host `{address}`"
+    for name, child in spec.machines.items():
+        if not child.base and child.file and _far(spec.file, child.file):
+            yield ("machines", name), f"runs `{child.file}`, outside its folder"
+    if isinstance(spec.tasks, str) and _outside(FilePath(spec.file).parent, spec.tasks):
+        yield ("tasks", "file"), f"reads `{spec.tasks}`, outside its folder"
+
+
+def _addresses(value: object, at: Path) -> Iterator[tuple[Path, str]]:
+    """Texts that name a host, however deep they stand."""
+    if isinstance(value, str) and _ADDRESS.match(value):
+        yield at, value
+    elif isinstance(value, Mapping):
+        for name, part in cast(Mapping[str, Any], value).items():
+            yield from _addresses(part, (*at, name))
+    elif isinstance(value, (list, tuple)):
+        for number, part in enumerate(cast("list[Any]", value)):
+            yield from _addresses(part, (*at, number))
+
+
+def _far(file: str, other: str) -> bool:
+    """Whether another machine's file is outside a file's folder, and does not ship with us."""
+    if file.startswith("<") or other.startswith("<"):
+        return False
+    at = os.path.realpath(other)
+    if os.path.dirname(at) == os.path.realpath(catalog.folder()):  # noqa: PTH120
+        return False
+    inside = os.path.realpath(FilePath(file).parent)
+    return os.path.commonpath([inside, at]) != inside
+
+
+def _outside(folder: FilePath, path: str) -> bool:
+    """Whether a path leads elsewhere, by ``..``, by a link, or as another system reads it."""
+    if path.startswith("~") or any(sign in path for sign in ":\\\0"):
+        return True
+    inside = os.path.realpath(folder)
+    return os.path.commonpath([inside, os.path.realpath(folder / path)]) != inside

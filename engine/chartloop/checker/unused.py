@@ -1,0 +1,265 @@
+"""What is declared and never used: variables, reasons, tools; and reasons of one priority.
+
+Imported by: checker, api.bounds
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
+from itertools import combinations
+from typing import Any, cast
+
+from chartloop.checker.paths.signalling import OUTSIDE, signalled
+from chartloop.checker.subject import Subject
+from chartloop.core.reasons import REASONS
+from chartloop.core.specs import ActionSpec
+from chartloop.language.expression import Expression
+from chartloop.language.expression.tree import Call, Const, Fact, Node, children, walk
+from chartloop.language.label import Label
+from chartloop.language.spec import Assign, MachineSpec, Save, StateSpec
+from chartloop.language.template.template import Template
+
+_CALLING = frozenset({"call_tools", "call_tool"})
+_ELSEWHERE = frozenset({"registry", "document", "roots", "machines", "define", "action"})
+"""Parts of a spec that are no texts of the machine."""
+_PLAIN = (str, int, float, type(None))
+"""What has no parts: most of what stands in a spec."""
+
+
+def check_unused(subject: Subject) -> None:
+    """What could be left out of the file, or was forgotten in it.
+
+    Nothing is said where a part could not be read: what is missing may stand there.
+    """
+    if subject.broken:
+        return
+    _variables(subject)
+    _reasons(subject)
+    _ties(subject)
+    _tools(subject)
+
+
+# what the file reads ------------------------------------------------------------------------
+
+
+def parts_of(value: object, above: str = "") -> Iterator[tuple[object, str]]:
+    """Every expression, template and label, each with the variable it is assigned to."""
+    if isinstance(value, _PLAIN):
+        return
+    if isinstance(value, (Expression, Template, Label)):
+        yield value, above
+    elif isinstance(value, ActionSpec):
+        return
+    elif isinstance(value, (Assign, Save)):
+        inner = value.value if isinstance(value, Assign) else value.template
+        yield from parts_of(inner, value.target)
+    elif names := _own_fields(type(value)):
+        for name in names:
+            yield from parts_of(getattr(value, name), above)
+    elif isinstance(value, Mapping):
+        for inner in cast("Mapping[str, Any]", value).values():
+            yield from parts_of(inner, above)
+    elif isinstance(value, (list, tuple)):
+        for inner in cast("list[Any]", value):
+            yield from parts_of(inner, above)
+
+
+@cache
+def _own_fields(kind: type) -> tuple[str, ...]:
+    """The fields of a dataclass in which texts of the machine may stand."""
+    if not is_dataclass(kind):
+        return ()
+    return tuple(field.name for field in fields(kind) if field.name not in _ELSEWHERE)
+
+
+def reads_of(spec: MachineSpec, part: object) -> frozenset[str]:
+    """What a part reads, through definitions too."""
+    reads: frozenset[str] = getattr(part, "reads", frozenset[str]())
+    named = reads & spec.define.keys()
+    return reads.union(*(spec.define[name].reads for name in named))
+
+
+def _all_parts(spec: MachineSpec) -> list[tuple[object, str]]:
+    return list(parts_of(spec))
+
+
+# variables ----------------------------------------------------------------------------------
+
+
+def _variables(subject: Subject) -> None:
+    """A variable that only itself reads is read by nobody."""
+    spec = subject.spec
+    if subject.own_code or spec.registry.own_tools:
+        return  # code of an application may read what it likes
+    used: set[str] = set()
+    for part, target in _all_parts(spec):
+        for fact in reads_of(spec, part):
+            used.add(".".join(fact.split(".")[:2]) if fact != target else "")
+            if fact == "vars":
+                return
+    for name in spec.vars:
+        path = f"vars.{name}"
+        if path not in used:
+            written = any(t == path for t in _written(spec))
+            what = "is written and nothing reads it" if written else "is declared and never used"
+            hint = f"read `{path}` in a guard, a template or `output`, or remove it"
+            subject.say("CL334", ("vars", name), f"variable `{name}` {what}", hint=hint, key=True)
+
+
+def variables_read(spec: MachineSpec) -> frozenset[str]:
+    """The variables that an expression reads: nothing that decides or counts depends on others."""
+    parts = [part for part, _ in _all_parts(spec) if isinstance(part, Expression)]
+    reads = {fact for part in parts for fact in reads_of(spec, part)}
+    named = {fact.split(".")[1] for fact in reads if fact.startswith("vars.")}
+    return frozenset(spec.vars if "vars" in reads else named & spec.vars.keys())
+
+
+def parameters(spec: MachineSpec) -> list[str]:
+    """The variables that keep their first value unless a caller gives another."""
+    written = {*_written(spec)}
+    return [name for name in spec.vars if f"vars.{name}" not in written]
+
+
+def _written(spec: MachineSpec) -> Iterator[str]:
+    """The variables that the file assigns."""
+    for state in spec.states.values():
+        yield from (a.target for a in state.set)
+        yield from (s.target for s in state.save)
+        yield from (a.target for e in state.edges for a in e.set)
+        yield from (name for name in state.args if name.startswith("vars."))
+        if "map" in state.args:  # of `adopt_proposal`
+            yield from map(str, cast("Mapping[str, Any]", state.args["map"].value).values())
+
+
+# reasons ------------------------------------------------------------------------------------
+
+
+def _raised(spec: MachineSpec) -> set[str]:
+    """The reasons that the file raises."""
+    found = {s.stop for s in spec.states.values()} | {e.stop for e in spec.edges()}
+    found |= {r.stop for r in spec.rules} | {r.signal for r in spec.rules}
+    found |= {spec.on_error.stop} if spec.on_error is not None else set()
+    return (found | {*signalled(spec)}) - {""}
+
+
+def _judged(spec: MachineSpec) -> set[str]:
+    """Words that guards compare with: a reason among them is expected from outside."""
+    parts = (part for part, _ in _all_parts(spec) if isinstance(part, Expression))
+    nodes = (n for part in parts for n in walk(part.root) if isinstance(n, Const))
+    return {n.value for n in nodes if isinstance(n.value, str)}
+
+
+def _reasons(subject: Subject) -> None:
+    spec = subject.spec
+    own = [name for name in spec.own_reasons if name not in REASONS]
+    if not own or subject.own_code or spec.registry.own_tools:
+        return
+    known = _raised(spec) | _judged(spec)
+    for name in own:
+        if name not in known:
+            said = f"reason `{name}` is declared, and nothing raises or reads it"
+            hint = f"raise it: `stop: {name}` or `signal: {name}`, or remove it"
+            subject.say("CL335", ("reasons", name), said, hint=hint, key=True)
+
+
+def _ties(subject: Subject) -> None:
+    """Two reasons to which the file itself gives one number."""
+    spec = subject.spec
+    raised = _raised(spec) | set(OUTSIDE)
+    given = [n for n in spec.own_reasons if n in raised and _has_priority(spec, n)]
+    for first, second in combinations(given, 2):
+        priority = spec.reasons[first].priority
+        if priority == spec.reasons[second].priority:
+            said = f"`{first}` and `{second}` both have priority {priority}: when both are raised, "
+            said += "the run ends for the one that came first"
+            path = ("reasons", second, "priority")
+            subject.say("CL336", path, said, hint="give one of them another number")
+
+
+def _has_priority(spec: MachineSpec, name: str) -> bool:
+    if spec.document is None:
+        return False
+    return bool(spec.document.raw((*spec.base, "reasons", name, "priority")))
+
+
+# tools --------------------------------------------------------------------------------------
+
+
+def _tools(subject: Subject) -> None:
+    """Tools of which no call is ever carried out, and tools that no state offers."""
+    spec = subject.spec
+    if not spec.tools or subject.own_code:
+        return
+    asking = [s for n, s in spec.states.items() if _asks(s) and n in subject.reached]
+    judged = _reads_calls(spec)
+    for state in asking:
+        offered = spec.tools if state.allow is None else state.allow
+        lost = [] if judged else [t for t in offered if not _carried_out(subject, state, t)]
+        if lost:
+            names = ", ".join(f"`{t}`" for t in lost[:3]) + (" and more" if len(lost) > 3 else "")
+            said = f"`{state.name}` offers {names}, and no way leads from it to a state that "
+            said += "carries out calls"
+            path = ("states", state.name, "allow" if state.allow is not None else "do")
+            hint = "lead an edge to a state with `do: call_tools`, or write `allow: []` here"
+            subject.say("CL333", path, said, hint=hint)
+    _never_offered(subject, asking)
+
+
+def _asks(state: StateSpec) -> bool:
+    given = state.args.get("tool_choice")
+    silent = given is not None and given.value == "none"
+    return state.action is not None and state.action.name == "infer" and not silent
+
+
+def _carried_out(subject: Subject, state: StateSpec, tool: str) -> bool:
+    """Whether a way leads to where a call of the tool is made, before the model is asked again."""
+    spec = subject.spec
+    found = spec.registry.tools.get(tool)
+    memory = found is not None and found.memory
+    seen, pending = {state.name}, [state.name]
+    while pending:
+        for name in subject.own.successors(pending.pop()):
+            after = spec.states[name]
+            action = after.action.name if after.action is not None else ""
+            if action in _CALLING or (action == "update_memory" and memory):
+                return True
+            if name not in seen and action != "infer":
+                seen.add(name)
+                pending.append(name)
+    return False
+
+
+def _reads_calls(spec: MachineSpec) -> bool:
+    """Whether the file looks into the calls itself, beyond counting them."""
+    for part, _ in _all_parts(spec):
+        if isinstance(part, Expression):
+            if _looks_into(part.root):
+                return True
+        elif "last.tool_calls" in reads_of(spec, part):
+            return True
+    saved = (s.path for state in spec.states.values() for s in state.save)
+    return any(path and path[0] == "tool_calls" for path in saved)
+
+
+def _looks_into(node: Node) -> bool:
+    if isinstance(node, Call) and node.name == "len" and isinstance(node.args[0], Fact):
+        return False
+    if isinstance(node, Fact) and node.path == "last.tool_calls":
+        return True
+    return any(_looks_into(child) for child in children(node))
+
+
+def _never_offered(subject: Subject, asking: Iterable[StateSpec]) -> None:
+    spec, states = subject.spec, list(asking)
+    actions = {s.action.name for s in spec.states.values() if s.action is not None}
+    if not states or any(s.allow is None for s in states) or "work" in actions:
+        return
+    named = {str(s.args["name"].value) for s in spec.states.values() if "name" in s.args}
+    offered = {t for s in states for t in s.allow or ()} | named
+    for number, tool in enumerate(spec.tools):
+        if tool not in offered:
+            said = f"no state offers `{tool}` to the model"
+            path = ("tools", number)
+            subject.say("CL333", path, said, hint="add it to `allow` of a state, or remove it")

@@ -1,0 +1,20 @@
+"""The command line.
+
+    commands/  one file per command or small family
+    app        the table of the commands, help, errors and exit codes
+    out        what is printed, and where: results on stdout, all else on stderr
+    options    options that several commands share
+    drive      a run that goes on while a person looks on
+
+A command imports what it needs when it is called, so that ``chartloop --help`` costs next to
+nothing. Nothing here decides anything about a run: commands call `api` and print.
+"""
+
+from __future__ import annotations
+
+
+def main() -> None:
+    """Run the command line and leave the process with its exit code."""
+    from chartloop.cli.app import app
+
+    app.main(prog_name="chartloop")

@@ -1,0 +1,185 @@
+"""The commands, their help, and what happens to errors.
+
+A command's module is imported when the command is called. The table below holds the line that
+``chartloop --help`` shows, so that help imports none of them; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from keyword import iskeyword
+from typing import Any, NamedTuple
+
+import click
+
+from chartloop.cli import out
+from chartloop.cli.faults import ERROR, INTERRUPTED, PIPE, say_error, say_fault
+from chartloop.core.errors import ChartloopError, nearest
+
+
+class Entry(NamedTuple):
+    """One command: where it is, and what it does in a line."""
+
+    name: str
+    where: str
+    about: str
+
+
+SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
+    ("Begin", (
+        Entry("new", "new", "Write a folder with a machine, a tool and a test of your own."),
+        Entry("doctor", "doctor", "Say what is installed here, what is missing and how to get it."),
+    )),
+    ("Machines", (
+        Entry("machines", "machines", "List the machines that come with chartloop."),
+        Entry("check", "check", "Find every mistake of a machine file, before anything runs."),
+        Entry("bound", "bound", "Show the worst that a run of a machine can cost, before it runs."),
+        Entry("query", "query", "Ask which ways a run of a machine can take, and which never."),
+        Entry("simulate", "simulate", "Play thousands of runs of a machine, without a model."),
+        Entry("draw", "draw", "Draw a machine as a flowchart."),
+        Entry("test", "scenarios", "Run scenarios: scripted runs with what is expected of them."),
+    )),
+    ("Changes and documents", (
+        Entry("diff", "diff", "Show what differs between two machines, in words and pictures."),
+        Entry("review", "review", "Write one comment on every machine that a change touches."),
+        Entry("import", "importing", "Write the skeleton of a machine that draws a flowchart."),
+        Entry("verify", "verify", "Compare a machine with the flowchart of a document."),
+        Entry("export", "export", "Write a machine for XState, or as SCXML."),
+    )),
+    ("Runs", (
+        Entry("run", "run", "Run a machine, once or over a file of tasks."),
+        Entry("step", "step", "Run a machine by hand, step by step."),
+        Entry("resume", "resume", "Go on with a run that was interrupted, paused or answered."),
+        Entry("answer", "letters", "Answer the question that a run waits with."),
+        Entry("enqueue", "letters", "Add tasks at the end of the queue of a run."),
+        Entry("pause", "letters", "Ask a run to pause before its next action."),
+        Entry("cancel", "letters", "Ask a run to stop before its next action."),
+    )),
+    ("Afterwards", (
+        Entry("runs", "runs", "List, remove and export recorded runs."),
+        Entry("show", "show", "Show a run: its result, its records, its path."),
+        Entry("why", "why", "Show why a run went where it went."),
+        Entry("fork", "again", "Begin a new run from a record of an old one."),
+        Entry("coverage", "coverage", "Show which parts of a machine its runs have gone through."),
+        Entry("replay", "again", "Decide the records of a run again, and compare."),
+        Entry("stats", "stats", "Show what recorded runs have in common."),
+        Entry("whatif", "whatif", "Show what recorded runs would have done under other limits."),
+        Entry("upgrade", "upgrade", "Say which recorded runs may go on with a changed file."),
+        Entry("record", "record", "Write a scenario that plays what a recorded run did."),
+    )),
+    ("Reference", (
+        Entry("facts", "reference", "List what guards, labels and templates can read."),
+        Entry("actions", "reference", "List what states can do, and the fields of each action."),
+        Entry("schema", "reference", "Print the JSON Schema of machine files, for editors."),
+    )),
+)  # fmt: skip
+
+COMMANDS = {entry.name: entry for _, entries in SECTIONS for entry in entries}
+
+EPILOG = """\b
+Try it, with no key and no network:
+  chartloop new hello && cd hello
+  chartloop run machine.yaml "How long is this?" --tools tools.py --script replies.yaml
+
+\b
+Exit codes: 0 natural end, 1 error, 2 wrong command line, 3 stopped by a limit,
+4 waits for a person, 5 stopped by a person, 130 Ctrl-C.
+
+\b
+Completion of commands, machines, runs and states, for bash (zsh and fish alike):
+  eval "$(_CHARTLOOP_COMPLETE=bash_source chartloop)"
+"""
+
+
+class ReaderGone(Exception):
+    """Whoever read stdout does so no more, as `head` after its lines."""
+
+
+class App(click.Group):
+    """The group of all commands; each is imported when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        name = f"{entry.name}_" if iskeyword(entry.name) else entry.name
+        return getattr(import_module(f"chartloop.cli.commands.{entry.where}"), name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            hint = nearest(args[0], COMMANDS, otherwise="`chartloop --help` lists them")
+            ctx.fail(f"there is no command `{out.plain(args[0])}`: {hint}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        longest = max(len(name) for name in COMMANDS)
+        for title, entries in SECTIONS:
+            with formatter.section(title):
+                formatter.write_dl([(e.name.ljust(longest), e.about) for e in entries])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:  # click would make an exit code of its own of it
+            raise ReaderGone from error
+
+    def main(self, args: Sequence[str] | None = None, *rest: Any, **more: Any) -> Any:
+        """Run, say what is wrong, and leave with the exit code that the help names."""
+        standalone = more.pop("standalone_mode", True)
+        out.fit_streams()
+        code = _guarded(lambda: super(App, self).main(args, *rest, standalone_mode=False, **more))
+        if standalone:
+            sys.exit(code)
+        return code
+
+
+def _guarded(work: Any) -> int:
+    try:
+        code = work()
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except (ReaderGone, BrokenPipeError):
+        _forget_stdout()
+        return PIPE
+    except ChartloopError as error:
+        return say_error(error)
+    except OSError as error:
+        out.say(
+            f"error: {error.strerror or error}{f': {error.filename}' if error.filename else ''}"
+        )
+        return ERROR
+    except Exception as error:  # noqa: BLE001  the last door: a fault is said, not thrown at people
+        return say_fault(error)
+
+
+def _forget_stdout() -> None:
+    """Nobody reads stdout any more: what is still buffered goes nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+@click.group(
+    cls=App, epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    invoke_without_command=False, no_args_is_help=True,
+)  # fmt: skip
+@click.version_option(package_name="chartloop", message="chartloop %(version)s")
+def app() -> None:
+    """LLM agents as explicit state machines.
+
+    Write a machine in YAML; check it, draw it, run it, and ask why it stopped.
+    """

@@ -1,0 +1,80 @@
+"""One state of a run in characters, with what is known of the ways that leave it.
+
+Belongs here: what a note at an arrow says. Never: how the drawing is made (`view.text.around`).
+Imported by: screen, commands.show
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from chartloop.machine.saying import say_value, type_of
+from chartloop.view.text.around import Note, neighbourhood
+
+if TYPE_CHECKING:
+    from chartloop.api import Run
+    from chartloop.core.facts import Facts
+    from chartloop.core.types import Type
+    from chartloop.language.expression import Expression
+    from chartloop.machine.explain import Explanation
+    from chartloop.view.flowchart import Flowchart
+    from chartloop.view.text.draw import Drawing
+
+Drawn = Callable[[int], "Drawing"]
+"""A drawing in so many columns."""
+
+
+def as_it_is(run: Run, chart: Flowchart) -> Drawn | None:
+    """The state that a run is in, and what the guards of its ways read now.
+
+    None where the chart has no such box: an end of the engine, say.
+    """
+    guards = {
+        edge.id: edge.when
+        for edge in run.machine.spec.edges()
+        if edge.source == run.state and edge.when is not None
+    }
+    roots = run.machine.spec.roots
+    values = {edge: _values_now(guard, run.facts, roots) for edge, guard in guards.items()}
+    notes = {edge: Note(said=f"now {said}") for edge, said in values.items() if said}
+    return _drawn(run, run.state, chart, notes)
+
+
+def as_it_was_left(run: Run, state: str, chart: Flowchart) -> Drawn | None:
+    """A state, and how each guard came out when it was last decided there."""
+    left = {edge.id for edge in run.machine.spec.edges() if edge.source == state}
+    decided = (r.seq for r in reversed(run.records) if left.intersection(r.taken))
+    newest = next(decided, None)
+    notes = {} if newest is None else _came_out(run.why(newest), state)
+    return _drawn(run, state, chart, notes)
+
+
+def _drawn(run: Run, state: str, chart: Flowchart, notes: Mapping[str, Note]) -> Drawn | None:
+    if state not in {box.id for box in chart.boxes}:
+        return None
+    own = run.machine.spec.states.get(state)
+    inside = [f"does {own.action.name}"] if own is not None and own.action is not None else []
+    return lambda width: neighbourhood(chart, state, width=width, notes=notes, inside=inside)
+
+
+def _came_out(found: Explanation, state: str) -> dict[str, Note]:
+    rows = (row for row in found.rows if row.kind == "edge" and row.state == state)
+    return {
+        row.id: Note(
+            row.mark,
+            ", ".join(f"{a.left} against {a.right}" if a.right else a.left for a in row.atoms),
+        )
+        for row in rows
+    }
+
+
+def _values_now(guard: Expression, facts: Facts, roots: Mapping[str, Type]) -> str:
+    """What the comparisons of a guard read now: ``0 against 3``. Empty where that says nothing."""
+    said: list[str] = []
+    for reading in guard.readings(facts):
+        if reading.error or reading.right is None:
+            continue
+        type = type_of(reading, guard, roots)
+        said.append(f"{say_value(reading.left, type)} against {say_value(reading.right, type)}")
+    return ", ".join(said)

@@ -1,0 +1,116 @@
+"""Asking in place: the question of a wait, its events as choices, their data field by field.
+
+While a person thinks, the wait may expire and an answer may come from another process: both
+are looked for, and whichever is first counts.
+"""
+
+from __future__ import annotations
+
+import select
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from chartloop.cli import out
+from chartloop.cli.values import read_value
+from chartloop.cli.words import fields_of
+from chartloop.core.errors import AnswerError
+from chartloop.core.types import Type, accepts
+from chartloop.core.units import say_elapsed
+
+if TYPE_CHECKING:
+    from chartloop.api import Run
+    from chartloop.cli.how import How
+
+LOOK = 0.25
+"""Seconds between two looks at the clock and the inbox."""
+_YES = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
+
+
+class Overtaken(Exception):
+    """The question needs no answer any more: it expired, or somebody else answered."""
+
+
+def can_ask(how: How) -> bool:
+    """Whether somebody sits at the terminal."""
+    return not how.no_input and sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def ask(run: Run) -> bool:
+    """Ask what the run waits for, and send the answer. False when nobody wants to answer."""
+    result = run.result
+    out.say()
+    out.say(out.plain(result.question or "The run waits."), "cyan")
+    for number, (event, answer) in enumerate(run.answers.items(), 1):
+        fields = fields_of(answer)
+        out.say(f"  {number}  {event}{f'   {fields}' if fields else ''}")
+    if (due := run.session.position.wake_at) is not None:
+        left = due - run.session.ports.clock.now()
+        out.say(f"  no answer within {say_elapsed(max(0.0, left))} counts as expired", "dim")
+    try:
+        return _answered(run, result.events)
+    except Overtaken:
+        out.say()
+        return True
+    except (EOFError, KeyboardInterrupt):
+        out.say()
+        return False
+
+
+def _answered(run: Run, events: tuple[str, ...]) -> bool:
+    over = _over(run)
+    while True:
+        word = read_line("answer (number or name, empty to leave it waiting): ", over).strip()
+        if not word:
+            return False
+        event = events[int(word) - 1] if word.isdecimal() and 0 < int(word) <= len(events) else word
+        if event not in events:
+            out.say(f"  `{out.plain(word)}` is none of them", "red")
+            continue
+        answer = run.answers[event]
+        data = {name: _field(name, type, over) for name, type in answer.items()}
+        try:
+            run.send(event, data)
+        except AnswerError as error:
+            out.say(f"  {out.plain(error.message)}", "red")
+            continue
+        return True
+
+
+def _field(name: str, type: Type, over: Callable[[], bool]) -> Any:
+    while True:
+        text = read_line(f"  {name} ({type}): ", over).rstrip("\n")
+        value = _YES.get(text.strip().lower(), text) if type.kind == "bool" else text
+        value = read_value(type, value) if isinstance(value, str) else value
+        if accepts(type, value):
+            return value
+        out.say(f"  that is no {type}", "red")
+
+
+def _over(run: Run) -> Callable[[], bool]:
+    """Tells whether the question has expired, or a letter has come that decides it."""
+    from chartloop.run.sync import wait
+
+    session, due = run.session, run.session.position.wake_at
+    early = {letter.msg_id for letter in wait(session.letters(), suspends=run.suspends)}
+
+    def over() -> bool:
+        if due is not None and session.ports.clock.now() >= due:
+            return True
+        letters = wait(session.letters(), suspends=run.suspends)
+        return any(letter.msg_id not in early for letter in letters)
+
+    return over
+
+
+def read_line(prompt: str, over: Callable[[], bool]) -> str:
+    """A line from the terminal. `Overtaken` when `over` says so first, EOFError at its end."""
+    sys.stderr.write(prompt)
+    sys.stderr.flush()
+    while not select.select([sys.stdin], [], [], LOOK)[0]:
+        if over():
+            raise Overtaken
+    line = sys.stdin.readline()
+    if not line:
+        raise EOFError
+    return line

@@ -1,0 +1,266 @@
+"""`chartloop run --inputs`: many runs of one machine at once, and what they spent together.
+
+No new run is started once the total budget is spent; running ones finish. All share one
+journal, one event loop and, by their ids, nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+from chartloop.cli import out, words
+from chartloop.cli.ending import last_failure
+from chartloop.cli.faults import (
+    BY_KIND,
+    ERROR,
+    HUMAN,
+    INTERRUPTED,
+    LIMIT,
+    OK,
+    WAITING,
+)
+from chartloop.cli.inputs import Job, Totals, read_jobs, read_totals, spent
+from chartloop.cli.table import Row, table
+from chartloop.core.errors import ChartloopError
+from chartloop.core.units import say_count, say_number
+
+if TYPE_CHECKING:
+    from chartloop.api import Machine, Run
+    from chartloop.cli.drive import Interrupts
+    from chartloop.cli.how import How
+    from chartloop.cli.script import Script
+    from chartloop.run.journal import Journal
+
+_WORST_FIRST = (ERROR, LIMIT, WAITING, HUMAN)
+_COLOURS = {"natural": "green", "error": "red", "limit": "yellow", "waiting": "cyan"}
+
+
+@dataclass
+class Done:
+    """One line and what came of it."""
+
+    job: Job
+    run: Run | None = None
+    error: ChartloopError | None = None
+
+    @property
+    def kind(self) -> str:
+        """The kind of the run's end; `error` where it could not be run."""
+        return "error" if self.error is not None or self.run is None else self.run.result.kind
+
+    def to_dict(self) -> dict[str, Any]:
+        """The public shape of the run, with its line and task."""
+        told: dict[str, Any] = {"line": self.job.line, "task": self.job.task}
+        if self.run is not None and self.run.session.head:
+            told |= self.run.result.to_dict()
+        return told | ({"error": self.error.message} if self.error is not None else {})
+
+
+@dataclass
+class Batch:
+    """The runs of one file, as far as they have come."""
+
+    machine: Machine
+    how: How
+    journal: Callable[[], Journal]
+    """Opens it, for the first run that can begin; for the others it is there."""
+    jobs: Sequence[Job]
+    bounds: Totals
+    script: Script | None
+    interrupts: Interrupts
+    stdout: TextIO = field(default_factory=lambda: sys.stdout)
+    """Where results go: what tools print while they run goes to stderr."""
+    started: list[Done] = field(default_factory=list[Done])
+    finished: int = 0
+
+    def spent(self) -> Totals:
+        """What all runs have spent so far, running ones too."""
+        return spent(d.run.facts for d in self.started if d.run is not None)
+
+    @property
+    def left(self) -> Sequence[Job]:
+        """The lines that were not begun."""
+        return self.jobs[len(self.started) :]
+
+    def next(self) -> Done | None:
+        """The next line to run; None when there is none, or nothing may be begun any more."""
+        if self.interrupts.count or not self.left or self.spent().reached(self.bounds):
+            return None
+        done = Done(self.left[0])
+        self.started.append(done)
+        return done
+
+    async def work(self) -> None:
+        """Run one line after the other."""
+        while (done := self.next()) is not None:
+            try:
+                await self._run(done)
+            except ChartloopError as error:
+                done.error = error
+            self.finished += 1
+            self._say(done)
+
+    async def _run(self, done: Done) -> None:
+        from chartloop.cli.starting import start
+
+        job = done.job
+        more = {"limits": job.limits, "vars": job.vars}
+        done.run = start(
+            self.machine, job.task, self.how, self.journal, cancel=self.interrupts,
+            script=self.script, more=more,
+        )  # fmt: skip
+        await done.run.arun()
+
+    def _say(self, done: Done) -> None:
+        if self.how.format == "jsonl":
+            line = out.as_json({"event": "result", **done.to_dict()}, indent=None)
+            out.result(line, self.stdout)
+            self.stdout.flush()
+        if self.how.verbose:
+            said = done.error.message if done.error is not None else done.kind
+            out.say(out.plain(f"line {done.job.line}: {said}"))
+        elif out.is_terminal(sys.stderr):
+            running = len(self.started) - self.finished
+            tokens = say_count(int(self.spent().tokens or 0), "token")
+            text = f"{self.finished} of {len(self.jobs)} done, {running} running, {tokens}"
+            sys.stderr.write(f"\r\x1b[K{text}")
+            sys.stderr.flush()
+
+
+def run_all(source: str, how: How) -> int:
+    """Run every line; print what came of them; gives the exit code."""
+    from chartloop.cli.drive import Interrupts
+    from chartloop.cli.loading import load_machine
+    from chartloop.cli.starting import script_of
+    from chartloop.cli.stored import say_journal
+    from chartloop.run.sync import wait
+
+    if how.run_id:
+        raise click.UsageError("--run-id names one run: leave it out with --inputs")
+    bounds, jobs = read_totals(how.more["totals"]), read_jobs(how.more["inputs"])
+    machine, script = load_machine(source, how), script_of(how)
+    if script is not None and script.events:
+        raise click.UsageError("a script with `events` belongs to one run: leave --inputs")
+    interrupts, opened = Interrupts(), cache(partial(_shared_journal, how))
+    batch = Batch(machine, replace(how, no_input=True), opened, jobs, bounds, script, interrupts)
+    try:
+        with interrupts, contextlib.redirect_stdout(sys.stderr):
+            wait(_all(batch, how.more["concurrency"]), suspends=True)
+    except KeyboardInterrupt:
+        _leave_now(batch)
+    if out.is_terminal(sys.stderr) and not how.verbose:
+        sys.stderr.write("\r\x1b[K")
+    _print(batch)
+    if opened.cache_info().currsize:
+        say_journal(opened())
+    return _exit_code(batch)
+
+
+def _shared_journal(how: How) -> Journal:
+    """The journal for many runs on one event loop: appends of a tick share a transaction."""
+    from chartloop.cli.stored import open_journal
+
+    journal = open_journal(how, make=True)
+    return getattr(journal, "grouped", journal)
+
+
+async def _all(batch: Batch, concurrency: int) -> None:
+    import anyio
+
+    async with anyio.create_task_group() as group:
+        for _ in range(min(concurrency, len(batch.jobs))):
+            group.start_soon(batch.work)
+
+
+def _leave_now(batch: Batch) -> None:
+    """End the process at once; see `drive`."""
+    going = [d.run.id for d in batch.started if d.run is not None and not d.run.ended]
+    runs = say_count(len(going), "run")
+    out.say(f"\nstopped in the middle of {runs}; what is recorded is kept")
+    for run_id in going[:5]:
+        out.say(f"  chartloop resume {run_id}")
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(INTERRUPTED)
+
+
+def _print(batch: Batch) -> None:
+    total, reached = batch.spent(), batch.spent().reached(batch.bounds)
+    told = {
+        "started": len(batch.started), "not_started": [job.line for job in batch.left],
+        "total": total._asdict(), "reached": reached if batch.left else [],
+    }  # fmt: skip
+    match batch.how.format:
+        case "json":
+            out.result(out.as_json({**told, "runs": [d.to_dict() for d in batch.started]}))
+        case "jsonl":
+            out.result(out.as_json({"event": "total", **told}, indent=None))
+        case _:
+            for line in _table(batch.started):
+                out.result(line)
+            out.result()
+            out.result(_summary(batch, total))
+    if batch.left and reached:
+        lines = say_count(len(batch.left), "line")
+        out.say(f"{lines} not started: the total of {', '.join(reached)} is spent", "yellow")
+    if batch.bounds.cost is not None and total.cost is None:
+        out.say("the total cost could not be enforced: the model's price is not known", "yellow")
+
+
+def _summary(batch: Batch, total: Totals) -> str:
+    kinds = [d.kind for d in batch.started]
+    counted = ", ".join(f"{kinds.count(kind)} {kind}" for kind in BY_KIND if kind in kinds)
+    cost = "cost unknown" if total.cost is None else words.say_cost(total.cost)
+    steps, tokens = int(total.steps or 0), int(total.tokens or 0)
+    used = f"{say_count(steps, 'step')}, {say_count(tokens, 'token')}, {cost}"
+    return f"{len(kinds)} of {len(batch.jobs)} run: {counted or 'none'}; {used}"
+
+
+def _table(started: Sequence[Done]) -> list[str]:
+    head = ("line", "run", "kind", "reason", "steps", "tokens", "cost", "output")
+    return table([_row(done) for done in started], head, right={0, 4, 5, 6})
+
+
+def _row(done: Done) -> Row:
+    line, colour = str(done.job.line), _COLOURS.get(done.kind, "")
+    if done.run is None or done.error is not None:
+        said = done.error.message if done.error is not None else ""
+        name = done.run.id if done.run is not None else ""
+        return Row((line, name, "error", "", "", "", "", _first_line(said)), colour)
+    result = done.run.result
+    usage = result.facts.usage
+    cost = "?" if usage.cost is None else words.say_cost(usage.cost)
+    output = result.output
+    if output is not None and not isinstance(output, str):
+        output = out.as_json(output, indent=None)
+    failure = last_failure(result)
+    said = failure["message"] if failure is not None else result.question or (output or "")
+    return Row(
+        (
+            line, done.run.id, result.kind, str(result.reason or result.state), str(result.steps),
+            say_number(usage.total_tokens), cost, _first_line(said),
+        ),
+        colour,
+    )  # fmt: skip
+
+
+def _first_line(text: str) -> str:
+    first = text.strip().split("\n")[0]
+    return first if len(first) <= 60 else first[:59] + "…"
+
+
+def _exit_code(batch: Batch) -> int:
+    """The worst of all: an error, then a limit (also the total), a wait, a person."""
+    if batch.interrupts.count:
+        return INTERRUPTED
+    codes = {BY_KIND[d.kind] for d in batch.started} | ({LIMIT} if batch.left else set[int]())
+    return next((code for code in _WORST_FIRST if code in codes), OK)

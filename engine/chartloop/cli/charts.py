@@ -1,0 +1,47 @@
+"""What the commands share that read flowcharts of documents.
+
+Belongs here: their options, and finding the chart that is meant. Never: what is done with it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from chartloop.cli import out
+from chartloop.cli.faults import MisuseError
+from chartloop.core.errors import SetupError
+
+if TYPE_CHECKING:
+    from chartloop.cli.how import How
+    from chartloop.interchange.documents import Found, Read
+
+chart_option = click.option(
+    "--chart", metavar="N", default="",
+    help="Which flowchart of the document: its number, or a part of the heading above it.",
+)  # fmt: skip
+repair_option = click.option(
+    "--repair", is_flag=True,
+    help="Mend what Mermaid itself refuses, and list each line that was changed.",
+)  # fmt: skip
+
+
+def found_in(document: str, how: How) -> Found:
+    """The flowchart of a document that is meant. `MisuseError`: none, or it is not clear which."""
+    from chartloop.interchange.documents import chosen, flowcharts, read_document
+
+    try:
+        found = flowcharts(read_document(document), file=document)
+        return chosen(found, how.more["chart"], file=document)
+    except SetupError as error:
+        raise MisuseError(error.message, hint=error.hint) from None
+
+
+def shown_repairs(chart: Read) -> None:
+    """List what was repaired, on stderr."""
+    for repair in chart.repairs:
+        first, *changed = str(repair).split("\n")
+        out.say(f"repaired {out.plain(first)}", "yellow")
+        for line in changed:
+            out.say(out.plain(line))

@@ -1,0 +1,247 @@
+"""`chartloop bound`: the worst that a run can cost, before it runs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from chartloop.cli import completion, options, out
+from chartloop.cli.faults import ERROR, MisuseError
+from chartloop.cli.how import How
+from chartloop.cli.table import Row, table
+
+if TYPE_CHECKING:
+    from chartloop.checker.bound import Assume, Bound, Figure
+
+_FIGURES = ("actions", "llm_calls", "tool_calls", "tokens", "usd", "waiting")
+_KNOBS = ("tokens_per_call", "calls_per_reply", "input_price", "output_price")
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  chartloop bound agent
+  chartloop bound agent --limit steps=12 --format json
+  chartloop bound my.yaml --assume tokens_per_call=8000 --assume calls_per_reply=4
+  chartloop bound my.yaml --require usd=2 --require calls=30
+  chartloop bound agent -o agent.cert.json
+  chartloop bound agent --draw worst.svg --figure llm_calls
+  chartloop bound --run last
+
+\b
+A figure holds in every run in which the assumptions do; it is proven, not estimated. With
+--require the exit code is 1 where a run could go past one. `docs/bounds.md` tells how it is done.
+"""
+)
+@click.argument("machine", required=False, shell_complete=completion.machines)
+@click.option(
+    "--run", "of_run", metavar="RUN", shell_complete=completion.runs,
+    help="What was proven of a recorded run when it began; as a certificate with --format json.",
+)  # fmt: skip
+@options.limit_option
+@options.var_option
+@click.option(
+    "--assume", "assumed", type=options.PAIR, multiple=True,
+    help="What is taken for granted of the model: tokens_per_call, calls_per_reply, and "
+    "input_price and output_price in USD a token.",
+)  # fmt: skip
+@options.require_option("--require")
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE",
+    help="Write a certificate: what was proven, of which machine, assuming what.",
+)  # fmt: skip
+@options.draw_option
+@click.option(
+    "--figure", type=click.Choice(_FIGURES), default="actions", show_default=True,
+    help="With --draw: the figure to whose worst run it is.",
+)  # fmt: skip
+@options.tools_option
+@options.define_option
+@options.journal_option
+@options.format_option()
+def bound(machine: str | None, of_run: str | None, output: str | None, **given: Any) -> None:
+    """Show the worst that a run of a machine can cost, before it runs.
+
+    Actions, model calls, tool calls, tokens, USD and the time that it waits; how far it can go past
+    each limit; what follows each stop.
+    """
+    from chartloop import __version__
+    from chartloop.api.bounds import wanted_bounds
+    from chartloop.checker.bound.result import WORDS
+    from chartloop.cli.loading import read_machine
+    from chartloop.cli.values import figures_of, values_of
+    from chartloop.view.saving import write_whole
+
+    how = How.of(given)
+    if (machine is None) == (of_run is None):
+        raise click.UsageError("name a MACHINE, or a recorded run with --run")
+    if of_run is not None:
+        _show_stored(_stored(of_run, how), output, how)
+        return
+    loaded = read_machine(str(machine), how)
+    spec = loaded.spec
+    found = loaded.bound(
+        limits=values_of({n: x.type for n, x in spec.limits.items()}, how.limit),
+        vars=values_of({n: v.type for n, v in spec.vars.items()}, how.var),
+        assume=_assume(how.more["assumed"]),
+    )
+    if output is not None:
+        write_whole(Path(output), f"{found.certificate(__version__)}\n".encode())
+        out.say(f"{output}: a certificate for {loaded.name} {loaded.hash[:12]}", "dim")
+    if how.more["drawing"] is not None:
+        path = found.draw(how.more["figure"]).save(how.more["drawing"])
+        out.say(f"{path}: a run that comes to the most {WORDS[how.more['figure']]}", "dim")
+    refused = found.refused(wanted_bounds(figures_of(how.more["required"])))
+    if how.is_json:
+        out.result(out.as_json({**found.to_dict(), "refused": list(refused)}))
+    else:
+        for line in _said(found):
+            out.result(line)
+        for reason in refused:
+            out.say(f"not proven: {reason}", "red")
+    raise click.exceptions.Exit(ERROR if refused else 0)
+
+
+def _stored(run: str, how: How) -> str:
+    """The certificate of a run, as it was stored."""
+    from chartloop.cli.stored import find_run, open_journal
+    from chartloop.core.errors import SetupError
+    from chartloop.run.certificate import stored_certificate
+    from chartloop.run.sync import by_hand
+
+    journal = open_journal(how)
+    row = find_run(journal, run)
+    text = by_hand(stored_certificate(journal, row.run_id))
+    if text is None:
+        hint = "a child has its parent's, and runs of older versions have none"
+        raise SetupError(f"run `{row.run_id}` was stored without a certificate", hint=hint)
+    return text
+
+
+def _show_stored(certificate: str, output: str | None, how: How) -> None:
+    from chartloop.view.saving import write_whole
+
+    data: dict[str, Any] = json.loads(certificate)
+    if output is not None:
+        write_whole(Path(output), f"{certificate}\n".encode())
+        out.say(f"{output}: the certificate of {data['machine']} {data['hash'][:12]}", "dim")
+    if how.is_json:
+        out.result(certificate)
+        return
+    for line in _certified(data):
+        out.result(line)
+
+
+def _assume(pairs: Any) -> Assume | None:
+    from chartloop.checker.bound import Assume
+    from chartloop.cli.values import read_number
+    from chartloop.core.errors import nearest
+
+    if not pairs:
+        return None
+    said = {name: read_number(name, text) for name, text in pairs}
+    if wrong := [name for name in said if name not in _KNOBS]:
+        raise MisuseError(f"nothing can be assumed of `{wrong[0]}`", hint=nearest(wrong[0], _KNOBS))
+    priced = {"input_price", "output_price"} & said.keys()
+    if len(priced) == 1:
+        raise MisuseError("a price has two parts", hint="give `input_price` and `output_price`")
+    prices = (said["input_price"], said["output_price"]) if priced else None
+    sizes: dict[str, Any] = {n: said[n] for n in _KNOBS[:2] if n in said}
+    return Assume(**sizes, prices=prices)
+
+
+# for people ---------------------------------------------------------------------------------
+
+
+def _certified(data: Mapping[str, Any]) -> Iterator[str]:
+    """What a certificate says, which may be of another version: what it lacks is left out."""
+    from chartloop.checker.bound.result import WORDS
+
+    head = f"{data['machine']} {data['hash'][:12]}, proven by chartloop {data['chartloop']}"
+    if data.get("unknown"):
+        yield f"{head}: unknown: {data['unknown']}"
+        return
+    yield out.style(f"{head}, at worst", bold=True)
+    figures: Mapping[str, Mapping[str, Any]] = data["bounds"]
+    yield from table([
+        Row((
+            said, str(figures[name]["text"]).removeprefix("at most ").removesuffix(" USD"),
+            _reason(figures[name]["value"], figures[name].get("why", ""), figures[name]["by"]),
+        ))
+        for name, said in WORDS.items() if name in figures
+    ])  # fmt: skip
+    yield from _assuming(data["assumptions"])
+
+
+def _assuming(assumptions: Iterable[str]) -> Iterator[str]:
+    yield ""
+    yield "assuming that"
+    for said in assumptions:
+        yield from out.fitted(f"  {out.plain(said)}", sys.stdout)
+
+
+def _said(found: Bound) -> Iterator[str]:
+    from chartloop.checker.bound.result import WORDS
+
+    if found.unknown:
+        yield f"{found.machine}: unknown: {found.unknown}"
+        return
+    yield out.style(f"{found.machine}, at worst", bold=True)
+    rows = [Row((WORDS[n], f.amount, f.reason), _colour(f)) for n, f in found.figures.items()]
+    yield from table(rows)
+    yield from _part([
+        Row((o.guard, o.where, o.text)) for o in found.overshoots
+    ], ("guard", "looked at", "a run goes"))  # fmt: skip
+    yield from _part([
+        Row((w.to, w.reports, w.saves, _costs(w.costs))) for w in found.wraps
+    ], ("stops at", "then reports", "then saves", "which costs at most"))  # fmt: skip
+    yield from _part([
+        Row((name, _child(child))) for name, child in found.children.items()
+    ], ("child", "at worst"))  # fmt: skip
+    yield from _assuming(found.assumptions)
+    witness = found.figures["actions"].witness
+    if str(witness):
+        yield ""
+        yield from out.fitted(out.plain(f"the most actions: {witness}"), sys.stdout)
+
+
+def _part(rows: list[Row], head: tuple[str, ...]) -> Iterator[str]:
+    if rows:
+        yield ""
+        yield from table(rows, head)
+
+
+def _reason(value: float | None, why: str, by: Sequence[str]) -> str:
+    if value is None:
+        return why
+    return "by " + ", ".join(by) if by else ""
+
+
+def _colour(figure: Figure) -> str:
+    return "" if figure.value is not None else "yellow" if figure.unit else "red"
+
+
+def _costs(costs: Mapping[str, float | None]) -> str:
+    from chartloop.checker.bound.result import WORDS, say_amount
+
+    known = [
+        f"{WORDS[n]} {'not known' if value is None else say_amount(n, value)}"
+        for n, value in costs.items()
+    ]
+    return ", ".join(known) or "nothing"
+
+
+def _child(child: Mapping[str, Any]) -> str:
+    from chartloop.checker.bound.result import WORDS, say_amount
+
+    parts = [
+        f"{WORDS[n]} {value if isinstance(value, str) else say_amount(n, value)}"
+        for n, value in child.items()
+        if n in WORDS and value not in (0, None)
+    ]
+    return ", ".join(parts).replace("at most ", "")

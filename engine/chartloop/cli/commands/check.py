@@ -1,0 +1,167 @@
+"""`chartloop check`: every mistake of a file, before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from chartloop.cli import options, out
+from chartloop.cli.faults import ERROR, report
+from chartloop.cli.how import How
+from chartloop.core.units import say_count
+
+if TYPE_CHECKING:
+    from chartloop.api import Machine
+    from chartloop.core.errors import Finding
+    from chartloop.language.spec import MachineSpec
+
+_SHOWN = 6
+"""Names of a list that are shown to people."""
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  chartloop check my.yaml
+  chartloop check my.yaml --tools tools.py
+  chartloop check machines/*.yaml --format json
+
+\b
+The exit code is 1 when a file has an error; warnings alone give 0. Every code has its cause and
+cure in docs/reference/errors.md; what is proven, and what is not, stands in docs/checks.md.
+"""
+)
+@click.argument("machines", nargs=-1, required=True, shell_complete=options.completion.machines)
+@options.tools_option
+@options.define_option
+@options.format_option()
+def check(machines: tuple[str, ...], **given: Any) -> None:
+    """Find every mistake of a machine file, before anything runs.
+
+    Nothing is run, imported or fetched but the modules given with --tools.
+    """
+    how = How.of(given)
+    found = [_checked(source, how) for source in machines]
+    if how.is_json:
+        told = [_public(checked) for checked in found]
+        out.result(out.as_json(told[0] if len(told) == 1 else told))
+    else:
+        out.result("\n\n".join("\n".join(_said(checked)) for checked in found))
+    wrong = any(finding.is_error for checked in found for finding in checked.findings)
+    raise click.exceptions.Exit(ERROR if wrong else 0)
+
+
+class Checked(NamedTuple):
+    """One file: its name, the machine if it loads, and what was found and not found out."""
+
+    file: str
+    machine: Machine | None
+    findings: Sequence[Finding]
+    unsettled: tuple[str, ...]
+
+
+def _checked(source: str, how: How) -> Checked:
+    from chartloop.api import examine
+    from chartloop.cli.loading import load_tools, locate, with_tools_hint
+    from chartloop.cli.stored import shown
+
+    name = shown(locate(source))
+    own = load_tools(how.tools)
+    found = examine(source, tools=own, define=dict(how.define), prove=True)
+    return Checked(name, found.machine, with_tools_hint(found.findings, how), found.unsettled)
+
+
+def _public(checked: Checked) -> dict[str, Any]:
+    """The public shape. Source: design "language", section 11."""
+    machine = checked.machine
+    return {
+        "machine": machine.name if machine is not None else None,
+        "findings": [f.to_dict() for f in checked.findings],
+        "unsettled": list(checked.unsettled),
+        "bound": _bound(machine),
+    }
+
+
+def _bound(machine: Machine | None) -> dict[str, Any] | None:
+    """The worst that a run can cost; where that is not known in the time of a check, why."""
+    from chartloop.api.bounds import AT_CHECK
+
+    if machine is None:
+        return None
+    found = machine.bound(effort=AT_CHECK)
+    return {"unknown": found.unknown} if found.unknown else found.to_dict()["bounds"]
+
+
+def _said(checked: Checked) -> list[str]:
+    file, machine, findings, _ = checked
+    lines = report(findings, file=file)
+    if lines and checked.unsettled:
+        lines[-1] += f", {_unsettled(checked)}"
+    if machine is None:
+        return lines
+    spec = machine.spec
+    states, rules = say_count(len(spec.states), "state"), say_count(len(spec.rules), "rule")
+    told = f"{file}: {machine.name}, {states}, {rules}"
+    head = [out.style(f"{told}: no mistakes", "green")] if not findings else [*lines, told]
+    if checked.unsettled and not findings:
+        head.append(_unsettled(checked))
+    return [*head, _failures(machine), *_left_open(spec)]
+
+
+def _unsettled(checked: Checked) -> str:
+    """What nobody can tell: of how many guards, which, and what may help; of loops."""
+    from chartloop.checker.loops import LOOPS
+
+    guards = [place for place in checked.unsettled if place != LOOPS]
+    said = [_unsettled_guards(guards)] if guards else []
+    if len(guards) < len(checked.unsettled):
+        said.append("whether budgets cut all loops could not be told in the time of a check")
+    return ", ".join(said)
+
+
+def _unsettled_guards(places: Sequence[str]) -> str:
+    from chartloop.checker import solver
+
+    count = say_count(len(places), "guard")
+    which = ", ".join(places[:3]) + (", …" if len(places) > 3 else "")
+    if solver.solver() is None:
+        return f"{count} that could not be settled without z3 ({which}): {solver.INSTALL}"
+    return f"{count} that could not be settled ({which})"
+
+
+def _failures(machine: Machine) -> str:
+    """Where a failed action goes."""
+    spec, chart = machine.spec, machine.chart
+    acting = sorted(chart.acting)
+    handled = [n for n in acting if n in chart.handled]
+    if spec.on_error is not None:
+        rest = f"go to {spec.on_error.target}"
+    else:
+        rest = "stop the run with `error`"
+    if handled and len(handled) == len(acting):
+        return "failures of all actions are handled by the file"
+    where = f"failures at {', '.join(handled)} are handled by the file, others {rest}"
+    return where if handled else f"failed actions {rest}"
+
+
+def _some(names: list[str]) -> str:
+    """The first few of many names."""
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"{', '.join(names[:_SHOWN])}{more}"
+
+
+def _left_open(spec: MachineSpec) -> list[str]:
+    """What is no mistake, and good to know: what only somebody outside ends or changes."""
+    from chartloop.checker.unused import parameters
+    from chartloop.checker.waiting import endless_waits
+
+    waits = [f"`{state.name}`" for state in endless_waits(spec)]
+    given = [f"`vars.{name}`" for name in parameters(spec)]
+    out: list[str] = []
+    if waits:
+        out.append(f"{_some(waits)}: waits until somebody answers, without a deadline")
+    if given:
+        out.append(f"{_some(given)}: nothing in the file changes it, a caller may give it")
+    return out

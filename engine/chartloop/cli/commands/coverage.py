@@ -1,0 +1,79 @@
+"""`chartloop coverage`: which parts of a machine its recorded runs have gone through."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from chartloop.cli import covering, options, out
+from chartloop.cli.faults import ERROR
+from chartloop.cli.how import How
+from chartloop.cli.recorded import choice_options, runs_argument
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  chartloop coverage agent
+  chartloop coverage my.yaml last 3kf --tools tools.py
+  chartloop coverage agent --since 7d --fail-under 90 --fail-under atoms=75
+  chartloop coverage agent --draw heat.svg
+  chartloop coverage agent --save monday.json
+  chartloop coverage agent --with monday.json --with tests.json
+
+\b
+Scenarios have a coverage too: `chartloop test --coverage --save tests.json`. An edge that no run
+can take, by the checker's proof, is listed apart and does not count. docs/coverage.md tells what
+counts as seen.
+"""
+)
+@options.machine_argument
+@runs_argument
+@click.option(
+    "--with", "saved", multiple=True, metavar="FILE", type=click.Path(dir_okay=False),
+    help="Add what was saved. Without RUN nothing but these files is counted then.",
+)  # fmt: skip
+@covering.threshold_option
+@covering.save_option
+@click.option(
+    "--draw", "drawn", type=click.Path(dir_okay=False), metavar="FILE",
+    help="Write the heat map: the machine's picture, coloured by how often runs were where.",
+)  # fmt: skip
+@choice_options
+@options.tools_option
+@options.define_option
+@options.format_option()
+def coverage(machine: str, runs: tuple[str, ...], saved: tuple[str, ...], **given: Any) -> None:
+    """Show which parts of a machine its runs have gone through.
+
+    States, edges, rules, guard atoms, stop reasons and children, and which of them never. Without
+    RUN, all runs of MACHINE in the journal. Every record is decided again; nothing is run.
+    """
+    from chartloop.api.coverage import covered
+    from chartloop.cli.loading import seen_machine
+    from chartloop.cli.progress import counted
+    from chartloop.cli.recorded import Chosen, chosen
+
+    how = How.of(given)
+    wanted = covering.wanted_of(how)
+    loaded = seen_machine(machine, how)
+    only_saved = bool(saved) and not runs
+    found = Chosen([], 0) if only_saved else chosen(runs, how, loaded.name, children=True)
+    with counted("deciding again", len(found)) as tick:
+        came = covered(loaded, found, saved, tick)
+    found.say_unread()
+    if (file := how.more["drawn"]) is not None:
+        came.draw().save(file)
+        out.say(f"{file}: {came.machine}, by how often runs were where", "dim")
+    covering.save(how, [came, *came.inside])
+    short = came.below(wanted)
+    if how.is_json:
+        out.result(out.as_json({**came.to_dict(), "below": list(short)}))
+    else:
+        covering.tell([came, *came.inside])
+    if only_saved:
+        out.say("only what was saved is counted; `all` adds the journal's runs of it", "dim")
+    for said in short:
+        out.say(said, "red")
+    raise click.exceptions.Exit(ERROR if short else 0)

@@ -1,0 +1,193 @@
+"""`chartloop diff`: what differs between two machines."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from chartloop.cli import options, out
+from chartloop.cli.faults import OK, USAGE, MisuseError, say_error
+from chartloop.cli.how import How
+from chartloop.core.errors import ChartloopError, RunError
+
+if TYPE_CHECKING:
+    from chartloop.diff.change import Change
+    from chartloop.diff.diff import Diff
+
+DIFFERS = 1
+_FORMATS = ("text", "json", "mermaid", "svg", "png", "dot")
+_BY_SUFFIX = {
+    ".svg": "svg", ".png": "png", ".mmd": "mermaid", ".mermaid": "mermaid", ".dot": "dot",
+    ".gv": "dot", ".json": "json", ".txt": "text",
+}  # fmt: skip
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  chartloop diff old.yaml new.yaml
+  chartloop diff main:machines/agent.yaml machines/agent.yaml
+  chartloop diff v1.0:agent.yaml agent.yaml -o diff.svg
+  chartloop diff old.yaml new.yaml --format mermaid --full
+
+\b
+Each side is a file, the name of a shipped machine, or REV:PATH in a git repository. Comments, order
+of keys and ways of writing make no difference. Nothing that a file names is imported or run; tools
+that are not given count as known.
+
+\b
+Exit codes: 0 the same machine, 1 the machines differ, 2 one of them cannot be read.
+"""
+)
+@click.argument("before", shell_complete=options.completion.machines)
+@click.argument("after", shell_complete=options.completion.machines)
+@click.option(
+    "--format", type=click.Choice(_FORMATS),
+    help="Default: what the name of the output says, else text.",
+)  # fmt: skip
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Default: stdout."
+)
+@click.option("--full", is_flag=True, help="In pictures the whole machine, not what changed alone.")
+@options.tools_option
+@options.define_option
+def diff(before: str, after: str, output: str | None, full: bool, **given: Any) -> None:
+    """Show what differs between two machines, in words and pictures."""
+    form = given.pop("format") or _form_of(output)
+    try:
+        made = _compared(before, after, How.of(given))
+        if made is not None:
+            _write(made, form, output, full)
+    except ChartloopError as error:
+        say_error(error)
+        raise click.exceptions.Exit(USAGE) from None
+    if made is None:
+        raise click.exceptions.Exit(USAGE)
+    raise click.exceptions.Exit(OK if made.same else DIFFERS)
+
+
+def _form_of(output: str | None) -> str:
+    """The format that the name of a file says; text for a name that says none."""
+    suffix = "" if output is None else Path(output).suffix.lower()
+    if suffix and suffix not in _BY_SUFFIX:
+        known = " ".join(_BY_SUFFIX)
+        raise click.UsageError(f"`{suffix}` is no format: end the name with one of {known}")
+    return _BY_SUFFIX.get(suffix, "text")
+
+
+def _compared(before: str, after: str, how: How) -> Diff | None:
+    """The difference; None, and its findings are said, when a side is no machine."""
+    from chartloop.cli.sides import machines_at
+    from chartloop.diff.diff import diff as difference
+
+    found = machines_at((before, after), how)
+    if found is None:
+        return None
+    (one, old), (other, new) = found
+    return difference(old, new, names=(one, other))
+
+
+# output -------------------------------------------------------------------------------------
+
+
+def _write(made: Diff, form: str, output: str | None, full: bool) -> None:
+    if output is None or output == "-":
+        if form == "text":
+            for line in shown(made):
+                out.result(line)
+            return
+        _print(_drawn(made, form, full), form)
+        return
+    path = Path(output)
+    save(path, _drawn(made, form, full))
+    out.say(f"{path}: {out.plain(made.verdict)}", "dim")
+
+
+def save(path: Path, content: str | bytes) -> None:
+    """Write a file. `MisuseError` where it cannot be: an exit code of 1 would mean a difference."""
+    from chartloop.view.saving import write_whole
+
+    data = content if isinstance(content, bytes) else content.encode(errors="replace")
+    try:
+        write_whole(path, data)
+    except RunError as error:
+        raise MisuseError(error.message) from None
+
+
+def _drawn(made: Diff, form: str, full: bool) -> str | bytes:
+    match form:
+        case "text":
+            return made.text()
+        case "json":
+            return out.as_json(made.to_dict()) + "\n"
+        case "mermaid":
+            return made.picture(full=full).mermaid()
+        case "dot":
+            return made.picture(full=full).dot()
+        case "svg":
+            return made.picture(full=full).svg()
+        case _:
+            return made.picture(full=full).png()
+
+
+def _print(drawn: str | bytes, form: str) -> None:
+    if isinstance(drawn, str):
+        out.result(drawn.rstrip("\n"))
+    elif sys.stdout.isatty():
+        raise click.UsageError(f"a {form.upper()} is no text for a terminal: give -o FILE.{form}")
+    else:
+        sys.stdout.buffer.write(drawn)
+
+
+# words --------------------------------------------------------------------------------------
+
+_COLOURS = {"+": "green", "−": "red", "~": "yellow"}
+
+
+def shown(made: Diff) -> Iterator[str]:
+    """The verdict, the two names, then every difference with its place, under its heading."""
+    yield out.style(out.plain(made.verdict), "green" if made.same else "", bold=True)
+    if made.same:
+        return
+    for sign, name in zip("−+", made.names, strict=True):
+        yield out.style(f"{sign} {out.plain(name)}", _COLOURS[sign])
+    for group, changes in made.groups.items():
+        yield ""
+        yield out.style(group, bold=True)
+        for change in changes:
+            yield from _change(change, made)
+
+
+def _change(change: Change, made: Diff) -> Iterator[str]:
+    from chartloop.diff.diff import say, where
+
+    sign = out.style(change.sign, _COLOURS[change.sign], bold=True)
+    place = f"({found})" if (found := out.plain(where(change, made.files))) else ""
+    if not out.is_terminal(sys.stdout):
+        yield f"  {sign} {say(change)}  {place}".rstrip()
+        return
+    columns = max(40, shutil.get_terminal_size().columns)
+    lines = [line.strip() for line in out.fitted(f"    {say(change)}", sys.stdout)]
+    fits = len(lines[-1]) + len(place) + 6 <= columns
+    shown = [*_marked(lines), *([] if fits else [""])]
+    shown[-1] += out.style(f"  {place}" if fits else place, "dim")
+    yield f"  {sign} {shown[0]}"
+    yield from (f"    {line}" for line in shown[1:])
+
+
+def _marked(lines: list[str]) -> Iterator[str]:
+    """What stands between backticks, in bold, across the ends of lines."""
+    paired = sum(line.count("`") for line in lines) % 2 == 0
+    inside = False
+    for line in lines:
+        if not paired:  # the file has some of its own
+            yield line
+            continue
+        parts = line.split("`")
+        yield "".join(out.style(p, bold=(n % 2 == 1) != inside) for n, p in enumerate(parts))
+        inside = (len(parts) % 2 == 0) != inside

@@ -1,0 +1,225 @@
+"""`chartloop doctor`: what is here, what is missing, and the line that gets it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from importlib import metadata, util
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import click
+
+from chartloop.cli import options, out
+from chartloop.cli.faults import ERROR
+from chartloop.cli.how import How
+from chartloop.cli.table import Row, table
+from chartloop.core.errors import ChartloopError
+from chartloop.core.units import say_count
+
+Verdict = Literal["ok", "missing", "broken"]
+_COLOURS = {"ok": "green", "missing": "yellow", "broken": "red"}
+_CORE = (
+    "transitions",
+    "pydantic",
+    "networkx",
+    "graphviz",
+    "PyYAML",
+    "click",
+    "rich",
+    "anyio",
+    "jinja2",
+)
+_KEYS = (
+    "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "AZURE_API_KEY",
+    "MISTRAL_API_KEY", "GROQ_API_KEY", "OPENROUTER_API_KEY", "DEEPSEEK_API_KEY", "XAI_API_KEY",
+    "COHERE_API_KEY", "TOGETHERAI_API_KEY", "HUGGINGFACE_API_KEY", "AWS_ACCESS_KEY_ID",
+)  # fmt: skip
+"""Variables that providers read. Only whether they are set is looked at, never what they hold."""
+
+
+class Check(NamedTuple):
+    """One thing that was looked at."""
+
+    what: str
+    verdict: Verdict
+    found: str
+    cure: str = ""
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  chartloop doctor
+  chartloop doctor --format json
+
+\b
+The exit code is 1 when something is broken; what is merely not installed is no fault.
+"""
+)
+@options.journal_option
+@options.format_option()
+def doctor(**given: Any) -> None:
+    """Say what is installed here, what is missing and how to get it.
+
+    Names of API keys are shown, never their values. Nothing is sent anywhere.
+    """
+    how = How.of(given)
+    checks = [*_python(), _installed(_MODELS), _drawing(), _sandbox(), *map(_installed, _EXTRAS)]
+    checks += [_keys(), _journal(how), _terminal()]
+    if how.is_json:
+        out.result(out.as_json([c._asdict() for c in checks]))
+    else:
+        rows = [
+            Row(
+                (c.verdict, c.what, c.found + (f"\n{c.cure}" if c.cure else "")),
+                _COLOURS[c.verdict],
+            )
+            for c in checks
+        ]
+        for line in table(rows):
+            out.result(line)
+    broken = any(c.verdict == "broken" for c in checks)
+    raise click.exceptions.Exit(ERROR if broken else 0)
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _python() -> Iterator[Check]:
+    version = _version("chartloop") or "from a folder"
+    yield Check("chartloop", "ok", f"{version} in {Path(__file__).parents[2]}")
+    python = f"{platform.python_version()} ({sys.executable})"
+    new = sys.version_info >= (3, 11)
+    yield Check("python", "ok" if new else "broken", python, "" if new else "install Python 3.11")
+    found = {name: _version(name) for name in _CORE}
+    gone = [name for name, version in found.items() if version is None]
+    listed = ", ".join(f"{n} {v}" for n, v in found.items() if v is not None)
+    if gone:
+        yield Check("packages", "broken", f"missing: {', '.join(gone)}", "pip install chartloop")
+    else:
+        yield Check("packages", "ok", listed)
+
+
+class _Extra(NamedTuple):
+    """An extra that is there when its distribution is."""
+
+    what: str
+    distribution: str
+    name: str
+    lacks: str
+    """What is said when it is not there."""
+
+
+_MODELS = _Extra("models", "litellm", "llm", "no litellm: scripted models, and those of your own")
+_EXTRAS = (
+    _Extra("screen", "textual", "tui", "no textual: `chartloop step` is a prompt"),
+    _Extra(
+        "notebook", "anywidget", "notebook",
+        "no anywidget: pictures and tables, but no `run.panel()`",
+    ),
+    _Extra(
+        "proofs", "z3-solver", "prove",
+        "no z3: guards that intervals cannot settle stay open in `chartloop check`",
+    ),
+    _Extra(
+        "simulation", "numpy", "simulate",
+        "no numpy: loops that no counter cuts have no exact chain in `chartloop simulate`",
+    ),
+    _Extra(
+        "plots", "matplotlib", "plots",
+        "no matplotlib: `chartloop stats` has tables, but no --plot",
+    ),
+)  # fmt: skip
+
+
+def _installed(extra: _Extra) -> Check:
+    version = _version(extra.distribution)
+    if version is None:
+        return Check(extra.what, "missing", extra.lacks, f'pip install "chartloop[{extra.name}]"')
+    return Check(extra.what, "ok", f"{extra.distribution} {version}")
+
+
+def _drawing() -> Check:
+    if dot := shutil.which("dot"):
+        try:
+            done = subprocess.run(
+                [dot, "-V"], capture_output=True, text=True, timeout=10, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return Check("drawing", "broken", f"`dot` does not start: {error}")
+        return Check("drawing", "ok", f"{(done.stderr or done.stdout).strip()} ({dot})")
+    if util.find_spec("pygraphviz") is not None:
+        return Check("drawing", "ok", "pygraphviz, which brings its own Graphviz")
+    cure = 'apt-get install graphviz, or pip install "chartloop[diagrams]"'
+    return Check("drawing", "missing", "no Graphviz: text, Mermaid and DOT only", cure)
+
+
+def _sandbox() -> Check:
+    if util.find_spec("pydantic_monty") is None:
+        cure = 'pip install "chartloop[sandbox]"'
+        return Check("sandbox", "missing", "not installed: no machine can run Python code", cure)
+    from chartloop.adapters.monty import MontySandbox
+    from chartloop.run.sync import wait
+
+    try:
+        done = wait(MontySandbox().run("6 * 7", session=None, timeout=20), suspends=True)
+    except Exception as error:  # noqa: BLE001  whatever keeps it from starting is what is asked for
+        return Check("sandbox", "broken", f"does not start: {type(error).__name__}: {error}")
+    if done.ok and done.value == 42:
+        return Check(
+            "sandbox",
+            "ok",
+            f"pydantic-monty {_version('pydantic-monty')} starts, and knows that 6 * 7 is 42",
+        )
+    return Check("sandbox", "broken", f"starts, and fails: {done.error}")
+
+
+def _keys() -> Check:
+    found = [name for name in _KEYS if os.environ.get(name, "").strip()]
+    if found:
+        return Check("keys", "ok", f"set: {', '.join(found)}")
+    cure = "export OPENAI_API_KEY=..., or the variable that `model.api_key_env` names"
+    return Check(
+        "keys", "missing", "no provider's key is set: scripted and local models only", cure
+    )
+
+
+def _journal(how: How) -> Check:
+    from chartloop.adapters.sqlite import SqliteJournal, default_journal_path
+    from chartloop.cli.stored import close_later, shown
+    from chartloop.run.sync import by_hand
+
+    path = Path(how.journal) if how.journal else default_journal_path(Path.cwd())
+    if not path.exists():
+        return Check("journal", "ok", f"{shown(path)}: not there yet, the first run makes it")
+    try:
+        journal = SqliteJournal(path, wait=2)
+        close_later(journal)
+        rows = by_hand(journal.rows())
+    except ChartloopError as error:
+        return Check("journal", "broken", f"{shown(path)}: {error.message}", error.hint)
+    open_ones = sum(not r.ended for r in rows)
+    size = path.stat().st_size / 1024
+    return Check(
+        "journal",
+        "ok",
+        f"{shown(path)}: {say_count(len(rows), 'run')}, {open_ones} not ended, {size:,.0f} kB",
+    )
+
+
+def _terminal() -> Check:
+    say: Callable[[bool], str] = lambda yes: "yes" if yes else "no"  # noqa: E731
+    facts = {
+        "terminal": say(out.is_terminal(sys.stderr)), "colours": say(out.coloured(sys.stderr)),
+        "unicode": say(out.speaks_unicode(sys.stdout)), "columns": str(out.width()),
+    }  # fmt: skip
+    return Check("terminal", "ok", ", ".join(f"{name} {value}" for name, value in facts.items()))

@@ -1,0 +1,196 @@
+"""`chartloop draw`: a machine as a flowchart, or a run in that of its machine."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from chartloop.cli import completion, options, out
+from chartloop.cli.faults import MisuseError
+from chartloop.cli.how import How
+from chartloop.core.errors import RunError
+from chartloop.core.units import say_count
+
+if TYPE_CHECKING:
+    from chartloop.api import Run
+    from chartloop.view.picture import Picture
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  chartloop draw agent
+  chartloop draw agent --format outline
+  chartloop draw agent -o agent.svg
+  chartloop draw my.yaml --format mermaid --rules chain
+  chartloop draw agent --region status
+  chartloop draw agent --direction lr -o agent.svg
+  chartloop draw my.yaml --around think --hops 2
+  chartloop draw --run last -o run.svg
+
+\b
+How to read the text: the arrows of a box leave at its right border and from the line below it, in
+order; a line to the right ends in a lane, which leads to one box only; `◀` enters above a box, and
+`┼` is a crossing. What is too wide for the terminal, or has too many boxes, is an outline.
+
+\b
+Rules hold after every step: `box` lists them beside the chart, `chain` draws them as decisions,
+`none` leaves them out. SVG and PNG need `dot`, or: pip install "chartloop[diagrams]"
+"""
+)
+@click.argument("machine", required=False, shell_complete=completion.machines)
+@click.option(
+    "--run", metavar="RUN", shell_complete=completion.runs,
+    help="A run in place of a machine: an id, the beginning of one, or `last`.",
+)  # fmt: skip
+@click.option(
+    "--look", type=click.Choice(["report", "live", "plain"]), default="report", show_default=True,
+    help="Of a run: where it is and the way that it took (`live`), and what every decision and"
+    " rule reads now (`report`).",
+)  # fmt: skip
+@click.option(
+    "--format", type=click.Choice(["text", "outline", "mermaid", "dot", "svg", "png"]),
+    help="Default: what the name of the output says, else text.",
+)  # fmt: skip
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Default: stdout."
+)
+@click.option(
+    "--rules", type=click.Choice(["box", "chain", "none"]), default="box", show_default=True,
+    help="How stop rules are drawn.",
+)  # fmt: skip
+@click.option(
+    "--all", "everything", is_flag=True, help="Also what the engine adds: ends, ways out."
+)
+@click.option(
+    "--region", type=click.Choice(["state", "status"]), default="state", show_default=True,
+    help="The machine's states, or the status that every run has beside them.",
+)  # fmt: skip
+@click.option(
+    "--direction", type=click.Choice(["tb", "lr"]), default="tb", show_default=True,
+    help="Which way the chart goes: down, or to the right. Characters go down.",
+)  # fmt: skip
+@click.option(
+    "--around", metavar="STATE",
+    help="A state with what is near it, and how many boxes are hidden: for large machines.",
+)  # fmt: skip
+@click.option(
+    "--hops", type=click.IntRange(0), default=1, show_default=True,
+    help="Arrows that what --around shows is away from the state, at most.",
+)  # fmt: skip
+@options.tools_option
+@options.define_option
+@options.journal_option
+def draw(machine: str | None, output: str | None, everything: bool, **given: Any) -> None:
+    """Draw a machine as a flowchart."""
+    from chartloop.cli.loading import seen_machine
+    from chartloop.view.saving import write_whole
+
+    form = given.pop("format")
+    how = How.of(given)
+    more = how.more
+    shown = {name: more[name] for name in ("rules", "region", "direction", "around", "hops")}
+    shown["all"] = everything
+    if (machine is None) == (more["run"] is None):
+        raise click.UsageError("name a machine, or a run with --run")
+    if shown["direction"] != "tb" and _is_text(form, output):
+        said = "a picture in characters goes down: give -o FILE.svg, or --format mermaid"
+        raise click.UsageError(said)
+    drawn = seen_machine(machine, how) if machine is not None else _run(more["run"], how)
+    look = {} if machine is not None else {"look": more["look"]}
+    try:
+        picture = drawn.draw(**look, **shown)
+    except RunError as error:  # there is no such state
+        raise MisuseError(error.message, hint=error.hint) from None
+    if output is None or output == "-":
+        _show(picture, form or "text")
+        _say_too_large(picture, form or "text")
+        return
+    path = Path(output)
+    _say_too_large(picture, form or path.suffix)
+    if form is None:
+        _save(picture, path)
+    else:
+        drawn = _drawn(picture, form)
+        write_whole(path, drawn if isinstance(drawn, bytes) else drawn.encode())
+    boxes, arrows = len(picture.chart.boxes), say_count(len(picture.chart.arrows), "arrow")
+    out.say(f"{path}: {boxes} {'box' if boxes == 1 else 'boxes'}, {arrows}", "dim")
+
+
+def _is_text(form: str | None, output: str | None) -> bool:
+    written = Path(output or "-").suffix.lower()
+    return form in ("text", "outline") or (form is None and written in ("", ".txt"))
+
+
+def _say_too_large(picture: Picture, form: str) -> None:
+    """What Mermaid draws only where it is told to."""
+    from chartloop.view.mermaid.write import too_large
+
+    if form in ("mermaid", ".mmd", ".mermaid") and (said := too_large(picture.mermaid())):
+        out.say(said, "yellow")
+
+
+def _run(name: str, how: How) -> Run:
+    from chartloop.cli.stored import find_run, machine_of, open_journal
+
+    journal = open_journal(how)
+    row = find_run(journal, name)
+    return machine_of(journal, row, how).open(row.run_id, journal=journal)
+
+
+def _save(picture: Picture, path: Path) -> None:
+    """Write the picture in the format that the file's name says."""
+    try:
+        picture.save(path)
+    except RunError as error:
+        if error.hint:  # the name says none; else the file cannot be written
+            raise MisuseError(error.message, hint=f"{error.hint}, or say --format") from None
+        raise
+
+
+def _drawn(picture: Picture, form: str) -> str | bytes:
+    match form:
+        case "outline":
+            return picture.outline()
+        case "mermaid":
+            return picture.mermaid()
+        case "dot":
+            return picture.dot()
+        case "svg":
+            return picture.svg()
+        case "png":
+            return picture.png()
+        case _:
+            return picture.text()
+
+
+def _show(picture: Picture, form: str) -> None:
+    if form == "text":
+        _show_text(picture)
+        return
+    drawn = _drawn(picture, form)
+    if isinstance(drawn, str):
+        whole = form != "outline"
+        for line in [drawn.rstrip("\n")] if whole else out.fitted(drawn.rstrip("\n"), sys.stdout):
+            out.result(line)
+    elif sys.stdout.isatty():
+        raise click.UsageError("a PNG is no text for a terminal: give -o FILE.png")
+    else:
+        sys.stdout.buffer.write(drawn)
+
+
+def _show_text(picture: Picture) -> None:
+    """The picture as wide as the terminal, else the outline, and what the picture needs."""
+    from chartloop.cli.picture import coloured, columns
+
+    wide = columns()
+    drawing = picture.drawn() if wide is None else picture.drawn(width=wide)
+    if drawing is None:
+        _show(picture, "outline")
+        out.say("an outline: the picture has too many boxes, or more columns than there are", "dim")
+        return
+    for line in coloured(drawing.lines):
+        out.result(line)

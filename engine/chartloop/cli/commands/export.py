@@ -1,0 +1,93 @@
+"""`chartloop export`: a machine for other libraries of state machines."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import click
+
+from chartloop.cli import options, out
+from chartloop.cli.faults import MisuseError
+from chartloop.cli.how import How
+from chartloop.core.units import say_count
+
+Language = Literal["xstate", "scxml"]
+
+_SUFFIXES: Mapping[str, Language] = {".json": "xstate", ".scxml": "scxml"}
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  chartloop export agent --to xstate
+  chartloop export agent -o agent.scxml
+  chartloop export my.yaml --to xstate -o my.json --all --status
+
+\b
+What is written is the live machine: its states, its transitions in the order of trial, its rules.
+The guards stand there by name, with their texts beside them; whoever runs the result answers
+them. See docs/exports.md.
+"""
+)
+@options.machine_argument
+@click.option(
+    "--to", "language", type=click.Choice(get_args(Language)),
+    help="xstate: JSON for createMachine of XState 5. scxml: XML of the W3C. Default: what the name"
+    " of the output says, .json or .scxml.",
+)  # fmt: skip
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Default: stdout."
+)
+@click.option(
+    "--all", "everything", is_flag=True, help="Also what the engine adds: ends, ways out."
+)
+@click.option(
+    "--status", is_flag=True, help="Also the status that every run has, as a parallel state."
+)
+@options.tools_option
+@options.define_option
+def export(
+    machine: str,
+    language: Language | None,
+    output: str | None,
+    everything: bool,
+    status: bool,
+    **given: Any,
+) -> None:
+    """Write a machine for XState, or as SCXML."""
+    from chartloop.cli.loading import read_machine
+    from chartloop.view.saving import write_whole
+
+    path = None if output is None or output == "-" else Path(output)
+    write = _writer(language or _said_by(path))
+    text = write(read_machine(machine, How.of(given)), all=everything, status=status)
+    if path is not None:
+        write_whole(path, text.encode())
+        out.say(f"{path}: {say_count(len(text.splitlines()), 'line')}", "dim")
+    elif sys.stdout.isatty():
+        out.result(text.rstrip("\n"))
+    else:  # both languages are UTF-8, whatever the streams here are
+        sys.stdout.buffer.write(text.encode())
+
+
+def _said_by(path: Path | None) -> Language:
+    found = _SUFFIXES.get(path.suffix.lower()) if path is not None else None
+    if found is None:
+        where = "nothing says" if path is None else f"`{path.name}` does not say"
+        raise MisuseError(
+            f"{where} what the machine is written for", hint="say --to xstate or --to scxml"
+        )
+    return found
+
+
+def _writer(language: Language) -> Callable[..., str]:
+    if language == "xstate":
+        from chartloop.interchange.xstate import to_xstate
+
+        return to_xstate
+    from chartloop.interchange.scxml import to_scxml
+
+    return to_scxml

@@ -1,0 +1,49 @@
+"""`chartloop machines`: the machines that come with chartloop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from chartloop.cli import options, out
+from chartloop.cli.how import How
+from chartloop.cli.table import Row, table
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  chartloop machines
+  chartloop draw executive
+  chartloop run agent "What is 2 + 2?" --script replies.yaml
+"""
+)
+@options.format_option()
+def machines(**given: Any) -> None:
+    """List the machines that come with chartloop.
+
+    Each can be checked, drawn and run by its name.
+    """
+    from chartloop import catalog
+    from chartloop.api import find_faults
+
+    found: list[dict[str, Any]] = []
+    for name, path in catalog.shipped().items():
+        machine, findings = find_faults(path)
+        spec = machine.spec if machine is not None else None
+        found.append(
+            {
+                "machine": name, "title": spec.title if spec else "",
+                "about": spec.about if spec else "",
+                "source": spec.source if spec else "", "file": str(path),
+                "states": len(spec.states) if spec else 0,
+                "ok": not any(f.is_error for f in findings),
+            }
+        )  # fmt: skip
+    if How.of(given).is_json:
+        out.result(out.as_json(found))
+        return
+    rows = [Row((m["machine"], m["title"], str(m["states"]), m["source"])) for m in found]
+    for line in table(rows, ("machine", "title", "states", "source"), right={2}):
+        out.result(line)

@@ -1,0 +1,57 @@
+"""`chartloop new`: a folder with everything that a machine of one's own needs."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+
+from chartloop.cli import options, out
+from chartloop.cli.faults import MisuseError
+from chartloop.cli.how import How
+
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  chartloop new hello
+  chartloop new agents/billing_helper
+"""
+)
+@click.argument("name", type=click.Path())
+@options.format_option()
+def new(name: str, **given: Any) -> None:
+    """Write a folder with a machine, a tool and a test of your own.
+
+    NAME is the folder; its last part, with - as _, names the machine.
+    """
+    from chartloop.cli.starter import COMMANDS, files
+    from chartloop.language.file.schema import schema
+
+    folder = Path(name)
+    machine = folder.name.lower().replace("-", "_")
+    if not _NAME.fullmatch(machine):
+        hint = "a letter, then letters, digits and underscores: my_agent"
+        raise MisuseError(f"`{machine}` cannot name a machine", hint=hint)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise MisuseError(f"`{folder}` is there already", hint="choose another name")
+    title = machine.replace("_", " ").capitalize()
+    made = files(machine, title, json.dumps(schema(), indent=2, ensure_ascii=False) + "\n")
+    folder.mkdir(parents=True, exist_ok=True)
+    for file, text in made.items():
+        (folder / file).write_text(text, encoding="utf-8")
+    if How.of(given).is_json:
+        told = {"folder": str(folder), "machine": machine, "files": sorted(made)}
+        out.result(out.as_json({**told, "try": list(COMMANDS)}))
+        return
+    out.result(f"{folder}/: {', '.join(made)}")
+    out.result()
+    out.result("Try, with no key and no network:")
+    out.result(f"  cd {folder}")
+    for command in COMMANDS:
+        out.result(f"  {command}")

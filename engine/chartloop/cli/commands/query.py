@@ -1,0 +1,107 @@
+"""`chartloop query`: which ways a run can take, and which it never takes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from chartloop.cli import completion, options, out
+from chartloop.cli.faults import ERROR, USAGE
+from chartloop.cli.how import How
+
+if TYPE_CHECKING:
+    from chartloop.api.drawn import DrawnAnswer
+    from chartloop.checker.query import Answer
+
+_COLOURS = {True: "green", False: "red", None: "yellow"}
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  chartloop query agent "reach done"
+  chartloop query my.yaml "never publish before approve"
+  chartloop query my.yaml "always report after publish" --format json
+  chartloop query my.yaml "never publish before approve" --draw shown.svg
+  chartloop query my.yaml "avoid tool:delete" "never action:infer after state:answer"
+
+\b
+Forms: reach A, avoid A, never A before B, never A after B, always B after A. A name is a state,
+an event, an action, a tool, a stop reason or the id of an edge or rule; `state:x` says which.
+
+\b
+Exit codes: 0 all of them hold, 1 one does not, 2 what is asked is no query of this machine.
+"""
+)
+@options.machine_argument
+@click.argument("queries", nargs=-1, required=True)
+@click.option(
+    "--limit", type=options.PAIR, multiple=True, shell_complete=completion.pairs("limits"),
+    help="Ask only of runs with this limit; of what is spent, actions are counted. By default the "
+    "answer is for every limit.",
+)  # fmt: skip
+@click.option(
+    "--no-cancel", is_flag=True, help="Leave out that somebody may stop the run at any moment."
+)
+@options.draw_option
+@options.tools_option
+@options.define_option
+@options.format_option()
+def query(machine: str, queries: tuple[str, ...], **given: Any) -> None:
+    """Ask which ways a run of a machine can take, and which never.
+
+    What never happens by the graph of the machine never happens in a run. That something can
+    happen is shown with a way, the shortest ordinary one; guards that the graph does not settle may
+    forbid it.
+    """
+    from chartloop.checker.query import OUTSIDE, QueryFault
+    from chartloop.cli.faults import say_error
+    from chartloop.cli.loading import read_machine
+    from chartloop.cli.values import values_of
+
+    how = How.of(given)
+    loaded = read_machine(machine, how)
+    limits = values_of({n: x.type for n, x in loaded.spec.limits.items()}, how.limit)
+    try:
+        asked = loaded.questions(limits=limits)
+        found = [asked.ask(text, cancels=not how.more["no_cancel"]) for text in queries]
+    except QueryFault as error:
+        say_error(error)
+        raise click.exceptions.Exit(USAGE) from None
+    if how.more["drawing"] is not None:
+        _draw(found, how.more["drawing"])
+    if how.is_json:
+        told = [answer.to_dict() for answer in found]
+        out.result(out.as_json(told[0] if len(told) == 1 else told))
+    else:
+        for answer in found:
+            _show(answer, alone=len(found) == 1)
+        if not how.more["no_cancel"] and any(OUTSIDE in answer.reason for answer in found):
+            out.say("--no-cancel asks only of runs that nobody stops from outside", "dim")
+    raise click.exceptions.Exit(0 if all(found) else ERROR)
+
+
+def _show(answer: Answer, *, alone: bool) -> None:
+    """An answer; where several are asked, below its question."""
+    indent = "" if alone else "  "
+    if not alone:
+        out.result(answer.query)
+    head, *lines = out.fitted(f"{indent}{answer.word}: {out.plain(answer.reason)}", sys.stdout)
+    word = out.style(answer.word, _COLOURS[answer.holds])
+    out.result(f"{indent}{word}{head.removeprefix(indent + answer.word)}")
+    for line in lines:
+        out.result(line)
+    if answer.witness:
+        out.prose(f"{indent}  {' → '.join(answer.witness)}")
+
+
+def _draw(found: Sequence[DrawnAnswer], file: str) -> None:
+    """The run that shows the answer. A picture is of one."""
+    if len(found) > 1:
+        raise click.UsageError("--draw draws one query; ask them one by one")
+    path = found[0].draw().save(file)
+    shown = "a run that shows it" if found[0].witness else "no run is needed to show it"
+    out.say(f"{path}: {shown}", "dim")

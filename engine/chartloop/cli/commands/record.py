@@ -1,0 +1,144 @@
+"""`chartloop record`: a run that was, as a scenario that is played in tests."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from chartloop.cli import options, out
+from chartloop.cli.faults import ERROR, OK
+from chartloop.cli.how import How
+from chartloop.core.errors import MachineChangedError, RunError, SetupError
+from chartloop.core.units import say_count
+
+if TYPE_CHECKING:
+    from chartloop.run.journal import RunRow
+    from chartloop.testing.recording.recording import Recording
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  chartloop record last -o tests/refund.scenario.yaml
+  chartloop record 3kf --machine machine.yaml --redact '[\\w.]+@[\\w.]+'
+  chartloop record last --no-requests > order.scenario.yaml
+
+\b
+The scenario is played before it is written, and compared with the run decision by decision. What
+it cannot hold is said, and so is the record where the two part; the exit code is then 1. Secrets
+are hidden as in journals. Its `requests` are what the model was asked: a machine that asks
+otherwise fails the scenario, with the nearest request beside its own.
+"""
+)
+@options.run_argument
+@click.option(
+    "-o", "--output", metavar="FILE", type=click.Path(dir_okay=False),
+    help="Where the scenario goes: NAME.scenario.yaml. Default: stdout.",
+)  # fmt: skip
+@click.option(
+    "--machine", "file", metavar="FILE",
+    help="The machine's file, for the scenario to name. Default: the one that the run was started"
+    " with.",
+)  # fmt: skip
+@click.option(
+    "--redact", multiple=True, metavar="PATTERN",
+    help="Hide what matches this regular expression, besides secrets. May be given again.",
+)  # fmt: skip
+@click.option("--no-requests", is_flag=True, help="Leave out what the model was asked.")
+@click.option("--force", is_flag=True, help="Write over a file that is there.")
+@options.tools_option
+@options.journal_option
+@options.format_option()
+def record(
+    run: str, output: str | None, file: str | None, redact: tuple[str, ...], **given: Any
+) -> None:  # fmt: skip
+    """Write a scenario that plays what a recorded run did."""
+    from chartloop.cli.stored import find_run, machine_of, open_journal, remembered
+    from chartloop.run.recorded import Unread, read_run
+    from chartloop.run.sync import by_hand
+    from chartloop.testing.recording.recording import recording
+
+    how = How.of(given)
+    _refuse_to_lose(output, force=how.more["force"])
+    journal = open_journal(how)
+    row = find_run(journal, run)
+    found = by_hand(read_run(journal, row))
+    if isinstance(found, Unread):
+        raise RunError(f"run `{row.run_id}` cannot be recorded: {found.why}")
+    machine = machine_of(journal, row, how)
+    source = file or remembered(journal, row).get("machine") or _shipped(row)
+    named = _named(source, row, how, Path(output).parent if output else Path())
+    made = recording(
+        found,
+        machine,
+        named=named,
+        journal=journal,
+        requests=not how.more["no_requests"],
+        redact=redact,
+    )
+    if output is not None:
+        made.save(output)
+    _tell(made, output, how)
+    raise click.exceptions.Exit(OK if made.same else ERROR)
+
+
+def _refuse_to_lose(output: str | None, *, force: bool) -> None:
+    from chartloop.testing.scenarios import SUFFIX
+
+    if output is None:
+        return
+    if not output.endswith(SUFFIX):
+        said = f"`{out.plain(output)}` would not be found as a scenario"
+        raise click.UsageError(f"{said}: end its name with {SUFFIX}")
+    if Path(output).exists() and not force:
+        raise SetupError(f"`{output}` is there already", hint="--force writes over it")
+
+
+def _shipped(row: RunRow) -> str:
+    """The shipped machine of a run that was not started from a file by the command line."""
+    from chartloop import catalog
+
+    if row.machine not in catalog.shipped():
+        said = f"the journal does not say from which file run `{row.run_id}` was started"
+        raise SetupError(said, hint="name the file of its machine: --machine FILE")
+    return row.machine
+
+
+def _named(source: str, row: RunRow, how: How, folder: Path) -> str:
+    """What the scenario calls the machine. `MachineChangedError` when that is another by now."""
+    from chartloop import catalog
+    from chartloop.cli.loading import locate, seen_machine
+
+    path = locate(source)
+    if seen_machine(str(path), how).hash != row.machine_hash:
+        raise MachineChangedError(
+            f"`{out.plain(source)}` is not the machine that run `{row.run_id}` was started with",
+            hint="a scenario plays the file as it is: give one that is the same with --machine,"
+            " or record a run of this one",
+        )
+    shipped = {where.resolve(): name for name, where in catalog.shipped().items()}
+    return shipped.get(path.resolve()) or Path(os.path.relpath(path, folder)).as_posix()
+
+
+def _tell(made: Recording, output: str | None, how: How) -> None:
+    if how.is_json:
+        told = {"run": made.run_id, "same": made.same, "differences": made.differences}
+        out.result(
+            out.as_json({**told, "lacks": made.lacks, "file": output, "scenario": made.keys})
+        )
+        return
+    if output is None:
+        out.result(made.text.rstrip("\n"))
+    for said in (*(f"not on the record: {said}" for said in made.lacks), *made.differences):
+        out.say(out.plain(said), "yellow")
+    if made.same:
+        calls = say_count(len(made.keys.get("replies", ())), "model call")
+        results = say_count(sum(map(len, made.keys.get("tools", {}).values())), "tool call")
+        out.say(f"played as it was recorded: {calls}, {results}", "dim")
+    if output is not None:
+        tools = "".join(f" --tools {shlex.quote(source)}" for source in how.tools)
+        out.say(f"play it with:  chartloop test {output}{tools}")

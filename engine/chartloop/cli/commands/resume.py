@@ -1,0 +1,114 @@
+"""`chartloop resume`: a run goes on from its last record."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from chartloop.cli import options, out
+from chartloop.cli.how import How
+from chartloop.core.errors import StatusError
+
+if TYPE_CHECKING:
+    from chartloop.api import Machine, Run
+    from chartloop.run.journal import Journal, RunRow
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  chartloop resume last
+  chartloop resume 3kf --tools tools.py
+  chartloop resume 3kf --machine my.yaml --use-new-file
+
+\b
+The machine is the one that the run was started with, from the journal. A recorded model call is
+never made again. Tools are Python code, and a server sees keys: --tools and --api-base are said
+again, script and model need not be.
+"""
+)
+@options.run_argument
+@click.option(
+    "--machine", "file", metavar="FILE", help="Go on with this file; it must be the same machine."
+)
+@click.option(
+    "--use-new-file", is_flag=True,
+    help="Go on with a changed file, as a new run that begins with the records of this one.",
+)  # fmt: skip
+@options.model_options
+@options.tools_option
+@options.trust_option
+@options.journal_option
+@options.notify_options
+@options.watch_options
+@options.format_option("text", "json", "jsonl")
+def resume(run: str, file: str | None, use_new_file: bool, **given: Any) -> None:
+    """Go on with a run that was interrupted, paused or answered."""
+    from chartloop.cli.drive import Interrupts, drive, tell
+    from chartloop.cli.loading import load_machine
+    from chartloop.cli.starting import go_on, script_of
+    from chartloop.cli.stored import as_before, find_run, machine_of, open_journal
+
+    if use_new_file and file is None:
+        raise click.UsageError("--use-new-file goes with --machine FILE")
+    how = How.of(given)
+    journal = open_journal(how)
+    row = find_run(journal, run)
+    if row.ended:
+        hint = (
+            f"`chartloop run {row.machine} TASK --parent {row.run_id}` goes on with its "
+            f"conversation; `chartloop fork {row.run_id} --at N` begins again from a record"
+        )
+        raise StatusError(f"run `{row.run_id}` has ended ({row.status})", hint=hint)
+    if row.head == 0:
+        hint = "nothing has happened yet: start it again, with the same --run-id"
+        raise StatusError(f"run `{row.run_id}` stopped before its first record", hint=hint)
+    how = as_before(journal, row, how)
+    if file is None:
+        machine = machine_of(journal, row, how, to_run=True)
+    else:
+        machine = load_machine(file, how)
+        row = _moved(journal, row, machine, file, use_new_file=use_new_file)
+    script, interrupts = script_of(how), Interrupts()
+    if script is not None:
+        script.events = [e for e in script.events if e.after >= row.steps]
+    going = go_on(
+        machine, row.run_id, how, journal, cancel=interrupts, script=script, not_before=row.updated
+    )
+    _wake(going, journal)
+    drive(going, how, interrupts, script)
+    raise click.exceptions.Exit(tell(going, how, interrupts))
+
+
+def _moved(
+    journal: Journal, row: RunRow, machine: Machine, file: str, *, use_new_file: bool
+) -> RunRow:
+    """The run under another machine: a fork, since the records of a run belong to one machine."""
+    from chartloop.cli.moving import judged_run, move_run, refused
+
+    if machine.hash == row.machine_hash:
+        return row
+    verdict = judged_run(journal, row, machine)
+    if not (use_new_file and verdict.goes_on):
+        raise refused(row, verdict, file)
+    made = move_run(journal, row, machine, verdict)
+    out.say(f"run {row.run_id} goes on as run {made.run_id}, with the new file")
+    for name, text in verdict.details():
+        out.say(out.plain(f"{name}: {text}"), "dim")
+    return made
+
+
+def _wake(run: Run, journal: Journal) -> None:
+    """Undo a pause that was asked for: who resumes does not want it any more."""
+    from chartloop.run.journal import Letter
+    from chartloop.run.sync import by_hand
+
+    position = run.session.position
+    waiting = {letter.data.get("kind") for letter in by_hand(journal.letters(run.id))}
+    at_wait = position.state in run.machine.chart.waiting
+    paused = position.status == "paused" and (not at_wait or position.pause_asked)
+    if (paused and position.blocked_on == "" and position.wake_at is None) or "pause" in waiting:
+        letter = Letter(secrets.token_hex(8), run.session.ports.clock.now(), {"kind": "resume"})
+        by_hand(journal.send(run.id, letter))

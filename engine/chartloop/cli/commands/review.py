@@ -1,0 +1,192 @@
+"""`chartloop review`: one comment on every machine that a change touches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from chartloop.cli import options, out
+from chartloop.cli.faults import OK, USAGE, MisuseError, say_error
+from chartloop.cli.how import How
+from chartloop.core.errors import ChartloopError
+
+if TYPE_CHECKING:
+    from chartloop.review.changed import Reviewed, Scope
+
+DIFFERS = 1
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  chartloop review main
+  chartloop review main machines/
+  chartloop review origin/main --head HEAD -o comment.md --pictures pictures
+
+\b
+Looked at are YAML files with `chartloop:` in them that changed since this branch left BASE, and
+machines of which a child's file did. Nothing that a file names is imported or run, and no link is
+followed out of the repository. docs/review.md has a workflow and a pre-commit hook.
+
+\b
+Exit codes: 0 no machine changed, 1 some did, 2 one cannot be loaded.
+"""
+)
+@click.argument("base", metavar="BASE")
+@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.option(
+    "--head", metavar="REV", help="The newer side. Default: the files of the working tree."
+)
+@click.option(
+    "--format", type=click.Choice(["markdown", "json"]), default="markdown", show_default=True
+)
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Default: stdout."
+)
+@click.option(
+    "--pictures", type=click.Path(file_okay=False), metavar="DIR",
+    help="Write the pictures there, as SVG.",
+)  # fmt: skip
+@click.option(
+    "--link", metavar="URL", help="Where the pictures will be found; {picture} is a file's name."
+)
+@click.option(
+    "--fail-on", type=click.Choice(["differs", "invalid"]), default="differs", show_default=True,
+    help="`invalid`: exit with 0 unless a machine cannot be loaded.",
+)  # fmt: skip
+@options.tools_option
+def review(base: str, paths: tuple[str, ...], fail_on: str, **given: Any) -> None:
+    """Write one comment on every machine that a change touches."""
+    try:
+        found = _reviewed(base, paths, given)
+    except ChartloopError as error:
+        say_error(error)
+        raise click.exceptions.Exit(USAGE) from None
+    if any(one.invalid for one in found):
+        raise click.exceptions.Exit(USAGE)
+    passes = fail_on == "invalid" or all(one.same for one in found)
+    raise click.exceptions.Exit(OK if passes else DIFFERS)
+
+
+def _reviewed(base: str, paths: Sequence[str], given: Mapping[str, Any]) -> list[Reviewed]:
+    from chartloop.actions.declare import specs_of
+    from chartloop.cli.commands.diff import save
+    from chartloop.cli.loading import load_tools
+    from chartloop.review.changed import Scope
+    from chartloop.review.changed import review as changed
+    from chartloop.review.sources import Looking
+
+    how = How.of(given)
+    scope = Scope.of(Path.cwd(), base, given["head"])
+    looking = Looking(specs_of(load_tools(how.tools)))
+    found = list(changed(scope, looking, [_from_root(scope, path) for path in paths]))
+    names = _named(found, given["pictures"])
+    text = (
+        _json(scope, found) if given["format"] == "json" else _markdown(scope, found, names, given)
+    )
+    if given["output"] in (None, "-"):
+        out.result(text.rstrip("\n"))
+    else:
+        save(Path(given["output"]), text)
+    return found
+
+
+def _from_root(scope: Scope, path: str) -> str:
+    """A path that is given from here, as the repository has it."""
+    import os
+
+    root = scope.repository.root.resolve()
+    found = Path(os.path.relpath(Path(path).absolute(), root)).as_posix()
+    if not scope.has(found):
+        hint = "PATH is a file or a folder of the repository, as it is now or as it was"
+        raise MisuseError(f"there is no `{path}` in `{scope.base.name}` or {scope.now}", hint=hint)
+    return found
+
+
+def _named(found: Sequence[Reviewed], folder: str | None) -> Mapping[tuple[str, str], str]:
+    """The names of the pictures, which are written where a folder for them is given."""
+    from chartloop.review.comment import file_names
+
+    names = file_names(found)
+    if folder is None:
+        return names
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        said = f"{folder} cannot be made: {error.strerror or error}"
+        raise MisuseError(said) from None
+    return dict(_written(found, names, Path(folder)))
+
+
+def _written(
+    found: Sequence[Reviewed], names: Mapping[tuple[str, str], str], folder: Path
+) -> Iterator[tuple[tuple[str, str], str]]:
+    """The pictures that could be drawn; of the others it is said why not, in a line for each cause.
+
+    A picture that is missing is no reason to go without the comment.
+    """
+    from chartloop.review.comment import pictures
+
+    missing: dict[str, list[str]] = {}
+    for one in found:
+        for kind, picture in pictures(one).items():
+            name = names[one.path, kind]
+            try:
+                picture.svg()
+            except ChartloopError as error:
+                cause = f"{error.message}; {error.hint}" if error.hint else error.message
+                missing.setdefault(cause, []).append(name)
+            else:
+                picture.save(folder / name)
+                yield (one.path, kind), name
+    for cause, left in missing.items():
+        out.say(out.plain(f"not drawn: {', '.join(left)}: {cause}"), "yellow")
+
+
+def _markdown(
+    scope: Scope, found: Sequence[Reviewed], names: Mapping[tuple[str, str], str],
+    given: Mapping[str, Any],
+) -> str:  # fmt: skip
+    from chartloop.review.comment import comment, link
+
+    def links(one: Reviewed) -> Mapping[str, str]:
+        template = given["link"]
+        if template is None:
+            return {}
+        return {
+            kind: link(template, name) for (path, kind), name in names.items() if path == one.path
+        }
+
+    return comment(scope, found, links=links)
+
+
+def _json(scope: Scope, found: Sequence[Reviewed]) -> str:
+    from chartloop.review.comment import verdict
+
+    told = {
+        "format": 1,
+        "base": scope.base.commit,
+        "head": scope.head.commit if scope.head is not None else None,
+        "verdict": verdict(found),
+        "machines": [_public(one) for one in found],
+    }
+    return out.as_json(told) + "\n"
+
+
+def _public(one: Reviewed) -> dict[str, Any]:
+    def findings(side: Any) -> list[dict[str, Any]] | None:
+        return None if side is None else [finding.to_dict() for finding in side.findings]
+
+    return {
+        "path": one.path,
+        "invalid": one.invalid,
+        "problem": one.problem or None,
+        "diff": one.diff.to_dict() if one.diff is not None else None,
+        "before": findings(one.before),
+        "after": findings(one.after),
+        "new": [finding.to_dict() for finding in one.appeared],
+        "mended": [finding.to_dict() for finding in one.mended],
+    }

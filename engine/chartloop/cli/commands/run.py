@@ -1,0 +1,106 @@
+"""`chartloop run`: a machine, once. Over a file of tasks it is `batch`'s."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from chartloop.cli import completion, options
+from chartloop.cli.how import How
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  chartloop run agent "What is 2 + 2?"
+  chartloop run agent "What is 2 + 2?" --script replies.yaml --format json
+  chartloop run my.yaml - --tools tools.py --limit steps=20 < task.txt
+  chartloop run agent "And times three?" --parent last
+  chartloop run agent --inputs tasks.jsonl --concurrency 8 --total-limit cost=2.50
+
+\b
+The result is on stdout, everything else on stderr. A run that waits asks on a terminal; else the
+exit code is 4 and the lines that answer it are on stderr. Ctrl-C stops before the next action,
+twice stops now.
+
+\b
+A line of --inputs is {"task": "...", "vars": {...}, "limits": {...}}.
+"""
+)
+@options.machine_argument
+@click.argument("task", default="", required=False)
+@options.model_options
+@options.tools_option
+@options.value_options
+@options.define_option
+@options.trust_option
+@options.journal_option
+@options.memory_option
+@options.name_options
+@options.notify_options
+@options.watch_options
+@click.option(
+    "--inputs", type=click.Path(exists=True, dir_okay=False, allow_dash=True), metavar="FILE.jsonl",
+    help="Run once for each line of a file; - is stdin.",
+)  # fmt: skip
+@click.option(
+    "--concurrency", type=click.IntRange(1, 1000), metavar="N", default=4, show_default=True,
+    help="With --inputs: how many run at once.",
+)  # fmt: skip
+@click.option(
+    "--total-limit", "totals", multiple=True, metavar="tokens=N,cost=USD,steps=N",
+    help="With --inputs: no new run is started once so much is spent in all.",
+)  # fmt: skip
+@options.require_option("--require-bound")
+@click.option(
+    "--parent", metavar="RUN", shell_complete=completion.runs,
+    help="The run, ended, that TASK is the next message to: conversation, memory and variables "
+    "are carried over.",
+)  # fmt: skip
+@options.format_option("text", "json", "jsonl")
+def run(machine: str, task: str, **given: Any) -> None:
+    """Run a machine, once or over a file of tasks.
+
+    MACHINE is a file or the name of a shipped machine; TASK is what it is to do, - reads it from
+    stdin.
+    """
+    how = How.of(given)
+    if how.more["parent"] and (how.more["inputs"] is not None or how.in_memory):
+        raise click.UsageError("--parent goes with one TASK, and with the journal that has the run")
+    if how.more["inputs"] is not None:
+        from chartloop.cli.batch import run_all
+
+        if task:
+            raise click.UsageError("--inputs holds the tasks: leave TASK out")
+        raise click.exceptions.Exit(run_all(machine, how))
+    if how.more["totals"]:
+        raise click.UsageError("--total-limit goes with --inputs; for one run there is --limit")
+    raise click.exceptions.Exit(run_one(machine, sys.stdin.read() if task == "-" else task, how))
+
+
+def run_one(source: str, task: str, how: How) -> int:
+    """One run, from its start to its end or to where it waits; gives the exit code."""
+    from chartloop.cli.drive import Interrupts, drive, tell
+    from chartloop.cli.loading import load_machine
+    from chartloop.cli.starting import script_of, start
+    from chartloop.cli.stored import find_run, machine_of, open_journal, remember
+
+    machine = load_machine(source, how)
+    script = script_of(how)
+    interrupts, before = Interrupts(), None
+    if (parent := how.more["parent"]) is not None:
+        journal = open_journal(how)
+        row = find_run(journal, parent)
+        before = machine_of(journal, row, how).open(row.run_id, journal=journal)
+    going = start(
+        machine, task.strip("\n"), how, lambda: open_journal(how, make=True), cancel=interrupts,
+        script=script, parent=before,
+    )  # fmt: skip
+    remember(going, source, how)
+    drive(going, how, interrupts, script)
+    code = tell(going, how, interrupts)
+    if script is not None and not interrupts.count:
+        script.check_used(going)
+    return code

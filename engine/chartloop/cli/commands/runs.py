@@ -1,0 +1,191 @@
+"""`chartloop runs`: list what a journal holds, remove it, export it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from chartloop.cli import completion, options, out
+from chartloop.cli.how import How
+from chartloop.cli.table import Row, table
+from chartloop.core.units import say_count
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from chartloop.run.journal import Journal, RunRow
+
+_STATUS = {"completed": "green", "error": "red", "paused": "cyan", "debugging": "yellow"}
+NEWEST = 20
+"""Runs that are listed unless more are asked for."""
+
+
+_filters = options.together(
+    click.option(
+        "--machine", metavar="NAME", shell_complete=completion.machines, help="Of this machine."
+    ),
+    options.of_runs,
+    click.option("--children", is_flag=True, help="Those of child machines too."),
+)  # fmt: skip
+
+
+@click.group(
+    invoke_without_command=True,
+    epilog="""\b
+Examples:
+  chartloop runs --status paused
+  chartloop runs --machine agent --limit 100 --format json
+  chartloop runs rm --older 30d
+  chartloop runs export last > run.jsonl
+""",
+)
+@_filters
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default=NEWEST,
+    show_default=True,
+    help="How many, the newest first.",
+)
+@options.journal_option
+@options.format_option()
+@click.pass_context
+def runs(ctx: click.Context, limit: int, **given: Any) -> None:
+    """List, remove and export recorded runs."""
+    if ctx.invoked_subcommand is not None:
+        return
+    how = How.of(given)
+    journal = _opened(how)
+    found = _rows(journal, how, limit + 1) if journal is not None else []
+    if how.is_json:
+        out.result(out.as_json([_public(row) for row in found[:limit]]))
+        return
+    for line in _table(found[:limit]):
+        out.result(line)
+    if len(found) > limit:
+        out.say(f"and more: --limit {limit * 5}", "dim")
+    elif not found:
+        out.say("no runs", "dim")
+
+
+@runs.command(
+    "rm",
+    epilog="""\b
+Examples:
+  chartloop runs rm --older 30d
+  chartloop runs rm 3kf 9qx --yes
+""",
+)
+@click.argument("names", nargs=-1, metavar="[RUN]...", shell_complete=completion.runs)
+@click.option(
+    "--older", type=options.AGE, metavar="DURATION", help="Whose last record is older than this."
+)
+@_filters
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@options.journal_option
+@options.format_option()
+def remove(names: tuple[str, ...], older: float | None, yes: bool, **given: Any) -> None:
+    """Remove runs and everything that only they hold."""
+    from chartloop.cli.stored import find_run, name_of, open_journal
+    from chartloop.run.sync import by_hand
+
+    how = How.of(given)
+    if not names and older is None:
+        raise click.UsageError("name runs, or say how old: --older 30d")
+    journal = open_journal(how)
+    rows = [find_run(journal, n) for n in names] if names else _rows(journal, how, None)
+    before = time.time() - older if older is not None else None
+    doomed = [r for r in dict.fromkeys(rows) if before is None or r.updated < before]
+    if doomed and not yes:
+        _confirm(doomed, name_of(journal))
+    count = by_hand(journal.remove([r.run_id for r in doomed])) if doomed else 0
+    if how.is_json:
+        out.result(out.as_json({"removed": [r.run_id for r in doomed]}))
+    out.say(f"{say_count(count, 'run')} removed" if count else "nothing to remove")
+
+
+def _confirm(doomed: list[RunRow], where: str) -> None:
+    for line in _table(doomed[:NEWEST]):
+        out.say(line)
+    going = sum(not r.ended for r in doomed)
+    count = say_count(len(doomed), "run")
+    more = f" ({going} of them not ended)" if going else ""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise click.UsageError(f"this would remove {count}{more}: say --yes")
+    click.confirm(f"remove {count}{more} from {where}?", abort=True, err=True)
+
+
+@runs.command(
+    "export",
+    epilog="""\b
+Example:
+  chartloop runs export last > run.jsonl
+""",
+)
+@options.run_argument
+@options.journal_option
+def export(run: str, **given: Any) -> None:
+    """Print the records of a run as lines of JSON, the run's own row first."""
+    from chartloop.cli.moving import records_of
+    from chartloop.cli.stored import find_run, open_journal
+
+    journal = open_journal(How.of(given))
+    row = find_run(journal, run)
+    out.result(out.as_json({"run": row.run_id, **row._asdict()}, indent=None))
+    for record in records_of(journal, row):
+        out.result(out.as_json({"seq": record.seq, **record.to_dict()}, indent=None))
+
+
+def _opened(how: How) -> Journal | None:
+    from chartloop.cli.stored import open_journal
+    from chartloop.core.errors import UnknownRunError
+
+    try:
+        return open_journal(how)
+    except UnknownRunError as missing:
+        if how.journal:
+            raise
+        out.say(missing.message, "dim")
+        return None
+
+
+def _rows(journal: Journal, how: How, limit: int | None) -> list[RunRow]:
+    from chartloop.run.sync import by_hand
+
+    return by_hand(
+        journal.rows(
+            machine=how.more.get("machine"), status=how.more.get("status"), agent=how.agent,
+            session=how.session, children=bool(how.more.get("children")), limit=limit,
+        )
+    )  # fmt: skip
+
+
+def _public(row: RunRow) -> dict[str, Any]:
+    """The public shape of one run in a listing. Source: design "language", section 11."""
+    return {
+        "run": row.run_id, "machine": row.machine, "status": row.status, "state": row.state,
+        "reason": row.reason or None, "steps": row.steps, "created": row.created,
+        "updated": row.updated,
+    }  # fmt: skip
+
+
+def _table(rows: list[RunRow]) -> list[str]:
+    from chartloop.cli.stored import ago
+
+    cells: Callable[[RunRow], tuple[str, ...]] = lambda r: (  # noqa: E731
+        r.run_id,
+        r.machine,
+        r.status,
+        r.state,
+        r.reason,
+        str(r.steps),
+        ago(r.updated),
+    )
+    head = ("run", "machine", "status", "state", "reason", "steps", "last record")
+    return table(
+        [Row(cells(r), _STATUS.get(r.status, "")) for r in rows], head, right={5}, spare=(3, 5, 1)
+    )

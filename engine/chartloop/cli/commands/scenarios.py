@@ -1,0 +1,200 @@
+"""`chartloop test`: scenarios, as pytest runs them, without pytest."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from chartloop.cli import covering, options, out
+from chartloop.cli.faults import ERROR, MisuseError, count
+from chartloop.cli.how import How
+from chartloop.core.errors import ChartloopError, SpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from chartloop.core.specs import Registry
+    from chartloop.coverage.coverage import Coverage
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  chartloop test
+  chartloop test tests/scenarios --tools tools.py
+  chartloop test hello.scenario.yaml --format json
+  chartloop test tests/scenarios --coverage --fail-under 100
+  chartloop test machine.yaml --generate scenarios --tools tools.py
+  chartloop test agent --generate --dry-run
+  chartloop test agent --generate --for think.next.1 --for steps_limit
+
+\b
+A scenario is NAME.scenario.yaml: a machine, a task, scripted replies, and what is expected. The
+exit code is 1 when one fails, or less is covered than --fail-under wants, and with --generate when
+something stays without a scenario that is not proven to be impossible.
+"""
+)
+@click.argument("paths", nargs=-1, metavar="[PATHS | MACHINE]...")
+@click.option(
+    "--generate", "folder", is_flag=False, flag_value=".", metavar="[DIR]",
+    help="Write the scenarios that MACHINE lacks into DIR: the shortest for each edge, rule and"
+    " stop reason that none there shows. Default: this folder.",
+)  # fmt: skip
+@click.option(
+    "--for", "only", multiple=True, metavar="NAME",
+    help="With --generate: only for this edge, rule or stop reason, even if a scenario shows it."
+    " May be given again.",
+)  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="With --generate: list them, and write nothing.")
+@click.option(
+    "--force", is_flag=True, help="With --generate: overwrite files that a person changed."
+)
+@click.option(
+    "--work", type=click.IntRange(1), metavar="N",
+    help="With --generate: how many moves the search may try. Default: 20,000.",
+)  # fmt: skip
+@click.option(
+    "--run-actions", is_flag=True,
+    help="With --generate: run actions of your own that have effects, many times.",
+)  # fmt: skip
+@click.option(
+    "--coverage", "covered", is_flag=True,
+    help="Show which parts of their machines the scenarios go through, and which never.",
+)  # fmt: skip
+@covering.threshold_option
+@covering.save_option
+@options.tools_option
+@options.format_option()
+def test(paths: tuple[str, ...], folder: str | None, **given: Any) -> None:
+    """Run scenarios: scripted runs with what is expected of them.
+
+    PATHS are files, or folders that are searched; by default this one. With --generate scenarios
+    are written, for one MACHINE: a file, or the name of a shipped machine.
+    """
+    how = How.of(given)
+    if folder is not None:
+        from chartloop.cli.generating import generated
+
+        if how.more["covered"] or covering.wanted_of(how) or how.more["save"]:
+            raise click.UsageError(
+                "coverage goes without --generate: run it on the folder after it"
+            )
+        raise click.exceptions.Exit(generated(paths, folder, how))
+    if unused := [name for name in _GENERATING if how.more.get(name)]:
+        words = ", ".join(_GENERATING[name] for name in unused)
+        raise click.UsageError(f"{words} goes with --generate")
+    _run(paths, how)
+
+
+_NO_SCENARIO = (
+    "a scenario is a NAME.scenario.yaml; `chartloop test MACHINE --generate` writes those that a"
+    " machine lacks"
+)
+_GENERATING = {
+    "only": "--for", "dry_run": "--dry-run", "force": "--force", "work": "--work",
+    "run_actions": "--run-actions",
+}  # fmt: skip
+
+
+def _run(paths: tuple[str, ...], how: How) -> None:
+    """Run the scenarios that are there, and say how each went."""
+    from chartloop.cli.loading import load_tools
+    from chartloop.cli.stored import shown
+    from chartloop.testing import Covering, collecting
+
+    wanted = covering.wanted_of(how)
+    found = _found(paths or (".",))
+    if not found:
+        raise MisuseError("there is no scenario here", hint=_NO_SCENARIO)
+    own = load_tools(how.tools)
+    shows = bool(how.more["covered"] or wanted or how.more["save"])
+    counted = Covering()
+    with collecting(counted) if shows else nullcontext():
+        played = [Played(shown(path), *_play(path, own, how)) for path in found]
+    failed = sum(not one.passed for one in played)
+    coverages = counted.coverages() if shows else ()
+    short = [said for one in coverages for said in one.below(wanted)]
+    if how.is_json:
+        told: Any = [one._asdict() for one in played]
+        if shows:
+            told = {"scenarios": told, "coverage": [one.to_dict() for one in coverages],
+                    "below": short}  # fmt: skip
+        out.result(out.as_json(told))
+    else:
+        first: dict[str, str] = {}
+        for one in played:
+            _say(one, first.setdefault(one.said, one.file))
+        told = f"{len(played) - failed} passed" + (f", {failed} failed" if failed else "")
+        out.result(out.style(told, "red" if failed else "green"))
+        _say_coverage(coverages)
+    if shows:
+        covering.save(how, coverages)
+        _say_short(counted.passed, short)
+    raise click.exceptions.Exit(ERROR if failed or short else 0)
+
+
+def _say_coverage(coverages: Sequence[Coverage]) -> None:
+    if coverages:
+        out.result()
+        covering.tell(coverages)
+
+
+def _say_short(passed: Iterable[str], short: Iterable[str]) -> None:
+    """What was not counted, and what is not enough."""
+    for said in passed:
+        out.say(out.plain(said), "yellow")
+    for said in short:
+        out.say(out.plain(said), "red")
+
+
+def _found(paths: tuple[str, ...]) -> list[Path]:
+    from chartloop.core.errors import SetupError
+    from chartloop.testing import find_scenarios
+
+    try:
+        return find_scenarios(paths)
+    except SetupError as error:
+        raise click.UsageError(error.message) from None
+
+
+class Played(NamedTuple):
+    """How one scenario went."""
+
+    file: str
+    passed: bool
+    problems: tuple[str, ...]
+    said: str
+    """Everything about a failure, for people."""
+
+
+def _play(path: Path, own: list[Registry], how: How) -> tuple[bool, tuple[str, ...], str]:
+    """Play one file. A fault of the file fails it, and the others are played all the same."""
+    from chartloop.cli.loading import with_tools_hint
+    from chartloop.testing import run_scenario
+
+    try:
+        report = run_scenario(path, tools=own)
+    except SpecError as error:
+        found = with_tools_hint(error.findings, how)
+        lines = tuple(f.render() for f in found)
+        return False, lines, "\n".join([*lines, count(found)])
+    except ChartloopError as error:
+        return False, (str(error),), str(error)
+    return report.passed, report.problems, "" if report.passed else str(report)
+
+
+def _say(played: Played, first: str) -> None:
+    """How a scenario went. `first`: of those that fail in the same words the first."""
+    if played.passed:
+        out.result(f"{out.style('✓', 'green')} {played.file}")
+        return
+    out.result(f"{out.style('✗', 'red')} {played.file}")
+    said = played.said if first == played.file else f"as {first}"
+    for line in out.plain(said).split("\n"):
+        for part in out.fitted(f"    {line}".rstrip(), sys.stdout):
+            out.result(part)
+    out.result()

@@ -1,0 +1,157 @@
+"""`chartloop show`: a run as it was recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from chartloop.cli import completion, options, out, words
+from chartloop.cli.faults import MisuseError
+from chartloop.cli.how import How
+from chartloop.cli.records import records_table
+from chartloop.cli.table import Row, table
+from chartloop.core.errors import nearest
+from chartloop.core.units import say_count, say_elapsed
+
+if TYPE_CHECKING:
+    from chartloop.api import Machine, Run
+    from chartloop.core.records import Record
+    from chartloop.run.journal import Journal, RunRow
+    from chartloop.run.result import Result
+
+CHILDREN = 12
+"""Child runs that are named; of more the oldest."""
+_KIND = {"natural": "green", "error": "red", "limit": "yellow", "waiting": "cyan"}
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  chartloop show last
+  chartloop show last --state think
+  chartloop show 3kf --format json
+"""
+)
+@options.run_argument
+@click.option(
+    "--state", metavar="NAME", shell_complete=completion.states_of_run,
+    help="Draw this state instead: what leads to it, and how its guards came out the last time.",
+)  # fmt: skip
+@options.tools_option
+@options.journal_option
+@options.format_option()
+def show(run: str, state: str | None, **given: Any) -> None:
+    """Show a run: its result, its records, its path.
+
+    RUN is an id, the beginning of one, or `last`. Numbers of records are those that `why --step`
+    and `fork --at` take.
+    """
+    from chartloop.cli.stored import find_run, machine_of, open_journal
+
+    how = How.of(given)
+    journal = open_journal(how)
+    row = find_run(journal, run)
+    machine = machine_of(journal, row, how)
+    opened = machine.open(row.run_id, journal=journal)
+    if state is not None:
+        _show_state(opened, state, how)
+        return
+    records = opened.records
+    if how.is_json:
+        listed = [{"seq": r.seq, **r.to_dict()} for r in records]
+        out.result(out.as_json({**opened.result.to_dict(), "records": listed}))
+        return
+    for line in [
+        *_head(row, machine, opened, _parent(row, records), _children(journal, row)),
+        "",
+        *records_table(machine.chart, records),
+        "",
+    ]:
+        out.result(line)
+    path = " → ".join(opened.result.path)
+    out.result(out.plain(f"path  {path}"))
+
+
+def _show_state(run: Run, state: str, how: How) -> None:
+    from chartloop.cli.around import as_it_was_left
+    from chartloop.cli.picture import coloured
+
+    states = run.machine.spec.states
+    if how.is_json:
+        raise click.UsageError("--state draws: leave --format json")
+    if state not in states:
+        raise MisuseError(f"there is no state `{state}`", hint=nearest(state, states))
+    drawn = as_it_was_left(run, state, run.draw(look="live").chart)
+    for line in coloured(drawn(out.width()).lines) if drawn is not None else ():
+        out.result(line)
+
+
+def _children(journal: Journal, row: RunRow) -> list[str]:
+    """The runs of child machines that it began, the oldest first, and how they ended."""
+    from chartloop.run.journal import CHILD_MARK
+    from chartloop.run.sync import by_hand
+
+    below = by_hand(journal.rows(prefix=f"{row.run_id}{CHILD_MARK}"))
+    own = [r for r in reversed(below) if r.parent == row.run_id]
+    said = [f"{r.run_id} of {r.machine}: {r.reason or r.status}" for r in own[:CHILDREN]]
+    more = len(own) - len(said)
+    return [*said, *([f"and {more} more: chartloop runs --children"] if more else [])]
+
+
+def _parent(row: RunRow, records: Sequence[Record]) -> str:
+    """The run that it was begun from, and what was said where it went on with another file."""
+    from chartloop.run.moving import ORIGIN
+
+    origin: Any = records[0].input.data.get(ORIGIN, {}) if records else {}
+    said = row.parent + ("" if row.fork_seq is None else f", from record {row.fork_seq}")
+    changed = row.parent and origin.get("run") == row.parent and "verdict" in origin
+    return f"{said}, with a changed file: {origin['verdict']}" if changed else said
+
+
+def _head(row: RunRow, machine: Machine, run: Run, parent: str, children: list[str]) -> list[str]:
+    from chartloop.cli.stored import ago, moment
+
+    result, title = run.result, machine.spec.title
+    took = f"{say_elapsed(result.elapsed)}, {say_count(result.steps, 'step')}"
+    calls = words.calls_and_cost(result.facts, run.session.tally.failed_calls)
+    ended = "ended" if result.reason is not None else "now"
+    lines = [
+        ("run", f"{row.run_id} of {machine.name}" + (f" ({title})" if title else "")),
+        ("task", _short(result.facts.run.task)),
+        (ended, _how_it_ended(result, row.status)),
+        ("began", f"{moment(row.created)}, last record {ago(row.updated)}"),
+        ("took", f"{took}, {calls}"),
+        ("parent", parent),
+        ("agent", row.agent), ("session", row.session), ("waits", result.question or ""),
+        ("output", _short(result.output)),
+    ]  # fmt: skip
+    lines += [("signal", str(s)) for s in result.signals]
+    lines += [("child", said) for said in children]
+    lines += [("warning", w) for w in result.warnings]
+    lines += [
+        ("error", f"{e['category']}: {e['message']} (step {e['step']}, {e['state']})")
+        for e in result.errors
+    ]
+    colours = {"ended": _KIND.get(result.kind, ""), "error": "red", "warning": "yellow"}
+    shown = [Row((name, text), colours.get(name, "")) for name, text in lines if text]
+    return table(shown)
+
+
+def _how_it_ended(result: Result, status: str) -> str:
+    """Reason, kind and status; what would only say the same again is left out."""
+    reason = f"waiting at {result.state}" if result.reason is None else str(result.reason)
+    kind = "" if reason.startswith(result.kind) else f" ({result.kind})"
+    return f"{reason}{kind}" + (f", {status}" if status != reason else "")
+
+
+def _short(value: object) -> str:
+    text = (
+        value
+        if isinstance(value, str)
+        else ""
+        if value is None
+        else out.as_json(value, indent=None)
+    )
+    return text if len(text) <= 400 else text[:399] + "…"

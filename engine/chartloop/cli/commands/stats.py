@@ -1,0 +1,167 @@
+"""`chartloop stats`: what many recorded runs have in common, as tables, data and plots."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from chartloop.cli import completion, options, out
+from chartloop.cli.faults import MisuseError
+from chartloop.cli.how import How
+from chartloop.cli.recorded import choice_options, chosen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from chartloop.api import Machine
+    from chartloop.run.recorded import Recorded, RecordedRun
+    from chartloop.studies.stats.result import Stats
+
+_COLUMNS = ("machine", "table", "row", "measure", "value")
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  chartloop stats
+  chartloop stats agent --since 30d
+  chartloop stats my.yaml --tools tools.py --newest 500 --plot stats.svg
+  chartloop stats agent --plot plots/
+  chartloop stats 3kf last old.jsonl --format json
+  chartloop stats agent --format csv > stats.csv
+
+\b
+A limit of which no run has used half is said to be `never near`: it may be too loose. --plot needs
+the extra `plots`.
+"""
+)
+@click.argument(
+    "subjects", nargs=-1, metavar="[MACHINE] [RUN]...", shell_complete=completion.machines
+)
+@click.option(
+    "--plot", type=click.Path(), metavar="PATH",
+    help="Draw: one page for a .svg or .png, a file for each plot in any other folder.",
+)  # fmt: skip
+@choice_options
+@options.tools_option
+@options.define_option
+@options.format_option("text", "json", "csv")
+def stats(subjects: tuple[str, ...], plot: str | None, **given: Any) -> None:
+    """Show what recorded runs have in common.
+
+    Why they stop; time, cost and calls of each state; how near they come to each limit; what
+    fails. Of the runs of MACHINE, a file or a shipped name; without it of every machine in the
+    journal, each by itself. RUN names single runs.
+    """
+    how = How.of(given)
+    machine, names = _machine_first(subjects, how)
+    found = _figures(machine, names, how)
+    if how.format == "json":
+        told = [one.to_dict() for one in found]
+        out.result(out.as_json(told[0] if machine is not None else told))
+    elif how.format == "csv":
+        _print_csv(found)
+    else:
+        _print(found)
+    if plot is not None:
+        _plot(found, Path(plot))
+
+
+def _machine_first(subjects: tuple[str, ...], how: How) -> tuple[Machine | None, tuple[str, ...]]:
+    """The machine, where the first word is one, and the names of runs."""
+    from chartloop import catalog
+    from chartloop.cli.loading import seen_machine
+
+    first = subjects[0] if subjects else ""
+    named = first in catalog.shipped() or Path(first).suffix in (".yaml", ".yml")
+    return (seen_machine(first, how), subjects[1:]) if named else (None, subjects)
+
+
+def _figures(machine: Machine | None, names: tuple[str, ...], how: How) -> list[Stats]:
+    from chartloop.api.stats import gathered
+    from chartloop.cli.progress import counted
+
+    found = chosen(names, how, machine.name if machine is not None else "")
+    with counted("reading runs", len(found)) as tick:
+        if machine is not None:
+            made = [gathered(machine, found, tick)]
+            found.unread += made[0].unread
+        else:
+            made = [gathered(one, runs, tick) for one, runs in _by_machine(found, found.unread)]
+    found.say_unread()
+    return made
+
+
+def _by_machine(
+    runs: Iterable[RecordedRun], unread: list[Any]
+) -> Iterable[tuple[Machine, list[Recorded]]]:
+    """The runs of each machine, as the newest of them was recorded."""
+    from chartloop.run.recorded import Unread
+
+    by: dict[str, list[Recorded]] = {}
+    machines: dict[str, Machine | None] = {}
+    for run in runs:
+        name = run.row.machine
+        if machines.get(name) is None and run.machine:
+            machines[name] = _recorded_machine(run.machine)
+        by.setdefault(name, []).append(run)
+    for name, its in by.items():
+        made = machines.get(name)
+        if made is None:
+            why = f"the machine `{name}` cannot be read from the journal: name its file"
+            unread += [Unread(run.run_id, why) for run in its]
+        else:
+            yield made, its
+
+
+def _recorded_machine(text: str) -> Machine | None:
+    """A machine to be looked at: tools, actions and guards of its own are taken as named."""
+    from chartloop.api import find_faults
+
+    machine, _ = find_faults(text if "\n" in text else f"{text}\n", assume=True)
+    return machine
+
+
+def _print(found: list[Stats]) -> None:
+    from chartloop.cli.table import styled
+
+    if not found:
+        out.result("no runs")
+    for number, one in enumerate(found):
+        if number:
+            out.result()
+        for line in styled(one.lines(out.width())):
+            out.result(line)
+
+
+def _print_csv(found: list[Stats]) -> None:
+    written = csv.writer(sys.stdout, lineterminator="\n")
+    written.writerow(_COLUMNS)
+    for one in found:
+        written.writerows([[_cell(cell) for cell in row] for row in one.rows()])
+
+
+def _cell(value: str | float) -> str | float:
+    """A cell that no spreadsheet takes for a formula: names come from files and models."""
+    if not isinstance(value, str):
+        return value
+    text = out.plain(value)
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text
+
+
+def _plot(found: list[Stats], path: Path) -> None:
+    if not found:
+        raise MisuseError("there is nothing to draw: no runs", hint="`chartloop runs` lists them")
+    if len(found) > 1 and path.suffix:
+        names = ", ".join(one.machine for one in found)
+        raise MisuseError(
+            f"these are runs of {len(found)} machines: {names}", hint="name one MACHINE"
+        )
+    for one in found:
+        folder = path / one.machine if len(found) > 1 else path
+        for file in one.plot(folder):
+            out.say(f"wrote {out.plain(str(file))}", "dim")

@@ -1,0 +1,131 @@
+"""`chartloop step`: a machine by hand."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from chartloop.cli import completion, options, out
+from chartloop.cli.how import How
+
+if TYPE_CHECKING:
+    from chartloop.api import Run
+    from chartloop.cli.prompt import Prompt
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  chartloop step agent "What is 2 + 2?" --script replies.yaml
+  chartloop step my.yaml "Sort these" --tools tools.py --to review
+
+\b
+On the screen: s does the action at hand, r goes on, t to a state, a answers, b takes a record back,
+m shows the whole picture, p pauses, ? lists the rest. It needs: pip install "chartloop[tui]"
+
+\b
+Else, and with --plain, there is a prompt: Enter does the action at hand, `why` shows what was
+looked at, `set limits.steps 5` changes a limit, `back` takes a record back, `run` goes on to the
+end, `help` lists the rest. On the screen the same commands are typed after `:`.
+
+\b
+The run is recorded: after `quit`, `chartloop resume` goes on.
+"""
+)
+@options.machine_argument
+@click.argument("task", default="", required=False)
+@click.option(
+    "--to", metavar="STATE", shell_complete=completion.states, help="First run to this state."
+)
+@click.option("--plain", is_flag=True, help="The prompt, line by line, where a screen could be.")
+@options.model_options
+@options.tools_option
+@options.value_options
+@options.define_option
+@options.trust_option
+@options.journal_option
+@options.memory_option
+@options.name_options
+def step(machine: str, task: str, to: str | None, plain: bool, **given: Any) -> None:
+    """Run a machine by hand, step by step.
+
+    A full screen, or a prompt, that shows where the run is, what comes next and what would be
+    decided after it.
+    """
+    from chartloop.cli.faults import INTERRUPTED, exit_code
+    from chartloop.cli.loading import load_machine
+    from chartloop.cli.standing import standing
+    from chartloop.cli.starting import script_of, start
+    from chartloop.cli.stored import line_for, open_journal, remember, say_journal
+
+    how = How.of(given)
+    loaded = load_machine(machine, how)
+    script = script_of(how)
+    given_task = sys.stdin.read() if task == "-" else task
+    run = start(loaded, given_task, how, lambda: open_journal(how, make=True), script=script)
+    remember(run, machine, how)
+    say_journal(run.session.journal, run.id)
+    if script is not None and script.events:
+        out.say("the script's events are yours to send: `answer EVENT`", "dim")
+    run.step()
+    at_screen = _has_screen(plain=plain)
+    left, run = _on_screen(run, to, how) if at_screen else _at_prompt(run, to)
+    if not run.ended and not how.in_memory:
+        out.say(f"go on with:  {line_for('resume', run.id, how)}")
+    elif at_screen:
+        for line in standing(run):
+            out.say(line.text, line.colour)
+    code = exit_code(run.result) if run.ended else 0
+    raise click.exceptions.Exit(INTERRUPTED if left else code)
+
+
+def _has_screen(*, plain: bool) -> bool:
+    """Whether a full screen can be shown here. What it needs is said once, where it is missing."""
+    if plain or not (sys.stdin.isatty() and out.is_terminal(sys.stdout)):
+        return False
+    if find_spec("textual") is None:
+        out.say('a full screen needs textual:  pip install "chartloop[tui]"', "dim")
+        return False
+    return True
+
+
+def _on_screen(run: Run, to: str | None, how: How) -> tuple[bool, Run]:
+    """Step it on a full screen; whether Ctrl-C ended it, and the run that it is now."""
+    from chartloop.cli.drive import leave_now
+    from chartloop.cli.screen import Stepping
+    from chartloop.tui.app import StepApp
+
+    stepping = Stepping(run)
+    app = StepApp(stepping)
+    if to is not None:
+        app.worker.order(f"run to {to}")
+    app.run()
+    if not app.rested:
+        leave_now(stepping.run, how)
+    if app.crash is not None:
+        raise app.crash
+    return False, stepping.run
+
+
+def _at_prompt(run: Run, to: str | None) -> tuple[bool, Run]:
+    """Step it line by line; whether Ctrl-C ended it, and the run that it is now."""
+    from chartloop.cli.prompt import Prompt, reader
+
+    prompt = Prompt(run, reader())
+    if to is not None:
+        prompt.obey(f"run to {to}")
+    left = _loop(prompt)
+    return left, prompt.commands.run
+
+
+def _loop(prompt: Prompt) -> bool:
+    """Read and obey; whether Ctrl-C ended it."""
+    try:
+        prompt.loop()
+    except KeyboardInterrupt:
+        out.say()
+        return True
+    return False

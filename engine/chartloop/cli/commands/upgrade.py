@@ -1,0 +1,176 @@
+"""`chartloop upgrade`: what a changed file means for the runs that were begun with the old one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from chartloop.cli import options, out
+from chartloop.cli.commands.diff import save
+from chartloop.cli.faults import ERROR, OK, USAGE, say_error
+from chartloop.cli.how import How
+from chartloop.cli.progress import counted
+from chartloop.cli.recorded import Chosen, choice_options, chosen, runs_argument
+from chartloop.core.errors import ChartloopError, SetupError
+
+if TYPE_CHECKING:
+    from chartloop.api import Machine
+    from chartloop.run.recorded import RecordedRun
+    from chartloop.studies.upgrade.result import Upgraded
+
+OWN = "-"
+"""In place of OLD: each run's own machine, as the journal has it."""
+_COLOURS = {"unchanged": "dim", "safe": "green", "map": "yellow", "unsafe": "red"}
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  chartloop upgrade old.yaml new.yaml
+  chartloop upgrade main:agent.yaml agent.yaml --unfinished
+  chartloop upgrade - agent.yaml last
+  chartloop upgrade - agent.yaml --write-map map.yaml
+
+\b
+OLD and NEW are files, names of shipped machines, or REV:PATH in a git repository. With `-` for OLD
+each run is judged by the machine that it was started with, as the journal has it. Runs of other
+machines are reported and passed over. Nothing is run and nothing in the journal is changed.
+
+\b
+unchanged          the same machine, or one that differs only in words
+safe               every record is decided as it was: the run may go on
+needs a state map  the same, once the file has the lines under `renamed:`
+unsafe             a record is decided otherwise, or what the run holds does not fit
+
+\b
+Exit codes: 0 every run may go on, 1 some may not, 2 a machine or a run cannot be read.
+"""
+)
+@click.argument("old", shell_complete=options.completion.machines)
+@click.argument("new", shell_complete=options.completion.machines)
+@runs_argument
+@click.option(
+    "--write-map", type=click.Path(dir_okay=False, allow_dash=True), metavar="FILE",
+    help="Write the `renamed:` block that NEW needs to this file; `-` prints it alone.",
+)  # fmt: skip
+@click.option(
+    "--first", type=click.IntRange(min=1), default=20, metavar="N", show_default=True,
+    help="List so many of the runs, and so many of the reasons, the worst first.",
+)  # fmt: skip
+@click.option("--unfinished", is_flag=True, help="Only runs that have not ended.")
+@choice_options
+@options.tools_option
+@options.define_option
+@options.format_option()
+def upgrade(old: str, new: str, runs: tuple[str, ...], write_map: str | None, **given: Any) -> None:
+    """Say which recorded runs may go on with a changed file."""
+    how = How.of(given)
+    try:
+        sides = _sides(old, new, how)
+        found = None if sides is None else _judged(*sides, runs, how)
+    except ChartloopError as error:
+        say_error(error)
+        raise click.exceptions.Exit(USAGE) from None
+    if found is None:
+        raise click.exceptions.Exit(USAGE)
+    if how.is_json:
+        out.result(out.as_json(found.to_dict()))
+    elif write_map == "-":
+        out.say(found.summary)
+    else:
+        for line in _shown(found, how.more["first"]):
+            out.result(line)
+    if write_map is not None:
+        _write_map(found, write_map)
+    raise click.exceptions.Exit(OK if found.all_go_on else ERROR)
+
+
+def _sides(old: str, new: str, how: How) -> tuple[Machine | None, Machine] | None:
+    """The old machine where one is named, and the new one; None when one is no machine."""
+    from chartloop.cli.sides import machines_at
+
+    found = machines_at((new,) if old == OWN else (old, new), how)
+    if found is None:
+        return None
+    *before, (_, after) = found
+    return (before[0][1] if before else None), after
+
+
+def _judged(old: Machine | None, new: Machine, runs: tuple[str, ...], how: How) -> Upgraded:
+    """The verdicts. What was passed over is said on stderr."""
+    for machine in (new, old):
+        if machine is not None:
+            _refuse_unknown_actions(machine)
+    found: Chosen = chosen(runs, how, (new if old is None else old).name)
+    with counted("deciding again", len(found)) as tick:
+        asked = _each(found, tick, only_unfinished=how.more["unfinished"])
+        result = new.upgrade(old, asked, now=time.time())
+    found.unread += result.passed_over
+    found.say_unread()
+    return replace(result, passed_over=tuple(found.unread))
+
+
+def _refuse_unknown_actions(machine: Machine) -> None:
+    """`SetupError` where an action is not known: how it counts is not known either."""
+    for spec in machine.spec.family():
+        for state in spec.states.values():
+            if state.action is not None and state.action.run is None:
+                said = f"`{state.action.name}` is an action of your own: how it counts is not known"
+                raise SetupError(said, hint="give the Python file that declares it: --tools FILE")
+
+
+def _each(
+    found: Iterable[RecordedRun], tick: Callable[[], object], *, only_unfinished: bool
+) -> Iterator[RecordedRun]:
+    for run in found:
+        tick()
+        if not (only_unfinished and run.row.ended):
+            yield run
+
+
+# words ----------------------------------------------------------------------------------------
+
+
+def _shown(found: Upgraded, listed: int) -> Iterator[str]:
+    """The summary, the table, and what is said of the runs; both up to so many."""
+    from chartloop.cli.table import Row, table
+    from chartloop.studies.upgrade.result import HEAD, heading, unsaid
+
+    yield out.style(out.plain(found.summary), "green" if found.all_go_on else "", bold=True)
+    colours = [_COLOURS[verdict.kind] for verdict in found.ranked]
+    rows = [Row(cells, colour) for cells, colour in zip(found.cells(), colours, strict=True)]
+    if rows:
+        yield ""
+        yield from table(rows[:listed], HEAD, right=(3,))
+    if more := found.more(listed):
+        yield out.style(more, "dim")
+    groups = list(found.groups())
+    for alike, details in groups[:listed]:
+        yield ""
+        yield out.style(out.plain(heading(alike)), _COLOURS[alike[0].kind], bold=True)
+        yield from table([Row((f"  {name}", text)) for name, text in details])
+    if len(groups) > listed:
+        yield from ("", out.style(unsaid(len(groups) - listed), "dim"))
+    if needy := found.counts["map"]:
+        more = "1 more run may" if needy == 1 else f"{needy:,} more runs may"
+        said = f"{more} go on with the lines under `renamed:` in the new file"
+        yield ""
+        yield out.style(f"{said}; --write-map - prints them", "dim")
+    for name in found.torn:
+        yield f"`{name}` is one state for some runs and another for others: a file can say one"
+
+
+def _write_map(found: Upgraded, file: str) -> None:
+    block = found.map_block()
+    if not block:
+        out.say("no run needs a state map: nothing is written", "dim")
+    elif file == "-":
+        out.result(block.rstrip("\n"))
+    else:
+        save(Path(file), block)
+        out.say(f"{file}: the `renamed:` block for the new file", "dim")

@@ -1,0 +1,93 @@
+"""`chartloop verify`: whether a machine is what a document's flowchart says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from chartloop.cli import options, out
+from chartloop.cli.charts import chart_option, found_in, repair_option, shown_repairs
+from chartloop.cli.faults import ERROR, OK, USAGE, say_error
+from chartloop.cli.how import How
+from chartloop.core.errors import SpecError
+from chartloop.core.units import say_count
+
+if TYPE_CHECKING:
+    from chartloop.interchange.verifying import Deviation, Verdict
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  chartloop verify FLOW.md machine.yaml
+  chartloop verify docs/design.md agent --chart "Main loop"
+  chartloop verify flow.mmd machine.yaml --format json
+
+\b
+A difference that is meant stands in the machine, with its reason:
+  deviations:
+    - {difference: "edge ask → stop added", reason: the document has no way out there}
+
+\b
+Exit codes: 0 the same but for what the machine declares; 1 a difference that it does not declare,
+or one that it declares and that is not there; 2 the document or the machine cannot be read.
+"""
+)
+@click.argument("document", type=click.Path(dir_okay=False))
+@options.machine_argument
+@chart_option
+@repair_option
+@options.tools_option
+@options.format_option()
+def verify(document: str, machine: str, **given: Any) -> None:
+    """Compare a machine with the flowchart of a document.
+
+    DOCUMENT is a Markdown file with a Mermaid flowchart in a fence, or a .mmd file.
+    """
+    from chartloop.cli.loading import read_machine
+    from chartloop.interchange.verifying import verify as compared
+
+    how = How.of(given)
+    found = found_in(document, how)
+    try:
+        verdict = compared(found, read_machine(machine, how), repair=how.more["repair"])
+    except SpecError as error:
+        say_error(error)
+        raise click.exceptions.Exit(USAGE) from None
+    if how.is_json:
+        out.result(out.as_json(verdict.to_dict()))
+    else:
+        shown_repairs(verdict.read)
+        for line in _said(verdict):
+            out.result(line)
+    raise click.exceptions.Exit(OK if verdict.holds else ERROR)
+
+
+def _said(verdict: Verdict) -> list[str]:
+    found = verdict.read.found
+    lines: list[str] = []
+    for d in verdict.undeclared:
+        lines.append(f"{out.style('✗', 'red')} {_place(found.file, d)}{d.text}")
+    for d in verdict.stale:
+        told = f"{d.text}: declared, and not there"
+        lines.append(f"{out.style('✗', 'red')} {told}")
+    for d in verdict.accepted:
+        accepted = f"{_place(found.file, d)}{d.text}: accepted, {d.reason}"
+        lines.append(out.style(f"· {accepted}", "dim"))
+    boxes = say_count(len(verdict.read.reading.chart.boxes), "box").replace("boxs", "boxes")
+    arrows = say_count(len(verdict.read.reading.chart.arrows), "arrow")
+    lines = [out.plain(line) if "\x1b" not in line else line for line in lines]
+    if verdict.holds:
+        but = " but for what it declares" if verdict.accepted else ""
+        told = f"{verdict.machine} is the flowchart of {found.file}{but}: {boxes}, {arrows}"
+        return [*lines, out.style(told, "green")]
+    wrong = say_count(len(verdict.undeclared), "difference")
+    parts = [f"{wrong} that {verdict.machine} does not declare"] if verdict.undeclared else []
+    stale = say_count(len(verdict.stale), "declared difference")
+    parts += [f"{stale} that is not there"] if verdict.stale else []
+    return [*lines, "", "; ".join(parts)]
+
+
+def _place(file: str, deviation: Deviation) -> str:
+    return "" if deviation.line is None else f"{file}:{deviation.line}: "

@@ -1,0 +1,115 @@
+"""`chartloop whatif`: recorded runs, decided again under other limits or by another file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from chartloop.cli import completion, options, out
+from chartloop.cli.faults import ERROR
+from chartloop.cli.how import How
+from chartloop.cli.recorded import choice_options, runs_argument
+
+if TYPE_CHECKING:
+    from chartloop.language.spec import MachineSpec
+    from chartloop.studies.whatif.result import Sweep, WhatIf
+
+_GATES = ("lost", "changed", "unsure")
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  chartloop whatif agent --limit steps=8
+  chartloop whatif my.yaml --tools tools.py --limit steps=8 --limit tokens=50_000 --newest 200
+  chartloop whatif agent --limit steps=4..20
+  chartloop whatif agent --limit time=1m..10m:1m --since 30d
+  chartloop whatif changed.yaml 3kf last old.jsonl
+  chartloop whatif agent --limit steps=8 --fail-on lost
+
+\b
+Nothing is run: no model, no tool. The recorded inputs are decided again. Where a decision comes
+out otherwise, what was recorded afterwards belongs to another run: a stop is known, what would
+have happened elsewhere is not, and the answer says so.
+
+\b
+Exit codes: 0, or 1 where --fail-on finds something.
+"""
+)
+@options.machine_argument
+@runs_argument
+@click.option(
+    "--limit", type=options.PAIR, multiple=True, shell_complete=completion.pairs("limits"),
+    help="Another value for a limit: steps=8, time=5m, tokens=off. One may be a sweep: "
+    "steps=4..20, or with a stride time=1m..10m:1m.",
+)  # fmt: skip
+@click.option(
+    "--first", type=click.IntRange(min=0), default=10, metavar="N", show_default=True,
+    help="List so many of the runs that change.",
+)  # fmt: skip
+@click.option(
+    "--fail-on", type=click.Choice(_GATES), multiple=True,
+    help="Leave with 1 where an answer is lost, a run changes, or its end is not sure.",
+)  # fmt: skip
+@choice_options
+@options.tools_option
+@options.define_option
+@options.format_option()
+def whatif(machine: str, runs: tuple[str, ...], first: int, **given: Any) -> None:
+    """Show what recorded runs would have done under other limits.
+
+    Or as another file: MACHINE need not be the one that they were recorded with. Without RUN, all
+    of its runs in the journal. Which would have stopped earlier, later or
+    elsewhere; what that saves; which answers are lost; and how much of it is sure.
+    """
+    from chartloop.api.whatif import asked
+    from chartloop.cli.loading import seen_machine
+    from chartloop.cli.progress import counted
+    from chartloop.cli.recorded import chosen
+    from chartloop.cli.sweeps import points_of
+
+    how = How.of(given)
+    loaded = seen_machine(machine, how)
+    refuse_unknown_actions(loaded.spec)
+    swept, points = points_of(loaded.spec, how.limit)
+    found = chosen(runs, how, loaded.name)
+    with counted("deciding again", len(found)) as tick:
+        answers = asked(loaded, found, points, tick)
+    found.unread += answers[0].unread
+    found.say_unread()
+    answers = [replace(answer, unread=tuple(found.unread)) for answer in answers]
+    _print(answers, swept, how, first)
+    gates = how.more["fail_on"]
+    raise click.exceptions.Exit(ERROR if any(_holds(a, g) for a in answers for g in gates) else 0)
+
+
+def refuse_unknown_actions(spec: MachineSpec) -> None:
+    """`SetupError` where an action is not known: how it counts is not known either."""
+    from chartloop.core.errors import SetupError
+    from chartloop.studies.whatif.given import unknown_action
+
+    if name := unknown_action(spec):
+        hint = "give the Python file that declares it: --tools FILE"
+        raise SetupError(
+            f"`{name}` is an action of your own: how it counts is not known", hint=hint
+        )
+
+
+def _print(answers: list[WhatIf], swept: str, how: How, first: int) -> None:
+    from chartloop.cli.table import styled
+    from chartloop.studies.whatif.result import Sweep
+
+    told: WhatIf | Sweep = Sweep(swept, tuple(answers)) if swept else answers[0]
+    if how.is_json:
+        out.result(out.as_json(told.to_dict()))
+        return
+    for line in styled(told.lines(out.width(), first)):
+        out.result(line)
+
+
+def _holds(answer: WhatIf, gate: str) -> bool:
+    if gate == "lost":
+        return bool(answer.lost)
+    return bool(answer.changes) if gate == "changed" else answer.sure < 1

@@ -1,0 +1,52 @@
+"""`chartloop why`: everything that was looked at when a record was decided."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from chartloop.cli import options, out
+from chartloop.cli.how import How
+from chartloop.cli.records import lines_of
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  chartloop why last
+  chartloop why last --step 3
+  chartloop why 3kf --step 3 --format json
+
+\b
+✓ held, ✗ did not, ! could not be evaluated, · was not looked at: an edge before it was taken.
+`left` is what was left of a budget that is not spent.
+"""
+)
+@options.run_argument
+@click.option(
+    "--step", type=click.IntRange(min=0), metavar="N",
+    help="The record, as `chartloop show` numbers them. Default: the newest.",
+)  # fmt: skip
+@options.tools_option
+@options.journal_option
+@options.format_option()
+def why(run: str, step: int | None, **given: Any) -> None:
+    """Show why a run went where it went.
+
+    Every rule and edge that was looked at, with the values that its guard read, taken or not.
+    """
+    from chartloop.cli.stored import find_run, machine_of, open_journal
+
+    how = How.of(given)
+    journal = open_journal(how)
+    row = find_run(journal, run)
+    opened = machine_of(journal, row, how).open(row.run_id, journal=journal)
+    found = opened.why(step)
+    if how.is_json:
+        out.result(out.as_json(found.to_dict()))
+        return
+    number = step if step is not None else opened.session.tally.records - 1
+    out.result(out.style(f"record {number} of run {row.run_id}: {found.title}", bold=True))
+    for line in lines_of(found):
+        out.result(line)

@@ -1,0 +1,133 @@
+"""What a shell may complete: machines, runs, events, states, limits.
+
+Nothing here may fail or write: a completion that cannot be made is left out.
+
+Imported by: options, and commands with arguments of their own
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from chartloop.core.errors import ChartloopError
+
+if TYPE_CHECKING:
+    from chartloop.language.spec import MachineSpec
+    from chartloop.run.journal import RunRow
+
+Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+RUNS = 50
+"""How many runs are offered, the newest first."""
+
+
+def machines(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The shipped machines, and files."""
+    from chartloop import catalog
+
+    found = [CompletionItem(n, help="shipped") for n in catalog.shipped() if n != "lifecycle"]
+    named = [item for item in found if str(item.value).startswith(incomplete)]
+    return [*named, CompletionItem(incomplete, type="file")]
+
+
+def runs(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """`last`, and the ids of the newest runs."""
+    rows = _rows(ctx, incomplete)
+    last = [CompletionItem("last", help="the newest run")] if "last".startswith(incomplete) else []
+    return last + [
+        CompletionItem(r.run_id, help=f"{r.machine}: {r.status} at {r.state}") for r in rows
+    ]
+
+
+def events(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The events that the run named before waits for."""
+    spec, row = _spec_of_run(ctx)
+    state = spec.states.get(row.state) if spec is not None and row is not None else None
+    return _items((e.trigger for e in state.edges_of("on")) if state else (), incomplete)
+
+
+def states(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The states of the machine named before."""
+    spec = _spec(ctx)
+    return _items(spec.states if spec is not None else (), incomplete)
+
+
+def states_of_run(
+    ctx: click.Context, _param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """The states of the machine of the run named before."""
+    spec, _ = _spec_of_run(ctx)
+    return _items(spec.states if spec is not None else (), incomplete)
+
+
+def pairs(section: str) -> Completer:
+    """Names of a section of the machine, each with ``=``: `limits`, `vars`, `memory`, `define`."""
+
+    def complete(
+        ctx: click.Context, _param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        spec = _spec(ctx)
+        names: Iterable[str] = getattr(spec, section) if spec is not None else ()
+        return _items((f"{name}=" for name in names), incomplete)
+
+    return complete
+
+
+def _items(words: Iterable[str], incomplete: str) -> list[CompletionItem]:
+    return [CompletionItem(w) for w in dict.fromkeys(words) if w.startswith(incomplete)]
+
+
+def _spec(ctx: click.Context) -> MachineSpec | None:
+    """What the file named on the line says, as far as it can be read.
+
+    Where the line ends in an option without its value, click has not named the arguments yet.
+    """
+    from chartloop import catalog
+    from chartloop.actions import builtin
+    from chartloop.language.load import load
+
+    try:
+        path = catalog.find(ctx.params.get("machine") or next(iter(ctx.args), ""))
+        return load(catalog.read_text(path), path.name, builtin()).spec
+    except ChartloopError:
+        return None
+
+
+def _rows(ctx: click.Context, prefix: str) -> list[RunRow]:
+    from chartloop.run.sync import by_hand
+
+    journal = _journal(ctx)
+    if journal is None:
+        return []
+    try:
+        return by_hand(journal.rows(prefix=prefix or None, limit=RUNS))
+    except ChartloopError:
+        return []
+
+
+def _spec_of_run(ctx: click.Context) -> tuple[MachineSpec | None, RunRow | None]:
+    from chartloop.cli.how import How
+    from chartloop.cli.stored import find_run, machine_of
+
+    journal = _journal(ctx)
+    try:
+        if journal is None:
+            return None, None
+        row = find_run(journal, ctx.params.get("run") or "")
+        return machine_of(journal, row, How()).spec, row
+    except ChartloopError:
+        return None, None
+
+
+def _journal(ctx: click.Context) -> Any:
+    from chartloop.adapters.sqlite import SqliteJournal, default_journal_path
+
+    path = Path(ctx.params.get("journal") or default_journal_path(Path.cwd()))
+    try:
+        return SqliteJournal(path, wait=0.5) if path.is_file() else None
+    except ChartloopError:
+        return None

@@ -1,0 +1,65 @@
+"""What commands that show a coverage share: thresholds, the file, the table.
+
+Belongs here: options and printing. Never: counting (`coverage`).
+
+Imported by: commands.coverage, commands.scenarios
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from chartloop.cli import out
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from chartloop.cli.how import How
+    from chartloop.coverage.coverage import Coverage
+    from chartloop.coverage.items import Kind
+
+threshold_option = click.option(
+    "--fail-under", multiple=True, metavar="[WHAT=]PERCENT",
+    help="Leave with 1 where less was seen: 90 is of the edges; states=, rules=, atoms=, reasons=."
+    " May be given again.",
+)  # fmt: skip
+save_option = click.option(
+    "--save", type=click.Path(dir_okay=False), metavar="FILE",
+    help="Write what was counted, to be added up with `chartloop coverage --with`.",
+)  # fmt: skip
+
+
+def wanted_of(how: How) -> dict[Kind, float]:
+    """The thresholds. `MisuseError` for what is none."""
+    from chartloop.cli.faults import MisuseError
+    from chartloop.core.errors import SetupError
+    from chartloop.coverage.coverage import wanted_of as read
+
+    try:
+        return read(how.more["fail_under"])
+    except SetupError as error:
+        raise MisuseError(error.message, hint=error.hint) from None
+
+
+def save(how: How, coverages: Sequence[Coverage]) -> None:
+    """Write the file that `--save` names, if it names one."""
+    from chartloop.coverage.coverage import to_json
+    from chartloop.view.saving import write_whole
+
+    if (file := how.more["save"]) is not None:
+        write_whole(Path(file), to_json(coverages).encode())
+        out.say(f"{file}: the coverage of {', '.join(one.machine for one in coverages)}", "dim")
+
+
+def tell(coverages: Sequence[Coverage]) -> None:
+    """One machine with all its figures; of several a line for each, and what they lack."""
+    from chartloop.cli.table import styled
+    from chartloop.core.columns import Line
+    from chartloop.coverage.table import told_lines
+
+    lines = told_lines(coverages, out.width())
+    for line in styled(Line(out.plain(line.text), line.colour) for line in lines):
+        out.result(line)

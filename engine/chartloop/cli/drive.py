@@ -1,0 +1,147 @@
+"""A run that goes on while a person looks on: views, questions, Ctrl-C, and what it came to.
+
+Imported by: run, resume, step
+Source: design "architecture", section 3 (8); "language", section 11
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Generator
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from chartloop.cli import out, words
+from chartloop.cli.ask import ask, can_ask
+from chartloop.cli.ending import ending, how_to_go_on, how_to_mend
+from chartloop.cli.faults import INTERRUPTED, exit_code
+from chartloop.cli.stored import line_for, say_journal
+from chartloop.cli.views import view_for
+from chartloop.core.errors import ChartloopError
+
+if TYPE_CHECKING:
+    from chartloop.api import Run
+    from chartloop.cli.how import How
+    from chartloop.cli.script import Script
+    from chartloop.cli.views import View
+    from chartloop.core.facts import RunFacts
+    from chartloop.run.result import Result
+
+ONCE = "stopping before the next action; Ctrl-C again stops now"
+
+
+class Interrupts:
+    """Ctrl-C, once: the run stops before its next action. Twice: now. A `Cancel` of the run."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.view: View | None = None
+        self._before: Any = None
+
+    def is_requested(self, run: RunFacts) -> bool:
+        return self.count > 0
+
+    def __enter__(self) -> Interrupts:
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._caught)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+            self._before = None
+
+    def _caught(self, signum: int, frame: FrameType | None) -> None:
+        self.count += 1
+        if self.count > 1:
+            raise KeyboardInterrupt
+        if self.view is None or not self.view.notify(ONCE):
+            out.say(f"\n{ONCE}")
+
+
+def drive(run: Run, how: How, interrupts: Interrupts, script: Script | None = None) -> Result:
+    """Drive the run to its end, or to where it waits and nobody answers."""
+    from chartloop.testing.outside import play
+
+    view = interrupts.view = view_for(run, how)
+    stop = run.listen(view.see)
+    left = script.events if script is not None else []
+    try:
+        while True:
+            with interrupts, _watched(view):
+                left = play(run, left)
+            if run.ended or interrupts.count or not run.result.events or not can_ask(how):
+                break
+            if not ask(run):
+                break
+    except KeyboardInterrupt:
+        leave_now(run, how)
+    except ChartloopError:  # said by whoever called; here, what is still there
+        if run.session.head and not how.in_memory:
+            out.say(f"run {run.id} can go on:  {line_for('resume', run.id, how)}")
+        raise
+    finally:
+        stop()
+        interrupts.view = None
+    return run.result
+
+
+@contextlib.contextmanager
+def _watched(view: View) -> Generator[None]:
+    """The view is open, and what tools print does not mix with the results."""
+    with contextlib.redirect_stdout(sys.stderr):
+        view.open()
+        try:
+            yield
+        finally:
+            view.close()
+
+
+def leave_now(run: Run, how: How) -> None:
+    """End the process at once: an action may hang in a thread that cannot be stopped.
+
+    Nothing recorded is lost by it: the journal stands a kill at any moment.
+    """
+    out.say("\nstopped in the middle of an action; everything before it is recorded")
+    if run.session.head and not how.in_memory:
+        out.say(f"go on with:  {line_for('resume', run.id, how)}")
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(INTERRUPTED)
+
+
+def tell(run: Run, how: How, interrupts: Interrupts | None = None) -> int:
+    """Print what came of a run, the result on stdout and the reason on stderr; the exit code."""
+    result = run.result
+    _print(result, how)
+    for said in ending(result):
+        for line in out.fitted(out.plain(said.text), sys.stderr):
+            out.say(line, said.colour)
+    out.say(words.calls_and_cost(result.facts, run.session.tally.failed_calls), "dim")
+    say_journal(run.session.journal, run.id)
+    for said in how_to_mend(run, result, how) if run.ended else how_to_go_on(run, result, how):
+        out.say(out.plain(said.text), said.colour)
+    stopped = interrupts is not None and interrupts.count > 0
+    if stopped and (not run.ended or result.reason == "user_requested"):
+        return INTERRUPTED
+    return exit_code(result)
+
+
+def _print(result: Result, how: How) -> None:
+    if how.format == "json":
+        out.result(out.as_json(result.to_dict()))
+    elif how.format == "jsonl":
+        out.result(out.as_json({"event": "result", **result.to_dict()}, indent=None))
+    else:
+        said = [*result.partial]
+        output = result.output
+        if output is not None and result.reason is not None:  # else it is not the output yet
+            text = output if isinstance(output, str) else out.as_json(output)
+            said += [text] if not said or text != said[-1] else []
+        for text in said:
+            out.result(out.plain(text) if out.is_terminal(sys.stdout) else text)

@@ -1,0 +1,162 @@
+"""How an error is said, and the exit code that it gives.
+
+    0 natural end   1 error, or a check that failed   2 the command line is wrong
+    3 stopped by a limit   4 waits for a person   5 stopped by a person   130 Ctrl-C
+
+Imported by: app, and commands that leave with the code of a run
+Source: design "language", section 11; core.codes (CL6xx)
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple, TextIO
+
+from chartloop.cli import out
+from chartloop.core.errors import (
+    AnswerError,
+    ChartloopError,
+    Fenced,
+    Finding,
+    JournalError,
+    LimitError,
+    MachineChangedError,
+    ModelError,
+    RunError,
+    ScriptError,
+    SetupError,
+    SpecError,
+    StatusError,
+    TaskError,
+    UnknownRunError,
+)
+from chartloop.core.units import say_count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from chartloop.run.result import Result
+
+OK, ERROR, USAGE, LIMIT, WAITING, HUMAN, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
+PIPE = 141
+"""What a shell shows for a program whose reader has gone (128 + SIGPIPE)."""
+
+BY_KIND = {"natural": OK, "error": ERROR, "limit": LIMIT, "waiting": WAITING, "human": HUMAN}
+
+
+_CARETS = re.compile(r"(\s*\| \s*)\^+")
+
+
+class UntrustedError(RunError):
+    """The file names a host or path of its own, and nobody said that it may."""
+
+
+class MisuseError(SetupError):
+    """The command line names something that is not there."""
+
+
+class Kind(NamedTuple):
+    """What stands in front of an error, and the exit code."""
+
+    code: str
+    exit: int = ERROR
+
+
+_KINDS: tuple[tuple[type[ChartloopError], Kind], ...] = (
+    (UntrustedError, Kind("CL324", USAGE)),
+    (MisuseError, Kind("CL607", USAGE)),
+    (StatusError, Kind("CL601")),
+    (AnswerError, Kind("CL602", USAGE)),
+    (LimitError, Kind("CL603", USAGE)),
+    (TaskError, Kind("CL611", USAGE)),
+    (UnknownRunError, Kind("CL604", USAGE)),
+    (MachineChangedError, Kind("CL605")),
+    (ScriptError, Kind("CL606")),
+    (SetupError, Kind("CL607")),
+    (Fenced, Kind("CL609")),
+    (JournalError, Kind("CL608")),
+    (ModelError, Kind("CL610")),
+)
+
+
+def kind_of(error: ChartloopError) -> Kind:
+    """The code of an error's class; of the first that fits, since classes are nested."""
+    return next((kind for cls, kind in _KINDS if isinstance(error, cls)), Kind(""))
+
+
+def say_error(error: ChartloopError) -> int:
+    """Say what is wrong on stderr, with its cure; gives the exit code."""
+    if isinstance(error, SpecError):
+        for line in report(error.findings, err=True):
+            out.say(line)
+        return ERROR
+    kind = kind_of(error)
+    word = out.style("error", "red", bold=True, stream=sys.stderr)
+    said = [f"{word}{f'[{kind.code}]' if kind.code else ''}: {out.plain(error.message)}"]
+    said += [f" = help: {out.plain(error.hint)}"] if error.hint else []
+    for line in (part for text in said for part in out.fitted(text, sys.stderr)):
+        out.say(line)
+    return kind.exit
+
+
+def say_fault(error: Exception) -> int:
+    """An error that is chartloop's own. Its traceback is shown to whoever asks for it."""
+    if os.environ.get("CHARTLOOP_TRACEBACK"):
+        raise error
+    out.say(f"error: {type(error).__name__}: {out.plain(str(error))}")
+    out.say(" = help: this is a fault in chartloop; CHARTLOOP_TRACEBACK=1 shows where")
+    return ERROR
+
+
+def report(findings: Iterable[Finding], *, err: bool = False, file: str = "") -> list[str]:
+    """The findings as compilers show them, and a last line that counts them."""
+    found = tuple(findings)
+    stream = sys.stderr if err else sys.stdout
+    lines: list[str] = []
+    for finding in found:
+        first, _, rest = out.plain(finding.render()).partition("\n")
+        colour = "red" if finding.is_error else "yellow"
+        rest = "\n".join(_in_view(rest.split("\n"), stream)) if rest else ""
+        lines += [out.style(first, colour, bold=True, stream=stream), *([rest] if rest else []), ""]
+    file = file or next((f.place.file for f in found if f.place.file), "")
+    return [*lines, count(found) + (f" in {out.plain(file)}" if file else "")] if found else []
+
+
+def _in_view(lines: list[str], stream: TextIO) -> list[str]:
+    """The lines as they fit a terminal: of a long source line, the part above its caret."""
+    if not out.is_terminal(stream):
+        return lines
+    columns, shown = max(40, shutil.get_terminal_size().columns), list(lines)
+    for n, (source, below) in enumerate(pairwise(lines)):
+        carets = _CARETS.fullmatch(below)
+        if carets is None or max(len(source), len(below)) <= columns:
+            continue
+        bar, first = below.index("|") + 2, len(carets[1])
+        skip = max(0, min(first - bar - 2, len(below) - columns + 8))
+        shown[n] = _cut(source, bar, skip, columns)
+        shown[n + 1] = below[:bar] + below[bar + skip :][: columns - bar]
+    return shown
+
+
+def _cut(line: str, bar: int, skip: int, columns: int) -> str:
+    text = f"…{line[bar + skip + 1 :]}" if skip else line[bar:]
+    room = columns - bar
+    return line[:bar] + (text if len(text) <= room else f"{text[: room - 1]}…")
+
+
+def count(findings: Iterable[Finding]) -> str:
+    """How many there are: ``2 errors, 1 warning``."""
+    errors, warnings = 0, 0
+    for finding in findings:
+        errors, warnings = errors + finding.is_error, warnings + (not finding.is_error)
+    parts = ((errors, "error"), (warnings, "warning"))
+    return ", ".join(say_count(n, word) for n, word in parts if n) or "nothing found"
+
+
+def exit_code(result: Result) -> int:
+    """The exit code of a run, by its kind."""
+    return BY_KIND[result.kind]

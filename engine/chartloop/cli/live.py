@@ -1,0 +1,185 @@
+"""The live view: where a run is, what it has used, what was decided, what the model says.
+
+Drawn by rich on stderr, in place; it goes when the run rests. Only door to rich.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import termios
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.live import Live as RichLive
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from chartloop.cli import out
+from chartloop.core.units import say_elapsed
+from chartloop.machine.budgets import budgets
+from chartloop.run.events import Delta, Event, FromChild, Recorded, Started
+from chartloop.run.words import because
+
+if TYPE_CHECKING:
+    from chartloop.api import Run
+    from chartloop.core.facts import Facts
+
+TAIL = 600
+"""Characters of the streamed text that are kept."""
+LINES = 4
+"""Lines of it that are shown."""
+BARS = 6
+"""Budgets that are shown: the fullest."""
+
+
+class Echo:
+    """What is typed is not shown while the view is painted: a `^C` would shift the frame."""
+
+    def __init__(self) -> None:
+        self._before: Any = None
+
+    def off(self) -> None:
+        """Show nothing that is typed. Where stdin is no terminal nothing changes."""
+        with contextlib.suppress(OSError, ValueError, termios.error):
+            before = termios.tcgetattr(sys.stdin.fileno())
+            quiet = [*before]
+            quiet[3] &= ~termios.ECHO
+            termios.tcsetattr(sys.stdin.fileno(), termios.TCSANOW, quiet)
+            self._before = before
+
+    def on(self) -> None:
+        """As it was."""
+        if self._before is not None:
+            with contextlib.suppress(OSError, ValueError, termios.error):
+                termios.tcsetattr(sys.stdin.fileno(), termios.TCSANOW, self._before)
+            self._before = None
+
+
+class Live:
+    """The view of one run. It paints itself eight times a second, in a thread of rich's."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._chart = run.machine.chart
+        self._console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+        self._live: RichLive | None = None
+        self._echo = Echo()
+        self._doing = ""
+        self._last = ""
+        self._text = ""
+        self._notice = "Ctrl-C stops before the next action"
+
+    def open(self) -> None:
+        """Show the view."""
+        self._live = RichLive(
+            self, console=self._console, refresh_per_second=8, transient=True,
+            vertical_overflow="crop",
+        )  # fmt: skip
+        self._live.start()
+        self._echo.off()
+
+    def close(self) -> None:
+        """Take the view away."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+            self._echo.on()
+
+    def notify(self, text: str) -> bool:
+        """Show a note in the frame."""
+        self._notice = text
+        return self._live is not None
+
+    def see(self, event: Event) -> None:
+        """Take in what has happened."""
+        match event:
+            case Started():
+                self._doing = f"step {event.step}: {event.action}"
+                self._text = ""
+            case Delta():
+                self._text = (self._text + event.text)[-TAIL:]
+            case FromChild():
+                self._see_child(event)
+            case Recorded():
+                record = event.record
+                path = " → ".join([record.state, *event.decision.path])
+                why = because(self._chart, record)
+                self._last = f"{path}  because {why}" if why else path
+                self._doing = ""
+
+    def _see_child(self, event: FromChild) -> None:
+        name = event.run.removeprefix(f"{self._run.id}/")
+        match event.event:
+            case Started() as began:
+                self._doing, self._text = f"{name}: {began.action}", ""
+            case Delta() as piece:
+                self._text = (self._text + piece.text)[-TAIL:]
+            case FromChild() as below:
+                self._see_child(below)
+            case Recorded():
+                pass
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        run = self._run
+        title = Text(f" {run.machine.name} · {run.id} ", style="bold")
+        parts: list[RenderableType] = [self._where(), self._bars()]
+        if self._last:
+            parts.append(Text(f"last   {out.plain(self._last)}", style="dim"))
+        if lines := self._said(options.max_width - 4):
+            parts.append(Text("\n".join(lines), style="italic"))
+        width = min(out.WIDEST, options.max_width)
+        yield Panel(
+            Group(*parts), title=title, title_align="left", width=width,
+            subtitle=Text(f" {self._notice} ", style="dim"), subtitle_align="left",
+            border_style=_BORDER.get(run.status, "cyan"),
+        )  # fmt: skip
+
+    def _since_record(self) -> float:
+        marks = self._run.facts.marks
+        now = self._run.session.ports.clock.now()
+        return max(0.0, now - marks.now) if marks.now and self._run.status != "idle" else 0.0
+
+    def _facts_now(self) -> Facts:
+        """The facts of the last record, with the time that has passed since: its bars move too."""
+        facts, since = self._run.facts, self._since_record()
+        run = facts.run
+        return facts._replace(
+            run=run._replace(elapsed=run.elapsed + since, working=run.working + since)
+        )
+
+    def _where(self) -> Table:
+        grid = Table.grid(expand=True)
+        grid.add_column(ratio=1, no_wrap=True)
+        grid.add_column(justify="right", no_wrap=True)
+        run = self._run
+        elapsed = say_elapsed(self._facts_now().run.elapsed)
+        left = Text.assemble((run.state, "bold"), "  ", (run.status, "dim"), "  ", self._doing)
+        grid.add_row(left, Text(elapsed))
+        return grid
+
+    def _bars(self) -> Table:
+        grid = Table.grid(padding=(0, 2))
+        grid.add_column(no_wrap=True)
+        grid.add_column(no_wrap=True)
+        grid.add_column(no_wrap=True)
+        found = budgets(self._chart, self._facts_now())
+        fullest = sorted(found, key=lambda b: b.share, reverse=True)[:BARS]
+        for budget in (b for b in found if b in fullest):
+            bar = Text(_drawn(budget.bar, self._console), style=budget.colour)
+            grid.add_row(budget.fact, bar, budget.said)
+        return grid
+
+    def _said(self, width: int) -> list[str]:
+        lines: list[str] = []
+        for line in out.plain(self._text).rstrip().split("\n"):
+            lines += [line[n : n + width] for n in range(0, len(line), width)] or [""]
+        return [line for line in lines if line.strip()][-LINES:]
+
+
+_BORDER = {"running": "cyan", "debugging": "yellow", "paused": "magenta", "error": "red"}
+
+
+def _drawn(bar: str, console: Console) -> str:
+    return bar if not console.options.ascii_only else bar.replace("█", "#").replace("░", ".")

@@ -1,0 +1,178 @@
+"""Machines and what they may name: tools of one's own, and trust.
+
+Belongs here: how the command line's words become a `Machine`. Never: running one.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from chartloop.cli import out
+from chartloop.cli.faults import MisuseError, UntrustedError
+from chartloop.core.errors import Finding, SetupError, SpecError
+
+if TYPE_CHECKING:
+    from chartloop.api import Machine
+    from chartloop.cli.how import How
+    from chartloop.core.specs import Registry
+    from chartloop.language.spec import MachineSpec
+
+
+def load_machine(source: str, how: How) -> Machine:
+    """The machine that a path or shipped name means, to be run; see `refuse_untrusted`."""
+    machine = read_machine(source, how)
+    refuse_untrusted(machine, how)
+    return machine
+
+
+def seen_machine(source: str, how: How) -> Machine:
+    """The machine that a path or shipped name means, to be looked at and never to be run.
+
+    Without --tools, what nobody here declared is taken as the file names it, and said on stderr.
+    """
+    from chartloop.actions.assumed import assumed_in
+    from chartloop.api import find_faults
+
+    if how.tools:
+        return read_machine(source, how)
+    locate(source)
+    machine, findings = find_faults(source, define=dict(how.define), assume=True)
+    if machine is None:
+        raise SpecError(with_tools_hint(findings, how))
+    say_assumed(assumed_in(machine.spec))
+    return machine
+
+
+def say_assumed(names: Iterable[str]) -> None:
+    """Say which tools, actions and guards nobody here has declared."""
+    if listed := ", ".join(names):
+        said = f"not known here, taken as named: {out.plain(listed)}; --tools FILE gives them"
+        for line in out.fitted(said, sys.stderr):
+            out.say(line, "dim")
+
+
+def read_machine(source: str, how: How) -> Machine:
+    """The machine that a path or shipped name means, to be looked at or run."""
+    from chartloop.api import load
+
+    own = load_tools(how.tools)
+    locate(source)
+    try:
+        return load(source, tools=own, define=dict(how.define))
+    except SpecError as error:
+        raise SpecError(with_tools_hint(error.findings, how)) from None
+
+
+def with_tools_hint(findings: Iterable[Finding], how: How) -> list[Finding]:
+    """The findings, with the option that brings tools and actions of one's own."""
+    if how.tools:
+        return list(findings)
+    return [replace(f, hint=_tools_hint(f)) if _may_be_own(f) else f for f in findings]
+
+
+def _may_be_own(found: Finding) -> bool:
+    return found.code in ("CL108", "CL401") or found.message.startswith("unknown tool `")
+
+
+def _tools_hint(found: Finding) -> str:
+    meant = found.hint.startswith("did you mean")
+    return (
+        f"{found.hint} Or give your own with --tools FILE" if meant else "give it with --tools FILE"
+    )
+
+
+def locate(source: str) -> Path:
+    """The file that is meant. `MisuseError` when there is none."""
+    from chartloop import catalog
+
+    if "\n" in source:
+        raise MisuseError("a machine is named by its file, or by the name of a shipped one")
+    try:
+        return catalog.find(source)
+    except SetupError as error:
+        raise MisuseError(error.message, hint=error.hint) from None
+    except (OSError, ValueError) as error:
+        raise MisuseError(f"there is no machine file `{source[:80]}`: {error}") from None
+
+
+def tasks_of(spec: MachineSpec, how: How) -> list[dict[str, Any]] | None:
+    """The tasks of the file that ``--tasks`` names; None when none is named."""
+    from chartloop.api.tasks import read_tasks_file
+
+    if how.tasks is None:
+        return None
+    try:
+        return read_tasks_file(Path(how.tasks), spec)
+    except SpecError as error:
+        raise SpecError(with_tools_hint(error.findings, how)) from None
+
+
+# trust --------------------------------------------------------------------------------------
+
+
+def refuse_untrusted(machine: Machine, how: How) -> None:
+    """`UntrustedError` when the file needs trust that was not given."""
+    from chartloop.checker.trust import needs_trust
+
+    wants = needs_trust(machine.spec)
+    if wants and not how.trust:
+        name = machine.spec.file or machine.name
+        hint = "look at the file, then say --trust"
+        raise UntrustedError(f"{name} {'; '.join(wants)}", hint=hint)
+
+
+# tools --------------------------------------------------------------------------------------
+
+
+def load_tools(sources: tuple[str, ...]) -> list[Registry]:
+    """What each `--tools` declares: a module, a file, or one name of either."""
+    return [_declared(source) for source in sources]
+
+
+def _declared(source: str) -> Registry:
+    from chartloop.actions.declare import specs_of
+
+    found = specs_of(_imported(source))
+    if not (found.tools or found.actions or found.guards):
+        hint = "decorate functions with `@tool`, `@action` or `@guard` from chartloop"
+        raise SetupError(f"`{source}` declares nothing", hint=hint)
+    return found
+
+
+def _imported(source: str) -> object:
+    from chartloop.testing import own_from
+
+    where = source.partition(":")[0]
+    file = Path(where).absolute() if where.endswith(".py") else None
+    folder = str(file.parent if file is not None else Path.cwd())
+    if folder not in sys.path:  # tools may import their neighbours, as a script may
+        sys.path.insert(0, folder)
+    try:
+        return own_from(source)
+    except SetupError as error:
+        cause = error.__cause__
+        if not isinstance(cause, Exception) or _is_missing(cause, where):
+            raise MisuseError(error.message, hint=error.hint) from None
+        line = _line_of(where if file is None else str(file), cause)
+        at = f" (line {line})" if line else ""
+        raise SetupError(f"{error.message}{at}", hint="the module itself fails") from cause
+
+
+def _is_missing(cause: Exception, where: str) -> bool:
+    name = cause.name if isinstance(cause, ModuleNotFoundError) else None
+    return isinstance(cause, FileNotFoundError) or (name is not None and where.startswith(name))
+
+
+def _line_of(source: str, error: Exception) -> int | None:
+    """The line of the user's file at which the error came up; a syntax error names its own."""
+    line, trace = None, error.__traceback__
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if file == source or trace.tb_frame.f_globals.get("__name__") == source:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line

@@ -1,0 +1,134 @@
+"""Forks, and recorded runs under a changed file: judged, refused, or written as one that goes on.
+
+Imported by: the commands `resume` and `fork`
+"""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from chartloop.cli import out
+from chartloop.core.errors import MachineChangedError, RunError, SetupError
+
+if TYPE_CHECKING:
+    from chartloop.api import Machine
+    from chartloop.core.position import Position
+    from chartloop.core.records import Record
+    from chartloop.run.journal import Journal, RunRow
+    from chartloop.studies.upgrade.verdict import Verdict
+
+
+def count_of(row: RunRow, records: Sequence[Record], at: int | None) -> int:
+    """How many records a fork at `at` has. `RunError` where there is no such record."""
+    seq = len(records) if at is None else at
+    if not 1 <= seq <= len(records):
+        hint = f"its records are numbered 0 to {len(records) - 1}" if records else "it has none"
+        raise RunError(f"run `{row.run_id}` has no record {seq} to fork at", hint=hint)
+    return seq
+
+
+def records_of(journal: Journal, row: RunRow) -> list[Record]:
+    """What has been recorded of a run."""
+    from chartloop.run.sync import by_hand
+
+    return [e.record for e in by_hand(journal.events(row.run_id)) if e.record is not None]
+
+
+def judged_run(journal: Journal, row: RunRow, machine: Machine, at: int | None = None) -> Verdict:
+    """What the machine means for a run, or for its records below `at`."""
+    from chartloop.api.continuing import judged
+    from chartloop.run.sync import by_hand
+
+    count_of(row, records_of(journal, row), at)
+    found = by_hand(judged(journal, row, machine.chart, at=at, now=time.time()))
+    if found is None:
+        raise SetupError(f"run `{row.run_id}` cannot be read as one run")
+    return found
+
+
+def refused(row: RunRow, verdict: Verdict, file: str) -> MachineChangedError:
+    """Why the run does not go on with the file, and what may be done."""
+    from chartloop.cli.loading import locate
+    from chartloop.cli.stored import shown
+
+    name = shown(locate(file))
+    return MachineChangedError(
+        f"{name} is not the machine that run `{row.run_id}` was started with;"
+        f" {out.plain(str(verdict))}",
+        hint=_cure(row, verdict, name),
+        verdict=verdict,
+    )
+
+
+def _cure(row: RunRow, verdict: Verdict, file: str) -> str:
+    if verdict.goes_on:
+        return "leave --machine out to go on with the old one, or say --use-new-file"
+    if verdict.kind == "map":
+        return f"put `renamed: {verdict.flow}` into {file}"
+    cause = verdict.cause
+    if cause is not None and cause.record:
+        line = f"chartloop fork {row.run_id} --at {cause.record} --machine {shlex.quote(file)}"
+        return f"`{line}` begins before it"
+    return cause.cure if cause is not None else ""
+
+
+def move_run(journal: Journal, row: RunRow, machine: Machine, verdict: Verdict) -> RunRow:
+    """The run of this machine that goes on in place of `row`, as the verdict allows it.
+
+    `Fenced` when that went on since it was read.
+    """
+    from chartloop.run.moving import move
+    from chartloop.run.sync import by_hand
+
+    records = records_of(journal, row)
+    made = _row_under(row, machine, verdict, records)
+    by_hand(journal.put_blob(machine.canonical()))
+    origin = verdict.origin(row.machine_hash)
+    by_hand(
+        move(journal, row, len(records), made, machine.chart, names=verdict.names, origin=origin)
+    )
+    return made
+
+
+def fork_run_under(
+    journal: Journal, row: RunRow, machine: Machine, verdict: Verdict, at: int | None = None, *,
+    run_id: str | None = None,
+) -> RunRow:  # fmt: skip
+    """A new run of this machine with the records below `at`; the old one stays as it is."""
+    from chartloop.run.moving import fork_under
+    from chartloop.run.sync import by_hand
+
+    records = records_of(journal, row)
+    seq = count_of(row, records, at)
+    made = _row_under(row, machine, verdict, records[:seq], run_id)
+    by_hand(journal.put_blob(machine.canonical()))
+    names, origin = verdict.names, verdict.origin(row.machine_hash)
+    by_hand(fork_under(journal, row.run_id, seq, made, machine.chart, names=names, origin=origin))
+    return made
+
+
+def _row_under(
+    row: RunRow, machine: Machine, verdict: Verdict, records: Sequence[Record],
+    run_id: str | None = None,
+) -> RunRow:  # fmt: skip
+    """The row of a run that has these records as this machine decides them."""
+    from chartloop.run.replay import replay
+
+    position = replay(machine.chart, records, row.run_id, names=verdict.names).position
+    made = row_of_fork(row, position, run_id)
+    return made._replace(machine=machine.name, machine_hash=machine.hash)
+
+
+def row_of_fork(row: RunRow, position: Position, run_id: str | None) -> RunRow:
+    """The row of a new run that begins as this one has come to a position."""
+    from chartloop.api import new_run_id
+
+    now = time.time()
+    return row._replace(
+        run_id=run_id or new_run_id(), epoch=0, status=position.status, state=position.state,
+        reason="" if not position.ended else row.reason, steps=position.facts.run.steps,
+        wake_at=position.wake_at, created=now, updated=now,
+    )  # fmt: skip

@@ -1,0 +1,41 @@
+"""Pictures in characters, in the colours of a terminal.
+
+Belongs here: which colour shows what. Never: how a picture is drawn (`view.text`).
+Imported by: commands.draw, prompt
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from chartloop.cli import out
+
+if TYPE_CHECKING:
+    from chartloop.view.text.canvas import Span
+
+_COLOURS: Mapping[str, str] = MappingProxyType(
+    {
+        "stop": "red", "completed": "green", "decision": "magenta", "start": "cyan", "end": "cyan",
+        "hub": "yellow", "rules": "dim", "line": "dim", "dim": "dim", "held": "green",
+    }
+)  # fmt: skip
+"""What a part of a picture is shown in; the rest is as the terminal writes. Shapes say it too."""
+
+
+def columns() -> int | None:
+    """The columns of the terminal; None where results go elsewhere."""
+    return shutil.get_terminal_size().columns if out.is_terminal(sys.stdout) else None
+
+
+def coloured(lines: Iterable[Iterable[Span]]) -> list[str]:
+    """The lines of a drawing, in colours where stdout takes them."""
+    return [
+        "".join(
+            out.style(s.text, _COLOURS.get(s.kind, ""), bold=s.kind == "title") for s in spans
+        ).rstrip()
+        for spans in lines
+    ]

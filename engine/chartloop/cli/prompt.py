@@ -1,0 +1,110 @@
+"""The prompt of `chartloop step`: commands line by line, on a plain terminal or piped.
+
+Piped, a script of commands gives a readable transcript.
+Imported by: commands.step
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from chartloop.cli import out
+from chartloop.cli.drive import Interrupts
+from chartloop.cli.picture import coloured, columns
+from chartloop.cli.stepping import Commands, StoppedInside
+
+if TYPE_CHECKING:
+    from chartloop.api import Run
+    from chartloop.core.columns import Line
+    from chartloop.core.records import Record
+    from chartloop.view.picture import Picture
+
+
+class Prompt:
+    """One run and the person who steps it. `read` gives the next line, or raises EOFError."""
+
+    def __init__(self, run: Run, read: Callable[[str], str]) -> None:
+        self._read = read
+        self._interrupts = Interrupts()
+        self.commands = Commands(run, self, _step)
+
+    def loop(self) -> None:
+        """Read and obey until the person leaves."""
+        self.commands.show()
+        while not self.commands.left:
+            try:
+                line = self._read(f"{self.commands.run.machine.name}> ")
+            except EOFError:
+                break
+            self.obey(line)
+
+    def obey(self, line: str) -> None:
+        """One command. Ctrl-C stops before the next action of a `run`, else in the action."""
+        self._interrupts.count = 0
+        if line.split()[:1] == ["run"]:
+            with self._interrupts:
+                self.commands.obey(line)
+        else:
+            self.commands.obey(line)
+
+    # what commands ask of a person ----------------------------------------------------------
+
+    @property
+    def width(self) -> int:
+        """Columns for tables."""
+        return out.width()
+
+    def say(self, line: Line) -> None:
+        """Show a line."""
+        for part in out.fitted(line.text, sys.stdout):
+            out.result(out.style(part, line.colour))
+
+    def hear(self, text: str) -> None:
+        """Show a piece of what a model says, as it comes."""
+        sys.stdout.write(text if text == "\n" else out.style(text, "dim"))
+        sys.stdout.flush()
+
+    def stand(self, lines: Sequence[Line]) -> None:
+        """Show where the run stands."""
+        for line in lines:
+            self.say(line)
+        out.result()
+
+    def look(self, picture: Picture, here: str) -> None:
+        """Show the flowchart, and where the run is in it."""
+        drawing = picture.drawn(width=columns() or out.WIDEST, here=here)
+        lines = picture.outline().splitlines() if drawing is None else coloured(drawing.lines)
+        for line in lines:
+            out.result(line)
+
+    def wants_to_stop(self) -> bool:
+        """Whether the person asked that the run stop before its next action."""
+        return self._interrupts.count > 0
+
+
+def _step(run: Run) -> Record | None:
+    try:
+        return run.step()
+    except KeyboardInterrupt:
+        raise StoppedInside from None
+
+
+def reader() -> Callable[[str], str]:
+    """Reads lines: with editing and history on a terminal, else with an echo."""
+    if sys.stdin.isatty():
+        with contextlib.suppress(ImportError):
+            import_module("readline")  # gives `input` its keys and its history
+        return input
+
+    def read(prompt: str) -> str:
+        line = sys.stdin.readline()
+        if not line:
+            raise EOFError
+        out.result(out.plain(f"{prompt}{line.rstrip()}"))
+        return line
+
+    return read

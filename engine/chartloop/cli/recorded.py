@@ -1,0 +1,154 @@
+"""Which recorded runs a question is about: the argument `[RUN]...`, its options, the reading.
+
+A run that cannot be read is reported on stderr and passed over; the others are asked.
+
+Imported by: commands that ask many recorded runs
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from chartloop.cli import completion, options, out
+from chartloop.core.units import say_count
+
+if TYPE_CHECKING:
+    from chartloop.cli.how import How
+    from chartloop.run.journal import Journal, RunRow
+    from chartloop.run.recorded import Recorded, RecordedRun, Unread
+
+SAID = 5
+"""Runs that were passed over, each said with its reason; then how many more there were."""
+
+
+ALL = "all"
+"""In place of a run: all of the machine's in the journal."""
+
+runs_argument = click.argument("runs", nargs=-1, metavar="[RUN]...", shell_complete=completion.runs)
+"""Ids or their beginnings, `last`, `all`, exported ``.jsonl`` files, `-` for one on stdin."""
+
+choice_options = options.together(
+    click.option("--newest", type=click.IntRange(min=1), metavar="N", help="Only the newest N."),
+    click.option(
+        "--since", type=options.AGE, metavar="DURATION",
+        help="Begun no longer ago than this: 30d, 12h.",
+    ),
+    options.of_runs,
+    options.journal_option,
+)  # fmt: skip
+"""Which of a journal's runs, where none is named."""
+
+
+@dataclass
+class Chosen:
+    """The runs that a question is about: how many, and each as it is read."""
+
+    sources: list[Callable[[], list[Recorded]]]
+    count: int
+    """How many there are, those that cannot be read included."""
+    unread: list[Unread] = field(default_factory=list["Unread"])
+    """Those that were passed over so far."""
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[RecordedRun]:
+        from chartloop.run.recorded import RecordedRun
+
+        for read in self.sources:
+            for found in read():
+                if isinstance(found, RecordedRun):
+                    yield found
+                else:
+                    self.unread.append(found)
+
+    def say_unread(self) -> None:
+        """Say on stderr which runs were passed over, and why."""
+        for one in self.unread[:SAID]:
+            out.say(out.plain(str(one)), "yellow")
+        if (more := len(self.unread) - SAID) > 0:
+            out.say(f"and {say_count(more, 'more run')} passed over", "yellow")
+
+
+def chosen(
+    names: tuple[str, ...], how: How, machine: str = "", *, children: bool = False
+) -> Chosen:
+    """The runs that the command line names; without, or for `all`, the journal's of `machine`.
+
+    `machine` is its name; empty means of every machine. Runs of child machines only when named, or
+    behind their parent with `children`.
+    """
+    from chartloop.cli.stored import find_run, open_journal
+
+    names = () if ALL in names else names
+    sources: list[Callable[[], list[Recorded]]] = []
+    journal: Journal | None = None
+    count = 0
+    for name in names:
+        if name == "-" or name.endswith(".jsonl"):
+            found = _exported(name)
+            sources.append(_already(found))
+            count += len(found)
+        else:
+            journal = journal or open_journal(how)
+            sources.append(_stored(journal, find_run(journal, name), children))
+            count += 1
+    if not names:
+        journal = open_journal(how)
+        sources = [_stored(journal, row, children) for row in _rows(journal, how, machine)]
+        count = len(sources)
+    return Chosen(sources, count)
+
+
+def _stored(journal: Journal, row: RunRow, children: bool) -> Callable[[], list[Recorded]]:
+    from chartloop.run.recorded import read_children, read_run
+    from chartloop.run.sync import by_hand
+
+    def read() -> list[Recorded]:
+        below = by_hand(read_children(journal, row.run_id)) if children else []
+        return [by_hand(read_run(journal, row)), *below]
+
+    return read
+
+
+def _already(found: list[Recorded]) -> Callable[[], list[Recorded]]:
+    return lambda: found
+
+
+def _exported(name: str) -> list[Recorded]:
+    from chartloop.core.errors import SetupError
+    from chartloop.run.recorded import read_export
+
+    try:
+        text = sys.stdin.read() if name == "-" else Path(name).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is no text in UTF-8"
+        hint = "`chartloop runs export RUN > FILE.jsonl` writes one"
+        raise SetupError(f"`{name}` cannot be read: {why}", hint=hint) from error
+    found = read_export(text, "stdin" if name == "-" else name)
+    if not found:
+        raise SetupError(f"`{name}` holds no run", hint="`chartloop runs export RUN` prints one")
+    return found
+
+
+def _rows(journal: Journal, how: How, machine: str) -> list[RunRow]:
+    from chartloop.run.sync import by_hand
+
+    since, newest = how.more.get("since"), how.more.get("newest")
+    rows = by_hand(
+        journal.rows(
+            machine=machine or None, status=how.more.get("status"), agent=how.agent,
+            session=how.session, children=False, limit=newest if since is None else None,
+        )
+    )  # fmt: skip
+    if since is not None:
+        after = time.time() - since
+        rows = [row for row in rows if row.created >= after][:newest]
+    return rows

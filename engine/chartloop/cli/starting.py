@@ -1,0 +1,118 @@
+"""A run from what the command line said: its model, its clock, its script.
+
+Imported by: run, batch, step, resume
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from chartloop.cli import out
+from chartloop.cli.loading import tasks_of
+from chartloop.cli.values import figures_of, values_of
+
+if TYPE_CHECKING:
+    from chartloop.api import Machine, Run
+    from chartloop.cli.how import How
+    from chartloop.cli.script import Script
+    from chartloop.run.journal import Journal
+    from chartloop.run.ports import Cancel, Clock, Notifier
+
+
+def clock_of(how: How, *, not_before: float = 0.0) -> Clock:
+    """The clock that is meant. A simulated one begins now, or later where the run has been."""
+    if how.clock == "simulated":
+        from chartloop.testing.clock import ManualClock
+
+        return ManualClock(max(time.time(), not_before))
+    from chartloop.adapters.clock import SystemClock
+
+    return SystemClock()
+
+
+def script_of(how: How) -> Script | None:
+    """The script that is meant."""
+    if how.script is None:
+        return None
+    if how.model or how.api_base:
+        raise click.UsageError("--script takes the place of a model: leave --model and --api-base")
+    from chartloop.cli.script import read_script
+
+    return read_script(how.script)
+
+
+def start(
+    machine: Machine, task: str, how: How, journal: Callable[[], Journal], *,
+    cancel: Cancel | None = None, script: Script | None = None, parent: Run | None = None,
+    more: Mapping[str, Any] | None = None,
+) -> Run:  # fmt: skip
+    """A run at its very beginning. `more` are limits and variables beside those of `how`.
+
+    The journal is opened last: what cannot begin, for want of a key, say, leaves no file.
+    """
+    clock, spec, more = clock_of(how), machine.spec, more or {}
+    limits = values_of({n: x.type for n, x in spec.limits.items()}, how.limit)
+    variables = values_of({n: v.type for n, v in spec.vars.items()}, how.var)
+    _announce(machine, script)
+    run = machine.start(
+        task, **_components(how, script, clock), clock=clock, cancel=cancel,
+        limits={**limits, **more.get("limits", {})}, vars={**variables, **more.get("vars", {})},
+        memory=dict(how.memory), tasks=tasks_of(spec, how), run_id=how.run_id, agent=how.agent,
+        session=how.session, parent=parent, require_bound=_required(how),
+    )  # fmt: skip
+    opened = journal()
+    # as `Machine.start` does it: on an event loop the appends of one tick share a transaction
+    run.session.journal = getattr(opened, "grouped", opened) if run.suspends else opened
+    return run
+
+
+def go_on(
+    machine: Machine, run_id: str, how: How, journal: Journal, *,
+    cancel: Cancel | None = None, script: Script | None = None, not_before: float = 0.0,
+) -> Run:  # fmt: skip
+    """A run that is in the journal, ready to be driven."""
+    clock = clock_of(how, not_before=not_before)
+    given = _components(how, script, clock)
+    return machine.open(run_id, journal=journal, clock=clock, cancel=cancel, **given)
+
+
+def _required(how: How) -> dict[str, float] | None:
+    """The figures that no run may go past."""
+    pairs = how.more.get("required")
+    return figures_of(pairs) if pairs else None
+
+
+def _announce(machine: Machine, script: Script | None) -> None:
+    """Say what takes a few seconds: the model's library is loaded before the first step."""
+    from chartloop.api.wiring import uses_of
+
+    real = script is None and "model" in uses_of(machine.spec)
+    if real and "litellm" not in sys.modules and out.is_terminal(sys.stderr):
+        out.say("loading litellm ...", "dim")
+
+
+def _components(how: How, script: Script | None, clock: Clock) -> dict[str, Any]:
+    """Model and notifier, as far as the command line names them."""
+    given: dict[str, Any] = {"notifier": _notifier(how)}
+    if script is not None:
+        given["script"] = script.model(clock)
+    else:
+        given["model"] = how.model
+        given["settings"] = {"api_base": how.api_base} if how.api_base else None
+    return {name: value for name, value in given.items() if value}
+
+
+def _notifier(how: How) -> Notifier | None:
+    """Who is told what `notify` says; None for the usual log."""
+    if how.notify is None:
+        if how.notify_secret:
+            raise click.UsageError("--notify-secret goes with --notify URL")
+        return None
+    from chartloop.adapters.webhook import WebhookNotifier
+
+    return WebhookNotifier(how.notify, secret_env=how.notify_secret or "")

@@ -1,0 +1,339 @@
+"""What a person can tell a run that is stepped: one piece of code behind prompt and full screen.
+
+Each command is a method `do_<name>` that takes the rest of the line and says what came of it to
+the `Person`. What it cannot do it says, and goes on. Never here: reading lines, writing to a
+terminal.
+
+Imported by: prompt, screen
+Source: design "language", section 11 (`chartloop step`)
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+
+from chartloop.cli import out
+from chartloop.cli.faults import kind_of
+from chartloop.cli.records import records_lines
+from chartloop.cli.standing import standing
+from chartloop.cli.table import Row, table_lines
+from chartloop.cli.values import answer_data, read_value
+from chartloop.core.columns import Line
+from chartloop.core.errors import ChartloopError, LimitError, RunError, nearest
+from chartloop.machine.saying import fact_value, say_value
+from chartloop.run.events import Delta, Event
+from chartloop.run.result import say_facts
+from chartloop.run.words import action_of, because, outcome_of, path_of
+
+if TYPE_CHECKING:
+    from chartloop.api import Run
+    from chartloop.core.facts import Facts
+    from chartloop.core.records import Record
+    from chartloop.core.types import Type
+    from chartloop.view.picture import Picture
+
+
+class Command(NamedTuple):
+    """A line of the help."""
+
+    written: str
+    about: str
+
+
+COMMANDS = (
+    Command("do, next, Enter", "do the action at hand"),
+    Command("run", "go on to the end, to a question or to a breakpoint"),
+    Command("run to STATE", "go on until the run is at a state, or a guard holds"),
+    Command("answer EVENT [NAME=VALUE]", "answer the question that the run waits with"),
+    Command("back [N]", "take back the newest record, or N of them, as a new run"),
+    Command("fork [N]", "go on as a new run with the records before N; this run stays as it is"),
+    Command("set NAME VALUE", "change a limit or variable: set limits.steps 20"),
+    Command("break [STATE|GUARD]", "stop there when running; alone: the list; again: no more"),
+    Command("why [N]", "everything that was looked at for the newest record, or for record N"),
+    Command("facts [WORD]", "what guards read now; those with WORD in their name"),
+    Command("records", "what has been recorded"),
+    Command("draw [FILE]", "the flowchart, here or into a file"),
+    Command("help", "this list"),
+    Command("quit", "leave; the run can be resumed"),
+)
+ALIASES = {"": "do", "n": "do", "next": "do", "q": "quit", "exit": "quit", "?": "help", "h": "help"}
+
+
+CLOCKS = frozenset({"run.elapsed", "run.working", "run.idle"})
+"""Facts that change with every record."""
+
+
+class StoppedInside(Exception):
+    """The person stopped the action at hand before it was done."""
+
+
+class Person(Protocol):
+    """Who steps the run, as far as commands know."""
+
+    @property
+    def width(self) -> int:
+        """Columns for tables."""
+        ...
+
+    def say(self, line: Line) -> None:
+        """Show a line."""
+        ...
+
+    def hear(self, text: str) -> None:
+        """Show a piece of what a model says, as it comes."""
+        ...
+
+    def stand(self, lines: Sequence[Line]) -> None:
+        """Show where the run stands."""
+        ...
+
+    def look(self, picture: Picture, here: str) -> None:
+        """Show the flowchart, and where the run is in it."""
+        ...
+
+    def wants_to_stop(self) -> bool:
+        """Whether the person asked that the run stop before its next action."""
+        ...
+
+
+Stepper = Callable[["Run"], "Record | None"]
+"""Does one record. `StoppedInside` when the person did not want to wait for it."""
+
+
+class Commands:
+    """One run and the person who steps it."""
+
+    def __init__(self, run: Run, person: Person, step: Stepper) -> None:
+        self.run = run
+        self.left = False
+        self.person, self._step_once = person, step
+        self._before: tuple[Facts, Facts] | None = None
+        """The facts before and after the newest record that was made here."""
+
+    def obey(self, line: str) -> bool:
+        """One command; whether it was done. What is wrong with it is said."""
+        word, _, rest = line.strip().partition(" ")
+        command = getattr(self, f"do_{ALIASES.get(word, word)}", None)
+        if command is None:
+            known = [n.removeprefix("do_") for n in dir(self) if n.startswith("do_")]
+            self._say(f"there is no command `{out.plain(word)}`: {nearest(word, known)}", "red")
+            return False
+        try:
+            command(rest.strip())
+        except ChartloopError as error:
+            code = kind_of(error).code
+            self._say(f"error{f'[{code}]' if code else ''}: {out.plain(error.message)}", "red")
+            if error.hint:
+                self._say(f" = help: {out.plain(error.hint)}")
+            return False
+        return True
+
+    # going on -------------------------------------------------------------------------------
+
+    def do_do(self, rest: str) -> None:
+        """One record."""
+        if rest:
+            raise RunError("`do` takes nothing", hint="`run to STATE` does several")
+        if self.run.ended:
+            raise RunError("the run has ended", hint="`back` takes its last record back")
+        if self.run.status == "paused" and not self.run.result.events:
+            self.run.resume()
+        if self._step() is None:
+            raise RunError("the run waits", hint="`answer EVENT` goes on")
+        self.show()
+
+    def do_run(self, rest: str) -> None:
+        """Records until the end, a question, a breakpoint, or a state."""
+        word, _, goal = rest.partition(" ")
+        if rest and (word != "to" or not goal):
+            raise RunError(f"`run {rest}` says not where to", hint="run to STATE")
+        stops = self.run.breakpoints
+        with stops.until(goal or None):
+            watch = stops.watch(self.run.session)
+            while not self.person.wants_to_stop() and not (watch and watch.reached()):
+                if self._step() is None:
+                    break
+        if stops.hit and stops.hit != goal:
+            self._say(f"stopped at the breakpoint `{out.plain(stops.hit)}`", "yellow")
+        self.show()
+
+    def do_answer(self, rest: str) -> None:
+        """Answer the wait, and go on from it."""
+        events, hint = self.run.result.events, "answer EVENT, or answer EVENT note='use 3'"
+        if not events:  # kept for later it would be forgotten, and the action at hand be done
+            raise RunError("the run waits for nothing", hint="`do` does the action at hand")
+        if not rest.strip():
+            raise RunError(f"say which: {', '.join(events)}", hint=hint)
+        try:
+            event, *fields = shlex.split(rest)
+        except ValueError as error:
+            raise RunError(f"this cannot be read: {error}", hint=hint) from None
+        pairs = [
+            (name.strip(), text) for name, sign, text in (f.partition("=") for f in fields) if sign
+        ]
+        if len(pairs) < len(fields) or not all(name for name, _ in pairs):
+            raise RunError("data are given as NAME=VALUE", hint="answer fix note='use 3'")
+        self.run.send(event, answer_data(event, self.run.answers.get(event, {}), pairs, None))
+        self._step()
+        self.show()
+
+    def do_back(self, rest: str) -> None:
+        """Take records back; the run goes on as a fork with an id of its own."""
+        count = self._number(rest or "1")
+        self.run.back(count)
+        self._before = None
+        taken = "record" if count == 1 else f"{count} records"
+        self._say(f"back before the last {taken}; now run {self.run.id}")
+        self.show()
+
+    def do_fork(self, rest: str) -> None:
+        """Go on as a new run; this one stays in the journal as it is."""
+        old = self.run
+        stops = [point.text for point in old.breakpoints]
+        self.run = old.fork(at=self._number(rest) if rest else None)
+        for text in stops:
+            self.run.breakpoints.add(text)
+        self._say(f"run {old.id} stays as it is; now run {self.run.id}")
+        self.show()
+
+    def do_set(self, rest: str) -> None:
+        """Change a limit or variable; it is recorded as an edit."""
+        name, _, text = rest.partition(" ")
+        spec = self.run.machine.spec
+        if "." not in name:
+            name = f"{'limits' if name in spec.limits else 'vars'}.{name}"
+        root, _, field = name.partition(".")
+        declared = {"limits": spec.limits, "vars": spec.vars}.get(root, {}).get(field)
+        if not text.strip():
+            raise LimitError("a value is missing", hint="set limits.steps 20")
+        value = text.strip()
+        before = self.run.facts
+        self.run.set(name, read_value(declared.type, value) if declared else value)
+        self._before = (before, self.run.facts)
+        self._say(out.plain(f"{name} = {value}"))
+
+    def do_break(self, rest: str) -> None:
+        """A breakpoint more, or one less; without a text, which there are."""
+        stops = self.run.breakpoints
+        if not rest:
+            texts = ", ".join(point.text for point in stops)
+            self._say(f"stops at: {out.plain(texts)}" if texts else "there is no breakpoint")
+        elif rest in stops:
+            stops.remove(rest)
+            self._say(f"`{out.plain(rest)}` is no breakpoint any more")
+        else:
+            point = stops.add(rest)
+            what = {"state": "before the state", "guard": "when this holds:"}.get(point.kind, "at")
+            self._say(f"`run` stops {what} `{out.plain(rest)}`")
+
+    def _step(self) -> Record | None:
+        """One record, with the model's words as they come."""
+        before, heard = self.run.facts, False
+
+        def hear(event: Event) -> None:
+            nonlocal heard
+            if isinstance(event, Delta):
+                self.person.hear(out.plain(event.text))
+                heard = True
+
+        stop = self.run.listen(hear)
+        try:
+            record = self._step_once(self.run)
+        except StoppedInside:
+            self._say("stopped in the middle of the action: `do` begins it again", "yellow")
+            return None
+        finally:
+            stop()
+            if heard:
+                self.person.hear("\n")
+        if record is not None:
+            self._before = (before, self.run.facts)
+            self._tell(record)
+        return record
+
+    def _tell(self, record: Record) -> None:
+        chart = self.run.machine.chart
+        action = action_of(chart, record) or record.kind
+        said = outcome_of(record)
+        path = " → ".join(path_of(chart, record))
+        why = because(chart, record)
+        line = f"{record.seq}  {action}: {said}" if said else f"{record.seq}  {action}"
+        line += (f"  → {path}" if path else "") + (f"  because {why}" if why else "")
+        failed = record.outcome is not None and not record.outcome.ok
+        self._say(out.plain(line), "red" if failed else "")
+
+    # looking --------------------------------------------------------------------------------
+
+    def do_why(self, rest: str) -> None:
+        """The tables of a decision."""
+        found = self.run.why(self._number(rest) if rest else None)
+        self._lines(found.lines(self.person.width))
+
+    def do_facts(self, rest: str) -> None:
+        """Facts and their values."""
+        pairs = say_facts(self.run.facts, self.run.machine.spec.roots)
+        rows = [Row(pair) for pair in pairs if rest in pair[0]]
+        if not rows:
+            raise RunError(f"no fact has `{rest}` in its name", hint="`facts` lists them all")
+        self._lines(table_lines(rows, width=self.person.width))
+
+    def do_records(self, rest: str) -> None:
+        """The records as a table."""
+        records = self.run.records
+        self._lines(records_lines(self.run.machine.chart, records, self.person.width))
+
+    def do_draw(self, rest: str) -> None:
+        """The flowchart in characters, or into a file."""
+        picture = self.run.draw(look="live")
+        if rest:
+            self._say(f"{picture.save(rest)} is written")
+        else:
+            self.person.look(picture, self.run.state)
+
+    def do_help(self, rest: str) -> None:
+        """The commands."""
+        rows = [Row((c.written, c.about)) for c in COMMANDS]
+        self._lines(table_lines(rows, width=self.person.width, indent="  "))
+
+    def do_quit(self, rest: str) -> None:
+        """Leave."""
+        self.left = True
+
+    def show(self) -> None:
+        """Say where the run stands."""
+        self.person.stand(standing(self.run, self.person.width))
+
+    def changes(self) -> list[tuple[str, str, str]]:
+        """The facts that the newest record changed: name, old value, new value; clocks last."""
+        if self._before is None:
+            return []
+        before, now = (facts_apart(f, self.run.machine.spec.roots) for f in self._before)
+        changed = ((n, before.get(n, "none"), new) for n, new in now.items())
+        return sorted((c for c in changed if c[1] != c[2]), key=lambda c: c[0] in CLOCKS)
+
+    def _say(self, text: str, colour: str = "") -> None:
+        self.person.say(Line(text, colour))
+
+    def _lines(self, lines: Iterable[Line]) -> None:
+        for line in lines:
+            self.person.say(line)
+
+    def _number(self, text: str) -> int:
+        if not text.isdecimal():
+            raise RunError(f"`{out.plain(text)}` is no number")
+        return int(text)
+
+
+def facts_apart(facts: Facts, roots: Mapping[str, Type]) -> dict[str, str]:
+    """Every fact by its name, as people write it; of those by name, each by itself."""
+    found: dict[str, str] = {}
+    for name, said in say_facts(facts, roots):
+        value = fact_value(facts, name)
+        if isinstance(value, Mapping) and value:
+            parts = cast("Mapping[str, Any]", value)
+            found |= {f"{name}.{key}": say_value(part) for key, part in parts.items()}
+        else:
+            found[name] = said
+    return found

@@ -1,0 +1,298 @@
+"""Runs that are in a journal: found by name, and opened with the machine they were started with.
+
+The machine of a run is its canonical text, which the journal holds by hash: a file that has
+changed since, or is gone, changes nothing about a run that was recorded.
+
+How a run was started stands in its first record, under `cli`, so that going on needs it not
+said again. What could run code or send a key elsewhere must be said again all the same.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from chartloop.cli import out
+from chartloop.cli.loading import load_tools, locate, refuse_untrusted
+from chartloop.core.errors import (
+    JournalCorrupt,
+    SetupError,
+    SpecError,
+    UnknownRunError,
+    nearest,
+)
+
+if TYPE_CHECKING:
+    from chartloop.api import Machine, Run
+    from chartloop.cli.how import How
+    from chartloop.core.specs import ToolSpec
+    from chartloop.run.journal import Journal, RunRow
+
+LAST = "last"
+REMEMBERED = "cli"
+"""The key of the first record's data under which the command line keeps how it was called."""
+
+
+# the journal --------------------------------------------------------------------------------
+
+
+def open_journal(how: How, *, make: bool = False) -> Journal:
+    """The journal that is meant. Without `make`, one that is not there is an error."""
+    from chartloop.adapters.sqlite import SqliteJournal, default_journal_path
+    from chartloop.run.journal import MemoryJournal
+
+    if how.in_memory:
+        return MemoryJournal()
+    path = Path(how.journal) if how.journal else default_journal_path(Path.cwd())
+    if not make and not path.exists():
+        raise UnknownRunError(
+            f"there is no journal at {shown(path)}",
+            hint="`chartloop run` makes one; or name another with --journal",
+        )
+    journal = SqliteJournal(path)
+    close_later(journal)
+    return journal
+
+
+def close_later(journal: Journal) -> None:
+    """Close the journal when the command ends."""
+    import click
+
+    from chartloop.run.sync import by_hand
+
+    if (context := click.get_current_context(silent=True)) is not None:
+        context.call_on_close(lambda: by_hand(journal.close()))
+
+
+def shown(path: str | Path) -> str:
+    """A path as people would type it from here."""
+    relative = os.path.relpath(path)
+    return str(path) if relative.startswith(os.pardir) else relative
+
+
+def name_of(journal: Journal) -> str:
+    """Where the journal is, for people."""
+    return "memory" if journal.name == "memory" else shown(journal.name)
+
+
+def find_run(journal: Journal, name: str) -> RunRow:
+    """The run of that id or unique prefix, or the newest for `last`."""
+    from chartloop.run.journal import CHILD_MARK
+    from chartloop.run.sync import by_hand
+
+    if name == LAST:
+        newest = by_hand(journal.rows(children=False, limit=1))
+        if not newest:
+            raise UnknownRunError(f"there are no runs in {name_of(journal)}")
+        return newest[0]
+    if (row := by_hand(journal.row(name))) is not None:
+        return row
+    asked = CHILD_MARK in name
+    found = by_hand(journal.rows(prefix=name, children=asked, limit=9)) if name else []
+    if len(found) == 1:
+        return found[0]
+    if found:
+        listed = ", ".join(r.run_id for r in found[:8]) + (" ..." if len(found) > 8 else "")
+        raise UnknownRunError(f"several runs begin with `{name}`: {listed}", hint="type more of it")
+    known = [r.run_id for r in by_hand(journal.rows(children=asked, limit=200))]
+    hint = nearest(name, known, otherwise="`chartloop runs` lists them")
+    raise UnknownRunError(f"there is no run `{name}` in {name_of(journal)}", hint=hint)
+
+
+# the machine --------------------------------------------------------------------------------
+
+
+def machine_of(journal: Journal, row: RunRow, how: How, *, to_run: bool = False) -> Machine:
+    """The machine that the run was started with, from the journal.
+
+    To look at a run its own tools are not needed: what they gave is on the record. `to_run`
+    asks for them.
+    """
+    from chartloop.api import load
+    from chartloop.run.sync import by_hand
+
+    text = by_hand(journal.blob(row.machine_hash))
+    if text is None:
+        raise SetupError(
+            f"the journal does not hold the machine of run `{row.run_id}`",
+            hint="give its file: --machine FILE",
+        )
+    try:
+        json.loads(text)
+    except ValueError as error:
+        raise JournalCorrupt(
+            f"the machine of run `{row.run_id}` cannot be read from the journal",
+            hint="the file was changed by hand or by another program; give --machine FILE",
+        ) from error
+    own = load_tools(how.tools)
+    if to_run:
+        _ask_for_tools(journal, row, how)
+    else:
+        own = [*own, *_stand_ins(text, own)]
+    try:
+        # a newline makes `load` take it for the text that it is
+        machine = load(text if "\n" in text else text + "\n", tools=own)
+    except SpecError:
+        if how.tools or not (tools := remembered(journal, row).get("tools")):
+            raise
+        hint = f"say again: {' '.join(f'--tools {shlex.quote(t)}' for t in tools)}"
+        raise SetupError(f"run `{row.run_id}` needs its own actions or guards", hint=hint) from None
+    if to_run:
+        refuse_untrusted(machine, how)
+    return machine
+
+
+def _ask_for_tools(journal: Journal, row: RunRow, how: How) -> None:
+    tools: list[str] = remembered(journal, row).get("tools", [])
+    if tools and not how.tools:
+        raise SetupError(
+            f"run `{row.run_id}` was started with tools of your own, which are Python code",
+            hint=f"say them again: {' '.join(f'--tools {shlex.quote(t)}' for t in tools)}",
+        )
+
+
+def _stand_ins(text: str, own: Iterable[Any]) -> list[ToolSpec]:
+    """Tools that a machine lists and nobody gave: named, never called."""
+    from chartloop.actions import builtin
+    from chartloop.actions.declare import specs_of
+    from chartloop.core.specs import ToolSpec
+
+    known = {*builtin().tools, *specs_of([*own]).tools}
+    data: Any = json.loads(text)
+    names = [n for n in _tools_in(data) if n not in known]
+    return [ToolSpec(n, "", {"type": "object"}, json.loads, _never) for n in dict.fromkeys(names)]
+
+
+def _tools_in(data: Any) -> Iterator[str]:
+    """What a canonical text names as a tool: in its list, in a state's `with`, in a task's `by`."""
+    yield from _all(data, "tools")
+    for state in _all(data, "states"):
+        if _at(state, "do") == "tool" and isinstance(name := _at(state, "with", "name"), str):
+            yield name
+    for task in _all(data, "tasks"):
+        if isinstance(name := _at(task, "by", "tool"), str):
+            yield name
+    for child in _all(data, "machines"):
+        yield from _tools_in(child)
+
+
+def _all(data: Any, name: str) -> list[Any]:
+    """What a list or mapping holds."""
+    found = _at(data, name)
+    if isinstance(found, dict):
+        return [*cast("dict[str, Any]", found).values()]
+    return cast("list[Any]", found) if isinstance(found, list) else []
+
+
+def _at(data: Any, *path: str) -> Any:
+    """What stands at a path of a mapping; None where there is nothing."""
+    for name in path:
+        data = cast("dict[str, Any]", data).get(name) if isinstance(data, dict) else None
+    return data
+
+
+def _never(**_arguments: Any) -> str:
+    raise SetupError("this run was opened to be looked at: its tools are not here")
+
+
+# the run ------------------------------------------------------------------------------------
+
+
+def remembered(journal: Journal, row: RunRow) -> Mapping[str, Any]:
+    """How the run was started, as far as it was started from a command line."""
+    from chartloop.run.sync import by_hand
+
+    first = next((e.record for e in by_hand(journal.events(row.run_id)) if e.record), None)
+    found: Any = first.input.data.get(REMEMBERED) if first is not None else None
+    return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
+
+
+def remember(run: Run, machine: str, how: How) -> None:
+    """Put into the first record, which is not written yet, how the run was started."""
+    begun = run.session.begun
+    if begun is None:
+        return
+    kept = {
+        "machine": str(locate(machine).absolute()),
+        "script": str(Path(how.script).absolute()) if how.script else None,
+        "model": how.model, "api_base": how.api_base,
+        "tools": [str(Path(t).absolute()) if Path(t).is_file() else t for t in how.tools],
+        "clock": how.clock if how.clock != "system" else None,
+        "notify": getattr(run.session.ports.notifier, "shown", None),
+    }  # fmt: skip
+    data = {**begun.data, REMEMBERED: {n: v for n, v in kept.items() if v}}
+    run.session.begun = begun._replace(data=data)
+
+
+def as_before(journal: Journal, row: RunRow, how: How) -> How:
+    """What was said now, with what was said when the run was started.
+
+    Not `--tools` and `--api-base`: they run code, and send a key somewhere. Nor `--notify`, whose
+    address may be a secret and is not kept.
+    """
+    before = remembered(journal, row)
+    if (told := before.get("notify")) and not how.notify:
+        out.say(f"this run told {told} what it notifies; say --notify again, or only a log is told")
+    script = how.script
+    if not (script or how.model or how.api_base):
+        script = before.get("script")
+        if script and not Path(script).is_file():
+            raise SetupError(f"the script of this run is gone: {script}", hint="give --script FILE")
+        if (base := before.get("api_base")) and not script:
+            hint = f"say it again: --api-base {shlex.quote(base)}, or another with --model"
+            raise SetupError(f"run `{row.run_id}` was started with a server of its own", hint=hint)
+    clock = before.get("clock", how.clock) if how.clock == "system" else how.clock
+    return replace(how, script=script, model=how.model or before.get("model"), clock=clock)
+
+
+def resume_line(journal: Journal, row: RunRow, how: How) -> str:
+    """The command that goes on with a recorded run, with what must be said again for it."""
+    before = remembered(journal, row)
+    tools: Iterable[str] = how.tools or before.get("tools", ())
+    base = how.api_base or (None if before.get("script") else before.get("api_base"))
+    said = replace(how, tools=tuple(shown(t) for t in tools), api_base=base)
+    return line_for("resume", row.run_id, said)
+
+
+def line_for(verb: str, run_id: str, how: How, *rest: str) -> str:
+    """A command line that names the run, with what must be said again."""
+    words = ["chartloop", verb, run_id, *rest]
+    if how.journal and not os.environ.get("CHARTLOOP_JOURNAL"):
+        words += ["--journal", how.journal]
+    if verb == "resume":
+        for tools in how.tools:
+            words += ["--tools", tools]
+        if how.api_base:
+            words += ["--api-base", how.api_base]
+        words += ["--trust"] if how.trust else []
+    return shlex.join(words)
+
+
+def ago(at: float) -> str:
+    """When something was, for people: ``3 min ago``, or a date when it is over a day old."""
+    seconds = time.time() - at
+    if seconds < 60:
+        return "just now"
+    if seconds < 3600:
+        return f"{seconds / 60:.0f} min ago"
+    if seconds < 86_400:
+        return f"{seconds / 3600:.0f} h ago"
+    return moment(at)
+
+
+def moment(at: float) -> str:
+    """A moment on the clock of this place: ``2026-03-01 14:30``."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
+
+
+def say_journal(journal: Journal, run_id: str = "") -> None:
+    """Say on stderr which run this is and where it is kept."""
+    where = name_of(journal)
+    kept = "kept in memory only" if where == "memory" else f"journal {where}"
+    out.say(f"run {run_id} · {kept}" if run_id else kept, "dim")

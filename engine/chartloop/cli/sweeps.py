@@ -1,0 +1,81 @@
+"""Limits of a question, one of which may be swept: ``steps=4..20``, ``time=1m..10m:1m``.
+
+Imported by: commands.whatif
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from chartloop.cli.faults import MisuseError
+from chartloop.cli.values import Pairs, values_of
+from chartloop.core.types import Type
+from chartloop.language.spec import MachineSpec
+from chartloop.language.values import limit_value
+
+MOST = 200
+"""Values of a sweep."""
+USUAL = 12
+"""So many values, about, where no stride is given and not every whole number is taken."""
+ALL = 24
+"""Up to so many whole numbers each is taken."""
+
+
+def points_of(spec: MachineSpec, pairs: Pairs) -> tuple[str, list[dict[str, Any]]]:
+    """The name of the limit that is swept, if one is, and the limits of each point."""
+    types = {name: limit.type for name, limit in spec.limits.items()}
+    given = list(pairs)
+    swept = [(name, text) for name, text in given if ".." in text]
+    fixed = values_of(types, (pair for pair in given if pair not in swept))
+    if not swept:
+        return "", [fixed]
+    if len(swept) > 1:
+        raise MisuseError(
+            "only one limit can be swept at a time", hint="give the others one value each"
+        )
+    name, text = swept[0]
+    values = _values(spec, name, text, types)
+    return name, [{**fixed, name: value} for value in values]
+
+
+def _values(spec: MachineSpec, name: str, text: str, types: Mapping[str, Type]) -> list[float]:
+    ends, _, stride = text.partition(":")
+    low, _, high = ends.partition("..")
+    if not (low.strip() and high.strip()):
+        hint = f"write `{name}=LOW..HIGH`, or `{name}=LOW..HIGH:STRIDE`"
+        raise MisuseError(f"`{name}={text}` lacks one of its ends", hint=hint)
+    least, most = (_number(spec, name, part, types) for part in (low, high))
+    whole = spec.limits[name].type.kind == "int"
+    step = _number(spec, name, stride, types) if stride else _stride(least, most, whole=whole)
+    if most < least or step <= 0:
+        hint = f"write `{name}=LOW..HIGH`, or `{name}=LOW..HIGH:STRIDE`"
+        raise MisuseError(f"`{name}={text}` goes nowhere", hint=hint)
+    count = math.floor((most - least) / step + 1e-9) + 1
+    if count > MOST:
+        raise MisuseError(
+            f"`{name}={text}` has {count:,} values", hint=f"a stride may make it at most {MOST}"
+        )
+    made: Iterable[float] = (least + number * step for number in range(count))
+    return [int(value) if whole else round(value, 12) for value in made]
+
+
+def _number(spec: MachineSpec, name: str, text: str, types: Mapping[str, Type]) -> float:
+    value = limit_value(spec, name, values_of(types, [(name, text.strip())])[name])
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise MisuseError(f"limit `{name}` cannot be swept from `{text}`", hint="write two numbers")
+    return value
+
+
+def _stride(least: float, most: float, *, whole: bool) -> float:
+    """A round number that gives about `USUAL` values."""
+    span = most - least
+    if whole and span < ALL:
+        return 1
+    if span <= 0:
+        return 1
+    rough = span / USUAL
+    size = 10.0 ** math.floor(math.log10(rough))
+    stride = next(size * n for n in (1, 2, 5, 10) if size * n >= rough * (1 - 1e-9))
+    return max(1, round(stride)) if whole else stride

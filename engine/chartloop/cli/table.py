@@ -1,0 +1,43 @@
+"""Tables on a terminal: laid out by `core.columns`, cleaned and coloured here."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from chartloop.cli import out
+from chartloop.core.columns import Line, Row, lay_out
+
+__all__ = ["Line", "Row", "styled", "table", "table_lines"]
+
+
+def table(
+    rows: Sequence[Row],
+    head: Sequence[str] = (),
+    *,
+    width: int | None = None,
+    right: Collection[int] = (),
+    spare: Sequence[int] = (),
+    indent: str = "",
+) -> list[str]:
+    """The lines of a table, in colours; see `lay_out` for `right` and `spare`."""
+    return styled(table_lines(rows, head, width=width, right=right, spare=spare, indent=indent))
+
+
+def styled(lines: Iterable[Line]) -> list[str]:
+    """The lines in their colours, where stdout takes them."""
+    return [out.style(line.text, line.colour) for line in lines]
+
+
+def table_lines(
+    rows: Sequence[Row],
+    head: Sequence[str] = (),
+    *,
+    width: int | None = None,
+    right: Collection[int] = (),
+    spare: Sequence[int] = (),
+    indent: str = "",
+) -> list[Line]:
+    """The lines of a table, each with its colour for whoever shows it."""
+    shown = [Row(tuple(head), "dim"), *rows] if head and rows else list(rows)
+    clean = [row._replace(cells=tuple(out.plain(c) for c in row.cells)) for row in shown]
+    return lay_out(clean, width=width or out.width(), right=right, spare=spare, indent=indent)

@@ -1,0 +1,113 @@
+"""Ways of looking at a run while it goes: not at all, line by line, live, as JSON lines.
+
+A view is told every event of the run, from whatever thread drives it.
+Imported by: drive. The live one, which needs rich, is in `live`.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Protocol
+
+from chartloop.cli import out
+from chartloop.run.events import Event, Recorded
+from chartloop.run.words import action_of, because, outcome_of
+
+if TYPE_CHECKING:
+    from chartloop.api import Run
+    from chartloop.cli.how import How
+    from chartloop.core.records import Record
+
+
+class View(Protocol):
+    """Somebody who looks on."""
+
+    def see(self, event: Event) -> None:
+        """Something has happened."""
+        ...
+
+    def open(self) -> None:
+        """The run goes on, for the first time or after a question."""
+        ...
+
+    def close(self) -> None:
+        """The run rests: the terminal belongs to others. May be called twice."""
+        ...
+
+    def notify(self, text: str) -> bool:
+        """Show a note in the view. False when there is no place for it."""
+        ...
+
+
+class Quiet:
+    """Nobody looks on."""
+
+    def see(self, event: Event) -> None:
+        """Nothing is shown."""
+
+    def open(self) -> None:
+        """Nothing to begin."""
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+    def notify(self, text: str) -> bool:
+        """There is no place for a note."""
+        return False
+
+
+class Lines(Quiet):
+    """A line on stderr for each record."""
+
+    def __init__(self, run: Run) -> None:
+        self._chart = run.machine.chart
+
+    def see(self, event: Event) -> None:
+        if isinstance(event, Recorded):
+            record, chart = event.record, self._chart
+            did = " ".join(p for p in (action_of(chart, record), _said(record)) if p)
+            entered = " → ".join(event.decision.path)
+            why = because(chart, record)
+            line = f"{record.seq:>3}  {record.state}  {did}"
+            line += f"  → {entered}" if entered else ""
+            out.say(out.plain(line + (f"  ({why})" if why else "")))
+
+
+def _said(record: Record) -> str:
+    said = outcome_of(record)
+    return said if record.kind == "step" else f"{record.kind} {said}".strip()
+
+
+class JsonLines(Quiet):
+    """Every event as a line of JSON on stdout, for programs."""
+
+    def __init__(self) -> None:
+        self._stream = sys.stdout  # while a run goes on, what tools print goes to stderr
+
+    def see(self, event: Event) -> None:
+        out.result(out.as_json(event.to_dict(), indent=None), self._stream)
+        self._stream.flush()
+
+
+class Both(Quiet):
+    """Two views of one run."""
+
+    def __init__(self, *views: View) -> None:
+        self._views = views
+
+    def see(self, event: Event) -> None:
+        for view in self._views:
+            view.see(event)
+
+
+def view_for(run: Run, how: How) -> View:
+    """The view that fits the options and the terminal."""
+    if how.format == "jsonl":
+        return Both(JsonLines(), Lines(run)) if how.verbose else JsonLines()
+    if how.verbose:
+        return Lines(run)
+    if out.is_terminal(sys.stderr):
+        from chartloop.cli.live import Live
+
+        return Live(run)
+    return Quiet()

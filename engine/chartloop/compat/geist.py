@@ -1,0 +1,312 @@
+"""The names of document 000 over the machine `geist`: its examples run but for their imports.
+
+    from chartloop.compat.geist import AgentContext, AgentExecutor, GPT4Agent
+
+    agent = GPT4Agent(agent_context=AgentContext())
+    result = AgentExecutor(agent).execute(task="Research Python async patterns")
+
+Nothing here decides when to stop: conditions become limits and variables of the machine, its
+stop reason and records become a result.
+
+Source: 000 "New Components", "Code Examples", "Observability".
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any, Literal, overload
+
+from chartloop.actions.declare import guard_spec
+from chartloop.adapters.cancel import SignalCancellation
+from chartloop.api import Machine, Run, load
+from chartloop.compat.geist_agent import (
+    AgentContext,
+    AgentSettings,
+    BaseAgent,
+    GPT4Agent,
+    contexts,
+)
+from chartloop.core.errors import RunError
+from chartloop.core.plain import plain
+from chartloop.core.records import Record
+from chartloop.run.journal import Journal
+from chartloop.run.trace import Trace, TraceStep
+
+__all__ = [
+    "AgentContext", "AgentExecutionResult", "AgentExecutor", "AgentSettings",
+    "AgentStoppingConditions", "BaseAgent", "ExecutionError", "GPT4Agent", "StoppingReason",
+]  # fmt: skip
+
+
+class StoppingReason(Enum):
+    """Why the agent stopped executing."""
+
+    TASK_COMPLETE = "task_complete"
+    MAX_ITERATIONS = "max_iterations"
+    MAX_TOKENS = "max_tokens"
+    TIMEOUT = "timeout"
+    ERROR_THRESHOLD = "error_threshold"
+    USER_INTERRUPT = "user_interrupt"
+    NO_PROGRESS = "no_progress"
+    CUSTOM_CONDITION = "custom_condition"
+
+
+REASONS = {
+    "completed": StoppingReason.TASK_COMPLETE,
+    "steps_limit": StoppingReason.MAX_ITERATIONS,
+    "token_limit": StoppingReason.MAX_TOKENS,
+    "time_limit": StoppingReason.TIMEOUT,
+    "error_threshold": StoppingReason.ERROR_THRESHOLD,
+    "user_requested": StoppingReason.USER_INTERRUPT,
+    "no_progress": StoppingReason.NO_PROGRESS,
+    "custom": StoppingReason.CUSTOM_CONDITION,
+}
+"""The machine's stop reasons in the document's words. An adapter that asks to stop, with
+`AgentStop`, is a custom condition too."""
+
+
+@dataclass(slots=True)
+class AgentStoppingConditions:
+    """When to stop. A condition that is None or 0 is off, but for the errors: 0 allows none."""
+
+    max_iterations: int | None = 25
+    max_tokens: int | None = None
+    """Cumulative, across all model calls."""
+    timeout_seconds: float | None = None
+    max_consecutive_errors: int = 3
+    max_total_errors: int = 10
+    require_progress_every_n_ticks: int | None = 5
+    custom_condition: Callable[[AgentContext], bool] | None = None
+    completion_markers: list[str] = field(default_factory=lambda: ["TASK_COMPLETE", "[DONE]", "✓"])
+    stop_when_task_queue_empty: bool = True
+    warn_at_token_percentage: float = 0.8
+    early_stopping: Literal["force", "generate"] = "force"
+    """`generate`: one last call for a final answer, while tokens and time are left."""
+
+    def __post_init__(self) -> None:
+        if self.early_stopping not in ("force", "generate"):
+            raise ValueError(f"early_stopping is force or generate, not {self.early_stopping!r}")
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        """As limits of the machine `geist`."""
+        return {
+            "max_iterations": self.max_iterations or None,
+            "max_tokens": self.max_tokens or None,
+            "timeout_seconds": self.timeout_seconds or None,
+            "max_consecutive_errors": self.max_consecutive_errors,
+            "max_total_errors": self.max_total_errors,
+            "require_progress_every_n_ticks": self.require_progress_every_n_ticks or None,
+            "completion_markers": self.completion_markers,
+            "warn_at_token_percentage": self.warn_at_token_percentage,
+        }
+
+
+class ExecutionError(Exception):
+    """A tick that failed. Its text says what went wrong, `step` in which step of the run."""
+
+    def __init__(self, message: str, step: int) -> None:
+        super().__init__(message)
+        self.step = step
+
+
+@dataclass(slots=True)
+class AgentExecutionResult:
+    """What an execution came to, or, of a stream, how it stands. Times in seconds."""
+
+    stopping_reason: StoppingReason | None
+    """None while it goes on."""
+    success: bool
+    """Whether the task is complete."""
+    iterations_completed: int
+    tokens_used: int
+    execution_time_seconds: float
+    final_context: AgentContext
+    tick_history: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    """Of each tick the contexts that it left, `tokens_used` and `seconds`."""
+    function_calls: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    """`iteration`, `name`, `arguments`, `ok`, `result`; those of failed ticks too."""
+    errors: list[Exception] = field(default_factory=list[Exception])
+    result: Any = None
+    """What the agent said when it was done, or its final answer of `early_stopping`."""
+    partial_results: list[Any] = field(default_factory=list[Any])
+    """What each tick's execution came to."""
+    warnings: list[str] = field(default_factory=list[str])
+    token_usage_timeline: list[int] = field(default_factory=list[int])
+    """Tokens used by the end of each tick."""
+    execution_timeline: list[float] = field(default_factory=list[float])
+    """Seconds from the start to the end of each tick."""
+
+    @property
+    def current_state(self) -> dict[str, list[str]]:
+        """The three contexts."""
+        names = ("world_context", "task_context", "execution_context")
+        return {name: getattr(self.final_context, name) for name in names}
+
+
+class AgentExecutor:
+    """Executes an agent until a stopping condition holds.
+
+    `run` is the chartloop run of the newest execution: `run.why()`, `run.trace()`. With a
+    `journal` it can be resumed. Ctrl-C, `interrupt` and leaving a stream stop it as
+    `USER_INTERRUPT`.
+    """
+
+    def __init__(
+        self, agent: BaseAgent, stopping_conditions: AgentStoppingConditions | None = None, *,
+        journal: Journal | None = None,
+    ) -> None:  # fmt: skip
+        self.agent = agent
+        self.conditions = stopping_conditions or AgentStoppingConditions()
+        self.run: Run | None = None
+        self._journal = journal
+        self._raised: BaseException | None = None
+        self._interrupts = SignalCancellation(signal.SIGINT)
+
+    @overload
+    def execute(
+        self, task: str | None = ..., stream_updates: Literal[False] = ...
+    ) -> AgentExecutionResult: ...
+    @overload
+    def execute(
+        self, task: str | None = ..., *, stream_updates: Literal[True]
+    ) -> Generator[AgentExecutionResult, None, AgentExecutionResult]: ...
+    def execute(self, task: str | None = None, stream_updates: bool = False) -> Any:
+        """Execute until a stopping condition holds; without a task, what is in the queue.
+
+        With `stream_updates` a generator: a result after each tick, and the final one last.
+        """
+        self.run = run = self._start(task, stream_updates)
+        self._interrupts.reset()
+        run.session.cancels.append(self._interrupts)
+        return self._stream(run) if stream_updates else self._whole(run)
+
+    def interrupt(self) -> None:
+        """Stop before the next action. Works from any thread, and from an adapter."""
+        self._interrupts.request()
+
+    # over the machine -----------------------------------------------------------------------
+
+    def _start(self, task: str | None, streaming: bool) -> Run:
+        context, conditions = self.agent.agent_context, self.conditions
+        variables = {
+            **contexts(context),
+            "stop_when_task_queue_empty": conditions.stop_when_task_queue_empty,
+            "early_stopping": conditions.early_stopping,
+            "stream_updates": streaming,
+        }
+        return self._machine().start(
+            task or "", limits=conditions.limits, vars=variables, journal=self._journal,
+            **self.agent.components,
+        )  # fmt: skip
+
+    def _machine(self) -> Machine:
+        custom = self.conditions.custom_condition
+        if custom is None:
+            return load("geist", tools=self.agent.tools)
+
+        def holds(  # noqa: PLR0917  what an `AgentContext` has
+            world: list[str], tasks: list[str], execution: list[str], log: list[str],
+            tokens: int, started: float,
+        ) -> bool:  # fmt: skip
+            seen = AgentContext(settings=self.agent.agent_context.settings)
+            found = {"world_context": world, "task_context": tasks, "execution_context": execution}
+            seen.take({**found, "function_log": log})
+            seen.total_tokens_used, seen.execution_start_time = tokens, started
+            try:
+                return bool(custom(seen))
+            except BaseException as error:
+                self._raised = error
+                raise
+
+        return load(
+            "geist",
+            tools=self.agent.tools,
+            guards=[guard_spec(holds, name="holds")],
+            define={"custom_condition": CUSTOM},
+        )
+
+    def _whole(self, run: Run) -> AgentExecutionResult:
+        with self._listening():
+            run.run()
+        return self._ended(run)
+
+    def _stream(self, run: Run) -> Generator[AgentExecutionResult, None, AgentExecutionResult]:
+        """A tick is executed when it is asked for, not before."""
+        try:
+            while (record := self._step(run)) is not None:
+                if record.state == "partial":
+                    yield self._result(run)
+        except GeneratorExit:
+            self.interrupt()
+            self._whole(run)
+            raise
+        final = self._ended(run)
+        yield final
+        return final
+
+    def _step(self, run: Run) -> Record | None:
+        with self._listening():
+            return run.step()
+
+    def _listening(self) -> AbstractContextManager[Any]:
+        """While Ctrl-C is a request to stop; only the main thread can hear it."""
+        main = threading.current_thread() is threading.main_thread()
+        return self._interrupts if main else nullcontext()
+
+    def _ended(self, run: Run) -> AgentExecutionResult:
+        if self._raised is not None:
+            raise self._raised
+        if str(run.result.reason) not in REASONS:
+            raise RunError(run.result.explain())
+        return self._result(run, REASONS[str(run.result.reason)])
+
+    def _result(self, run: Run, reason: StoppingReason | None = None) -> AgentExecutionResult:
+        result, facts, context = run.result, run.facts, self.agent.agent_context
+        found = plain(facts.vars)
+        context.take(found)
+        context.is_complete = found["is_complete"]
+        context.completion_message = found["completion_message"] or None
+        context.total_tokens_used = facts.usage.total_tokens
+        context.execution_start_time = facts.run.started_at
+        done = facts.run.visits.get("record_tick", 0)
+        trace = run.trace()
+        ticks = [step for step in trace if step.state == "tick" and step.ok]
+        return AgentExecutionResult(
+            reason, reason is StoppingReason.TASK_COMPLETE, done, facts.usage.total_tokens,
+            facts.run.elapsed, replace(context), [_tick(step) for step in ticks],
+            _calls(trace),
+            [ExecutionError(e["message"], e["step"]) for e in result.errors],
+            found["final_answer"] or context.completion_message,
+            [step.result["output"]["execution_context"] for step in ticks],
+            list(result.warnings), [s.total_tokens for s in ticks], [s.ended for s in ticks],
+        )  # fmt: skip
+
+
+CUSTOM = (
+    "holds(vars.world_context, vars.task_context, vars.execution_context, vars.function_log,"
+    " usage.total_tokens, run.started_at)"
+)
+"""The machine's `custom_condition` when the caller gives one in Python."""
+
+
+def _tick(step: TraceStep) -> dict[str, Any]:
+    took = step.ended - step.started
+    return {**step.result["output"], "tokens_used": step.tokens, "seconds": took}
+
+
+def _calls(trace: Trace) -> list[dict[str, Any]]:
+    """Every call of an adapter, those of failed ticks too."""
+    out: list[dict[str, Any]] = []
+    iteration = 1
+    for step in trace:
+        for call in Trace([step]).calls:
+            said = {"name": call.name, "arguments": call.arguments, "ok": call.ok}
+            out.append({"iteration": iteration, **said, "result": call.result})
+        iteration += step.state == "tick" and step.ok
+    return out

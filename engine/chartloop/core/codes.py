@@ -1,0 +1,142 @@
+"""The codes of findings and errors: stable, each with a cause and a cure.
+
+One table; ``docs/reference/errors.md`` is printed from it and `Finding`s take their severity from it.
+A code is never reused for something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from chartloop.core.errors import NOWHERE, Finding, Place, Severity
+
+
+class Code(NamedTuple):
+    """One kind of mistake."""
+
+    code: str
+    title: str
+    cause: str
+    cure: str
+    severity: Severity = Severity.ERROR
+
+
+_W = Severity.WARNING
+
+_ROWS = (
+    # CL0xx: the text is not the YAML that we read
+    Code("CL001", "YAML syntax", "The text is not YAML.", "Mend the line that is shown; indentation is spaces, and text with `: ` or ` #` needs quotes."),
+    Code("CL002", "duplicate key", "A mapping has the same key twice; the second would silently win.", "Rename or remove one of them."),
+    Code("CL003", "tag", "A `!tag` asks for a type of its own. Nothing in a machine file may construct objects.", "Remove the tag and write the plain value."),
+    Code("CL004", "merge key", "`<<` is not part of YAML 1.2.", "Write the keys out."),
+    Code("CL005", "file too large", "The file, its nesting or what its aliases expand to passes the bounds of a machine file (1 MB, 50,000 nodes, depth 60).", "Split the machine, or write the repeated part out once."),
+    Code("CL006", "key is not a word", "A mapping key is a list, a mapping or empty.", "Use a plain word as the key."),
+    Code("CL007", "guard needs quotes", "Inside `{...}` or after `: ` YAML reads `, [ ] { } : # ?` as its own signs, so the guard arrives cut or as a mapping.", "Put the whole guard in quotes: `when: '\"x\" in vars.list'`."),
+    # CL1xx: an expression
+    Code("CL101", "expression syntax", "The expression cannot be read.", "Write a Python expression of facts, numbers and comparisons."),
+    Code("CL102", "not allowed in an expression", "Guards are a small, total language: no `**`, shifts, lambdas, f-strings, private names, string `+` or `*`, or calls of anything not listed.", "Compute it in an action and save it into a variable."),
+    Code("CL103", "unknown fact", "A name is not a fact, limit, variable, memory block or definition of this machine.", "See `chartloop facts` for the list; declare variables under `vars`, limits under `limits`."),
+    Code("CL104", "types do not fit", "Two unlike types are compared or combined, or a value stands where another type is declared.", "Compare like with like: durations with `duration(\"24h\")` or a duration limit, fractions with `95%` limits or numbers up to 1."),
+    Code("CL105", "may be None", "A fact that may be None is used as if it always had a value.", "Test it first: `x is not None and x >= ...`."),
+    Code("CL106", "a guard must be true or false", "The expression gives a number, a text or a list, not a bool.", "Compare it: `len(vars.list) > 0`."),
+    Code("CL107", "expression too large", "Longer than 2,000 characters, 300 nodes, 40 levels, or a list of over 10,000.", "Name parts of it under `define`, or compute it in an action."),
+    Code("CL108", "unknown function", "Only `len min max abs round duration any all count sum`, the listed string methods and registered guards may be called.", "See the language page for the list."),
+    Code("CL109", "limit may be off", "A limit that may be off is read in a way that has no meaning then.", "Compare it as `fact >= limits.x`, or test `limits.x is not None` first."),
+    Code("CL110", "type not known", "The value is of type `any`: it may be saved into a variable, not judged.", "Save it into a typed variable first and read that."),
+    Code("CL111", "no such word", "A fact that is one of a few words is compared with another word.", "Use one of the words that are shown."),
+    Code("CL112", "definition goes round", "Definitions under `define` use each other in a circle.", "Break the circle."),
+    Code("CL113", "bare word", "A bare word stands where text is meant.", "Write the text in double quotes inside the quotes of YAML: `'\"Running\"'`."),
+    # CL2xx: the shape of the file
+    Code("CL201", "unknown key", "The language has no such key here.", "Use the key that is suggested, or remove it."),
+    Code("CL202", "missing key", "A key that must be there is not.", "Add it."),
+    Code("CL203", "wrong kind of value", "A text stands where a mapping is meant, a number where a list is meant, and so on.", "Write the kind that is named."),
+    Code("CL204", "bad name", "Names are lower case: a letter, then letters, digits and underscores.", "Rename it."),
+    Code("CL205", "not in this version", "The key is part of the language, and this version does not carry it out.", "Remove it, or use a version that does."),
+    Code("CL206", "unknown format version", "The file says a format version other than `chartloop: 1`.", "Write `chartloop: 1` as the first line."),
+    Code("CL207", "keys do not go together", "A state or edge has keys of two different jobs.", "Give each state one job; split it into two states."),
+    Code("CL208", "unknown word", "The value is not one of the words that may stand here.", "Use one of those that are listed."),
+    Code("CL209", "cannot be read as a quantity", "A limit or duration is not written as the language writes it.", "Write `30m`, `1h30m`, `95%`, `1_000_000`."),
+    Code("CL210", "version or number needs quotes", "YAML reads `1.10` as the number 1.1.", "Quote it: `\"1.10\"`."),
+    Code("CL211", "named twice", "A list names the same thing twice: a tool, a task, a state, a branch.", "Remove one of them."),
+    # CL3xx: the machine
+    Code("CL301", "unknown state", "An edge, rule or key names a state that is not there.", "Use the name that is suggested, or add the state."),
+    Code("CL302", "no states", "A machine needs at least one state.", "Add `states:` with a first state."),
+    Code("CL303", "unknown start", "`start` names a state that is not there.", "Name one of the states, or leave `start` out: the first state is the start."),
+    Code("CL304", "unreachable state", "No edge, rule or detour leads to the state.", "Lead an edge to it or remove it."),
+    Code("CL305", "dead end", "The run would be stuck: the state has no way on and is no end.", "Add `next`, or make it an end with `end:` or `stop:`."),
+    Code("CL306", "edge out of an end", "An end has an edge that can never be taken.", "Remove the edge, or `end`."),
+    Code("CL307", "never taken", "An edge or rule stands behind one that always holds, or says the same as one before it.", "Move it up, or remove it."),
+    Code("CL308", "loop without an action", "Passing and deciding states form a loop that no action interrupts: a step would never end.", "Put an action or a wait into the loop."),
+    Code("CL309", "no edge need hold", "Every edge has a guard and nothing says that one of them must hold: the run could be stuck.", "Give the last edge no `when`, or add `else`."),
+    Code("CL310", "branches never meet", "The branches of `all` have no state in common that none can go round.", "Let every branch that does not stop lead to one state."),
+    Code("CL311", "not in a branch", "A branch of `all` holds an action, a wait, another `all`, a `set`, or an edge with `stop`; branches only decide.", "Move it behind the state where the branches meet."),
+    Code("CL312", "epilogue does not end", "After a `stop` a path never reaches an end, or goes round in a circle.", "Lead every path behind the stop straight to an end."),
+    Code("CL313", "return without a detour", "`next: return` stands in a state that is entered other than by a detour.", "Use `return` only behind a rule with `to` and no `stop`."),
+    Code("CL314", "end without a reason", "`end: by_reason` can be reached with no signal raised.", "Raise one with `stop` on the way, or write `end: completed`."),
+    Code("CL315", "limit that nothing reads", "A limit is declared and no guard, rule, `within` or `with` reads it: it would not be enforced.", "Add the rule, or remove the limit."),
+    Code("CL316", "loop without a budget", "A loop passes through a paid action and no budget cuts it: `chartloop bound` says which budgets there are.", "Add a rule such as `{when: run.steps >= limits.steps, stop: steps_limit}`.", _W),
+    Code("CL317", "label says something else", "A label shows a limit or a comparison that its guard does not have.", "Make the label say what the guard does.", _W),
+    Code("CL318", "price unknown", "A cost rule cannot be enforced, because the model's price is not known.", "Give `input_cost_per_token` and `output_cost_per_token` under `model`.", _W),
+    Code("CL319", "no way to an end", "From the state no end can be reached.", "Lead a path to an end.", _W),
+    Code("CL320", "reserved event", "`advance`, `check` and `expired` are the engine's own events.", "Give the event another name."),
+    Code("CL321", "default edge is not the last", "An edge without `when` stands before others, which can never be taken.", "Move it to the end of the list."),
+    Code("CL322", "case missing", "`of` can have a value, or be None, that no case names, and there is no `else`.", "Add the case, or `else`."),
+    Code("CL323", "window unknown", "The file reads `usage.context_*` and the model's window is not known.", "Write `context_window` under `model`.", _W),
+    Code("CL324", "file must be trusted", "The file names a command, a host or a path outside its folder.", "Run it with `--trust`, or list it in your configuration.", _W),
+    Code("CL325", "cannot be accepted", "`ignore` names a finding that does not exist, or an error that must be mended.", "Accept warnings only, and CL304, CL307 and CL315.", _W),
+    Code("CL326", "guard never holds", "What a guard compares can never be so, or not at this place: it contradicts itself, its fact's type, or what was decided on every way there. Whoever wrote it meant something else.", "Mend the guard, or remove its edge or rule.", _W),
+    Code("CL327", "guard always holds", "A guard holds for every value that its facts can have, so that what stands behind it, or its `else`, is never taken.", "Compare with something that can be otherwise, or leave the guard out.", _W),
+    Code("CL328", "hidden by another", "Whenever an edge or rule holds, one that comes before it does, too: it never decides.", "Move it up, narrow the one before it, or remove it.", _W),
+    Code("CL329", "can be jumped over", "A guard that should end something asks whether a counter *is* a number. A counter can go past it: by a call that counts several, between two looks, or when a limit is changed.", "Write `>=`, or `<` where the loop goes on.", _W),
+    Code("CL330", "limit never reached", "With the limits as the file sets them a guard never holds: its fact cannot come so far, or another limit on the same way is reached first.", "Set the limit so that it can be reached, or to `null` to say that it is off.", _W),
+    Code("CL331", "wait without a deadline", "The file bounds how long a run takes, or has reached its end, and this wait has no `within`: no rule is looked at while a run waits, so that it can wait for ever.", "Add `within` and `expired`.", _W),
+    Code("CL332", "comes back for ever", "What a detour or continuation does neither lowers what its guard reads nor is counted: it holds again after the next action, and after each one.", "Count it in the guard (`run.visits.STATE < 3`), or do something that makes the guard false.", _W),
+    Code("CL333", "tool out of reach", "A tool is offered to the model, and no way leads from the reply to a state that carries calls out; or it is listed, and no state offers it.", "Lead an edge to `call_tools`, or take the tool off the list: `allow: []`.", _W),
+    Code("CL334", "variable that nothing reads", "A variable is declared, and no guard, `set`, template, `with` or `output` reads it.", "Read it, or remove it.", _W),
+    Code("CL335", "reason that nothing raises", "A reason is declared under `reasons`, and nothing in the file raises or reads it.", "Raise it with `stop` or `signal`, or remove it.", _W),
+    Code("CL336", "priority tie", "The file gives two reasons one priority, and both can be raised: which of them a run ends with then depends on which came first.", "Give them different priorities.", _W),
+    Code("CL337", "secret in the file", "A text in the file looks like a key, a token or a password. Files are read, hashed, journaled and passed on.", "Put it into an environment variable and take it out of the file; then have it replaced where it was issued.", _W),
+    # CL4xx: actions, tools, models, templates
+    Code("CL401", "unknown action", "`do` names an action that is not registered.", "See `chartloop actions`; give your own with `--tools`."),
+    Code("CL402", "unknown field", "The action has no such field under `with`.", "See `chartloop actions NAME`."),
+    Code("CL403", "missing field", "The action needs a field that `with` does not have.", "See `chartloop actions NAME`."),
+    Code("CL404", "wrong field", "A field under `with` has a value that the action cannot take.", "See `chartloop actions NAME`."),
+    Code("CL405", "unknown tool", "A tool is named that is not registered, or that the machine does not list.", "Give it with `--tools`, and list it under `tools`."),
+    Code("CL406", "template", "The template cannot be read, or uses something that templates may not.", "Templates have `{{ fact }}`, `{% if %}`, one `{% for %}` and the listed filters."),
+    Code("CL407", "save", "`save` takes a path of the result that the action does not have, or writes where nothing may be written.", "Write `vars.x: result.path`."),
+    Code("CL408", "unknown reason", "`stop` or `signal` names a reason that is neither built in nor declared.", "Declare it under `reasons`."),
+    Code("CL409", "unknown machine", "A child machine is named that cannot be had, or that would run itself.", "Write it under `machines`, or name a shipped machine or a file."),
+    Code("CL410", "unknown event", "An event is named that no wait of this machine takes.", "Use one of the events under `on`."),
+    Code("CL411", "unreadable file", "A file that the machine names cannot be read.", "Check the path; it is taken from the machine's folder."),
+    Code("CL412", "unreadable flowchart", "The text is no Mermaid flowchart, or Mermaid itself refuses it.", "Mend the line that is shown; `chartloop import --repair` mends the mistakes that are made most."),
+    # CL6xx: a call
+    Code("CL601", "not in this status", "The run is not in a status or state that allows this.", "See `run.status`; a finished run is continued by a new one with `parent`."),
+    Code("CL602", "answer not taken", "The wait does not take this event, or not with this data.", "Use one of the events that are shown."),
+    Code("CL603", "value not taken", "A limit or variable cannot take this value.", "Give a value of the declared type."),
+    Code("CL604", "unknown run", "No run, or more than one, fits the id.", "See `chartloop runs`."),
+    Code("CL605", "machine changed", "The file is not the one the run was started with.", "Resume without a file, or say `--use-new-file`. The error says what the change means for the run, as `chartloop upgrade` does for many."),
+    Code("CL606", "script", "A script has too few replies, or some that were never asked for.", "Make the script fit the path."),
+    Code("CL607", "setup", "Something that the run needs is missing: an extra, a key, a program, a tool.", "Do what the message says."),
+    Code("CL608", "journal", "The journal cannot be read or written.", "See the message; the file was left as it was."),
+    Code("CL609", "fenced", "Another process drives this run now.", "Let it; or resume the run here, which fences the other."),
+    Code("CL610", "model", "A model call failed.", "The category says what may help: TRANSIENT the same call later, RECOVERABLE a change, CRITICAL neither."),
+    Code("CL611", "no task", "What was given is no task of the queue, or the file that holds the tasks cannot be read.", "A task is a text, or a mapping with `text` and, where they are needed, `id`, `kind`, `acceptance` and `by`."),
+    Code("CL612", "no query", "What was asked is no query, or names something that the machine does not have.", "Write `reach A`, `avoid A`, `never A before B`, `never A after B` or `always B after A`."),
+)  # fmt: skip
+
+CODES: Mapping[str, Code] = MappingProxyType({row.code: row for row in _ROWS})
+
+
+def finding(
+    code: str,
+    message: str,
+    place: Place = NOWHERE,
+    *,
+    hint: str = "",
+    at: str = "",
+    related: tuple[str, Place] | None = None,
+) -> Finding:
+    """A finding with the severity that its code has."""
+    return Finding(code, CODES[code].severity, message, place, hint, at, related)

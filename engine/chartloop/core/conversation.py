@@ -1,0 +1,250 @@
+"""What may be done with a list of chat messages.
+
+Making messages, finding calls without a reply, cutting a conversation to a budget, searching
+it. Pure functions over sequences; nothing here knows a run, and where the messages of a run
+are kept is `core.position`.
+
+The rule that everything here holds: an assistant message with tool calls and the replies to
+them are one *group*, kept or dropped whole. Providers refuse a call without its reply, and a
+reply without its call.
+
+Imported by: actions, run.context
+Source: 004 "Context Window Manager" and the tool `conversation_search`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+from chartloop.core.facts import ToolCall
+from chartloop.core.outcome import Message, Reply
+
+Messages = tuple[Message, ...]
+Count = Callable[[Sequence[Message]], int]
+"""How many tokens messages take: `run.ports.Tokenizer.count`, or `estimate_messages`."""
+
+
+def system(text: str) -> Message:
+    """Instructions to the model."""
+    return {"role": "system", "content": text}
+
+
+def user(text: str) -> Message:
+    """What a person says."""
+    return {"role": "user", "content": text}
+
+
+def assistant(text: str, tool_calls: Iterable[ToolCall] = ()) -> Message:
+    """What the model says, with the calls that it asks for."""
+    return Reply(text, tool_calls=tuple(tool_calls)).message
+
+
+def tool_reply(call: ToolCall, text: str) -> Message:
+    """What came of a call."""
+    return {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": text}
+
+
+def text_of(message: Message) -> str:
+    """The text of a message; of a message in parts, that of its text parts, a line each."""
+    content: str | Iterable[Any] | None = message.get("content")
+    if isinstance(content, str):
+        return content
+    texts = (p if isinstance(p, str) else p.get("text") for p in content or ())
+    return "\n".join(t for t in texts if isinstance(t, str))
+
+
+def calls_of(message: Message) -> tuple[ToolCall, ...]:
+    """The calls that a message asks for, in order."""
+    asked: Iterable[Mapping[str, Any]] = message.get("tool_calls") or ()
+    return tuple(
+        ToolCall(c["id"], c["function"]["name"], c["function"]["arguments"]) for c in asked
+    )
+
+
+def groups(messages: Iterable[Message]) -> tuple[Messages, ...]:
+    """The conversation in pieces that must stay whole; put together they are the conversation.
+
+    A call's group lasts until its last reply, whatever stands between. A reply that answers no
+    call, or the same call again, belongs to what is before it. Nobody answers a call any more
+    once the assistant has spoken again.
+    """
+    return tuple(_groups(messages))
+
+
+def arguments_of(call: ToolCall) -> Any:
+    """The arguments of a call as data; as the text that the model wrote where that is no JSON."""
+    try:
+        return json.loads(call.arguments)
+    except (ValueError, RecursionError):
+        return call.arguments
+
+
+def unanswered(messages: Sequence[Message]) -> tuple[ToolCall, ...]:
+    """The calls of the last assistant message that have no reply, in order.
+
+    Older ones are never answered any more: see `groups`. Looks at no more than is after them.
+    """
+    replies: list[str] = []
+    for message in reversed(messages):
+        if message["role"] == "assistant":
+            return tuple(call for call in calls_of(message) if not _taken(replies, call.id))
+        if message["role"] == "tool":
+            replies.append(message.get("tool_call_id", ""))
+    return ()
+
+
+def trim_calls(messages: Iterable[Message], keep_ids: Collection[str]) -> Messages:
+    """The conversation with the last assistant message reduced to the calls with these ids.
+
+    Replies to the calls that go, go too. A message that loses all its calls and says nothing is
+    left out. Source: 004 "Execute first tool call".
+    """
+    parts = list(groups(messages))
+    for at in reversed(range(len(parts))):
+        if parts[at][0]["role"] == "assistant":
+            parts[at] = _trimmed(parts[at], keep_ids)
+            break
+    return _joined(parts)
+
+
+def truncate(messages: Sequence[Message], budget_tokens: int, count: Count) -> Messages:
+    """The newest groups that fit into the budget, and at least the newest one.
+
+    A system message goes like any other: a run's instructions are no part of its conversation.
+    Source: 004 "Truncate Strategy".
+    """
+    return sliding(messages, budget_tokens, count, first=0)
+
+
+def sliding(
+    messages: Sequence[Message], budget_tokens: int, count: Count, *, first: int = 2
+) -> Messages:
+    """The first few groups and as many of the newest as fit into the budget beside them.
+
+    The newest group is always kept. Where it leaves no room for `first` groups, fewer are kept
+    at the beginning. Source: 004 "Sliding Window Strategy".
+    """
+    parts = groups(messages)
+    if len(parts) < 2 or count(messages) <= budget_tokens:
+        return tuple(messages)
+    for kept in range(min(max(first, 0), len(parts) - 1), -1, -1):
+        head, rest = parts[:kept], parts[kept:]
+        drop = _fewest(head, rest, lambda shorter: count(shorter) <= budget_tokens)
+        if drop is not None:
+            return _joined([*head, *rest[drop:]])
+    return parts[-1]
+
+
+def prunable(messages: Iterable[Message]) -> bool:
+    """Whether `truncate` could leave anything out, were the budget small enough."""
+    return len(tuple(islice(_groups(messages), 2))) > 1
+
+
+class Hit(NamedTuple):
+    """A message that a search found."""
+
+    role: str
+    excerpt: str
+    """Up to `EXCERPT` characters round the first word that was found."""
+    index: int  # pyright: ignore[reportIncompatibleMethodOverride] - nobody looks values up in a hit
+    """Where the message stands in the conversation, from 0."""
+
+
+EXCERPT = 200
+WORDS = 32
+"""Words of a query that are looked for."""
+
+
+def search(messages: Sequence[Message], query: str, limit: int = 5) -> tuple[Hit, ...]:
+    """The messages with the most words of the query in their text; between equals the newer.
+
+    Upper and lower case are the same. A word is found inside longer ones too, so that it works
+    for languages that put no spaces between words. Source: 004 `conversation_search`.
+    """
+    words = list(dict.fromkeys(re.findall(r"\w+", query.lower())))[:WORDS]
+    patterns = [re.compile(re.escape(word), re.IGNORECASE) for word in words]
+    found: list[tuple[int, int, Hit]] = []
+    for index, message in enumerate(messages):
+        text = text_of(message)
+        starts = [match.start() for p in patterns if (match := p.search(text))]
+        if starts:
+            hit = Hit(message["role"], _excerpt(text, min(starts)), index)
+            found.append((-len(starts), -index, hit))
+    return tuple(hit for _, _, hit in sorted(found)[: max(limit, 0)])
+
+
+def _groups(messages: Iterable[Message]) -> Iterator[Messages]:
+    group: list[Message] = []
+    waiting: list[str] = []
+    aside: list[Message] = []  # while a call waits: part of its group if its reply still comes
+    for message in messages:
+        if message["role"] == "tool":
+            group += [*aside, message]
+            aside = []
+            _taken(waiting, message.get("tool_call_id", ""))
+        elif waiting and message["role"] != "assistant":
+            aside.append(message)
+        else:
+            yield from _closed(group, aside)
+            group, aside = [message], []
+            waiting = [call.id for call in calls_of(message)]
+    yield from _closed(group, aside)
+
+
+def _closed(group: list[Message], aside: list[Message]) -> Iterator[Messages]:
+    """A group that no further reply can join, and what came after it one by one."""
+    if group:
+        yield tuple(group)
+    yield from ((message,) for message in aside)
+
+
+def _taken(ids: list[str], wanted: str) -> bool:
+    """Whether the id was there; it is there once less now."""
+    if wanted in ids:
+        ids.remove(wanted)
+        return True
+    return False
+
+
+def _joined(parts: Iterable[Messages]) -> Messages:
+    return tuple(message for part in parts for message in part)
+
+
+def _trimmed(group: Messages, keep_ids: Collection[str]) -> Messages:
+    said, *rest = group
+    asked: Sequence[Mapping[str, Any]] = said.get("tool_calls") or ()
+    kept = [call for call in asked if call["id"] in keep_ids]
+    if len(kept) == len(asked):
+        return group
+    ids = {call["id"] for call in kept}
+    replies = [m for m in rest if m["role"] != "tool" or m.get("tool_call_id") in ids]
+    text = {key: value for key, value in said.items() if key != "tool_calls"}
+    if kept:
+        return ({**text, "tool_calls": kept}, *replies)
+    return (text, *replies) if text_of(text) else tuple(replies)
+
+
+def _fewest(
+    head: Sequence[Messages], rest: Sequence[Messages], fits: Callable[[Messages], bool]
+) -> int | None:
+    """How many groups of `rest`, oldest first, must go; None when its newest alone is too much."""
+    low, high = 0, len(rest) - 1
+    if not fits(_joined([*head, rest[high]])):
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        if fits(_joined([*head, *rest[middle:]])):
+            high = middle
+        else:
+            low = middle + 1
+    return high
+
+
+def _excerpt(text: str, start: int) -> str:
+    begin = max(0, min(start - EXCERPT // 4, len(text) - EXCERPT))
+    cut = text[begin : begin + EXCERPT]
+    return ("…" if begin else "") + cut + ("…" if begin + EXCERPT < len(text) else "")

@@ -1,0 +1,350 @@
+"""What can go wrong, and how it is said.
+
+    ChartloopError
+    ├── SpecError            fix the file: carries every finding at once
+    ├── ModelError           a model call failed; its category decides what the machine does
+    └── RunError             fix the call
+        ├── StatusError      the run is not in a status that allows this
+        ├── AnswerError      a wait does not take this event, or its data
+        ├── LimitError       a limit or variable cannot take this value
+        ├── TaskError        what was given is no task of the queue
+        ├── UnknownRunError  no run of that id, prefix or agent
+        ├── MachineChangedError  the file is not the one the run was started with
+        ├── ScriptError      a script has too few replies, or some left over
+        ├── SetupError       something the run needs is missing: an extra, a key, a tool
+        └── JournalError
+            ├── Fenced       another process drives this run now
+            ├── JournalLocked
+            ├── JournalCorrupt
+            └── JournalTooNew
+
+Belongs here: error classes, findings and places. Never: printing, logging, colours.
+Every message says what is wrong; `hint` says what to do about it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any
+
+from chartloop.core.html import Cell, bundle, line, table
+
+__all__ = [
+    "AnswerError",
+    "Category",
+    "ChartloopError",
+    "Fenced",
+    "Finding",
+    "Findings",
+    "JournalCorrupt",
+    "JournalError",
+    "JournalLocked",
+    "JournalTooNew",
+    "LimitError",
+    "MachineChangedError",
+    "ModelError",
+    "Place",
+    "RunError",
+    "ScriptError",
+    "SetupError",
+    "Severity",
+    "SpecError",
+    "StatusError",
+    "TaskError",
+    "UnknownRunError",
+    "nearest",
+]
+
+
+class Severity(enum.StrEnum):
+    """How bad a finding is. A file with an error does not load; a warning is only shown."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+class Category(enum.StrEnum):
+    """What may be done about a failure. Source: 003 "Error Categories"."""
+
+    TRANSIENT = "TRANSIENT"
+    """The same call may work later: rate limit, timeout, broken connection."""
+    RECOVERABLE = "RECOVERABLE"
+    """Somebody must change something first: a person, another prompt, a smaller context."""
+    CRITICAL = "CRITICAL"
+    """Nothing the run can do helps: a wrong key, an exhausted quota, a bug."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something stands in a file. Lines and columns count from 1, in characters."""
+
+    file: str = ""
+    line: int = 0
+    """0 when nothing is known."""
+    column: int = 0
+    width: int = 1
+    """Characters under the caret."""
+    text: str = ""
+    """The whole source line, without its end."""
+
+    def __str__(self) -> str:
+        if not self.line:
+            return self.file
+        return f"{self.file}:{self.line}:{self.column}"
+
+    def inside(self, offset: int, width: int) -> Place:
+        """The part of this place that starts `offset` characters in, on the same line."""
+        return Place(self.file, self.line, self.column + offset, max(1, width), self.text)
+
+
+NOWHERE = Place()
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong with a machine, said so that it can be mended.
+
+    `code` is stable (`CL103`) and has a section in ``docs/reference/errors.md``.
+    """
+
+    code: str
+    severity: Severity
+    message: str
+    place: Place = NOWHERE
+    hint: str = ""
+    """The cure, when there is one: ``did you mean `usage.total_tokens`?``"""
+    at: str = ""
+    """Where in the machine, in its own words: ``states.monitor.next.0``; what `ignore` names."""
+    related: tuple[str, Place] | None = field(default=None)
+    """A second place: where the first of two duplicates stands."""
+
+    @property
+    def is_error(self) -> bool:
+        """Whether a file with this finding must not run."""
+        return self.severity is Severity.ERROR
+
+    def render(self) -> str:
+        """The finding with its source line and a caret under the fault, as compilers do."""
+        lines = [f"{self.severity}[{self.code}]: {self.message}"]
+        if self.place.line:
+            gutter = len(str(max(self.place.line, self.related[1].line if self.related else 0)))
+            lines.append(f"{' ' * gutter}--> {self.place}")
+            if self.related and self.related[1].line and self.related[1].line != self.place.line:
+                lines += _excerpt(self.related[1], gutter, "-", self.related[0])
+            lines += _excerpt(self.place, gutter, "^", "")
+            if self.hint:
+                lines.append(f"{' ' * gutter} = help: {self.hint}")
+        else:
+            if self.place.file:
+                lines.append(f" --> {self.place.file}")
+            if self.hint:
+                lines.append(f" = help: {self.hint}")
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The public JSON shape of one finding."""
+        return {
+            "code": self.code,
+            "severity": str(self.severity),
+            "file": self.place.file,
+            "line": self.place.line,
+            "column": self.place.column,
+            "message": self.message,
+            "hint": self.hint or None,
+        }
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """What a notebook shows: a table of one row."""
+        return bundle(_findings_table((self,)), self.render())
+
+
+class Findings(tuple[Finding, ...]):
+    """What a check found, sorted by place: a tuple that shows itself as a table."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "\n\n".join(finding.render() for finding in self) or "no findings"
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """What a notebook shows: a row for each finding."""
+        return bundle(_findings_table(self) if self else line("no findings", "good"), str(self))
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What IPython prints in a terminal."""
+        printer.text(str(self))
+
+
+def _findings_table(findings: Iterable[Finding]) -> str:
+    return table(
+        (
+            (Cell(f.code, "bad" if f.is_error else "warn"), Cell(str(f.place), "code"),
+             f"{f.message}\n{f.hint}".strip(), Cell(f.place.text.strip(), "code"))
+            for f in findings
+        ),
+        head=("code", "at", "what is wrong", "line"),
+    )  # fmt: skip
+
+
+_WIDEST = 160
+"""Characters of a source line that are shown; longer ones are cut round the caret."""
+
+
+def _excerpt(place: Place, gutter: int, mark: str, note: str) -> list[str]:
+    text = place.text.replace("\t", " ")
+    start = place.column - 1
+    if len(text) > _WIDEST:
+        cut = max(0, start - 40)
+        text = ("…" if cut else "") + text[cut : cut + _WIDEST - 1] + "…"
+        start = start - cut + (1 if cut else 0)
+    marks = mark * max(1, min(place.width, max(1, len(text) - start)))
+    carets = f"{' ' * gutter} | {' ' * start}{marks}{' ' + note if note else ''}"
+    return [f"{place.line:>{gutter}} | {text}", carets]
+
+
+def nearest(name: str, known: Iterable[str], *, otherwise: str = "") -> str:
+    """A hint that names the closest known word, or the known words when none is close."""
+    names = sorted(set(known))
+    if close := get_close_matches(name, names, n=1):
+        return f"did you mean `{close[0]}`?"
+    if otherwise:
+        return otherwise
+    if not names:
+        return ""
+    shown = ", ".join(f"`{n}`" for n in names[:8])
+    return f"known: {shown}" + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+
+
+class ChartloopError(Exception):
+    """Anything that chartloop itself says is wrong. `hint` is the cure, when there is one."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        self.message = message
+        self.hint = hint
+        super().__init__(message + (f"\n  help: {hint}" if hint else ""))
+
+
+class SpecError(ChartloopError):
+    """The file is wrong. `findings` holds everything that was found, sorted by place."""
+
+    def __init__(self, findings: Sequence[Finding]) -> None:
+        self.findings = tuple(findings)
+        super().__init__("\n\n".join(f.render() for f in self.findings))
+
+    def __reduce__(self) -> tuple[type[SpecError], tuple[tuple[Finding, ...]]]:
+        return (SpecError, (self.findings,))
+
+
+class ModelError(ChartloopError):
+    """A model call failed.
+
+    `category` decides what the machine does; `kind` says which of the known failures it was
+    (``rate_limit``, ``context_overflow`` ...); `retry_after` is in seconds when the provider
+    said so; `partial` is the text that had arrived.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        category: Category,
+        kind: str = "",
+        status: int | None = None,
+        retry_after: float | None = None,
+        partial: str = "",
+    ) -> None:
+        self.category = category
+        self.kind = kind
+        self.status = status
+        self.retry_after = retry_after
+        self.partial = partial
+        super().__init__(message)
+
+
+class ToolError(ChartloopError):
+    """Raised inside a tool or an action: it failed, and this is what may be done about it.
+
+    Of a tool any other exception is `RECOVERABLE`; a timeout or a broken connection is `TRANSIENT`.
+    """
+
+    def __init__(self, message: str, *, category: Category | str = Category.RECOVERABLE) -> None:
+        self.category = Category(category)
+        super().__init__(message)
+
+
+class RunError(ChartloopError):
+    """The call is wrong: the machine or the run cannot do what was asked of it."""
+
+
+class StatusError(RunError):
+    """The run is not in a status that allows this, or is not at a state that does."""
+
+
+class AnswerError(RunError):
+    """The wait does not take this event, or not with this data."""
+
+
+class LimitError(RunError):
+    """A limit, variable or definition cannot take this value."""
+
+
+class TaskError(RunError):
+    """What was given is no task of the queue. `number` is its place in the list, from 0."""
+
+    def __init__(self, message: str, *, hint: str = "", number: int = 0) -> None:
+        self.number = number
+        super().__init__(message, hint=hint)
+
+
+class UnknownRunError(RunError):
+    """No run has this id or prefix, or several have."""
+
+
+class MachineChangedError(RunError):
+    """The machine's file is not the one that this run was started with.
+
+    `verdict` says what the change means for the run, as `Machine.upgrade` gives it; None where
+    nobody can tell.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", verdict: Any = None) -> None:
+        self.verdict = verdict
+        super().__init__(message, hint=hint)
+
+
+class ScriptError(RunError):
+    """A script has too few replies, or replies that were never asked for."""
+
+
+class SetupError(RunError):
+    """Something that the run needs is not there: an extra, an API key, a program, a tool."""
+
+
+class JournalError(RunError):
+    """The journal could not be read or written. Nothing in it was changed."""
+
+
+class Fenced(JournalError):
+    """Another process has taken over this run; this one must stop driving it."""
+
+
+class JournalLocked(JournalError):
+    """Another process holds the journal's file for longer than the wait allows."""
+
+
+class JournalCorrupt(JournalError):
+    """The journal's file is damaged or is not a journal. It was left as it is."""
+
+
+class JournalTooNew(JournalError):
+    """The journal was written by a newer version of chartloop."""
+
+
+def refuse_unknown(what: str, word: object, known: Iterable[str]) -> None:
+    """`RunError` for a word of an argument that is none of those that it takes."""
+    words = tuple(known)
+    if word not in words:
+        raise RunError(f"there is no {what} `{word}`", hint=nearest(str(word), words))

@@ -1,0 +1,356 @@
+"""Facts: everything that guards, `set`, templates and labels may read.
+
+A few sections, each an immutable `NamedTuple` that is replaced when it changes, so that a
+snapshot of all facts is one reference. Changed only by `core.fold` and `machine.evolve`.
+
+`FACTS` is the table behind the sections: one row a fact, with its type, unit, first value and
+who changes it. The language types its guards from it and the reference page is printed from
+it. A test holds the rows and the sections together.
+
+Source: design "language", section 6; 000 `ExecutionMetrics`, 003 "Monitoring", 004 `agent-state`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple, cast
+
+from chartloop.core.html import Cell, Cells, bundle, folded, table
+from chartloop.core.plain import plain
+from chartloop.core.saying import say_value
+from chartloop.core.types import (
+    ANY,
+    BOOL,
+    COUNT,
+    COUNTER,
+    STR,
+    Type,
+    enum_of,
+    list_of,
+    map_of,
+    struct,
+)
+
+
+class AgentStatus(enum.StrEnum):
+    """What an agent is doing. Source: 004 "Agent Status", 001 "Set Status = Debugging"."""
+
+    IDLE = "idle"
+    RUNNING = "running"
+    PAUSED = "paused"
+    DEBUGGING = "debugging"
+    COMPLETED = "completed"
+    ERROR = "error"
+
+
+class _Nothing(dict[str, Any]):
+    """An empty mapping that stays empty: shared by everything that has nothing to say."""
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        raise TypeError("this mapping is shared and stays empty")
+
+    def __reduce__(self) -> str:
+        return "EMPTY"
+
+
+EMPTY: Mapping[str, Any] = _Nothing()
+
+
+class Failure(NamedTuple):
+    """What went wrong in an action, and where."""
+
+    category: str
+    message: str
+    state: str = ""
+    kind: str = ""
+    """Which of the known failures it was, e.g. ``rate_limit``. Not readable by guards."""
+
+
+class ToolCall(NamedTuple):
+    """One call that the model asked for. `arguments` is the JSON text that it wrote."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class Task(NamedTuple):
+    """One piece of work in the queue. Source: 003 "Task Queue"."""
+
+    id: str
+    text: str
+    kind: str = "primary"
+    acceptance: str = ""
+    by: Mapping[str, Any] = EMPTY
+    attempts: int = 0
+    """How often it was tried and failed."""
+    cycle: int = 0
+    """The improvement cycle that it belongs to; 0 while it has only been identified."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data; `Task(**data)` reads it back."""
+        return {**self._asdict(), "by": dict(self.by)}
+
+
+class RunFacts(NamedTuple):
+    """`run`: the run itself, its clock and its counters."""
+
+    id: str = ""
+    machine: str = ""
+    agent: str = ""
+    session: str = ""
+    task: str = ""
+    status: str = "idle"
+    paused_from: str = ""
+    steps: int = 0
+    visits: Mapping[str, int] = EMPTY
+    elapsed: float = 0.0
+    working: float = 0.0
+    idle: float = 0.0
+    started_at: float = 0.0
+    continuations: int = 0
+    depth: int = 0
+
+
+class UsageFacts(NamedTuple):
+    """`usage`: calls, tokens, cost, and the size of the conversation."""
+
+    llm_calls: int = 0
+    tool_calls: int = 0
+    calls: Mapping[str, int] = EMPTY
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    total_tokens: int = 0
+    cost: float | None = None
+    messages: int = 0
+    context_tokens: int = 0
+    context_window: int = 0
+    context_ratio: float = 0.0
+    prunable: bool = False
+
+
+class ErrorFacts(NamedTuple):
+    """`errors`: what failed, how often, and the newest failure."""
+
+    total: int = 0
+    consecutive: int = 0
+    rate: float = 0.0
+    retries: int = 0
+    last: Failure | None = None
+
+
+class ProgressFacts(NamedTuple):
+    """`progress`: whether the run gets anywhere."""
+
+    stalled_steps: int = 0
+    stalled_for: float = 0.0
+    repeats: int = 0
+    recent: tuple[str, ...] = ()
+    cycles: int = 0
+    improving: bool = False
+    improvements: int = 0
+    magnitude: float | None = None
+
+
+class LastFacts(NamedTuple):
+    """`last`: the newest action, model reply and answer."""
+
+    state: str = ""
+    action: str = ""
+    ok: bool = True
+    error: Failure | None = None
+    result: Any = None
+    answer: Any = None
+    text: str = ""
+    finish_reason: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    wants_memory: bool = False
+
+
+class QueueFacts(NamedTuple):
+    """`queue`: the tasks."""
+
+    size: int = 0
+    done: int = 0
+    failed: int = 0
+    primary_done: bool = True
+    current: Task | None = None
+
+
+class SignalFacts(NamedTuple):
+    """`signals`: what asks the run to stop."""
+
+    count: int = 0  # pyright: ignore[reportIncompatibleMethodOverride]  the fact's public name
+    top: str | None = None
+    reasons: tuple[str, ...] = ()
+    status: str = "completed"
+    continued: bool = False
+
+
+class Marks(NamedTuple):
+    """What the fold must remember between steps; no guard can read it."""
+
+    now: float = 0.0
+    """The latest clock reading, seconds since the epoch. Never falls."""
+    progress_at: float = 0.0
+    paused_at: float | None = None
+    work: int = 0
+    work_failed: int = 0
+    seen: tuple[int, ...] = ()
+    """Fingerprints of the last distinct tool calls, newest last; at most `SEEN`."""
+    last_calls: tuple[int, ...] = ()
+    has_queue: bool = False
+
+
+SEEN = 64
+"""How many distinct tool calls are remembered for `progress.stalled_steps`."""
+RECENT = 10
+"""How many work actions `progress.recent` holds."""
+
+
+class Facts(NamedTuple):
+    """All facts at one moment. Immutable: a change makes a new value that shares the rest."""
+
+    run: RunFacts = RunFacts()
+    usage: UsageFacts = UsageFacts()
+    errors: ErrorFacts = ErrorFacts()
+    progress: ProgressFacts = ProgressFacts()
+    last: LastFacts = LastFacts()
+    queue: QueueFacts = QueueFacts()
+    signals: SignalFacts = SignalFacts()
+    memory: Mapping[str, str] = EMPTY
+    limits: Mapping[str, Any] = EMPTY
+    vars: Mapping[str, Any] = EMPTY
+    marks: Marks = Marks()
+
+    def of_run(self, run: RunFacts) -> Facts:
+        """The facts with another section `run`: what `_replace` does, in half of its time."""
+        return Facts(run, *self[1:])
+
+    def of_signals(self, signals: SignalFacts) -> Facts:
+        """The facts with another section `signals`."""
+        return Facts(*self[:6], signals, *self[7:])
+
+    def to_dict(self) -> dict[str, Any]:
+        """What guards can read, as plain data. Source: 004 `agent-state->hash`."""
+        return {root: value for root, value in plain(self).items() if root != "marks"}
+
+    def items(self) -> list[tuple[str, Any]]:
+        """Every fact by its whole name, as plain data: ``("run.steps", 3)``."""
+        return [
+            (f"{root}.{name}", value)
+            for root, section in self.to_dict().items()
+            for name, value in section.items()
+        ]
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """What a notebook shows: the facts that have changed, and the others once asked for."""
+        at_first = dict(Facts().items())
+        changed, others = list[Cells](), list[Cells]()
+        for name, value in self.items():
+            spec = FACTS.get(name)
+            if spec is not None and isinstance(value, dict):  # of counts by name only what counts
+                value = {key: count for key, count in cast(dict[str, int], value).items() if count}
+            said = say_value(value, spec.type if spec is not None else None)
+            row = (Cell(name, "code"), said, Cell(spec.about if spec is not None else "", "dim"))
+            (others if name in at_first and value == at_first[name] else changed).append(row)
+        head = ("fact", "value", "what it is")
+        rest = folded(f"{len(others)} more, as they are at the beginning", table(others, head=head))
+        text = "\n".join(f"{row[0].text}: {row[1]}" for row in changed if isinstance(row[0], Cell))
+        return bundle(table(changed, head=head) + rest, text)
+
+
+class FactSpec(NamedTuple):
+    """One row of the table: what a fact is and who changes it."""
+
+    type: Type
+    about: str
+    unit: str = ""
+    changed_by: str = "every action"
+
+
+_CATEGORY = enum_of("TRANSIENT", "RECOVERABLE", "CRITICAL")
+FAILURE = struct({"category": _CATEGORY, "message": STR, "state": STR})
+TOOL_CALL = struct({"id": STR, "name": STR, "arguments": STR})
+TASK = struct(
+    {"id": STR, "text": STR, "kind": enum_of("primary", "improvement"), "acceptance": STR}
+)
+STATUS = enum_of(*(str(s) for s in AgentStatus))
+_TIME = Type("duration", nonneg=True, grows=True)
+_WORK = "work actions"
+
+FACTS: Mapping[str, FactSpec] = MappingProxyType(
+    {
+        "run.id": FactSpec(STR, "The run's id.", changed_by="start"),
+        "run.machine": FactSpec(STR, "The machine's name.", changed_by="start"),
+        "run.agent": FactSpec(STR, "The stable id of the agent across runs.", changed_by="start"),
+        "run.session": FactSpec(STR, "The session that the caller named.", changed_by="start"),
+        "run.task": FactSpec(STR, "What the run was asked to do.", changed_by="start"),
+        "run.status": FactSpec(STATUS, "The state of the status region.", changed_by="status triggers"),
+        "run.paused_from": FactSpec(STR, "The status that a pause left: `running` or `debugging`; empty otherwise.", changed_by="`pause`, `resume`"),
+        "run.steps": FactSpec(COUNTER, "Finished actions: failed, retried and upkeep ones too.", "actions"),
+        "run.visits": FactSpec(map_of(COUNTER), "Entries of each state: `run.visits.<state>`.", "entries", "entering a state"),
+        "run.elapsed": FactSpec(_TIME, "All time since the start.", "duration", "every record"),
+        "run.working": FactSpec(_TIME, "`elapsed` without `idle`.", "duration", "every record"),
+        "run.idle": FactSpec(_TIME, "Time spent paused or waiting, or with nobody driving the run.", "duration", "the end of a pause or wait"),
+        "run.started_at": FactSpec(Type("float", nonneg=True), "When the run was started.", "seconds since 1970-01-01 UTC", "start"),
+        "run.continuations": FactSpec(COUNTER, "How often `continue_run` put a stop off.", "times", "`continue_run`"),
+        "run.depth": FactSpec(COUNT, "0 for a run of its own, 1 for its child, and so on.", "levels", "start"),
+        "usage.llm_calls": FactSpec(COUNTER, "Model calls that gave a reply.", "calls", "model calls"),
+        "usage.tool_calls": FactSpec(COUNTER, "Tool calls that were carried out.", "calls", "tool calls"),
+        "usage.calls": FactSpec(map_of(COUNTER), "Tool calls by tool: `usage.calls.<tool>`.", "calls", "tool calls"),
+        "usage.prompt_tokens": FactSpec(COUNTER, "Tokens sent to models.", "tokens", "model calls"),
+        "usage.completion_tokens": FactSpec(COUNTER, "Tokens that models wrote.", "tokens", "model calls"),
+        "usage.total_tokens": FactSpec(COUNTER, "Prompt and completion tokens.", "tokens", "model calls"),
+        "usage.cost": FactSpec(Type("float", nonneg=True, grows=True, nullable=True), "What the model calls cost; None while no price is known.", "USD", "model calls"),
+        "usage.messages": FactSpec(COUNT, "Messages in the conversation.", "messages", "actions that add or prune messages"),
+        "usage.context_tokens": FactSpec(COUNT, "Tokens of the conversation as the next model call will send it, as last counted or estimated.", "tokens", "model calls and messages"),
+        "usage.context_window": FactSpec(COUNT, "The model's window; 0 while it is unknown.", "tokens", "start"),
+        "usage.context_ratio": FactSpec(Type("fraction", nonneg=True), "`context_tokens / context_window`; 0 while the window is unknown.", "fraction", "model calls and messages"),
+        "usage.prunable": FactSpec(BOOL, "Whether `prune_context` could still remove something.", changed_by="messages and `prune_context`"),
+        "errors.total": FactSpec(COUNTER, "Every failure: of actions, and of single tool calls.", "failures"),
+        "errors.consecutive": FactSpec(COUNT, "Failed work actions since the last that succeeded.", "failures", _WORK + ", `back_off`, `apply_fix`"),
+        "errors.rate": FactSpec(Type("fraction", nonneg=True), "Failed tasks over all tasks, waiting ones too; over work actions when there is no queue.", "fraction", _WORK),
+        "errors.retries": FactSpec(COUNT, "Back-offs and fixes since work last succeeded.", "times", "`back_off`, `apply_fix`, " + _WORK),
+        "errors.last": FactSpec(FAILURE.maybe(), "The newest failure: `category`, `message`, `state`.", changed_by="failures"),
+        "progress.stalled_steps": FactSpec(COUNT, "Work actions since variables, queue or memory changed or a new tool call was made.", "actions", _WORK),
+        "progress.stalled_for": FactSpec(Type("duration", nonneg=True), "Time since a task was done or an action reported progress.", "duration", "every record"),
+        "progress.repeats": FactSpec(COUNT, "How often, in a row, the model asked for the same tool calls again.", "times", "model calls"),
+        "progress.recent": FactSpec(list_of(STR), f"The last {RECENT} work actions, oldest first; tool calls by tool name.", changed_by=_WORK),
+        "progress.cycles": FactSpec(COUNTER, "Improvement cycles.", "cycles", "`measure`"),
+        "progress.improving": FactSpec(BOOL, "Whether the run is in its improvement phase.", changed_by="`measure`"),
+        "progress.improvements": FactSpec(COUNT, "Improvements identified and not yet done.", "tasks", "`measure`"),
+        "progress.magnitude": FactSpec(Type("fraction", nullable=True), "How much the last improvement cycle improved; None before the first.", "fraction", "`measure`"),
+        "last.state": FactSpec(STR, "Where the last action was done."),
+        "last.action": FactSpec(STR, "The last action's name; empty before the first."),
+        "last.ok": FactSpec(BOOL, "Whether the last action succeeded; true before the first."),
+        "last.error": FactSpec(FAILURE.maybe(), "The last action's failure: `category`, `message`, `state`; None when it succeeded."),
+        "last.result": FactSpec(ANY, "What the last action returned, of the type that it declares."),
+        "last.answer": FactSpec(ANY.maybe(), "The data of the newest answer, as the wait declares it.", changed_by="answers"),
+        "last.text": FactSpec(STR, "The newest model reply's text.", changed_by="model calls"),
+        "last.finish_reason": FactSpec(STR, "Why the model stopped writing: `stop`, `length`, `tool_calls`, `content_filter`.", changed_by="model calls"),
+        "last.tool_calls": FactSpec(list_of(TOOL_CALL), "The calls that the newest reply asks for: `id`, `name`, `arguments`.", changed_by="model calls"),
+        "last.wants_memory": FactSpec(BOOL, "Whether the newest reply asks for tool calls, and all of them are memory tools.", changed_by="model calls"),
+        "queue.size": FactSpec(COUNT, "Tasks that wait; improvements from the beginning of their cycle on.", "tasks", "`work`, `enqueue`"),
+        "queue.done": FactSpec(COUNTER, "Tasks that were done.", "tasks", "`work`"),
+        "queue.failed": FactSpec(COUNTER, "Tasks that were given up.", "tasks", "`work`"),
+        "queue.primary_done": FactSpec(BOOL, "Whether no primary task waits.", changed_by="`work`, `enqueue`"),
+        "queue.current": FactSpec(TASK.maybe(), "The task that was begun and is not done: `id`, `text`, `kind`, `acceptance`.", changed_by="`work`"),
+        "signals.count": FactSpec(COUNT, "Stop signals that are raised and not suppressed.", "signals", "rules, states, tools, callers"),
+        "signals.top": FactSpec(STR.maybe(), "The reason of the signal with the highest priority.", changed_by="rules, states, tools, callers"),
+        "signals.reasons": FactSpec(list_of(STR), "The reasons of the raised signals, in order.", changed_by="rules, states, tools, callers"),
+        "signals.status": FactSpec(enum_of("completed", "error"), "What the run would end as: the status of the top reason.", changed_by="rules, states, tools, callers"),
+        "signals.continued": FactSpec(BOOL, "Whether a continuation was requested: the signals wait.", changed_by="`continue_run`"),
+    }
+)  # fmt: skip
+
+
+def sections() -> dict[str, Type]:
+    """The root names with their struct types, without what a machine declares itself."""
+    fields: dict[str, dict[str, Type]] = {}
+    for name, spec in FACTS.items():
+        root, _, field = name.partition(".")
+        fields.setdefault(root, {})[field] = spec.type
+    return {root: struct(f) for root, f in fields.items()}

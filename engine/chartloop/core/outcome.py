@@ -1,0 +1,248 @@
+"""What an action returned.
+
+An `Outcome` says everything that an action changed, so that folding outcomes is all there is
+to a run's state. Actions never change anything else. `Blocked` says that the action is not
+finished: the run pauses and the same action is called again when it is due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, cast
+
+from chartloop.core.facts import EMPTY, Failure, Task, ToolCall
+from chartloop.core.plain import plain
+from chartloop.core.reasons import REASONS, StopReason, StopSignal
+
+Message = Mapping[str, Any]
+"""One message of the conversation in the chat format: ``role``, ``content``, and for the
+assistant ``tool_calls``, for a tool's reply ``tool_call_id`` and ``name``."""
+
+
+class Spent(NamedTuple):
+    """What an action used. Unknown cost is None, never 0."""
+
+    llm_calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float | None = None
+    """USD."""
+    estimated: bool = False
+    """The provider sent no usage; the tokens were estimated."""
+    tools: Mapping[str, int] = EMPTY
+    """Tool calls that were carried out, by tool."""
+
+
+class Reply(NamedTuple):
+    """What a model said."""
+
+    text: str = ""
+    finish_reason: str = "stop"
+    tool_calls: tuple[ToolCall, ...] = ()
+    wants_memory: bool = False
+    model: str = ""
+
+    @property
+    def message(self) -> Message:
+        """The reply as the conversation holds it."""
+        said: dict[str, Any] = {"role": "assistant", "content": self.text}
+        if self.tool_calls:
+            said["tool_calls"] = [
+                {
+                    "id": call.id,
+                    "type": "function",
+                    "function": {"name": call.name, "arguments": call.arguments},
+                }
+                for call in self.tool_calls
+            ]
+        return said
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """The reply as the result of the action that asked for it."""
+        return {
+            "text": self.text,
+            "finish_reason": self.finish_reason,
+            "model": self.model,
+            "tool_calls": [call._asdict() for call in self.tool_calls],
+        }
+
+
+NOTHING_SPENT = Spent()
+
+
+class Outcome(NamedTuple):
+    """What came of an action; everything it changed.
+
+    Messages are given as additions (`messages`) or as a whole new conversation (`rewrite`,
+    by pruning and trimming). `changes` maps fact names that the action declares to their new
+    values: ``vars.plan``, ``memory.persona``, ``queue.size``, ``progress.magnitude``.
+    """
+
+    ok: bool = True
+    error: Failure | None = None
+    """Set when `ok` is false."""
+    result: Any = None
+    """JSON data of the type that the action declares."""
+    reply: Reply | None = None
+    messages: tuple[Message, ...] = ()
+    rewrite: tuple[Message, ...] | None = None
+    prompt: tuple[Message, ...] | None = None
+    """Messages for the next model call only, in place of the conversation."""
+    spent: Spent = NOTHING_SPENT
+    tool_errors: tuple[str, ...] = ()
+    """Failures of single tool calls whose text went back to the model."""
+    changes: Mapping[str, Any] = EMPTY
+    queue: tuple[Task, ...] | None = None
+    kept: Mapping[str, Any] = EMPTY
+    """What the action must find again after a resume, by action name: a sandbox session."""
+    signals: tuple[StopSignal, ...] = ()
+    continued: int | None = None
+    """`continue_run`: put the pending signals off, at most so many times."""
+    partial: tuple[str, ...] = ()
+    """Partial results, in order."""
+    warnings: tuple[str, ...] = ()
+    progressed: bool = False
+    """The action reports progress: `progress.stalled_for` begins again."""
+    forgiven: bool = False
+    """`back_off` or a fix: `errors.consecutive` begins again, `errors.retries` rises."""
+    timed_out: bool = False
+    context_tokens: int | None = None
+    """The conversation's size as counted; otherwise it is estimated."""
+    prunable: bool | None = None
+    dropped: tuple[ToolCall, ...] = ()
+    """Calls that the model asked for and that were left out."""
+    unanswered: int = 0
+    """Model calls that were made and gave no reply: a script counts them too."""
+    in_doubt: bool = False
+    """The paid call was begun before a crash; whether it happened is unknown."""
+
+    @classmethod
+    def failed(cls, category: str, message: str, *, kind: str = "", **more: Any) -> Outcome:
+        """An outcome of an action that failed."""
+        return cls(ok=False, error=Failure(str(category), message, "", kind), **more)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data without what was left at its default.
+
+        What a model said is written once: a result that only repeats the `reply` is left out,
+        and ``"said": true`` stands for its message at the end of `messages`.
+        """
+        out: dict[str, Any] = {}
+        for name, value, default in zip(self._fields, self, _DEFAULTS, strict=True):
+            if value is not default and value != default:
+                out[name] = _plain(value)
+        reply = self.reply
+        if reply is not None:
+            if self.result is None:
+                out["result"] = None
+            elif self.result == reply.result:
+                del out["result"]
+            if self.messages and self.messages[-1] == reply.message:
+                out["said"] = True
+                out["messages"] = out["messages"][:-1]
+                if not out["messages"]:
+                    del out["messages"]
+        return out
+
+    @classmethod
+    def from_dict(
+        cls, data: Mapping[str, Any], reasons: Mapping[str, StopReason] = REASONS
+    ) -> Outcome:
+        """Read back what `to_dict` wrote."""
+        given = dict(data)
+        for name in data.keys() & _READ.keys():
+            if data[name] is not None:
+                given[name] = _READ[name](data[name])
+        if "signals" in given:
+            given["signals"] = tuple(StopSignal.from_dict(s, reasons) for s in given["signals"])
+        reply: Reply | None = given.get("reply")
+        if reply is not None:
+            given.setdefault("result", reply.result)
+            if given.pop("said", False):
+                given["messages"] = (*given.get("messages", ()), reply.message)
+        return cls(**given)
+
+
+class ToolResult(NamedTuple):
+    """What a tool gives back when a text is not all: a tool may return this instead of a value."""
+
+    text: str
+    """What the model reads."""
+    ok: bool = True
+    result: Any = None
+    """JSON data for the record."""
+    changes: Mapping[str, Any] = EMPTY
+    """Memory blocks and other facts that it changed."""
+    partial: tuple[str, ...] = ()
+    signals: tuple[StopSignal, ...] = ()
+    category: str = "RECOVERABLE"
+    """What may be done about it, when it is not ok."""
+    progressed: bool = False
+    """The tool reports progress, ok or not: `progress.stalled_for` begins again."""
+
+
+class Blocked(NamedTuple):
+    """The action is not finished: call it again at `until`, or when `on` has happened.
+
+    `until` is in seconds since the epoch; `on` names what is waited for, for people and
+    schedulers: ``back-off``, ``child``, ``in-doubt``.
+    """
+
+    until: float | None = None
+    on: str = ""
+    asks: Mapping[str, Any] = EMPTY
+    """What a child asks of somebody: see `core.position.Asked`."""
+
+
+_DEFAULTS = Outcome()
+_MISSING = object()
+
+
+def _plain(value: object) -> Any:
+    """As `core.plain`, without what a named tuple leaves empty: records are kept small."""
+    if isinstance(value, StopSignal):
+        return value.to_dict()
+    if isinstance(value, tuple):
+        given = cast(Any, value)
+        if hasattr(given, "_fields"):
+            unset: Mapping[str, Any] = given._field_defaults
+            said = {n: _plain(v) for n, v in given._asdict().items() if v != unset.get(n, _MISSING)}
+            return {n: v for n, v in said.items() if v is not None and v not in ([], {})}
+        return [_plain(v) for v in given]
+    if isinstance(value, Mapping):
+        return {k: _plain(v) for k, v in cast(Mapping[str, object], value).items()}
+    return plain(value)
+
+
+def _failure(data: Mapping[str, Any]) -> Failure:
+    return Failure(**data)
+
+
+def _spent(data: Mapping[str, Any]) -> Spent:
+    return Spent(**data)
+
+
+def _tasks(data: Iterable[Mapping[str, Any]]) -> tuple[Task, ...]:
+    return tuple(Task(**t) for t in data)
+
+
+def _calls(data: Iterable[Mapping[str, Any]]) -> tuple[ToolCall, ...]:
+    return tuple(ToolCall(**d) for d in data)
+
+
+def _reply(data: Mapping[str, Any]) -> Reply:
+    if "tool_calls" not in data:
+        return Reply(**data)
+    given: dict[str, Any] = {**data, "tool_calls": _calls(data["tool_calls"])}
+    return Reply(**given)
+
+
+_READ: Mapping[str, Callable[[Any], Any]] = {
+    "error": _failure,
+    "reply": _reply,
+    "spent": _spent,
+    "queue": _tasks,
+    "dropped": _calls,
+    **dict.fromkeys(("messages", "rewrite", "prompt", "tool_errors", "partial", "warnings"), tuple),
+}

@@ -1,0 +1,258 @@
+"""Where a run is: all that it is at one moment.
+
+A position is a fold of the run's records. It is plain data: JSON and pickle both ways, and it
+knows no machine, so the same position can be asked of two machines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, overload
+
+from chartloop.core.facts import (
+    EMPTY,
+    ErrorFacts,
+    Facts,
+    Failure,
+    LastFacts,
+    Marks,
+    ProgressFacts,
+    QueueFacts,
+    RunFacts,
+    SignalFacts,
+    Task,
+    ToolCall,
+    UsageFacts,
+)
+from chartloop.core.outcome import Message
+from chartloop.core.plain import plain
+from chartloop.core.reasons import NO_SIGNALS, REASONS, StopReason, StopSignals
+
+
+class Conversation(Sequence[Message]):
+    """The messages so far. Immutable; adding shares what was there, so a step costs O(added).
+
+    A chain of pieces, newest first. `loaded` may give the oldest piece late, so that opening
+    a long run does not parse messages that nobody reads.
+    """
+
+    __slots__ = ("_before", "_length", "_loader", "_piece", "_whole")
+
+    def __init__(
+        self,
+        piece: Iterable[Message] = (),
+        *,
+        before: Conversation | None = None,
+        loader: Callable[[], Iterable[Message]] | None = None,
+        length: int | None = None,
+    ) -> None:
+        self._piece = tuple(piece)
+        self._before = before
+        self._loader = loader
+        self._whole: tuple[Message, ...] | None = None
+        self._length = (
+            length if length is not None else len(self._piece) + (len(before) if before else 0)
+        )
+
+    def add(self, messages: Iterable[Message]) -> Conversation:
+        """The conversation with these at its end."""
+        added = tuple(messages)
+        if not added:
+            return self
+        return Conversation(added, before=self, length=self._length + len(added))
+
+    def whole(self) -> tuple[Message, ...]:
+        """All messages, oldest first."""
+        if self._whole is None:
+            pieces: list[tuple[Message, ...]] = []
+            at: Conversation | None = self
+            while at is not None:
+                if at._whole is not None:
+                    pieces.append(at._whole)
+                    break
+                pieces.append(tuple(at._loader()) if at._loader else at._piece)
+                at = at._before
+            self._whole = tuple(m for piece in reversed(pieces) for m in piece)
+            self._before = self._loader = None
+            self._piece = self._whole
+        return self._whole
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[Message]:
+        return iter(self.whole())
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Message, ...]: ...
+    def __getitem__(self, index: int | slice) -> Message | tuple[Message, ...]:
+        return self.whole()[index]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Conversation) and self.whole() == other.whole()
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+    def __repr__(self) -> str:
+        return f"Conversation({len(self)} messages)"
+
+    def __reduce__(self) -> tuple[type[Conversation], tuple[tuple[Message, ...]]]:
+        return (Conversation, (self.whole(),))
+
+
+NO_MESSAGES = Conversation()
+
+
+CHILD = "child"
+"""A run is blocked on this while a child machine waits. Under this name `Position.kept` holds
+what the child asks, an `Asked` as plain data."""
+
+
+class Asked(NamedTuple):
+    """What a child that waits asks of somebody; an answer to the parent is an answer to it."""
+
+    run: str
+    """The child's run id."""
+    question: str
+    events: tuple[str, ...]
+    """The events that its wait takes."""
+    machines: tuple[str, ...] = ()
+    """From the parent down to the machine that waits: the child's name, its child's, and on."""
+    state: str = ""
+    """The state in which that one waits."""
+    closing: bool = False
+    """All that wait are on their way out, and wait on it: that they should stop is no news."""
+    waiting: int = 1
+    """How many children wait."""
+
+
+class Position(NamedTuple):
+    """All that a run is at one moment."""
+
+    state: str
+    status: str = "idle"
+    paused_from: str = ""
+    """The status that a pause left: `running` or `debugging`."""
+    facts: Facts = Facts()
+    signals: StopSignals = NO_SIGNALS
+    """Raised and not suppressed."""
+    soft: tuple[str, ...] = ()
+    """Reasons among `signals` that came from `signal` rules: the file's decisions judge them."""
+    suppressed: StopSignals = NO_SIGNALS
+    """Put off by a continuation."""
+    stopping: bool = False
+    """The epilogue is open: the reason is settled, rules are off."""
+    returns: tuple[str, ...] = ()
+    """Edges that detours interrupted, by id; the newest last."""
+    skip: str = ""
+    """The rule whose detour just ended: skipped until another action has finished."""
+    attempt: int = 0
+    """Extra attempts made of the present action."""
+    entered_at: float = 0.0
+    """When the present state was entered: where the clock of `within` begins."""
+    wake_at: float | None = None
+    blocked_on: str = ""
+    """Why the present action waits, when it returned `Blocked`."""
+    waited: float | None = None
+    """Until when the present action waited, once it is called again."""
+    pause_asked: bool = False
+    """A pause that was asked for at a wait: takes effect before the next action."""
+    warned: frozenset[str] = frozenset()
+    """Rules and decisions whose `warn_at` has spoken."""
+    messages: Conversation = NO_MESSAGES
+    prompt: tuple[Message, ...] | None = None
+    """What the next model call sends in place of the conversation."""
+    queue: tuple[Task, ...] = ()
+    kept: Mapping[str, Any] = EMPTY
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run is over."""
+        return self.status in ("completed", "error")
+
+    @property
+    def closing(self) -> bool:
+        """Whether it is stopping, or waits for a child that is: nobody need ask it to."""
+        return self.stopping or ((asked := self.asked) is not None and asked.closing)
+
+    @property
+    def asked(self) -> Asked | None:
+        """What a child asks, while the run waits for that."""
+        given = self.kept.get(CHILD) if self.blocked_on == CHILD else None
+        if given is None:
+            return None
+        return Asked(
+            given["run"], given["question"], tuple(given["events"]), tuple(given["machines"]),
+            given["state"], given["closing"], given["waiting"],
+        )  # fmt: skip
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, whole; `messages` too."""
+        return {
+            **{n: getattr(self, n) for n in _PLAIN},
+            "facts": plain(self.facts),
+            "signals": self.signals.to_list(),
+            "suppressed": self.suppressed.to_list(),
+            "soft": list(self.soft),
+            "returns": list(self.returns),
+            "warned": sorted(self.warned),
+            "messages": list(self.messages),
+            "prompt": None if self.prompt is None else list(self.prompt),
+            "queue": [{**t._asdict(), "by": dict(t.by)} for t in self.queue],
+            "kept": dict(self.kept),
+        }
+
+    @classmethod
+    def from_dict(
+        cls, data: Mapping[str, Any], reasons: Mapping[str, StopReason] = REASONS
+    ) -> Position:
+        """Read back what `to_dict` wrote."""
+        given = dict(data)
+        given["facts"] = _facts_in(given["facts"])
+        given["signals"] = StopSignals.from_list(given["signals"], reasons)
+        given["suppressed"] = StopSignals.from_list(given["suppressed"], reasons)
+        given["soft"], given["returns"] = tuple(given["soft"]), tuple(given["returns"])
+        given["warned"] = frozenset(given["warned"])
+        if not isinstance(given["messages"], Conversation):
+            given["messages"] = Conversation(given["messages"])
+        given["prompt"] = None if given["prompt"] is None else tuple(given["prompt"])
+        given["queue"] = tuple(Task(**t) for t in given["queue"])
+        return cls(**given)
+
+
+_PLAIN = (
+    "state", "status", "paused_from", "stopping", "skip", "attempt", "entered_at", "wake_at",
+    "blocked_on", "waited", "pause_asked",
+)  # fmt: skip
+
+
+def _failure(data: Mapping[str, Any] | None) -> Failure | None:
+    return None if data is None else Failure(**data)
+
+
+def _facts_in(data: Mapping[str, Any]) -> Facts:
+    errors, progress = dict(data["errors"]), dict(data["progress"])
+    last, queue = dict(data["last"]), dict(data["queue"])
+    signals, marks = dict(data["signals"]), dict(data["marks"])
+    errors["last"] = _failure(errors["last"])
+    progress["recent"] = tuple(progress["recent"])
+    last["error"] = _failure(last["error"])
+    last["tool_calls"] = tuple(ToolCall(**c) for c in last["tool_calls"])
+    queue["current"] = None if queue["current"] is None else Task(**queue["current"])
+    signals["reasons"] = tuple(signals["reasons"])
+    marks["seen"], marks["last_calls"] = tuple(marks["seen"]), tuple(marks["last_calls"])
+    return Facts(
+        RunFacts(**data["run"]),
+        UsageFacts(**data["usage"]),
+        ErrorFacts(**errors),
+        ProgressFacts(**progress),
+        LastFacts(**last),
+        QueueFacts(**queue),
+        SignalFacts(**signals),
+        dict(data["memory"]),
+        dict(data["limits"]),
+        dict(data["vars"]),
+        Marks(**marks),
+    )

@@ -1,0 +1,413 @@
+"""Why a run stops: one vocabulary for all sources.
+
+The lower priority number wins; equals go by the order in which they were raised. Files may
+add reasons of their own or redefine these.
+
+Source: 002 "StopReason", "StopSignals", "ExecutionContinuation"; 003 "Stopping Conditions";
+000 `StopReason`; design "language", section 7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Literal
+
+from chartloop.core.html import Cell, bundle, line, table
+from chartloop.core.units import say_count, say_duration
+
+EndStatus = Literal["completed", "error"]
+ResultKind = Literal["natural", "human", "error", "limit", "waiting"]
+
+
+class StopReason(str):
+    """A reason to stop. Compares equal to its name, so ``result.reason == "steps_limit"`` holds.
+
+    `priority`: the lower number wins. `forced`: the run was cut short rather than finished.
+    `status`: what the run ends as.
+    """
+
+    __slots__ = ("forced", "priority", "status")
+    priority: int
+    forced: bool
+    status: EndStatus
+
+    def __new__(
+        cls, value: str, priority: int = 7, forced: bool = True, status: EndStatus = "completed"
+    ) -> StopReason:
+        self = super().__new__(cls, value)
+        object.__setattr__(self, "priority", priority)
+        object.__setattr__(self, "forced", forced)
+        object.__setattr__(self, "status", status)
+        return self
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a stop reason is frozen: `{name}` cannot be set")
+
+    def __reduce__(self) -> tuple[type[StopReason], tuple[str, int, bool, EndStatus]]:
+        return (StopReason, (str(self), self.priority, self.forced, self.status))
+
+    def __repr__(self) -> str:
+        more = f"priority={self.priority}, forced={self.forced}, status={self.status!r}"
+        return f"StopReason({str(self)!r}, {more})"
+
+    @property
+    def value(self) -> str:
+        """The name as files and journals write it."""
+        return str(self)
+
+    @property
+    def was_forced(self) -> bool:
+        """Whether a limit, an error or a person cut the run short.
+
+        Source: 002 `wasForceStopped()`.
+        """
+        return self.forced
+
+    @property
+    def about(self) -> str:
+        """What a reason that every file has means; empty for one that a file added."""
+        return _ABOUT.get(str(self), "")
+
+    @property
+    def kind(self) -> ResultKind:
+        """How a run that ended for this reason is counted; see `Result.kind`."""
+        if self in _NATURAL:
+            return "natural"
+        if self.startswith("user_"):
+            return "human"
+        return "error" if self.status == "error" else "limit"
+
+
+_NATURAL = frozenset({"completed", "finish_reason", "stop_requested"})
+
+_TABLE: tuple[tuple[str, int, bool, EndStatus], ...] = (
+    ("error guard_error critical_failure", 0, True, "error"),
+    ("stop_requested", 1, True, "completed"),
+    ("user_requested user_unresponsive steps_limit", 2, True, "completed"),
+    ("token_limit cost_limit", 3, True, "completed"),
+    ("time_limit", 4, True, "completed"),
+    ("retry_limit error_threshold error_rate", 5, True, "error"),
+    (
+        "context_overflow stagnation no_progress health_critical diminishing_returns",
+        5,
+        True,
+        "completed",
+    ),
+    ("finish_reason", 6, False, "completed"),
+    ("custom", 7, True, "completed"),
+    ("completed", 8, False, "completed"),
+    ("unknown", 9, True, "error"),
+)
+
+_ABOUT: Mapping[str, str] = MappingProxyType(
+    {
+        "completed": "The work is done.",
+        "context_overflow": "The conversation no longer fits the model's window.",
+        "cost_limit": "The money is spent.",
+        "critical_failure": "Something broke that nothing can help.",
+        "custom": "A condition of the file's own.",
+        "diminishing_returns": "Improving brings too little now.",
+        "error": "An error stands in the way.",
+        "error_rate": "Too large a share of the work fails.",
+        "error_threshold": "Too many failures in a row.",
+        "finish_reason": "The model ended its reply in a way that stops the run.",
+        "guard_error": "A guard could not be evaluated, or no way on from a state holds.",
+        "health_critical": "The health score is too low.",
+        "no_progress": "The same again and again, or nothing new.",
+        "retry_limit": "The retries are used up.",
+        "stagnation": "No task was done for too long.",
+        "steps_limit": "The steps are used up.",
+        "stop_requested": "A tool or action asked for it: `AgentStop`.",
+        "time_limit": "The time is used up.",
+        "token_limit": "The tokens are used up.",
+        "unknown": "The run ended without a reason.",
+        "user_requested": "A caller or a person asked for it, from outside.",
+        "user_unresponsive": "Nobody answered in time.",
+    }
+)
+
+REASONS: Mapping[str, StopReason] = MappingProxyType(
+    {n: StopReason(n, p, f, s) for names, p, f, s in _TABLE for n in names.split()}
+)
+"""The reasons that every file has, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class StopSignal:
+    """One request to stop, with what is needed to explain it later.
+
+    Raised by a rule, a state, a tool or the caller. Several may coexist; the lowest priority
+    number wins, equals by the order in which they were raised.
+
+    Source: 002 "Stop Signals" (reason, message, context, source).
+    """
+
+    reason: StopReason
+    message: str = ""
+    """For people: what was measured against what, e.g. ``50 of 50 steps``."""
+    context: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The values that the guard read, by fact name. Units are those of the facts."""
+    source: str = ""
+    """The rule, state, tool or caller that raised it, as written in the file."""
+
+    @classmethod
+    def steps_limit(cls, steps: int, limit: int, *, source: str = "") -> StopSignal:
+        """The steps are used up: ``20 of 20 steps``."""
+        return cls._spent("steps_limit", ("run.steps", steps), ("limits.steps", limit), source)
+
+    @classmethod
+    def token_limit(cls, tokens: int, limit: int, *, source: str = "") -> StopSignal:
+        """The tokens are used up: ``16,200 of 16,000 tokens``."""
+        spent = ("usage.total_tokens", tokens)
+        return cls._spent("token_limit", spent, ("limits.tokens", limit), source)
+
+    @classmethod
+    def time_limit(cls, elapsed: float, limit: float, *, source: str = "") -> StopSignal:
+        """The time is used up, in seconds: ``61 s of 60 s``."""
+        return cls._spent("time_limit", ("run.elapsed", elapsed), ("limits.time", limit), source)
+
+    @classmethod
+    def retry_limit(cls, retries: int, limit: int, *, source: str = "") -> StopSignal:
+        """The retries are used up: ``3 of 3 retries``."""
+        spent = ("errors.retries", retries)
+        return cls._spent("retry_limit", spent, ("limits.retries", limit), source)
+
+    @classmethod
+    def finish_reason(
+        cls, found: str, stopping: Iterable[str] = (), *, source: str = ""
+    ) -> StopSignal:
+        """The model ended its reply with a reason that stops the run; `stopping` are those."""
+        context: dict[str, Any] = {"last.finish_reason": found}
+        if listed := list(stopping):
+            context["limits.finish_reasons"] = listed
+        return cls(REASONS["finish_reason"], f"the model ended with `{found}`", context, source)
+
+    @classmethod
+    def user_requested(
+        cls, message: str = "", context: Mapping[str, Any] | None = None, *, source: str = "caller"
+    ) -> StopSignal:
+        """Somebody outside asked for it."""
+        return cls(REASONS["user_requested"], message, dict(context or {}), source)
+
+    @classmethod
+    def error(
+        cls, message: str, context: Mapping[str, Any] | None = None, *, source: str = ""
+    ) -> StopSignal:
+        """An error stands in the way. Source: 002 `ErrorForbade`."""
+        return cls(REASONS["error"], message, dict(context or {}), source)
+
+    @classmethod
+    def stop_requested(
+        cls, message: str = "", context: Mapping[str, Any] | None = None, *, source: str = ""
+    ) -> StopSignal:
+        """A tool or action asked for it."""
+        return cls(REASONS["stop_requested"], message, dict(context or {}), source)
+
+    @classmethod
+    def completed(
+        cls, message: str = "", context: Mapping[str, Any] | None = None, *, source: str = ""
+    ) -> StopSignal:
+        """The work is done."""
+        return cls(REASONS["completed"], message, dict(context or {}), source)
+
+    @classmethod
+    def from_exception(cls, error: BaseException, *, source: str = "") -> StopSignal:
+        """The signal that an `AgentStop` carries; of any other exception an `error`.
+
+        Source: 002 `fromStopException()`.
+        """
+        if isinstance(error, AgentStop):
+            return error.signal if error.source else replace(error.signal, source=source)
+        kind = type(error).__name__
+        return cls.error(f"{kind}: {error}", {"exception": kind}, source=source)
+
+    @classmethod
+    def _spent(
+        cls, name: str, value: tuple[str, float], limit: tuple[str, float], source: str
+    ) -> StopSignal:
+        what = limit[0].removeprefix("limits.")
+        said = (
+            f"{say_duration(value[1])} of {say_duration(limit[1])}"
+            if what == "time"
+            else f"{value[1]:,} of {say_count(int(limit[1]), what.removesuffix('s'))}"
+        )
+        return cls(REASONS[name], said, dict((value, limit)), source)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, as `chartloop run --format json` prints it."""
+        return {
+            "reason": str(self.reason),
+            "message": self.message,
+            "source": self.source,
+            "context": dict(self.context),
+        }
+
+    @classmethod
+    def from_dict(
+        cls, data: Mapping[str, Any], reasons: Mapping[str, StopReason] = REASONS
+    ) -> StopSignal:
+        """Read back what `to_dict` wrote. A reason that `reasons` lacks becomes a custom one."""
+        name = str(data["reason"])
+        return cls(
+            reasons.get(name) or StopReason(name),
+            str(data.get("message", "")),
+            dict(data.get("context") or {}),
+            str(data.get("source", "")),
+        )
+
+    def __str__(self) -> str:
+        text = f"{self.reason}: {self.message}" if self.message else str(self.reason)
+        return f"{text} (from {self.source})" if self.source else text
+
+
+class StopSignals(tuple[StopSignal, ...]):
+    """Signals in the order in which they were raised. Immutable. Source: 002 "StopSignals"."""
+
+    __slots__ = ()
+
+    def add(self, *signals: StopSignal) -> StopSignals:
+        """A new collection with these added at the end."""
+        return StopSignals((*self, *signals))
+
+    @property
+    def highest(self) -> StopSignal | None:
+        """The one that decides: lowest priority number, then the earliest. None when empty."""
+        if len(self) < 2:
+            return self[0] if self else None
+        return min(self, key=lambda s: s.reason.priority)
+
+    @property
+    def first(self) -> StopSignal | None:
+        """The one that was raised first. None when empty."""
+        return self[0] if self else None
+
+    @property
+    def reasons(self) -> tuple[StopReason, ...]:
+        """The reason of each signal, in order."""
+        return tuple(s.reason for s in self)
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """Plain data."""
+        return [s.to_dict() for s in self]
+
+    @classmethod
+    def from_list(
+        cls, data: Iterable[Mapping[str, Any]], reasons: Mapping[str, StopReason] = REASONS
+    ) -> StopSignals:
+        """Read back what `to_list` wrote."""
+        return cls(StopSignal.from_dict(d, reasons) for d in data)
+
+    def __str__(self) -> str:
+        return "; ".join(str(signal) for signal in self)
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """What a notebook shows: the signals as a table, the one that decides marked."""
+        return bundle(_signals_table(self), str(self) or "no stop signals")
+
+
+NO_SIGNALS = StopSignals()
+
+
+def _signals_table(signals: StopSignals) -> str:
+    top = signals.highest
+    rows = (
+        (
+            "✓" if signal is top else "", str(signal.reason.priority), Cell(signal.reason, "code"),
+            signal.message, signal.source,
+        )
+        for signal in signals
+    )  # fmt: skip
+    head = ("", "priority", "reason", "message", "raised by")
+    return table(rows, head=head, right={1}) if signals else line("no stop signals", "dim")
+
+
+class AgentStop(Exception):
+    """Raised inside a tool or action: the run should stop. Not an error.
+
+    `message` is a text, or a whole `StopSignal`. `reason` is one of the file's. `context` is
+    any JSON data; what is not goes onto the record as text. `source` is by default the tool or
+    the state, and `step` the number of the step at hand.
+
+        raise AgentStop("The answer was found.", context={"answer": 5})
+
+    Source: 002 "AgentStopException" (signal, step, context, source).
+    """
+
+    def __init__(
+        self, message: str | StopSignal = "", *, reason: str = "stop_requested",
+        context: Mapping[str, Any] | None = None, source: str = "", step: int | None = None,
+    ) -> None:  # fmt: skip
+        given: Mapping[str, Any] = {}
+        if isinstance(message, StopSignal):
+            reason, given, source = message.reason, message.context, source or message.source
+            message = message.message
+        self.message = str(message)
+        self.reason = str(reason or "stop_requested")
+        self.context = {**given, **(context or {})}
+        self.source = str(source)
+        self.step = step
+        super().__init__(self.message or self.reason)
+
+    @property
+    def signal(self) -> StopSignal:
+        """What it asks for, as a signal."""
+        step = {} if self.step is None else {"step": self.step}
+        reason = REASONS.get(self.reason) or StopReason(self.reason)
+        return StopSignal(reason, self.message, {**step, **self.context}, self.source)
+
+
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    """Signals that wait, and whether somebody asked to go on in spite of them.
+
+    Source: 002 "ExecutionContinuation".
+    """
+
+    signals: StopSignals = NO_SIGNALS
+    requested: bool = False
+
+    @property
+    def should_stop(self) -> bool:
+        """True when there are signals and nobody asked to go on."""
+        return bool(self.signals) and not self.requested
+
+    def with_signal(self, signal: StopSignal) -> Continuation:
+        """The same with one more signal."""
+        return replace(self, signals=self.signals.add(signal))
+
+    def with_requested(self, requested: bool = True) -> Continuation:
+        """The same with the request to go on set or taken back."""
+        return replace(self, requested=requested)
+
+    def explain(self) -> str:
+        """What happens and why, in one or two sentences."""
+        if not self.signals:
+            return "No stop signal has been raised; the run goes on."
+        raised = say_count(len(self.signals), "signal")
+        if self.requested:
+            return f"The run goes on: a continuation puts {raised} off: {self.signals}."
+        if len(self.signals) == 1:
+            return f"The run stops: {self.signals}."
+        return (
+            f"The run stops: {self.signals.highest} has the highest priority"
+            f" of {raised}: {self.signals}."
+        )
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """What a notebook shows: what happens and why, and the signals."""
+        listed = _signals_table(self.signals) if self.signals else ""
+        return bundle(line(self.explain()) + listed, self.explain())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"signals": self.signals.to_list(), "requested": self.requested}
+
+    @classmethod
+    def from_dict(
+        cls, data: Mapping[str, Any], reasons: Mapping[str, StopReason] = REASONS
+    ) -> Continuation:
+        """Read back what `to_dict` wrote."""
+        signals = StopSignals.from_list(data.get("signals", ()), reasons)
+        return cls(signals, bool(data.get("requested")))

@@ -1,0 +1,184 @@
+"""Records: one input of a run and what came of it.
+
+A run is its records. Each holds what `evolve` was given (state, event, outcome, clock
+readings, answers of opaque guards) and, to be compared by a replay, what it decided.
+
+Imported by: run.journal, run.replay, machine.evolve, review
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+from chartloop.core.facts import EMPTY
+from chartloop.core.html import Cell, bundle, pairs
+from chartloop.core.outcome import Outcome
+from chartloop.core.reasons import NO_SIGNALS, REASONS, StopReason, StopSignals
+from chartloop.core.units import say_elapsed
+
+RecordKind = Literal[
+    "start", "step", "answer", "expired", "blocked", "pause", "resume", "stop", "edit", "enqueue"
+]
+
+KINDS: tuple[RecordKind, ...] = (
+    "start", "step", "answer", "expired", "blocked", "pause", "resume", "stop", "edit", "enqueue",
+)  # fmt: skip
+
+
+ASIDE: frozenset[RecordKind] = frozenset({"pause", "resume", "edit", "enqueue"})
+"""Records that may leave the action at hand as it is."""
+
+
+class Input(NamedTuple):
+    """What happens to a run: everything that `evolve` cannot compute itself."""
+
+    kind: RecordKind
+    event: str = ""
+    """The event answered, the reason of a stop, the status trigger of a pause."""
+    outcome: Outcome | None = None
+    started: float = 0.0
+    """When the action was started, seconds since the epoch."""
+    at: float = 0.0
+    """When it ended, or when the event arrived: the reading that decides."""
+    data: Mapping[str, Any] = EMPTY
+    """`start`: task, limits, vars, messages ...; `answer`: its data; `edit`: the new values;
+    `enqueue`: tasks; `blocked`: until and on; `stop`: message and source."""
+    opaque: tuple[bool, ...] = ()
+    """What registered Python guards said, in the order in which they were asked."""
+
+
+class Record(NamedTuple):
+    """One input and what came of it."""
+
+    seq: int
+    """The record's number in its run, from 0."""
+    state: str
+    """Where the run was."""
+    input: Input
+    taken: tuple[str, ...] = ()
+    """Ids of the edges and rules that were taken, in order."""
+    signals: StopSignals = NO_SIGNALS
+    """Signals raised by this input."""
+    next: str = ""
+    """Where the run is now."""
+    status: str = ""
+    wake_at: float | None = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> RecordKind:
+        """What sort of input it was."""
+        return self.input.kind
+
+    @property
+    def aside(self) -> bool:
+        """Whether the action at hand stayed as it was: what it had begun is still begun."""
+        return self.kind in ASIDE and self.next == self.state
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """What the action returned, for a `step`."""
+        return self.input.outcome
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data without what was left at its default; the shape of `runs export`."""
+        given = self.input
+        out: dict[str, Any] = {"kind": given.kind, "state": self.state, "at": given.at}
+        if given.started != given.at:
+            out["started"] = given.started
+        if given.event:
+            out["event"] = given.event
+        if given.outcome is not None:
+            out["outcome"] = given.outcome.to_dict()
+        if given.data:
+            out["data"] = dict(given.data)
+        if given.opaque:
+            out["opaque"] = list(given.opaque)
+        if self.taken:
+            out["taken"] = list(self.taken)
+        if self.signals:
+            out["signals"] = self.signals.to_list()
+        if self.next != self.state:
+            out["next"] = self.next
+        out["status"] = self.status
+        if self.wake_at is not None:
+            out["wake_at"] = self.wake_at
+        if self.warnings:
+            out["warnings"] = list(self.warnings)
+        return out
+
+    @classmethod
+    def from_dict(
+        cls, seq: int, data: Mapping[str, Any], reasons: Mapping[str, StopReason] = REASONS
+    ) -> Record:
+        """Read back what `to_dict` wrote; `seq` is the record's number."""
+        outcome = data.get("outcome")
+        given = Input(
+            data["kind"],
+            data.get("event", ""),
+            None if outcome is None else Outcome.from_dict(outcome, reasons),
+            data.get("started", data["at"]),
+            data["at"],
+            data.get("data", EMPTY),
+            tuple(data.get("opaque", ())),
+        )
+        signals = data.get("signals")
+        return cls(
+            seq,
+            data["state"],
+            given,
+            tuple(data.get("taken", ())),
+            StopSignals.from_list(signals, reasons) if signals else NO_SIGNALS,
+            data.get("next", data["state"]),
+            data["status"],
+            data.get("wake_at"),
+            tuple(data.get("warnings", ())),
+        )
+
+    def to_json(self) -> str:
+        """One line of JSON."""
+        return to_json(self.to_dict())
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """What a notebook shows: what happened, what came of it, where the run went."""
+        given, outcome = self.input, self.input.outcome or _NOTHING
+        reply, failed = outcome.reply, outcome.error
+        calls = reply.tool_calls if reply is not None else ()
+        shown = pairs(
+            (
+                (f"record {self.seq}", f"{given.kind} {given.event}".strip()),
+                ("at", Cell(self.state, "code")),
+                ("took", _took(given)),
+                ("reply", reply.text if reply is not None else ""),
+                ("calls", Cell(", ".join(call.name for call in calls), "code")),
+                ("failed", Cell(f"{failed.category}: {failed.message}" if failed else "", "bad")),
+                ("data", Cell(to_json(given.data) if given.data else "", "code")),
+                ("taken", Cell("\n".join(self.taken), "code")),
+                ("signals", "\n".join(map(str, self.signals))),
+                ("warnings", "\n".join(self.warnings)),
+                ("next", Cell(self.next, "code")),
+                ("status", self.status),
+            )
+        )
+        led = f" → {self.next}" if self.next != self.state else ""
+        said = f"record {self.seq}: {given.kind} at {self.state}{led}, {self.status}"
+        return bundle(shown, said)
+
+
+_NOTHING = Outcome()
+
+
+def _took(given: Input) -> str:
+    """How long an action took; empty for what is no action."""
+    took = max(0.0, given.at - given.started)
+    return say_elapsed(took) if given.kind == "step" and given.started else ""
+
+
+_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, default=dict).encode
+
+
+def to_json(data: Any) -> str:
+    """Compact JSON, as journals hold it."""
+    return _encode(data)

@@ -1,0 +1,30 @@
+"""Values of facts in words.
+
+Imported by: core.facts, machine.saying
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from chartloop.core.plain import plain
+from chartloop.core.types import Type
+from chartloop.core.units import say_duration, say_elapsed, say_fraction, say_number
+
+_LONGEST = 60
+
+
+def say_value(value: Any, type: Type | None = None) -> str:
+    """A fact's value as people write it: ``4 min 10 s``, ``95%``, ``1,000,000``, ``off``."""
+    kind = type.kind if type is not None else ""
+    if value is None:
+        return "none"
+    if kind == "duration" and isinstance(value, (int, float)):
+        whole = value == int(value) and value >= 60
+        return say_duration(value) if whole else say_elapsed(value)
+    if kind == "fraction" and isinstance(value, (int, float)):
+        return say_fraction(round(value, 4))
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        text = repr(plain(value))
+        return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+    return say_number(value)

@@ -1,0 +1,162 @@
+"""What a machine may name: actions, tools and guards, as the language sees them.
+
+These are descriptions. `actions.declare` makes them from typed Python functions; the language
+checks files against them; the run calls what they hold. A file can only ever name one.
+
+Source: design "language", section 8; 004 "Step Types"; 000 "Adapters".
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from chartloop.core.types import ANY, Type
+
+
+class Effect(enum.StrEnum):
+    """What happens when an action is done twice; decides how the journal guards it."""
+
+    PURE = "pure"
+    """Nothing: it may be repeated."""
+    LOCAL = "local"
+    """The same as once, by the key that it is given."""
+    PAID = "paid"
+    """It costs again, or the outside sees it again: an intent is written first."""
+
+
+ArgKind = Literal[
+    "text", "texts", "value", "values", "enum", "name", "duration", "data", "fields"
+]  # fmt: skip
+"""How a field of `with` is written.
+
+`text` a template; `texts` a mapping or list of templates; `value` an expression; `values` a
+mapping of expressions; `enum` one of a few words; `name` the literal name of a thing;
+`duration` a duration or an expression that gives one; `data` literal JSON data; `fields` a
+mapping of names to fields of their own.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ArgSpec:
+    """One field of an action's `with`."""
+
+    name: str
+    kind: ArgKind
+    type: Type = ANY
+    required: bool = False
+    default: Any = None
+    about: str = ""
+    choices: tuple[str, ...] = ()
+    """The words of an `enum`."""
+    names: str = ""
+    """What a `name` names: ``tool``, ``machine``, ``state``, ``variable``."""
+    check: Callable[[Any], str | None] | None = field(default=None, compare=False)
+    """For `data`: what is wrong with a value, or None."""
+    fields: tuple[ArgSpec, ...] = ()
+    """For `fields`: what stands under each name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActionSpec:
+    """Something that a state can do.
+
+    `run` is called with a context and the evaluated fields of `with`, and returns an `Outcome`,
+    a `Blocked`, or plain data that becomes the outcome's result. It may be a coroutine function.
+    """
+
+    name: str
+    run: Callable[..., Any] | None = field(compare=False)
+    """None stands for an action that a file names and nobody has registered."""
+    args: tuple[ArgSpec, ...] = ()
+    targets: Callable[[str, Any], str | None] | None = field(default=None, compare=False)
+    """For actions whose `with` has variables as keys: what is wrong with one entry, or None."""
+    target_kind: ArgKind = "data"
+    """How the entries of such a `with` are written."""
+    result: Type = ANY
+    work: bool = True
+    """Work moves `errors.consecutive` and `progress`; upkeep does not."""
+    effect: Effect = Effect.PAID
+    own_intents: bool = False
+    """The action writes an intent for each of its calls itself."""
+    changes: frozenset[str] = frozenset()
+    """The facts that its outcomes may change."""
+    suspends: bool = True
+    """Whether it may give the event loop away. False lets a run be driven by hand, faster."""
+    uses: frozenset[str] = frozenset()
+    """The ports it cannot do without: ``model``, ``sandbox``, ``notifier``."""
+    may_use: frozenset[str] = frozenset()
+    """The ports it uses where the run has them."""
+    own_deadline: bool = False
+    """The action ends in time by itself: it is not cut off."""
+    may_wait: bool = False
+    """It may return `Blocked` with a time, which a driver sleeps out."""
+    about: str = ""
+    """For `chartloop actions`: what it does, first line short."""
+
+    def arg(self, name: str) -> ArgSpec | None:
+        """The field of that name, or None."""
+        return next((a for a in self.args if a.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """A function that a model may call.
+
+    `parse` turns the JSON text that the model wrote into keyword arguments, or raises
+    `ValueError` with a text for the model. `call` takes them; it may be a coroutine function.
+    """
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any] = field(compare=False)
+    """JSON Schema of the arguments."""
+    parse: Callable[[str], dict[str, Any]] = field(compare=False)
+    call: Callable[..., Any] = field(compare=False)
+    blocking: bool = True
+    """A plain function: it is called in a thread. False for a coroutine function."""
+    effect: Effect = Effect.PAID
+    memory: bool = False
+    """It edits memory blocks: a reply that asks for nothing else `wants_memory`."""
+    wants_context: bool = False
+    """Its first parameter is the context of the step."""
+
+    def for_model(self) -> dict[str, Any]:
+        """The tool as chat APIs take it."""
+        return {
+            "type": "function",
+            "function": {
+                "name": self.name,
+                "description": self.description,
+                "parameters": dict(self.parameters),
+            },
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class GuardSpec:
+    """A registered Python predicate. Drawn by its name; proofs call it opaque and leave it out."""
+
+    name: str
+    params: tuple[Type, ...] | None
+    """None: any number of values of any type."""
+    call: Callable[..., bool] = field(compare=False)
+    about: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """Everything that a file may name, by name."""
+
+    actions: Mapping[str, ActionSpec] = field(default_factory=dict[str, ActionSpec])
+    tools: Mapping[str, ToolSpec] = field(default_factory=dict[str, ToolSpec])
+    guards: Mapping[str, GuardSpec] = field(default_factory=dict[str, GuardSpec])
+    own_tools: tuple[str, ...] = ()
+    """The tools that an application brings, in its order: a file names them all as ``*``."""
+
+
+Own = Iterable[Any]
+"""Tools, actions or guards of an application: decorated functions, their specs, or modules that
+hold them."""

@@ -1,0 +1,255 @@
+"""What there is to see in a machine: the denominators of its coverage.
+
+An item has the id that records hold: ``think`` (a state), ``tool_wanted.then`` (an edge),
+``rules.0``. An atom's id is that of its edge or rule, with its number in the text of the guard:
+``tool_wanted.then#0``; it is two items, one for each way in which it can decide.
+
+Belongs here: which items a chart has, their words and places. Never: a run.
+
+Imported by: coverage.seeing, coverage.reach, coverage.coverage
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple
+
+from chartloop.core.errors import Place
+from chartloop.core.facts import Facts
+from chartloop.core.plain import plain
+from chartloop.language.expression import Expression
+from chartloop.language.expression.tree import Opaque, walk
+from chartloop.language.readers.states import case_value
+from chartloop.language.spec import HIGHEST, Edge, Given, MachineSpec, Rule, StateSpec
+from chartloop.language.yaml.reading import Path
+from chartloop.machine.build import Chart
+
+Kind = Literal["state", "edge", "rule", "atom", "guard", "reason", "child"]
+"""`guard`: an atom that asks a registered Python guard, which nobody sees into."""
+
+KINDS: tuple[Kind, ...] = ("state", "edge", "rule", "atom", "guard", "reason", "child")
+_UNREAD = "<"
+"""How the name of a file begins that is none: a text, a machine out of a journal."""
+
+
+class Item(NamedTuple):
+    """One thing that a run can show."""
+
+    kind: Kind
+    id: str
+    way: bool | None = None
+    """Of an atom: the value with which it decides."""
+    role: str = ""
+    """Of a state its job, of an edge its role, of a rule `stop`, `signal` or `detour`."""
+    text: str = ""
+    """The guard of an edge or a rule, the atom, the label of a state."""
+    source: str = ""
+    """The state that an edge leaves, the edge or rule that an atom belongs to."""
+    to: str = ""
+    """Where an edge or a rule leads."""
+    file: str = ""
+    line: int = 0
+
+    @property
+    def key(self) -> str:
+        """What tells it from every other item of its machine: ``atom:think.then#0=true``."""
+        way = "" if self.way is None else f"={str(self.way).lower()}"
+        return f"{self.kind}:{self.id}{way}"
+
+    @property
+    def place(self) -> str:
+        """``machine.yaml:12``; empty where nobody knows."""
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+    @property
+    def meaning(self) -> str:
+        """What it says, wherever it stands: with another meaning it is another item."""
+        said = self.text if self.kind in ("edge", "rule", "atom", "guard") else ""
+        return " ".join(part for part in (self.role, said, self.to) if part)
+
+
+class Guard(NamedTuple):
+    """The guard of an edge or a rule, whose atoms are items."""
+
+    owner: str
+    """The id of the edge or rule."""
+    expression: Expression
+    path: Path
+    """Where it stands in the machine."""
+
+
+def items_of(chart: Chart) -> tuple[Item, ...]:
+    """Everything there is to see in runs of a chart, in the order of the file."""
+    spec, facts = chart.spec, chart.position("").facts
+    found = [_state(spec, state, facts) for state in spec.states.values()]
+    found += _edges(spec)
+    found += [_rule(chart, number, rule) for number, rule in enumerate(spec.rules)]
+    for guard in guards_of(spec):
+        found += _atoms(spec, guard)
+    found += _reasons(spec)
+    found += _children(spec)
+    return tuple(found)
+
+
+def _at(place: Place) -> dict[str, Any]:
+    known = place.line and not place.file.startswith(_UNREAD)
+    return {"file": place.file, "line": place.line} if known else {}
+
+
+def _state(spec: MachineSpec, state: StateSpec, facts: Facts) -> Item:
+    label = state.ask or state.label
+    where = _at(spec.place(("states", state.name), key=True))
+    said = "" if label is None else " ".join(label.show(facts).split())
+    return Item("state", state.name, role=state.job, text=said, **where)
+
+
+def _edges(spec: MachineSpec) -> Iterator[Item]:
+    for state in spec.states.values():
+        if state.retry is not None:
+            where = _at(spec.place(("states", state.name, "retry"), key=True))
+            said = f"retry ≤ {state.retry.times}"
+            yield Item("edge", f"{state.name}.retry", None, "retry", said, state.name, state.name,
+                       **where)  # fmt: skip
+        for edge in state.edges:
+            yield _edge(spec, state, edge)
+    if (failed := spec.on_error) is not None:
+        where = _at(spec.place(failed.path or ("on_error",)))
+        yield Item("edge", "on_error", None, "error", "failed, not handled", "", failed.target,
+                   **where)  # fmt: skip
+
+
+def _edge(spec: MachineSpec, state: StateSpec, edge: Edge) -> Item:
+    role = "return" if edge.target == "return" else edge.role
+    where = _at(spec.place(edge.path))
+    return Item("edge", edge.id, None, role, edge_text(state, edge), edge.source, edge.target,
+                **where)  # fmt: skip
+
+
+def edge_text(state: StateSpec, edge: Edge) -> str:
+    """When an edge is taken, in the words of the file; empty for the only way on."""
+    guard = f" when {edge.when.text}" if edge.when is not None else ""
+    match edge.role:
+        case "case" if state.of is not None:
+            return f"{state.of.text} == {case_value(state.of.type, edge.case)!r}"
+        case "on":
+            return f"on {edge.trigger}{guard}"
+        case "expired":
+            return f"expired{guard}"
+        case "failed":
+            return f"the action failed{guard}"
+        case "all":
+            return f"branch {int(edge.id.rpartition('.')[2]) + 1}"
+        case _:
+            alone = edge.role == "next" and len(list(state.edges_of("next"))) == 1
+            return edge.when.text if edge.when is not None else "" if alone else "otherwise"
+
+
+def _rule(chart: Chart, number: int, rule: Rule) -> Item:
+    where = _at(chart.spec.place(("rules", number)))
+    to = rule.to or (chart.route(rule.stop) if rule.stop else "")
+    return Item("rule", rule.id, None, rule.kind, rule.when.text, "", to, **where)
+
+
+# atoms --------------------------------------------------------------------------------------
+
+
+def guards_of(spec: MachineSpec) -> Iterator[Guard]:
+    """Every guard whose atoms are looked at. The cases of an `of` are edges, and counted there."""
+    for state in spec.states.values():
+        for edge in state.edges:
+            if edge.when is not None:
+                inside = ("states", state.name) if edge.role == "then" else edge.path
+                yield Guard(edge.id, edge.when, (*inside, "when"))
+    for number, rule in enumerate(spec.rules):
+        yield Guard(rule.id, rule.when, ("rules", number, "when"))
+
+
+@lru_cache(maxsize=4_096)
+def atom_kind(expression: Expression, number: int) -> Kind:
+    """`guard` for an atom that asks a registered Python guard."""
+    atom = expression.atoms[number]
+    sides = (atom.left, *(() if atom.link is None else (atom.link.right,)))
+    asks = any(isinstance(node, Opaque) for side in sides for node in walk(side))
+    return "guard" if asks else "atom"
+
+
+def _atoms(spec: MachineSpec, guard: Guard) -> Iterator[Item]:
+    for number, atom in enumerate(guard.expression.atoms):
+        where = _at(spec.place(guard.path, of=atom.text))
+        kind = atom_kind(guard.expression, number)
+        for way in (True, False):
+            yield Item(kind, f"{guard.owner}#{number}", way, "", atom.text, guard.owner, "",
+                       **where)  # fmt: skip
+
+
+# reasons ------------------------------------------------------------------------------------
+
+
+def raised_by(spec: MachineSpec) -> dict[str, list[str]]:
+    """The reasons that the file itself can stop for, each with the ids of what raises it.
+
+    Rules, states, edges, `stop` and `signal` actions; `completed` and `error` for an end that is
+    come to with no reason raised. What may be raised from outside or by the engine alone, as
+    `user_requested`, is none of the file's.
+    """
+    out: dict[str, list[str]] = {}
+    for rule in spec.rules:
+        if reason := rule.stop or rule.signal:
+            out.setdefault(reason, []).append(rule.id)
+    for state in spec.states.values():
+        for reason in _of_state(state):
+            out.setdefault(reason, []).append(state.name)
+        for edge in state.edges:
+            if edge.stop:
+                out.setdefault(edge.stop, []).append(edge.id)
+    if spec.on_error is not None and spec.on_error.stop:
+        out.setdefault(spec.on_error.stop, []).append("on_error")
+    out.pop(HIGHEST, None)
+    return out
+
+
+def _of_state(state: StateSpec) -> Iterator[str]:
+    if state.stop:
+        yield state.stop
+    elif state.end in ("completed", "error"):
+        yield state.end
+    for arg in state.action.args if state.action is not None else ():
+        if arg.names == "reason" and arg.name in state.args:
+            yield str(plain(state.args[arg.name].value))
+
+
+def _reasons(spec: MachineSpec) -> Iterator[Item]:
+    paths: dict[str, Path] = {name: ("states", name) for name in spec.states}
+    paths |= {rule.id: ("rules", number) for number, rule in enumerate(spec.rules)}
+    paths |= {edge.id: edge.path for edge in spec.edges()}
+    for reason, sources in raised_by(spec).items():
+        where = _at(spec.place(paths.get(sources[0], ("on_error",)), key=True))
+        yield Item("reason", reason, text=", ".join(sources), **where)
+
+
+# children -----------------------------------------------------------------------------------
+
+
+def _children(spec: MachineSpec) -> Iterator[Item]:
+    for state in spec.states.values():
+        for name in dict.fromkeys(_machines_in(state.args)):
+            child = spec.machines.get(name)
+            if child is not None:
+                where = _at(spec.place(("states", state.name), key=True))
+                yield Item("child", f"{state.name}/{child.name}", role=name, source=state.name,
+                           to=child.name, **where)  # fmt: skip
+
+
+def _machines_in(args: Mapping[str, Given]) -> Iterator[str]:
+    """The children that a state names: one, one for each item of a list, or several by name."""
+    if (one := args.get("machine")) is not None:
+        yield str(one.value)
+    several: Iterable[Any] = args["children"].value.values() if "children" in args else ()
+    for given in several:
+        if "machine" in given:
+            yield str(given["machine"].value)
+
+
+__all__ = ["KINDS", "Guard", "Item", "Kind", "atom_kind", "edge_text", "guards_of", "items_of",
+           "raised_by"]  # fmt: skip

@@ -1,0 +1,358 @@
+"""One difference between two machines, as a record, and how it is said.
+
+    kind        added removed renamed retargeted loosened tightened changed moved
+    what        state edge rule limit variable definition reason tool memory task child model
+                machine note
+    aspect      what of it: `when`, `with.text`, `value`; empty for the whole thing
+    before      the thing in the first machine: name, text, place; None when it is not there
+    after       the same in the second
+
+A guard is *loosened* when it now holds wherever it held, and perhaps elsewhere too; what that does
+to the run stands in `effects`. Read from the other side, every record says the opposite: that is
+`mirrored`.
+
+Belongs here: records and words. Never: finding differences (`compare`), colours, a file format.
+Imported by: every module of this folder
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
+
+from chartloop.core.errors import NOWHERE, Place
+
+Kind = Literal[
+    "added", "removed", "renamed", "retargeted", "loosened", "tightened", "changed", "moved"
+]
+What = Literal[
+    "state", "edge", "rule", "limit", "variable", "definition", "reason", "tool", "memory", "task",
+    "child", "model", "machine", "note",
+]  # fmt: skip
+Group = Literal["States", "Ways on", "Rules", "Limits", "Data", "Actions", "Model", "Words"]
+
+GROUPS: tuple[Group, ...] = (
+    "States", "Ways on", "Rules", "Limits", "Data", "Actions", "Model", "Words",
+)  # fmt: skip
+"""In the order in which they are shown. What stands under `Words` changes nothing in a run."""
+
+OPPOSITE: Mapping[Kind, Kind] = MappingProxyType(
+    {
+        "added": "removed", "removed": "added", "loosened": "tightened", "tightened": "loosened",
+        "renamed": "renamed", "retargeted": "retargeted", "changed": "changed", "moved": "moved",
+    }
+)  # fmt: skip
+
+Way = Literal["sooner", "later", "more", "fewer", "on", "off", "longer", "shorter"]
+_TURNED: Mapping[Way, Way] = MappingProxyType(
+    {
+        "sooner": "later", "later": "sooner", "more": "fewer", "fewer": "more",
+        "on": "off", "off": "on", "longer": "shorter", "shorter": "longer",
+    }
+)  # fmt: skip
+_SAID: Mapping[Way, str] = MappingProxyType(
+    {
+        "sooner": "{who} stops sooner", "later": "{who} stops later",
+        "more": "{who} holds in more cases", "fewer": "{who} holds in fewer cases",
+        "on": "{who} is now in force", "off": "{who} is no longer in force",
+        "longer": "{who} is given more time", "shorter": "{who} is given less time",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a change does to one guard, and so to the run."""
+
+    before: str
+    """Whose guard it is, as the first machine calls it; empty where the change names it itself."""
+    after: str
+    way: Way
+
+    def __str__(self) -> str:
+        who = f"`{self.after}`" if self.after else ""
+        return _SAID[self.way].format(who=who).strip()
+
+    @property
+    def deadline(self) -> bool:
+        """Whether it is about the time that is given, not about a guard."""
+        return self.way in ("longer", "shorter")
+
+    def mirrored(self) -> Effect:
+        """The same, seen from the other machine."""
+        return Effect(self.after, self.before, _TURNED[self.way])
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What one of the two machines says of the thing."""
+
+    name: str
+    """What it is called there."""
+    text: str = ""
+    """What it says there, as people read it."""
+    place: Place = NOWHERE
+    id: str = ""
+    """The id of a state, edge or rule, by which pictures know it: ``think.next.0``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One difference. Records are compared whole; equal ones say the same."""
+
+    kind: Kind
+    what: What
+    aspect: str
+    before: Side | None
+    after: Side | None
+    effects: tuple[Effect, ...] = ()
+    within: tuple[str, ...] = ()
+    """The child machines that lead to it, the outermost first; empty for the file's own."""
+
+    def mirrored(self) -> Change:
+        """The same difference as the comparison the other way round finds it."""
+        return replace(
+            self, kind=OPPOSITE[self.kind], before=self.after, after=self.before,
+            effects=tuple(effect.mirrored() for effect in self.effects),
+        )  # fmt: skip
+
+    @property
+    def group(self) -> Group:
+        """The heading that it is shown under."""
+        return _group(self.what, self.aspect)
+
+    @property
+    def only_words(self) -> bool:
+        """Whether it is for people alone: a run does the same."""
+        return self.group == "Words"
+
+    @property
+    def side(self) -> Side:
+        """The thing as it is now, or as it was when it is gone."""
+        found = self.after or self.before
+        assert found is not None
+        return found
+
+    @property
+    def sign(self) -> str:
+        """`+`, `−` or `~`."""
+        return {"added": "+", "removed": "−"}.get(self.kind, "~")
+
+    def __str__(self) -> str:
+        said = _say(self)
+        inside = "".join(f"`{name}` → " for name in self.within)
+        effects = ", ".join(str(effect) for effect in self.effects[:SHOWN])
+        more = f" and {len(self.effects) - SHOWN} more" if len(self.effects) > SHOWN else ""
+        return f"{inside}{said}{': ' if effects else ''}{effects}{more}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The public JSON shape of one difference."""
+        return {
+            "kind": self.kind,
+            "what": self.what,
+            "aspect": self.aspect or None,
+            "group": self.group,
+            "only_words": self.only_words,
+            "within": list(self.within),
+            "before": _side(self.before),
+            "after": _side(self.after),
+            "effects": [{"who": e.after or None, "way": e.way} for e in self.effects],
+            "words": str(self),
+        }
+
+
+SHOWN = 4
+"""Effects that a sentence names."""
+
+
+def _side(side: Side | None) -> dict[str, Any] | None:
+    if side is None:
+        return None
+    place = side.place
+    return {
+        "name": side.name, "text": side.text, "id": side.id or None, "file": place.file,
+        "line": place.line or None, "column": place.column or None,
+    }  # fmt: skip
+
+
+# words --------------------------------------------------------------------------------------
+
+
+class _Aspect(NamedTuple):
+    """How an aspect is called, and under which heading it stands."""
+
+    says: str
+    group: Group
+
+
+_ACT, _WAY, _TEXT = "Actions", "Ways on", "Words"
+_STATE: Mapping[str, _Aspect] = MappingProxyType(
+    {
+        "job": _Aspect("job", "States"), "do": _Aspect("action", _ACT),
+        "with": _Aspect("`with`", _ACT), "save": _Aspect("`save`", _ACT),
+        "set": _Aspect("`set` on entry", _ACT), "retry": _Aspect("retries", _ACT),
+        "within": _Aspect("longest time", _ACT), "failed": _Aspect("`failed`", _WAY),
+        "allow": _Aspect("allowed tools", _ACT), "in_doubt": _Aspect("`in_doubt`", _ACT),
+        "of": _Aspect("what is decided on", _WAY), "when": _Aspect("guard", _WAY),
+        "warn_at": _Aspect("share that warns", _WAY), "all": _Aspect("order of branches", _WAY),
+        "next": _Aspect("order of the ways on", _WAY), "on": _Aspect("order of the ways on", _WAY),
+        "status": _Aspect("status", "States"), "stop": _Aspect("stop reason", "States"),
+        "end": _Aspect("end", "States"), "message": _Aspect("message of the stop", _ACT),
+        "label": _Aspect("label", _TEXT), "ask": _Aspect("question", _TEXT),
+        "about": _Aspect("description", _TEXT), "role": _Aspect("role in the picture", _TEXT),
+        "shape": _Aspect("shape", _TEXT),
+    }
+)  # fmt: skip
+_EDGE: Mapping[str, _Aspect] = MappingProxyType(
+    {
+        "to": _Aspect("target", _WAY), "when": _Aspect("guard", _WAY),
+        "set": _Aspect("`set`", _WAY), "stop": _Aspect("stop reason", _WAY),
+        "message": _Aspect("message of the stop", _WAY),
+        "data": _Aspect("data of the answer", _WAY),
+        "label": _Aspect("label", _TEXT),
+    }
+)  # fmt: skip
+_RULE: Mapping[str, _Aspect] = MappingProxyType(
+    {
+        "when": _Aspect("guard", "Rules"), "stop": _Aspect("stop reason", "Rules"),
+        "signal": _Aspect("signal", "Rules"), "to": _Aspect("target", "Rules"),
+        "at": _Aspect("states after which it is looked at", "Rules"),
+        "before": _Aspect("states before which it is looked at", "Rules"),
+        "message": _Aspect("message", "Rules"), "warn_at": _Aspect("share that warns", "Rules"),
+        "rules": _Aspect("order of the rules", "Rules"),
+    }
+)  # fmt: skip
+_MACHINE: Mapping[str, _Aspect] = MappingProxyType(
+    {
+        "machine": _Aspect("name", "Data"), "agent": _Aspect("agent's id", "Data"),
+        "start": _Aspect("start state", _WAY), "on_stop": _Aspect("`on_stop`", _WAY),
+        "in_doubt": _Aspect("`in_doubt`", _ACT), "output": _Aspect("output", "Data"),
+        "instructions": _Aspect("instructions", "Model"), "tasks": _Aspect("file of tasks", "Data"),
+        "tools": _Aspect("order of the tools", "Model"), "title": _Aspect("title", _TEXT),
+        "about": _Aspect("description", _TEXT), "source": _Aspect("source", _TEXT),
+        "rules": _Aspect("order of the rules", "Rules"),
+        "order": _Aspect("order of the tasks", "Data"),
+    }
+)  # fmt: skip
+_PARTS: Mapping[str, Mapping[str, _Aspect]] = MappingProxyType(
+    {"state": _STATE, "edge": _EDGE, "rule": _RULE, "machine": _MACHINE}
+)
+_WHOLE: Mapping[What, Group] = MappingProxyType(
+    {
+        "state": "States", "edge": "Ways on", "rule": "Rules", "limit": "Limits",
+        "variable": "Data", "definition": "Data", "reason": "Rules", "tool": "Model",
+        "memory": "Data", "task": "Data", "child": "States", "model": "Model", "machine": "Data",
+        "note": "Words",
+    }
+)  # fmt: skip
+
+
+def _head(aspect: str) -> str:
+    return aspect.partition(".")[0]
+
+
+def _group(what: What, aspect: str) -> Group:
+    found = _PARTS.get(what, {}).get(_head(aspect))
+    return found.group if found is not None else _WHOLE[what]
+
+
+def phrase(what: What, aspect: str) -> str:
+    """How an aspect is called: ``guard``, ```with.text```."""
+    head, _, rest = aspect.partition(".")
+    if rest:
+        return f"`{aspect}`"
+    found = _PARTS.get(what, {}).get(head)
+    return found.says if found is not None else aspect
+
+
+_CALLED: Mapping[What, str] = MappingProxyType(
+    {"child": "child machine", "memory": "memory block", "reason": "stop reason", "edge": "way"}
+)
+
+
+def _thing(change: Change, side: Side) -> str:
+    if change.what == "machine":
+        return "the machine"
+    if change.what == "model":
+        return f"`model.{side.name}`"
+    if change.what == "note":
+        return f"`{side.name}`"
+    return f"{_CALLED.get(change.what, change.what)} `{side.name}`"
+
+
+def quoted(text: str) -> str:
+    """A text of a file within a sentence: one line, cut where it is long."""
+    line = " ".join(text.split())
+    return f"`{line if len(line) <= LONGEST else line[: LONGEST - 1] + '…'}`" if line else "nothing"
+
+
+LONGEST = 100
+"""Characters of a text that a sentence shows."""
+
+
+def _say(change: Change) -> str:
+    side = change.side
+    thing = _thing(change, side)
+    old = change.before.text if change.before is not None else ""
+    new = change.after.text if change.after is not None else ""
+    match change.kind:
+        case "added" | "removed" if not change.aspect:
+            return f"{thing} {change.kind}{f': {_short(side.text)}' if side.text else ''}"
+        case "added" | "removed":
+            of = "" if change.what == "machine" else f" of {thing}"
+            name = phrase(change.what, change.aspect)
+            return f"{name}{of} {change.kind}: {quoted(side.text)}"
+        case "renamed":
+            assert change.before is not None
+            return f"{_thing(change, change.before)} renamed to `{side.name}`"
+        case "retargeted":
+            return f"{thing} leads to {quoted(new)} instead of {quoted(old)}"
+        case "loosened" | "tightened":
+            of = f"{phrase(change.what, change.aspect)} of {thing}" if change.aspect else thing
+            return f"{of} {change.kind}: {_both(old, new)}"
+        case _:
+            return _changed(change, thing, old, new)
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
+
+
+def _changed(change: Change, thing: str, old: str, new: str) -> str:
+    if not change.aspect or (change.what in ("limit", "variable") and change.aspect == "value"):
+        return f"{thing}: {_both(old, new)}"
+    named = phrase(change.what, change.aspect)
+    of = named if change.what == "machine" else f"{named} of {thing}"
+    return f"{of}: {_both(old, new)}"
+
+
+def _both(old: str, new: str) -> str:
+    """Two texts, as far as they differ where they are long."""
+    if len(old) + len(new) > LONGEST:
+        old, new = differing(old, new)
+    return f"{quoted(old)} → {quoted(new)}"
+
+
+_TOKEN = re.compile(r"\s+|[\w.]+|[^\w\s]+")
+_CONTEXT = 3
+"""Words and blanks before and behind what differs that are shown with it."""
+
+
+def differing(old: str, new: str) -> tuple[str, str]:
+    """Of two texts the part in which they differ, with a little of what stands around it."""
+    a, b = (_TOKEN.findall(" ".join(text.split())) for text in (old, new))
+    shorter = min(len(a), len(b))
+    head = next((n for n in range(shorter) if a[n] != b[n]), shorter)
+    rest = shorter - head
+    tail = next((n for n in range(rest) if a[-1 - n] != b[-1 - n]), rest)
+    first, last = max(0, head - _CONTEXT), max(0, tail - _CONTEXT)
+    return _cut(a, first, last), _cut(b, first, last)
+
+
+def _cut(tokens: list[str], first: int, last: int) -> str:
+    kept = "".join(tokens[first : len(tokens) - last]).strip()
+    return f"{'… ' if first else ''}{kept}{' …' if last else ''}"

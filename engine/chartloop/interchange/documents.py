@@ -1,0 +1,213 @@
+"""The flowcharts of a document: where they stand, which one is meant, what it says.
+
+Belongs here: Markdown's fences and headings, as far as charts are found by them. Never: the grammar
+of a chart (`view.mermaid`), machines.
+
+Imports:      core.errors, view.mermaid, interchange.repair
+Imported by:  interchange.importing, interchange.verifying, cli
+Source:       CommonMark 0.31, sections 4.2, 4.3 and 4.5 (headings, fenced code)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from chartloop.core.errors import Finding, SetupError, SpecError
+from chartloop.core.units import say_count
+from chartloop.interchange.repair import Repair, repaired
+from chartloop.view.mermaid.read import Note, Reading, read_flowchart
+
+LARGEST = 4_000_000
+"""Bytes of a document that is read."""
+
+_CHARTS = frozenset({".mmd", ".mermaid"})
+_FENCE = re.compile(r"(?P<before>(?:[ \t]|>[ \t]?)*)(?P<fence>`{3,}|~{3,})(?P<info>[^\n]*)")
+_MERMAID = re.compile(r"[ \t]*(?:\{[ \t]*\.?|\.)?mermaid\b", re.IGNORECASE)
+_HEADING = re.compile(r"[ ]{0,3}#{1,6}[ \t]+(?P<text>[^\n]*?)[ \t]*#*[ \t]*")
+_UNDERLINE = re.compile(r"[ ]{0,3}(?:=+|-+)[ \t]*")
+_FLOWCHART = re.compile(
+    r"(?:[ \t]*---[ \t]*\n(?:(?![ \t]*---)[^\n]*\n)*[ \t]*---[ \t]*\n)?"
+    r"(?:\s*+%%\{(?:(?!\}%%).)*+\}%%|\s*+%%[^\n]*\n)*\s*+(?:graph|flowchart)",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One flowchart of a document."""
+
+    text: str
+    number: int
+    """Its place among the flowcharts of the document, from 1."""
+    line: int
+    """The line of the document on which it begins."""
+    column: int = 0
+    """How far it is indented there."""
+    heading: str = ""
+    """The nearest heading above it."""
+    title: str = ""
+    """The first heading of the document, if it stands above."""
+    file: str = ""
+
+    @property
+    def last_line(self) -> int:
+        """The line of the document on which it ends."""
+        return self.line + self.text.rstrip("\n").count("\n")
+
+    def __str__(self) -> str:
+        under = f', under "{self.heading}"' if self.heading else ""
+        return f"{self.number}: lines {self.line} to {self.last_line}{under}"
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A flowchart of a document that was read. All lines are those of the document."""
+
+    found: Found
+    reading: Reading
+    repairs: tuple[Repair, ...] = ()
+
+
+def read_document(path: str | Path) -> str:
+    """The text of a document. SetupError: it cannot be read, or is no text."""
+    path = Path(path)
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)
+    except OSError as error:
+        said = f"cannot read {path}: {error.strerror or error}"
+        raise SetupError(said, hint="name a Markdown file or a .mmd file") from None
+    if len(data) > LARGEST:
+        raise SetupError(f"{path} is larger than {LARGEST:,} bytes", hint="split it")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        said = f"{path} is no UTF-8: byte {error.start} is 0x{data[error.start]:02X}"
+        raise SetupError(said, hint="save it as UTF-8") from None
+
+
+def flowcharts(text: str, *, file: str = "") -> tuple[Found, ...]:
+    """The flowcharts of a document, in their order.
+
+    A `.mmd` file is one chart, and so is a text that begins as one. In any other document they
+    stand in fences marked `mermaid`, however deep these are indented or quoted; Mermaid charts of
+    other kinds are passed over.
+    """
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    if Path(file).suffix.lower() in _CHARTS or _FLOWCHART.match("\n".join(lines)):
+        return (Found("\n".join(lines), 1, 1, file=file),)
+    found = [one for one in _fenced(lines) if _FLOWCHART.match(one.text)]
+    return tuple(replace(one, number=n, file=file) for n, one in enumerate(found, start=1))
+
+
+def _fenced(lines: Sequence[str]) -> Iterator[Found]:
+    """Everything in fences that are marked `mermaid`."""
+    title, heading, number = "", "", 0
+    while number < len(lines):
+        opening = _FENCE.fullmatch(lines[number])
+        if opening is None or (opening["fence"][0] == "`" and "`" in opening["info"]):
+            heading = _heading(lines, number) or heading
+            title = title or heading
+            number += 1
+            continue
+        inside: list[str] = []
+        first = number + 1
+        number = first
+        while number < len(lines) and not _closes(lines[number], opening["fence"]):
+            inside.append(_outdented(lines[number], opening["before"]))
+            number += 1
+        number += 1
+        if _MERMAID.match(opening["info"]):
+            column = len(opening["before"])
+            yield Found("\n".join(inside), 0, first + 1, column, heading, title)
+
+
+def _closes(line: str, fence: str) -> bool:
+    bare = line.lstrip("> \t").rstrip()
+    return len(bare) >= len(fence) and set(bare) == {fence[0]}
+
+
+def _outdented(line: str, before: str) -> str:
+    """A line without what stands in front of its fence: blanks, and the signs of a quotation."""
+    same = 0
+    while same < min(len(before), len(line)) and (line[same] in " \t>"):
+        same += 1
+    return line[same:]
+
+
+def _heading(lines: Sequence[str], number: int) -> str:
+    line = lines[number]
+    if found := _HEADING.fullmatch(line):
+        return found["text"]
+    underlined = number + 1 < len(lines) and _UNDERLINE.fullmatch(lines[number + 1])
+    return line.strip() if line.strip() and underlined and not line.startswith("    ") else ""
+
+
+def chosen(found: Sequence[Found], wanted: str = "", *, file: str = "") -> Found:
+    """The flowchart that is meant: the only one, or the one with this number or heading.
+
+    SetupError: there is none, or it is not clear which; the hint lists them.
+    """
+    name = file or "the text"
+    if not found:
+        hint = "a flowchart stands in a fence: ```mermaid, and begins with `flowchart TD`"
+        raise SetupError(f"{name} has no Mermaid flowchart", hint=hint)
+    listed = "; ".join(str(one) for one in found[:10])
+    if not wanted:
+        if len(found) == 1:
+            return found[0]
+        said = f"{name} has {say_count(len(found), 'flowchart')}: which one is meant?"
+        raise SetupError(said, hint=f"say --chart N, or a part of its heading: {listed}")
+    if wanted.isdecimal() and 0 < int(wanted) <= len(found):
+        return found[int(wanted) - 1]
+    fitting = [one for one in found if wanted.casefold() in one.heading.casefold()]
+    exact = [one for one in fitting if wanted.casefold() == one.heading.casefold()]
+    for some in (exact, fitting):
+        if len(some) == 1:
+            return some[0]
+    many = "more than one flowchart" if fitting else "no flowchart"
+    raise SetupError(f"{name} has {many} `{wanted}`", hint=f"there are: {listed}")
+
+
+def read(found: Found, *, repair: bool = False) -> Read:
+    """What a flowchart of a document says.
+
+    With `repair` what Mermaid refuses is mended where that is possible, and listed. SpecError:
+    Mermaid refuses it; the place is that of the document.
+    """
+    text, repairs = found.text, ()
+    try:
+        if repair:
+            text, repairs = repaired(text, file=found.file)
+        reading = read_flowchart(text, file=found.file)
+    except SpecError as refused:
+        hint = "" if repair else _mended_by(found)
+        raise SpecError([_moved(finding, found, hint) for finding in refused.findings]) from None
+    down = found.line - 1
+    reading = reading._replace(
+        notes=tuple(Note(n.text, tuple(line + down for line in n.lines)) for n in reading.notes),
+        lines={name: line + down for name, line in reading.lines.items()},
+        arrow_lines=tuple(line + down for line in reading.arrow_lines),
+    )
+    return Read(found, reading, tuple(one._replace(line=one.line + down) for one in repairs))
+
+
+def _mended_by(found: Found) -> str:
+    """What to say where a repair would mend all that is wrong."""
+    try:
+        _, repairs = repaired(found.text)
+    except SpecError:
+        return ""
+    return f"; or let --repair mend {say_count(len(repairs), 'line')}"
+
+
+def _moved(finding: Finding, found: Found, hint: str) -> Finding:
+    place = finding.place
+    moved = replace(
+        place, line=place.line + found.line - 1, column=place.column + found.column,
+        text=" " * found.column + place.text,
+    )  # fmt: skip
+    return replace(finding, place=moved, hint=(finding.hint + hint).removeprefix("; "))

@@ -1,0 +1,226 @@
+"""Reads a statechart off a live machine: what is exported is what runs, never the file.
+
+Belongs here: which transitions are exported, in which order, and how guards are named. Never: a
+format.
+
+Imports:      machine, api
+Imported by:  interchange.xstate, interchange.scxml
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from chartloop.api import Machine, lifecycle
+from chartloop.core.facts import Facts
+from chartloop.interchange.statechart import CHECK, Deadline, Deed, Node, Predicate, Statechart, Way
+from chartloop.language.dump import written_sets
+from chartloop.language.expression import Expression, GuardFailed
+from chartloop.machine.build import Chart
+from chartloop.machine.graph import region_graph
+from chartloop.machine.regions import GuardedTransition, Region, Returning
+
+
+def statechart(machine: Machine, *, all: bool = False) -> Statechart:
+    """The states of a machine, with its rules.
+
+    `all` adds what the engine does, as in pictures: its ends, and the ways out for a cancel, for a
+    signal of a tool and for a failure that nobody handles.
+    """
+    chart = machine.chart
+    return _Reading(chart, chart.step, chart.position("").facts, all=all).statechart()
+
+
+def status_chart(machine: Machine, beside: Statechart) -> Statechart:
+    """The status that every run has beside its state; its events begin with `status.`.
+
+    Its predicates have other names than those of the chart that it stands beside.
+    """
+    owner = Chart(lifecycle())
+    reading = _Reading(owner, machine.chart.status, owner.position("").facts)
+    reading.names.update(predicate.name for predicate in beside.predicates)
+    read = reading.statechart()
+    nodes = (
+        replace(n, ways=tuple(replace(w, event=f"status.{w.event}") for w in n.ways))
+        for n in read.nodes
+    )
+    return replace(read, nodes=tuple(nodes))
+
+
+class _Reading:
+    """One live region, while it is read."""
+
+    def __init__(self, chart: Chart, region: Region, facts: Facts, *, all: bool = False) -> None:
+        self.chart = chart
+        self.region = region
+        self.facts = facts
+        self.all = all
+        self.graph = region_graph(chart, region, facts)
+        self.ruled = _ruled(chart, region)
+        self.predicates: dict[tuple[str, str], Predicate] = {}
+        self.names: set[str] = set()
+
+    def statechart(self) -> Statechart:
+        nodes = [self._node(name) for name in self.region.nodes]
+        shared = _shared([node.checks for node in nodes if node.ruled and node.rests])
+        nodes = [replace(n, checks=()) if n.checks == shared else n for n in nodes]
+        spec = self.chart.spec
+        return Statechart(
+            spec.name, spec.title, spec.about, spec.start,
+            nodes=tuple(self._shown(nodes, shared)), checks=shared,
+            predicates=tuple(self.predicates.values()), rules=tuple(self.graph.graph["rules"]),
+        )  # fmt: skip
+
+    def _shown(self, nodes: Sequence[Node], shared: Sequence[Way]) -> Iterator[Node]:
+        """The states of the file, and those of the engine's ends that something leads to."""
+        led_to = {way.target for node in nodes for way in (*node.ways, *node.checks)}
+        led_to |= {way.target for way in shared}
+        for node in nodes:
+            if self.all or node.name in led_to or self.region.nodes[node.name].spec is not None:
+                yield node
+
+    # states ---------------------------------------------------------------------------------
+
+    def _node(self, name: str) -> Node:
+        spec, shown = self.region.nodes[name].spec, self.graph.nodes[name]
+        if spec is None:
+            return Node(name, shown["label"], "end", shown["about"])
+        ways = [self._way(t, trigger) for trigger, t in self._own(name)]
+        checks = [self._way(t, CHECK) for t in self._checks(name)]
+        if not spec.rests:  # what is looked at before a state is entered is looked at on the way
+            early = [way for way in checks if self._is_early(way)]
+            ways, checks = [replace(way, event="") for way in (*early, *ways)], []
+        return Node(
+            name, shown["label"], "act" if spec.action is not None else spec.job, shown["about"],
+            deeds=tuple(self._entering(name)), ways=tuple(ways), checks=tuple(checks),
+            deadline=self._deadline(name), ruled=name in self.ruled,
+        )  # fmt: skip
+
+    def _entering(self, name: str) -> Iterator[Deed]:
+        """In the order in which the engine does it."""
+        spec = self.chart.spec.states[name]
+        if spec.status:
+            yield Deed("chartloop.status", {"status": spec.status})
+        if spec.set:
+            yield Deed("chartloop.set", written_sets(spec.set))
+        if spec.stop:
+            yield Deed("chartloop.stop", {"reason": spec.stop})
+        if spec.action is not None:
+            yield Deed(spec.action.name)
+
+    def _deadline(self, name: str) -> Deadline | None:
+        within = self.chart.spec.states[name].within
+        if not isinstance(within, Expression):
+            return None if within is None else Deadline(f"{within:g} s", within)
+        try:
+            return Deadline(within.text, within.value(self.facts))
+        except GuardFailed:  # known only when the state is entered
+            return Deadline(within.text, None)
+
+    # transitions ----------------------------------------------------------------------------
+
+    def _own(self, name: str) -> Iterator[tuple[str, GuardedTransition]]:
+        for trigger, event in self.region.triggers.items():
+            if trigger != CHECK:
+                yield from ((trigger, t) for t in event.at(name))
+
+    def _checks(self, name: str) -> Iterator[GuardedTransition]:
+        """The rules that lead away from a state, in the order in which they are tried."""
+        event = self.region.triggers.get(CHECK)
+        if event is not None and name in self.ruled:
+            for t in event.at(name):
+                if t.dest is not None and (t.kind == "rule" or self.all):
+                    yield t
+
+    def _is_early(self, way: Way) -> bool:
+        return any(rule.id == way.edge and rule.before for rule in self.chart.spec.rules)
+
+    def _way(self, t: GuardedTransition, trigger: str) -> Way:
+        assert t.dest is not None  # a rule that leads nowhere is no way
+        edge = t.edge
+        return Way(
+            trigger, t.dest, t.origin, t.kind, self._label(t), self._predicate(t),
+            deeds=tuple(_taking(t)),
+            fields={n: str(type) for n, type in edge.data} if edge is not None else {},
+        )  # fmt: skip
+
+    def _label(self, t: GuardedTransition) -> str:
+        key = t.origin if t.kind != "return" else f"{t.origin}→{t.dest}"
+        return str(self.graph.edges[t.source, t.dest, key]["label"]) if t.is_edge else ""
+
+    # guards ---------------------------------------------------------------------------------
+
+    def _predicate(self, t: GuardedTransition) -> str:
+        """The name of what a transition's guards say together; empty where it has none.
+
+        Guards of the same text have a name each: facts may change between two of them.
+        """
+        if not t.guards:
+            return ""
+        text = " and ".join(guard.__name__ for guard in t.guards)
+        key = (t.origin, text)
+        if key not in self.predicates:
+            back = next((g.target for g in t.guards if isinstance(g, Returning)), "")
+            # `on_error` alone is the name of a parameter in python-statemachine
+            to = back or (t.dest if "." not in t.origin else "")
+            self.predicates[key] = Predicate(
+                self._name(f"{t.origin} to {to}" if to else t.origin), text, t.origin, back,
+                before=t.rule.before if t.rule is not None else (),
+            )  # fmt: skip
+        return self.predicates[key].name
+
+    def _name(self, wanted: str) -> str:
+        plain = re.sub(r"\W+", "_", wanted, flags=re.ASCII).strip("_")
+        numbered = (f"{plain}_{number}" for number in itertools.count(2))
+        candidates = itertools.chain((plain,), numbered)
+        name = next(candidate for candidate in candidates if candidate not in self.names)
+        self.names.add(name)
+        return name
+
+
+def _shared(lists: Sequence[tuple[Way, ...]]) -> tuple[Way, ...]:
+    """The ways that every one of the lists has, in order."""
+    return tuple(way for way in lists[0] if all(way in each for each in lists)) if lists else ()
+
+
+def _taking(t: GuardedTransition) -> Iterator[Deed]:
+    if t.set:
+        yield Deed("chartloop.set", written_sets(t.set))
+    reason = t.stop or (t.rule.stop if t.rule is not None else "")
+    if reason:
+        yield Deed("chartloop.stop", {"reason": reason})
+
+
+# where rules are looked at ------------------------------------------------------------------
+
+
+def _ruled(chart: Chart, region: Region) -> frozenset[str]:
+    """The states where rules are looked at: all but ends, and states that only a stop leads to."""
+    transitions = [t for t in region.transitions() if t.dest is not None]
+    stopping = {name for name, entry in chart.entry.items() if entry.stop}
+    going_on = [t for t in transitions if not _stops(t) and t.source not in stopping]
+    before = _reached({chart.spec.start}, going_on) - stopping
+    stopped = {t.dest or "" for t in transitions if _stops(t)} | stopping
+    after = _reached(stopped, [t for t in transitions if t.is_edge])
+    live = {n for n, node in region.nodes.items() if node.spec and node.spec.job != "end"}
+    return frozenset(live - (after - before))
+
+
+def _stops(t: GuardedTransition) -> bool:
+    return bool(t.stop) or t.kind == "raised" or (t.rule is not None and t.rule.kind == "stop")
+
+
+def _reached(start: Iterable[str], transitions: Iterable[GuardedTransition]) -> set[str]:
+    ahead: dict[str, list[str]] = {}
+    for t in transitions:
+        ahead.setdefault(t.source, []).append(t.dest or "")
+    seen = set(start)
+    pending = list(seen)
+    while pending:
+        more = [name for name in ahead.get(pending.pop(), ()) if name not in seen]
+        seen.update(more)
+        pending += more
+    return seen

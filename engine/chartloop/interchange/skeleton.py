@@ -1,0 +1,219 @@
+"""A flowchart as the skeleton of a machine: what each box becomes, and what cannot be held.
+
+Belongs here: boxes and arrows to states and edges. Never: YAML (`writing`), reading documents.
+
+A box becomes, by what leads out of it:
+
+- nothing: an end. A red box stops for a reason that its words name, a green one is `completed`;
+  where a chart has no colours the words alone decide.
+- one arrow: a state that acts, `do: nothing` for now. A red or green box that leads straight to an
+  end stops on the way. The pill where a run starts, if nothing leads to it, only passes.
+- several arrows, or one out of a diamond: a wait with an event for each arrow. It asks a person,
+  and so it can be stepped before anybody has said by which guard it is to decide.
+
+A machine draws boxes, diamonds and pills, ends as pills, and fills by what a state is. What a chart
+has beyond that is drawn so, and becomes a declared deviation of the file.
+
+Imports:      view.flowchart, interchange.names, interchange.reasons
+Imported by:  interchange.importing, interchange.writing
+Source:       design "language", section 2
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from chartloop.interchange.names import as_name, name_of, once
+from chartloop.interchange.reasons import ends_well, reason_of, says_stop
+from chartloop.view.flowchart import FILLS, Arrow, Box, Flowchart, one_line
+
+_RESERVED = frozenset({"advance", "check", "expired"})
+_ROUND = frozenset(
+    "pill round circle ellipse diamond double_circle filled_circle framed_circle"
+    " small_circle".split()
+)
+"""Shapes of an end that are drawn as a pill; any other is drawn as a box."""
+_BEGINS = re.compile(r"\b(?:start|begin|entry|init)", re.IGNORECASE)
+
+
+@dataclass(slots=True)
+class Way:
+    """An edge of the skeleton."""
+
+    to: str
+    label: str
+    event: str = ""
+    """What a wait calls it; empty for the only edge of a state."""
+
+
+@dataclass(slots=True)
+class State:
+    """One state of the skeleton: what the file will say of it."""
+
+    name: str
+    box: Box
+    line: int | None = None
+    """Where the document has it."""
+    asks: bool = False
+    hub: bool = False
+    shape: str = ""
+    """`pill` or `rect`, where the machine would draw it otherwise."""
+    acts: bool = False
+    stop: str = ""
+    end: str = ""
+    ways: list[Way] = field(default_factory=list[Way])
+
+
+@dataclass(slots=True)
+class Skeleton:
+    """A machine that draws a flowchart and does nothing yet."""
+
+    states: list[State]
+    start: str
+    unreached: tuple[str, ...]
+    """States that no arrow leads to from the start."""
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """The id that the document gives each state's box, by the name of the state."""
+        return {state.name: state.box.id for state in self.states}
+
+
+def skeleton(chart: Flowchart, lines: Mapping[str, int] | None = None) -> Skeleton:
+    """The skeleton of a chart with one box at least. `lines` says where the document has each."""
+    return _Maker(chart, lines or {}).make()
+
+
+class _Maker:
+    """Makes the states of one chart."""
+
+    def __init__(self, chart: Flowchart, lines: Mapping[str, int]) -> None:
+        self.chart = chart
+        self.lines = lines
+        self.coloured = any(box.fill for box in chart.boxes)
+        self.leaving: dict[str, list[Arrow]] = {box.id: [] for box in chart.boxes}
+        for arrow in chart.arrows:
+            self.leaving[arrow.source].append(arrow)
+        self.entered = {a.target for a in chart.arrows if a.source != a.target}
+        self.names: dict[str, str] = {}
+        for box in chart.boxes:
+            taken = set(self.names.values())
+            self.names[box.id] = name_of(box.id, one_line(box.label), other="state", taken=taken)
+        self.endless = _reaching_a_circle(self.leaving)
+
+    def make(self) -> Skeleton:
+        """The whole skeleton."""
+        start = self._start()
+        states = [self._state(box, start) for box in self.chart.boxes]
+        stopping = [s.name for s in states if s.stop and s.ways]
+        ways = {state.name: [way.to for way in state.ways] for state in states}
+        unstopped = _reached(
+            [self.names[start]], {n: w for n, w in ways.items() if n not in stopping}
+        )
+        after = _reached(stopping, ways)
+        for state in states:
+            if state.end and state.name in after and state.name not in unstopped:
+                state.end = "by_reason"
+        reached = _reached([self.names[start]], ways)
+        missed = tuple(state.name for state in states if state.name not in reached)
+        return Skeleton(states, self.names[start], missed)
+
+    def _start(self) -> str:
+        """Where a run begins: at a box that nothing leads to, of several the likeliest."""
+        boxes = self.chart.boxes
+        first = [box for box in boxes if box.id not in self.entered] or list(boxes)
+        connected = [box for box in first if self.leaving[box.id]] or first
+        return max(connected, key=self._likely).id
+
+    def _likely(self, box: Box) -> tuple[bool, bool, bool]:
+        named = _BEGINS.search(box.label) or _BEGINS.search(box.id)
+        return box.fill == FILLS["start"], named is not None, box.shape == "pill"
+
+    # states ---------------------------------------------------------------------------------
+
+    def _state(self, box: Box, start: str) -> State:
+        state = State(self.names[box.id], box, self.lines.get(box.id))
+        arrows = self.leaving[box.id]
+        state.hub = box.role == "hub"
+        if not arrows:
+            self._end(state)
+            return state
+        state.asks = box.shape == "diamond"
+        state.shape = "pill" if box.shape == "pill" else ""
+        if state.asks or len(arrows) > 1:
+            state.ways = _events(arrows, self.names)
+            return state
+        state.ways = [Way(self.names[arrows[0].target], arrows[0].label)]
+        if self._stops_on_the_way(box):
+            state.stop = self._reason(box)
+        led_to = box.id in self.entered or arrows[0].target == box.id
+        state.acts = not (box.id == start and state.shape and not led_to)
+        return state
+
+    def _end(self, state: State) -> None:
+        state.shape = "" if state.box.shape in _ROUND else "rect"
+        reason = self._reason(state.box)
+        state.hub = state.hub and not reason
+        if reason:
+            state.stop = reason
+        else:
+            state.end = "completed"
+
+    def _reason(self, box: Box) -> str:
+        """Why a run stops at a box; nothing where it only ends there."""
+        if box.role == "completed":
+            return "completed"
+        if box.role == "stop":
+            return reason_of(box.label)
+        if self.coloured or box.role == "hub":
+            return ""
+        if ends_well(box.label):
+            return "completed"
+        return reason_of(box.label) if says_stop(box.label) else ""
+
+    def _stops_on_the_way(self, box: Box) -> bool:
+        """Whether a box is a stop with more behind it: a report, say, and then an end."""
+        return box.role in ("stop", "completed") and box.id not in self.endless
+
+
+def _events(arrows: Sequence[Arrow], names: Mapping[str, str]) -> list[Way]:
+    """An event for each arrow out of a box: named by its label, else by where it leads."""
+    taken = set(_RESERVED)
+    ways: list[Way] = []
+    for arrow in arrows:
+        target = names[arrow.target]
+        event = once(as_name(one_line(arrow.label)) or f"to_{target}", other="is", taken=taken)
+        taken.add(event)
+        ways.append(Way(target, arrow.label, event))
+    return ways
+
+
+def _reached(first: Iterable[str], ways: Mapping[str, Sequence[str]]) -> set[str]:
+    seen: set[str] = set()
+    waiting = list(first)
+    while waiting:
+        if (name := waiting.pop()) not in seen:
+            seen.add(name)
+            waiting += ways.get(name, ())
+    return seen
+
+
+def _reaching_a_circle(leaving: Mapping[str, Sequence[Arrow]]) -> set[str]:
+    """The boxes from which an arrow leads round, or into a circle, sooner or later."""
+    entering: dict[str, list[str]] = {name: [] for name in leaving}
+    left = {name: len(arrows) for name, arrows in leaving.items()}
+    for arrows in leaving.values():
+        for arrow in arrows:
+            entering[arrow.target].append(arrow.source)
+    waiting = [name for name, count in left.items() if not count]
+    straight: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        straight.add(name)
+        for source in entering[name]:
+            left[source] -= 1
+            if not left[source]:
+                waiting.append(source)
+    return set(leaving) - straight

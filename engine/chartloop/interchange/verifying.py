@@ -1,0 +1,126 @@
+"""Whether a machine is what a document's flowchart says, but for what it declares.
+
+Belongs here: differences with their place in the document, and which of them are accepted. Never:
+how charts are compared (`view.compare`), reading documents (`documents`).
+
+Imports:      api, view.compare, interchange.documents
+Imported by:  cli
+Source:       design "language", section 1 (`deviations`)
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from chartloop.api.machine import Machine
+from chartloop.interchange.documents import Found, Read, read
+from chartloop.view.compare.difference import Difference, differences, matched
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """One way in which a machine's picture is not the document's."""
+
+    text: str
+    """The difference in words, as `deviations` declares it."""
+    reason: str = ""
+    """Why it is accepted; empty where it is not."""
+    line: int | None = None
+    """Where the document has what it is about, if it does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a comparison of a document and a machine found."""
+
+    read: Read
+    machine: str
+    undeclared: tuple[Deviation, ...]
+    """Differences that the machine does not declare."""
+    accepted: tuple[Deviation, ...]
+    """Those that it declares, with its reasons."""
+    stale: tuple[Deviation, ...]
+    """Those that it declares and that are not there."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether the machine is the document's chart, but for what it declares."""
+        return not self.undeclared and not self.stale
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, as `chartloop verify --format json` prints it."""
+        found = self.read.found
+
+        def listed(deviations: tuple[Deviation, ...]) -> list[dict[str, Any]]:
+            return [{"difference": d.text, "reason": d.reason, "line": d.line} for d in deviations]
+
+        return {
+            "document": found.file,
+            "chart": {
+                "number": found.number, "heading": found.heading,
+                "first_line": found.line, "last_line": found.last_line,
+            },
+            "machine": self.machine,
+            "holds": self.holds,
+            "undeclared": listed(self.undeclared),
+            "accepted": listed(self.accepted),
+            "stale": listed(self.stale),
+            "repairs": [r._asdict() for r in self.read.repairs],
+        }  # fmt: skip
+
+
+def verify(found: Found, machine: Machine, *, repair: bool = False) -> Verdict:
+    """Compare a flowchart of a document with the live machine.
+
+    SpecError: Mermaid refuses the flowchart, and `repair` is not set or does not help.
+    """
+    document = read(found, repair=repair)
+    chart = document.reading.chart
+    drawn = machine.draw(rules="none").chart
+    lines = _Lines(document, matched(chart, drawn))
+    declared = {d.difference: d.reason for d in machine.spec.deviations}
+    left = Counter(d.difference for d in machine.spec.deviations)
+    undeclared: list[Deviation] = []
+    accepted: list[Deviation] = []
+    for difference in differences(chart, drawn):
+        said, line = str(difference), lines.of(difference)
+        if left[said]:
+            left[said] -= 1
+            accepted.append(Deviation(said, declared[said], line))
+        else:
+            undeclared.append(Deviation(said, "", line))
+    stale = tuple(Deviation(said, declared[said]) for said in left.elements())
+    return Verdict(document, machine.name, tuple(undeclared), tuple(accepted), stale)
+
+
+class _Lines:
+    """Where a document has what a difference is about."""
+
+    def __init__(self, document: Read, matched: dict[str, str]) -> None:
+        self.reading = document.reading
+        self.matched = matched
+        """The id in the document by the id that differences use."""
+
+    def of(self, difference: Difference) -> int | None:
+        """The line; None for what the document does not have."""
+        if difference.what == "node":
+            return self._box(difference.name)
+        source, _, target = difference.name.partition(" → ")
+        ends = self.matched.get(source, source), self.matched.get(target, target)
+        arrows = self.reading.chart.arrows
+        at = [
+            line
+            for arrow, line in zip(arrows, self.reading.arrow_lines, strict=True)
+            if (arrow.source, arrow.target) == ends
+            and (difference.change != "label" or _same(arrow.label, difference.before))
+        ]
+        return at[-1] if at else self._box(source)
+
+    def _box(self, name: str) -> int | None:
+        return self.reading.lines.get(self.matched.get(name, name))
+
+
+def _same(label: str, said: str) -> bool:
+    return " ".join(label.split()) == said

@@ -1,0 +1,166 @@
+"""A skeleton as the text of a machine file, to be read and finished by a person.
+
+Belongs here: YAML, its quotes, comments. Never: what a box becomes (`skeleton`).
+
+Imports:      interchange.skeleton, view.compare.difference
+Imported by:  interchange.importing
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from chartloop.interchange.names import as_name
+from chartloop.interchange.skeleton import Skeleton, State, Way
+from chartloop.view.flowchart import one_line, printable
+
+_PLAIN = re.compile(r"[A-Za-z][\w ./()'-]*[\w.)]|[A-Za-z]")
+_NOT_TEXT = re.compile(r"(?:true|false|null|none|yes|no|on|off|~)", re.IGNORECASE)
+_INVISIBLE = re.compile(
+    r"[\x7f-\xa0\xad\u0600-\u0605\u061c\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff\ufff9-\uffff]"
+)
+_WIDEST = 100
+
+
+class Head(NamedTuple):
+    """What stands at the top of the file."""
+
+    machine: str
+    title: str
+    source: str
+    """The document, as the file names it."""
+    where: str
+    """Where in the document: `lines 8 to 36`."""
+    deviations: Sequence[tuple[str, str]] = ()
+    """Differences from the picture, and why."""
+    notes: Sequence[str] = ()
+    """What of the document's chart the file has no room for, and what was repaired."""
+
+
+def written(skeleton: Skeleton, head: Head) -> str:
+    """The file, ending with a newline."""
+    parts = [*_head(skeleton, head), "", "states:"]
+    for state in skeleton.states:
+        parts += _state(state)
+    return "\n".join(parts) + "\n"
+
+
+def text(value: str) -> str:
+    """A text as YAML: plain where that can be nothing else, else in double quotes."""
+    value = printable(value)
+    if len(value) < _WIDEST and _PLAIN.fullmatch(value) and not _NOT_TEXT.fullmatch(value):
+        return value
+    quoted = json.dumps(value, ensure_ascii=False)
+    return _INVISIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", quoted)
+
+
+def _comment(said: str) -> str:
+    return _INVISIBLE.sub(" ", one_line(said))
+
+
+def _label(label: str) -> str:
+    """A label, in which braces would show a fact; a blank one draws nothing."""
+    return text(label.replace("{", "{{").replace("}", "}}")) if one_line(label) else '" "'
+
+
+def _head(skeleton: Skeleton, head: Head) -> Iterator[str]:
+    yield f"# A skeleton, imported from {_comment(head.source)}, {head.where}."
+    yield "# It draws the document's flowchart, and can be stepped by hand: chartloop step FILE"
+    yield "# Each TODO is something left to say. `do: nothing` wants an action. What stands under"
+    yield "# `on` is asked of a person, until the state decides by `when`, `of` or guards."
+    for note in head.notes:
+        yield f"# {_comment(note)}"
+    yield "chartloop: 1"
+    yield f"machine: {head.machine}"
+    if head.title:
+        yield f"title: {text(head.title)}"
+    yield f"source: {text(head.source)}"
+    if head.deviations:
+        yield "deviations:"
+        for difference, reason in head.deviations:
+            yield f"  - {{difference: {_quoted(difference)}, reason: {text(reason)}}}"
+    if skeleton.unreached:
+        yield "ignore:"
+        reason = "the document has no arrow that leads there"
+        yield f"  - {{code: CL304, reason: {reason}}}  # TODO: {_some(skeleton.unreached)}"
+    if skeleton.start != skeleton.states[0].name:
+        yield f"start: {skeleton.start}"
+
+
+def _quoted(value: str) -> str:
+    plain = text(value)
+    return plain if plain.startswith('"') else f'"{plain}"'
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return ", ".join(names[:5]) + more
+
+
+def _state(state: State) -> Iterator[str]:
+    keys = list(_keys(state))
+    flow = ", ".join(f"{key}: {value}" for key, value in keys)
+    where = _where(state)
+    if not (state.acts or state.ways[1:] or _waits(state)):
+        todo = "  # TODO: for which reason" if state.stop == "custom" else ""
+        line = f"  {state.name}: {{{flow}}}{todo}{where if not todo else where.replace('  #', ',')}"
+        if len(line) <= _WIDEST + 20:
+            yield line
+            return
+    yield f"  {state.name}:{where}"
+    for key, value in keys:
+        yield f"    {key}: {value}{_TODO.get((key, value), '')}"
+    if _waits(state):
+        yield f"    on:  # TODO: {'who decides' if state.asks else 'which way, or `all`'}"
+        for way in state.ways:
+            yield f"      {_edge(way)}"
+
+
+_TODO = {
+    ("do", "nothing"): "  # TODO: what is done here",
+    ("stop", "custom"): "  # TODO: for which reason",
+}
+
+
+def _waits(state: State) -> bool:
+    return bool(state.ways and state.ways[0].event)
+
+
+def _where(state: State) -> str:
+    parts = [f"line {state.line}"] if state.line is not None else []
+    if state.name != as_name(state.box.id):
+        parts.append(f"`{_comment(state.box.id)[:60]}`")
+    return f"  # {', '.join(parts)}" if parts else ""
+
+
+def _keys(state: State) -> Iterator[tuple[str, str]]:
+    """What the file says of a state, but for the events of a wait."""
+    if state.asks:
+        yield "ask", _label(state.box.label)
+    elif state.box.label != state.name:
+        yield "label", _label(state.box.label)
+    if state.hub:
+        yield "role", "hub"
+    if state.shape:
+        yield "shape", state.shape
+    if state.acts and not state.stop:
+        yield "do", "nothing"
+    if state.stop:
+        yield "stop", state.stop
+    if state.end:
+        yield "end", state.end
+    if state.ways and not _waits(state):
+        yield "next", _target(state.ways[0])
+
+
+def _target(way: Way) -> str:
+    return f"{{to: {way.to}, label: {_label(way.label)}}}" if one_line(way.label) else way.to
+
+
+def _edge(way: Way) -> str:
+    if way.label == way.event:
+        return f"{way.event}: {way.to}"
+    return f"{way.event}: {{to: {way.to}, label: {_label(way.label)}}}"

@@ -1,0 +1,164 @@
+"""A machine as a configuration of XState 5: `createMachine(JSON.parse(text))` loads it.
+
+Guards, actions and delays are named; what each name means stands in tables under `meta.chartloop`.
+Guards are tried in the order of the live machine. States that only decide or pass have `always`,
+deadlines `after`, everything else `on`.
+
+Belongs here: the shape of that JSON. Never: which transitions are exported (`from_live`).
+
+Imports:      interchange.from_live, interchange.statechart
+Imported by:  interchange, cli
+Source:       stately.ai/docs, "Machines"; xstate 5.33
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from chartloop.api import Machine
+from chartloop.interchange.from_live import statechart, status_chart
+from chartloop.interchange.statechart import CHECK, PARENT, Deed, Node, Predicate, Statechart, Way
+
+Data = dict[str, Any]
+
+LONGEST = 2**31 - 1
+"""Milliseconds that a timer of JavaScript can wait; a longer one would ring at once."""
+
+_HIDDEN = re.compile(r"[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff]")
+"""Characters that an editor does not show, or that turn the direction of writing round."""
+
+
+def to_xstate(machine: Machine, *, all: bool = False, status: bool = False) -> str:
+    """JSON text of the machine, ending with a newline. Equal machines give equal texts.
+
+    `all` adds what the engine does: its ends, and the ways out for a cancel, a signal of a tool
+    and an unhandled failure. `status` adds the status of the run as a parallel state.
+    """
+    text = json.dumps(xstate_config(machine, all=all, status=status), ensure_ascii=False, indent=2)
+    return _HIDDEN.sub(lambda found: f"\\u{ord(found.group()):04x}", text) + "\n"
+
+
+def xstate_config(machine: Machine, *, all: bool = False, status: bool = False) -> Data:
+    """The same as plain data. See `to_xstate`."""
+    chart = statechart(machine, all=all)
+    charts = [chart]
+    if status:
+        charts.append(status_chart(machine, beside=chart))
+        regions = {
+            "state": _region(chart, f"#{chart.name}.state"),
+            "status": _region(charts[1], f"#{chart.name}.status"),
+        }
+        body: Data = {"type": "parallel", "states": regions}
+    else:
+        body = _region(chart, f"#{chart.name}")
+    return {
+        "id": chart.name,
+        **_said(chart.title or chart.name, chart.about),
+        "version": machine.hash,
+        "meta": {"chartloop": _tables(charts)},
+        **body,
+    }
+
+
+def _region(chart: Statechart, root: str) -> Data:
+    """The states of one region; `root` is what leads to them from anywhere."""
+    under = {node.name for node in chart.under}
+    states = {node.name: _state(node, under, root) for node in chart.beside}
+    start = chart.start
+    if under:
+        inner: Data = {node.name: _state(node, under, root) for node in chart.under}
+        first = start if start in under else next(iter(inner))
+        checks = [_transition(way, set(), under, root) for way in chart.checks]
+        parent = {"initial": first, "on": {CHECK: checks}, "states": inner}
+        states = {PARENT: parent, **states}
+        start = PARENT if start in under else start
+    return {"initial": start, "states": states}
+
+
+def _state(node: Node, under: set[str], root: str) -> Data:
+    peers = under if node.name in under else set[str]()
+    out: Data = _said(node.label, node.about)
+    if node.job == "end":
+        out["type"] = "final"
+    if node.deeds:
+        out["entry"] = [_action(deed) for deed in node.deeds]
+    groups: dict[str, list[Data]] = {CHECK: []} if node.checks else {}
+    for way in (*node.checks, *node.ways):
+        made = _transition(way, peers, under, root)
+        if way.target == node.name:  # it is entered again, with all that happens then
+            made["reenter"] = True
+        groups.setdefault(way.event, []).append(made)
+    if "" in groups:
+        out["always"] = groups.pop("")
+    if "expired" in groups:
+        out["after"] = {_delay(node): groups.pop("expired")}
+    if groups:
+        out["on"] = groups
+    out["meta"] = {"job": node.job}
+    return out
+
+
+def _transition(way: Way, peers: set[str], under: set[str], root: str) -> Data:
+    """`peers`: the states that a bare name leads to from here."""
+    path = f"{PARENT}.{way.target}" if way.target in under else way.target
+    out: Data = {"target": way.target if way.target in peers else f"{root}.{path}"}
+    if way.guard:
+        out["guard"] = {"type": way.guard}
+    if way.deeds:
+        out["actions"] = [_action(deed) for deed in way.deeds]
+    if way.label:
+        out["description"] = way.label
+    data = {"data": dict(way.fields)} if way.fields else {}
+    out["meta"] = {"edge": way.edge, "kind": way.kind, **data}
+    return out
+
+
+def _action(deed: Deed) -> Data:
+    return {"type": deed.name, "params": dict(deed.given)} if deed.given else {"type": deed.name}
+
+
+def _said(label: str, about: str) -> Data:
+    said = "\n\n".join(text for text in (label, about) if text)
+    return {"description": said} if said else {}
+
+
+def _delay(node: Node) -> str:
+    """Milliseconds where they are known, else the name of the delay."""
+    seconds = node.deadline.seconds if node.deadline is not None else None
+    if seconds is None:
+        return f"{node.name}_within"
+    return str(min(max(round(seconds * 1000), 0), LONGEST))
+
+
+def _tables(charts: Iterable[Statechart]) -> Data:
+    """What the names mean."""
+    guards: Data = {}
+    delays: Data = {}
+    rules: list[Mapping[str, Any]] = []
+    for chart in charts:
+        guards |= {p.name: _predicate(p) for p in chart.predicates}
+        rules += [_rule(rule, chart.predicates) for rule in chart.rules]
+        for node in chart.nodes:
+            if node.deadline is not None:
+                name = f"{node.name}_within"
+                delays[name] = {"text": node.deadline.text, "seconds": node.deadline.seconds}
+    return {"format": 1, "rules": rules, "guards": guards, "delays": delays}
+
+
+def _predicate(predicate: Predicate) -> Data:
+    out: Data = {"text": predicate.text, "edge": predicate.edge}
+    if predicate.before:
+        out["before"] = list(predicate.before)
+    if predicate.to:
+        out["to"] = predicate.to
+    return out
+
+
+def _rule(rule: Mapping[str, Any], predicates: Iterable[Predicate]) -> Data:
+    guard = next((p.name for p in predicates if p.edge == rule["id"]), None)
+    return {"id": rule["id"], "guard": guard} | {
+        name: rule[name] for name in ("text", "kind", "reason", "to", "at", "before") if rule[name]
+    }

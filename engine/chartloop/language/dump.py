@@ -1,0 +1,285 @@
+"""A spec back to plain data: the canonical form of a machine, and its hash.
+
+``load(dump(spec)) == spec``. Comments, order of keys within a mapping and ways of writing a
+quantity are not kept; the order of states, edges, rules and tools is. The hash of the
+canonical form names the machine in journals.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import PurePath
+from typing import Any, cast
+
+from chartloop.core.reasons import StopReason
+from chartloop.core.types import ANY, DURATION, Type
+from chartloop.core.units import parse_duration, parse_fraction, write_duration
+from chartloop.language.expression import Expression
+from chartloop.language.spec import (
+    Assign,
+    BlockSpec,
+    Edge,
+    Given,
+    LimitSpec,
+    MachineSpec,
+    Rule,
+    Save,
+    StateSpec,
+    VarSpec,
+)
+from chartloop.language.template.template import Template
+
+Data = dict[str, Any]
+
+_UNWRITTEN = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+"""Signs that JSON writes as they are, and that YAML takes for ends of lines or refuses."""
+
+
+def dump(spec: MachineSpec) -> Data:
+    """The whole file as plain data."""
+    return {"chartloop": 1, "machine": spec.name, **_machine(spec, spec.file)}
+
+
+def canonical(spec: MachineSpec) -> str:
+    """The canonical text: JSON, which is YAML that `load` reads."""
+    text = json.dumps(dump(spec), ensure_ascii=False, separators=(",", ":"))
+    return _UNWRITTEN.sub(lambda sign: f"\\u{ord(sign[0]):04x}", text) + "\n"
+
+
+def hash_of(spec: MachineSpec) -> str:
+    """The hash of the canonical text."""
+    return hashlib.sha256(canonical(spec).encode()).hexdigest()
+
+
+def _some(**given: Any) -> Data:
+    """The keys that say something; `with_` and `else_` are the file's `with` and `else`."""
+    return {k.rstrip("_"): v for k, v in given.items() if v not in (None, "", (), {}, [], False)}
+
+
+def _machine(spec: MachineSpec, home: str) -> Data:
+    return _some(
+        title=spec.title, about=spec.about, source=spec.source, metadata=dict(spec.metadata),
+        instructions=_text(spec.instructions), model=_model(spec.model), tools=list(spec.tools),
+        memory={n: _block(b) for n, b in spec.memory.items()}, tasks=_tasks(spec, home),
+        limits={n: _limit(x) for n, x in spec.limits.items()},
+        vars={n: _var(v) for n, v in spec.vars.items()},
+        define={n: e.text for n, e in spec.define.items()},
+        reasons={n: _reason(spec.reasons[n]) for n in spec.own_reasons},
+        rules=[_rule(r) for r in spec.rules],
+        states={n: _state(s) for n, s in spec.states.items()},
+        machines={n: _machine(m, home) for n, m in spec.machines.items()},
+        start=spec.start if spec.start_given else "", on_stop=spec.on_stop,
+        on_error=_edge(spec.on_error) if spec.on_error else None,
+        in_doubt=spec.in_doubt if spec.in_doubt != "retry" else "",
+        output=_output(spec.output), agent=spec.agent,
+        ignore=[_some(code=i.code, at=i.at, reason=i.reason) for i in spec.ignore],
+        deviations=[_some(difference=d.difference, reason=d.reason) for d in spec.deviations],
+        renamed=dict(spec.renamed),
+    )  # fmt: skip
+
+
+def _text(value: Template | Expression | None) -> str | None:
+    return None if value is None else value.text
+
+
+def _model(model: Mapping[str, Any]) -> Data:
+    out = dict(model)
+    if isinstance(out.get("timeout"), float):
+        out["timeout"] = _exactly(out["timeout"])
+    return out
+
+
+def _block(block: BlockSpec) -> Any:
+    more = _some(
+        limit=block.limit, label=block.label, template=_text(block.template),
+        on_demand=block.on_demand,
+    )  # fmt: skip
+    return {"value": block.value, **more} if more else block.value
+
+
+def _tasks(spec: MachineSpec, home: str) -> Any:
+    """A child of another file becomes part of `home`: from there its tasks are looked for."""
+    if not isinstance(spec.tasks, str):
+        return [dict(t) for t in spec.tasks or ()]
+    if spec.file == home:
+        return {"file": spec.tasks}
+    here, there = PurePath(home).parent, PurePath(spec.file).parent
+    return {"file": PurePath(os.path.relpath(there / spec.tasks, here)).as_posix()}
+
+
+def _quantity(type: Type, value: Any) -> Any:
+    """A value as a file writes it: ``30m`` for a duration, ``95%`` for a fraction."""
+    if isinstance(value, (list, tuple)):
+        items = cast("list[Any] | tuple[Any, ...]", value)
+        return [_quantity(type.of or ANY, item) for item in items]
+    if isinstance(value, Mapping):
+        given = cast(Mapping[str, Any], value)
+        return {k: _quantity(type.of or ANY, v) for k, v in given.items()}
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if type.kind == "duration":
+        return _exactly(value)
+    return _percent(value) if type.kind == "fraction" else value
+
+
+def _exactly(seconds: float) -> str:
+    """A duration that reads back as the same number, as far as files can write it."""
+    short = write_duration(seconds)
+    return short if parse_duration(short) == seconds else f"{seconds:.6f}s"
+
+
+def _percent(value: float) -> Any:
+    """A fraction that reads back as the same number."""
+    text = f"{value * 100:.9f}".rstrip("0").rstrip(".") + "%"
+    return text if parse_fraction(text) == value else value
+
+
+def _limit(limit: LimitSpec) -> Any:
+    value = _quantity(limit.type, limit.value)
+    return {"type": str(limit.type.known()), "value": value} if limit.typed else value
+
+
+def _var(var: VarSpec) -> Any:
+    value = _quantity(var.type, var.value)
+    return value if var.type.kind in _PLAIN else {"type": str(var.type), "value": value}
+
+
+_PLAIN = frozenset({"bool", "int", "float", "str"})
+"""Types that a value shows by itself."""
+
+
+def _reason(reason: StopReason) -> Data:
+    return {"priority": reason.priority, "forced": reason.forced, "status": reason.status}
+
+
+def _share(value: Expression | float | None) -> Any:
+    return value.text if isinstance(value, Expression) else value
+
+
+def _duration(value: Expression | float | None) -> Any:
+    if isinstance(value, Expression):
+        return value.text
+    return None if value is None else _exactly(value)
+
+
+def _rule(rule: Rule) -> Data:
+    return _some(
+        when=rule.when.text, stop=rule.stop, signal=rule.signal, to=rule.to, at=list(rule.at),
+        before=list(rule.before), message=_text(rule.message), warn_at=_share(rule.warn_at),
+    )  # fmt: skip
+
+
+def _output(output: Expression | Mapping[str, Expression] | None) -> Any:
+    if isinstance(output, Mapping):
+        return {n: e.text for n, e in output.items()}
+    return _text(output)
+
+
+def _state(state: StateSpec) -> Data:
+    return _some(
+        label=state.label.text if state.label else None, about=state.about, role=state.role,
+        shape=state.shape, do=state.action.name if state.action else "",
+        with_={n: _argument(state, n, g) for n, g in state.args.items()},
+        save={s.target: _save(s) for s in state.save},
+        ask=state.ask.text if state.ask else None,
+        of=_text(state.of), cases={e.case: _edge(e) for e in state.edges_of("case")},
+        warn_at=_share(state.warn_at), within=_duration(state.within),
+        when=next((e.when.text for e in state.edges_of("then") if e.when), None),
+        then=_first(state.edges_of("then")), else_=_first(state.edges_of("else")),
+        on=_events(state.edges_of("on")), expired=_first(state.edges_of("expired")),
+        all=list(state.all), next=_next(list(state.edges_of("next"))),
+        failed="next" if state.failed_next else _first(state.edges_of("failed")),
+        retry=_retry(state), set=written_sets(state.set), status=state.status, stop=state.stop,
+        message=_text(state.message), end=_end(state), in_doubt=state.in_doubt,
+    ) | ({} if state.allow is None else {"allow": list(state.allow)})  # fmt: skip
+
+
+def _end(state: StateSpec) -> str | None:
+    return None if state.end == "by_reason" and state.stop else state.end
+
+
+def _retry(state: StateSpec) -> Data | None:
+    retry = state.retry
+    if retry is None:
+        return None
+    return {
+        "times": retry.times,
+        "base": _exactly(retry.base),
+        "factor": retry.factor,
+        "on": list(retry.on),
+    }
+
+
+def _argument(state: StateSpec, name: str, given: Given) -> Any:
+    """A field of `with`; a number of seconds is written with its unit."""
+    arg = state.action.arg(name) if state.action is not None else None
+    if arg is not None and given.kind == "constant" and arg.kind in ("duration", "value"):
+        type = DURATION if arg.kind == "duration" else arg.type
+        return _quantity(type, given.value)
+    return _field(given)
+
+
+def _field(value: Any) -> Any:
+    """A part of `with` as the file writes it."""
+    if isinstance(value, (Template, Expression)):
+        return value.text
+    if isinstance(value, Given):
+        return _field(value.value)
+    if isinstance(value, Mapping):
+        return {k: _field(v) for k, v in cast(Mapping[str, Any], value).items()}
+    if isinstance(value, (list, tuple)):
+        return [_field(v) for v in cast("list[Any] | tuple[Any, ...]", value)]
+    return value
+
+
+def _save(save: Save) -> Any:
+    if save.template is not None:
+        text = save.template.text
+    else:
+        text = "result" + "".join(
+            f".{p}" if isinstance(p, str) else f"[{p}]" for p in save.path or ()
+        )
+    return {"append": text} if save.append else text
+
+
+def written_sets(assigns: tuple[Assign, ...]) -> Data:
+    """A `set` as the file writes it."""
+    out: Data = {}
+    for one in assigns:
+        value = one.value.text if isinstance(one.value, Expression) else _field(one.value)
+        out[one.target] = {"append": value} if one.append else value
+    return out
+
+
+def _edge(edge: Edge) -> Any:
+    more = _some(
+        label=edge.label.text if edge.label else None, set=written_sets(edge.set), stop=edge.stop,
+        message=_text(edge.message), data={n: str(t) for n, t in edge.data},
+    )  # fmt: skip
+    if edge.when is not None and edge.role in ("next", "on"):
+        more["when"] = edge.when.text
+    return {"to": edge.target, **more} if more else edge.target
+
+
+def _first(edges: Iterable[Edge]) -> Any:
+    return next((_edge(e) for e in edges), None)
+
+
+def _next(edges: list[Edge]) -> Any:
+    if not edges:
+        return None
+    return _edge(edges[0]) if len(edges) == 1 else [_edge(e) for e in edges]
+
+
+def _events(edges: Iterable[Edge]) -> Data:
+    grouped: dict[str, list[Edge]] = {}
+    for edge in edges:
+        grouped.setdefault(edge.trigger, []).append(edge)
+    return {
+        n: _edge(found[0]) if found[0].id.endswith(f".on.{n}") else [_edge(e) for e in found]
+        for n, found in grouped.items()
+    }

@@ -1,0 +1,94 @@
+"""What the parts of the checker share: the scope, what is known so far, and how to fault.
+
+Belongs here: state of one parse, and the refusals that every part needs. Never: rules of one
+kind of expression.
+
+Imported by:  names, comparison, calls, check
+"""
+
+from __future__ import annotations
+
+import ast
+from abc import ABC, abstractmethod
+
+from chartloop.core.types import Type
+from chartloop.language.expression.scope import ExpressionFault, Scope
+from chartloop.language.expression.syntax import Source
+from chartloop.language.expression.tree import Fact, Node, path_of
+
+
+class Context(ABC):
+    """One text that is being checked."""
+
+    def __init__(self, scope: Scope, source: Source, known: frozenset[str]) -> None:
+        self.scope = scope
+        self.source = source
+        self.known = known
+        """Paths that cannot be None at this point of the text."""
+        self.local: tuple[str, Type] | None = None
+        """The variable of the comprehension that is being checked."""
+        self.inside = False
+        """Whether a comprehension is being checked, here or where this definition is used."""
+
+    @abstractmethod
+    def expr(self, node: ast.expr) -> Node:
+        """Check one expression, whatever it is."""
+
+    @abstractmethod
+    def truth(self, node: ast.expr) -> Node:
+        """Check an expression that must be true or false."""
+
+    @abstractmethod
+    def inline(self, name: str, node: ast.expr) -> Node:
+        """Check a definition in place of its name."""
+
+    def knowing(self, node: ast.expr, known: frozenset[str]) -> Node:
+        """Check an expression where more is known."""
+        before, self.known = self.known, self.known | known
+        found = self.expr(node)
+        self.known = before
+        return found
+
+    def fault(self, code: str, message: str, node: ast.expr, hint: str = "") -> ExpressionFault:
+        """A fault at a node of this text."""
+        return self.source.fault(code, message, node, hint=hint)
+
+    def settle(self, found: Node) -> Node:
+        """The node without None in its type, when it is known to have a value."""
+        if found.type.nullable and path_of(found) in self.known:
+            return found._replace(type=found.type.known())
+        return found
+
+    def value(self, node: ast.expr) -> Node:
+        """Check an expression that must have a value of a known type."""
+        found = self.expr(node)
+        self.require(found, node)
+        return found
+
+    def require(self, found: Node, node: ast.expr) -> None:
+        """Refuse what may be None, or of any type."""
+        if found.type.kind == "any":
+            raise self.fault(
+                "CL110",
+                f"the type of `{self.source.slice(node)}` is not known",
+                node,
+                "save it into a typed variable and read that",
+            )
+        if found.type.kind == "none":
+            raise self.fault("CL104", "None has no value here", node, "test with `x is not None`")
+        if found.type.nullable:
+            raise self.absent(found, node)
+
+    def absent(self, found: Node, node: ast.expr) -> ExpressionFault:
+        """The fault of something that is used although it may be None."""
+        if isinstance(found, Fact) and found.is_limit:
+            return self.fault(
+                "CL109",
+                f"`{found.path}` may be off",
+                node,
+                f"compare it as `fact >= {found.path}`, or test `{found.path} is not None and ...`",
+            )
+        hint = ""
+        if (path := path_of(found)) is not None:
+            hint = f"test it first: `{path} is not None and ...`"
+        return self.fault("CL105", f"`{self.source.slice(node)}` may be None", node, hint)

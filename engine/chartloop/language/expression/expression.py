@@ -1,0 +1,157 @@
+"""An expression: its text, its type, what it reads, and a function that evaluates it.
+
+Everything beyond text and type is derived from the checked tree when it is first asked for, so
+that loading a file costs no compilation.
+
+Imported by:  language.load, machine, checker, view
+Source:       design "language", section 3; design "architecture", section 2 `Decision`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import SimpleNamespace
+from typing import Any, Literal
+
+from chartloop.core.errors import ChartloopError
+from chartloop.core.facts import Facts
+from chartloop.core.types import Type
+from chartloop.language.expression import compile as code
+from chartloop.language.expression import monotone, operators, reading
+from chartloop.language.expression.check import Checker
+from chartloop.language.expression.narrow import implied
+from chartloop.language.expression.reading import Atom, Bound, Probe, Reading
+from chartloop.language.expression.runtime import GUARD_ERRORS, Function, Oracle, no_oracle
+from chartloop.language.expression.scope import ExpressionFault, Scope
+from chartloop.language.expression.syntax import read
+from chartloop.language.expression.tree import Compare, Node, Opaque, facts_of, walk
+
+Direction = Literal["+", "-", "", "?"]
+
+
+class GuardFailed(ChartloopError):
+    """An expression could not be evaluated: not false, but broken. The run stops."""
+
+    def __init__(self, text: str, cause: Exception) -> None:
+        self.text = text
+        self.cause = cause
+        super().__init__(f"`{text}` could not be evaluated: {type(cause).__name__}: {cause}")
+
+    def __reduce__(self) -> tuple[type[GuardFailed], tuple[str, Exception]]:
+        return (GuardFailed, (self.text, self.cause))
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A checked expression. Equal when text and type are."""
+
+    text: str
+    type: Type
+    root: Node = field(compare=False, repr=False)
+
+    def __reduce__(self) -> tuple[type[Expression], tuple[str, Type, Node]]:
+        return (Expression, (self.text, self.type, self.root))
+
+    @cached_property
+    def fn(self) -> Function:
+        """The compiled function ``(facts, oracle) -> value``. It may raise `GUARD_ERRORS`."""
+        return code.function(self.root)
+
+    def value(self, facts: Facts, oracle: Oracle = no_oracle) -> Any:
+        """Its value. Raises `GuardFailed` for what `fn` raises."""
+        try:
+            return self.fn(facts, oracle)
+        except GUARD_ERRORS as error:
+            raise GuardFailed(self.text, error) from error
+
+    @cached_property
+    def reads(self) -> frozenset[str]:
+        """The facts that it reads, through definitions too.
+
+        ``usage.total_tokens``, ``run.visits.plan``, ``errors.last`` (for its fields as well).
+        """
+        return frozenset(facts_of(self.root))
+
+    @cached_property
+    def opaque(self) -> tuple[str, ...]:
+        """Names of the registered Python guards that it asks, each once."""
+        asked = (node.name for node in walk(self.root) if isinstance(node, Opaque))
+        return tuple(dict.fromkeys(asked))
+
+    @cached_property
+    def constant(self) -> bool:
+        """Whether it reads no fact and asks no guard."""
+        return not self.reads and not self.opaque
+
+    @cached_property
+    def ops(self) -> frozenset[str]:
+        """The comparison operators in it."""
+        compares = (node for node in walk(self.root) if isinstance(node, Compare))
+        return frozenset(link.op for compare in compares for link in compare.links)
+
+    @cached_property
+    def kind(self) -> Literal["budget", "signal"]:
+        """`budget` when it must become true if the run goes on, else `signal`; see `monotone`."""
+        return "budget" if monotone.is_budget(self.root) else "signal"
+
+    @cached_property
+    def bounds(self) -> tuple[Bound, ...]:
+        """Its atoms of the shape ``fact >= bound``."""
+        return reading.bounds(self.root)
+
+    def direction(self, fact: str) -> Direction:
+        """How it moves as the fact grows and all else stays.
+
+        ``+`` it can only become true (or rise), ``-`` only false (or fall), an empty text when
+        the fact plays no part, ``?`` when neither can be shown.
+        """
+        found = monotone.sign(self.root, fact)
+        return "?" if found is None else ("", "+", "-")[found]
+
+    def implies(self, holds: bool) -> frozenset[str]:
+        """Dotted facts that cannot be None when it is true, or false."""
+        return implied(self.root, holds=holds)
+
+    @cached_property
+    def atoms(self) -> tuple[Atom, ...]:
+        """The comparisons and yes-or-no facts that it is made of, in the order of the text."""
+        return tuple(reading.atoms(self.root))
+
+    @cached_property
+    def _probes(self) -> tuple[Probe, ...]:
+        return tuple(Probe(atom) for atom in self.atoms)
+
+    def readings(self, facts: Facts, oracle: Oracle = no_oracle) -> tuple[Reading, ...]:
+        """What each atom says, in the order of the text; each is evaluated by itself."""
+        return tuple(probe.read(facts, oracle) for probe in self._probes)
+
+
+def parse(text: str, scope: Scope, *, want: Type | None = None) -> Expression:
+    """Check the text of an expression against what its scope declares.
+
+    `want` is the type that is declared where it stands: `BOOL` for a guard; None takes any.
+
+    Errors: `ExpressionFault`, with one of the codes CL101 to CL113 or CL209.
+    """
+    try:
+        tree, source = read(text)
+        checker = Checker(scope, source, known=scope.known)
+        found = checker.top(tree, want)
+    except RecursionError:
+        raise ExpressionFault("CL107", "nested too deeply", width=len(text)) from None
+    return Expression(text.strip(), operators.settled(found.type), found)
+
+
+def fuse(expressions: Sequence[Expression]) -> Callable[[Any, Oracle], tuple[Any, ...]]:
+    """One function for many expressions.
+
+    It gives their values in order, or raises what the first that fails raises.
+    """
+    return code.together([expression.root for expression in expressions])
+
+
+def widen(facts: Facts, **extra: Any) -> Any:
+    """Facts with the values of a scope's `extra` roots beside them, for `fn` and `value`."""
+    return SimpleNamespace(**facts._asdict(), **extra)

@@ -1,0 +1,104 @@
+"""Whether an expression may stand where a type is wanted, and what to say when it may not.
+
+Literals are held against the wanted type element by element, so that ``[]``, ``0.95`` for a
+fraction and ``{"id": run.id}`` for a record are taken.
+
+Imported by:  calls, check
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from chartloop.core.errors import nearest
+from chartloop.core.types import ANY, Type
+from chartloop.core.units import parse_duration, parse_fraction, write_duration
+from chartloop.language.expression.context import Context
+from chartloop.language.expression.operators import assignable
+from chartloop.language.expression.scope import ExpressionFault
+from chartloop.language.expression.tree import Choice, Const, Items, Node, Pairs
+
+
+def fit(ctx: Context, found: Node, place: ast.expr, want: Type) -> None:
+    """Refuse an expression that may not stand where `want` is declared."""
+    if _fits(found, want):
+        return
+    if want.kind == "bool" and found.type.kind not in ("bool", "any", "none"):
+        raise ctx.fault(
+            "CL106",
+            f"this is {found.type}, not true or false",
+            place,
+            _as_truth(found),
+        )
+    if found.type.kind == "any" or (found.type.nullable and _fits(_known(found), want)):
+        ctx.require(found, place)
+    raise _misfit(ctx, found, place, want)
+
+
+def _fits(found: Node, want: Type) -> bool:
+    match found:
+        case Const(value=value) if value is not None:
+            return _literal_fits(value, found.type, want)
+        case Choice(then=then, other=other):
+            return _fits(then, want) and _fits(other, want)
+        case Items(items=items) if want.kind == "list":
+            return all(_fits(item, want.of or ANY) for item in items)
+        case Pairs(items=items) if want.kind == "map":
+            return all(_fits(item, want.of or ANY) for item in items)
+        case Pairs(keys=keys, items=items) if want.kind == "struct":
+            given = dict(zip(keys, items, strict=True))
+            fields = dict(want.fields)
+            return given.keys() <= fields.keys() and all(
+                _fits(given[name], inner) if name in given else inner.nullable
+                for name, inner in want.fields
+            )
+        case _:
+            return assignable(found.type, want)
+
+
+def _literal_fits(value: Any, have: Type, want: Type) -> bool:
+    if want.kind == "fraction" and have.numeric:
+        return value <= 1
+    if want.kind == "enum" and have.kind == "str":
+        return value in want.values
+    return assignable(have, want)
+
+
+def _known(found: Node) -> Node:
+    return found._replace(type=found.type.known())
+
+
+def _as_truth(found: Node) -> str:
+    if found.type.kind in ("list", "map", "str"):
+        return f"compare it: `len({found.text}) > 0`"
+    if found.type.numeric:
+        return f"compare it: `{found.text} > 0`"
+    return "compare it with something"
+
+
+def duration_text(value: object) -> str:
+    """What a literal means as a duration, as files write it; empty when it means none."""
+    if isinstance(value, str):
+        return value if parse_duration(value) is not None else ""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
+        return ""
+    return write_duration(value)
+
+
+def _misfit(ctx: Context, found: Node, place: ast.expr, want: Type) -> ExpressionFault:
+    code, message, hint = "CL104", f"this is {found.type}, where {want} is wanted", ""
+    value: Any = found.value if isinstance(found, Const) else None
+    if want.kind == "fraction" and found.type.numeric and value is not None:
+        message = f"{found.text} is no fraction: fractions are numbers up to 1"
+        hint = f"write `{value / 100:g}`"
+    elif want.kind == "fraction" and isinstance(value, str) and parse_fraction(value) is not None:
+        hint = f"write `{parse_fraction(value):g}`"
+    elif want.kind == "duration" and (text := duration_text(value)):
+        hint = f'write `duration("{text}")`'
+    elif want.kind == "enum" and isinstance(value, str):
+        code, message = "CL111", f'"{value}" is none of the words that it can be'
+        hint = nearest(value, want.values)
+    elif want.kind == "int" and found.type.numeric:
+        hint = f"write `round({found.text})`"
+    return ctx.fault(code, message, place, hint)

@@ -1,0 +1,107 @@
+"""What is known not to be None once an expression is true, or false.
+
+Used twice: while checking, from left to right within one text; and by whoever follows the
+edges of a machine, from the guard of an edge to what lies behind it.
+
+Imported by:  calls, check, expression
+Source:       design "language", section 3; the facts' own promises from section 6
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from chartloop.language.expression.tree import (
+    INVERSE,
+    MIRROR,
+    Choice,
+    Compare,
+    Const,
+    Fact,
+    Link,
+    Logic,
+    Node,
+    Not,
+    is_none,
+    path_of,
+)
+
+Known = frozenset[str]
+NOTHING: Known = frozenset()
+
+_COUNTS_OF_FAILURES = frozenset({"errors.consecutive", "errors.total", "errors.retries"})
+
+
+def implied(node: Node, *, holds: bool) -> Known:
+    """Paths that cannot be None when the expression is true (`holds`) or false."""
+    match node:
+        case Fact(path="last.ok") if not holds:
+            return frozenset({"last.error"})
+        case Not(part=part):
+            return implied(part, holds=not holds)
+        case Logic(op=op, parts=parts):
+            decided = (op == "and") == holds
+            return _of_all(parts, holds) if decided else _of_one(parts, holds)
+        case Choice(test=test, then=then, other=other):
+            taken = implied(test, holds=True) | implied(then, holds=holds)
+            return taken & (implied(test, holds=False) | implied(other, holds=holds))
+        case Compare(first=first, links=links):
+            return _of_chain(first, links, holds)
+        case _:
+            return NOTHING
+
+
+def _of_all(parts: Sequence[Node], holds: bool) -> Known:
+    return frozenset[str]().union(*(implied(part, holds=holds) for part in parts))
+
+
+def _of_one(parts: Sequence[Node], holds: bool) -> Known:
+    """One part decides; which one is not known."""
+    first, *rest = (implied(part, holds=holds) for part in parts)
+    return first.intersection(*rest)
+
+
+def _of_chain(first: Node, links: Sequence[Link], holds: bool) -> Known:
+    if not holds and len(links) > 1:
+        return NOTHING
+    found, left = NOTHING, first
+    for link in links:
+        found |= _of_link(left, link, holds)
+        left = link.right
+    return found
+
+
+def _of_link(left: Node, link: Link, holds: bool) -> Known:
+    path = path_of(left)
+    if is_none(link.right):
+        told = path is not None and (link.op == "is not") == holds
+        return frozenset({path}) if told and path else NOTHING
+    found: set[str] = set()
+    if link.absent is not None and link.absent != holds:
+        sides = (left, link.right)
+        found.update(p for s in sides if s.type.nullable and (p := path_of(s)) is not None)
+    if link.op in INVERSE:
+        op = link.op if holds else INVERSE[link.op]
+        if _at_least_one(left, op, link.right) or _at_least_one(link.right, MIRROR[op], left):
+            found.add("errors.last")
+    return frozenset(found)
+
+
+def _at_least_one(counter: Node, op: str, bound: Node) -> bool:
+    """Whether the comparison says that there was a failure."""
+    if not isinstance(counter, Fact) or counter.path not in _COUNTS_OF_FAILURES:
+        return False
+    if isinstance(bound, Fact):
+        # a limit of 0 failures would stop every run at its start: limits count from 1
+        return bound.is_limit and op in (">=", ">", "==")
+    if not isinstance(bound, Const):
+        return False
+    match op:
+        case ">=" | "==":
+            return bound.value > 0
+        case ">":
+            return bound.value >= 0
+        case "!=":
+            return bound.value == 0
+        case _:
+            return False

@@ -1,0 +1,294 @@
+r"""The shape of a machine file, before any name in it has a meaning.
+
+Pydantic models of every mapping that the language has: they refuse unknown keys and wrong
+kinds of value, and the JSON Schema of editors is made from them; the text below a key is what
+an editor shows. What names refer to, what expressions mean and what is missing in the machine
+is not decided here.
+
+Imported by: the rest of this folder, language.readers, language.dump
+Source: design "language", sections 1, 2 and 4.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Discriminator, Field, Strict, Tag
+
+from chartloop.language.file.base import (
+    FINITE,
+    LIST,
+    MAPPING,
+    SCALAR,
+    Data,
+    Name,
+    Scalar,
+    Shape,
+    Text,
+    kind_of,
+)
+from chartloop.language.file.parts import (
+    Block,
+    BlockShape,
+    DeviationShape,
+    IgnoreShape,
+    Limit,
+    McpShape,
+    ModelShape,
+    ReasonShape,
+    TaskFile,
+    Tasks,
+    TaskShape,
+    TypedValue,
+    Var,
+)
+
+__all__ = [
+    "NEEDS", "Append", "BlockShape", "DeviationShape", "EdgeLike", "EdgeShape", "FileShape",
+    "IgnoreShape", "MachineShape", "McpShape", "ModelShape", "OnShape", "ReasonShape", "RetryShape",
+    "RuleShape", "Sets", "Shape", "StateShape", "TaskFile", "TaskShape", "Text", "TypedValue",
+]  # fmt: skip
+
+NEEDS: dict[str, tuple[str, ...]] = {
+    "then": ("when",), "cases": ("of",), "else": ("when", "of"), "expired": ("within",),
+    "within": ("do", "on"), "warn_at": ("when",), "with": ("do",), "save": ("do",),
+    "retry": ("do",), "failed": ("do",), "allow": ("do",), "in_doubt": ("do",),
+    "message": ("stop",),
+}  # fmt: skip
+"""Keys of a state that go with another: each with the keys of which one must be there."""
+
+
+class Append(Shape):
+    """Adds to a list: `{append: last.text}`."""
+
+    append: Scalar
+    """What is added at the end: an expression, or a part of the result under `save`."""
+
+
+Assigned = Annotated[
+    Annotated[Scalar | None, Tag(SCALAR)]
+    | Annotated[Append, Tag(MAPPING)]
+    | Annotated[list[Data], Tag(LIST)],
+    Discriminator(kind_of),
+]
+Sets = dict[str, Assigned]
+
+
+class EdgeShape(Shape):
+    """One way on: a target with a guard, a label and what happens when it is taken."""
+
+    to: Text
+    """The state that it leads to; `return` goes back to where a detour interrupted the run."""
+    label: Text | None = None
+    """Text on the arrow."""
+    when: Scalar | None = None
+    """Guard: the edge is taken when it holds. Quote it in `{...}`."""
+    set: Sets | None = None
+    """Variables that are set when it is taken: `{vars.x: expression}`."""
+    stop: Text | None = None
+    """Stop reason that is raised when it is taken."""
+    message: Text | None = None
+    """Template of the message that goes with `stop`."""
+
+
+EdgeLike = Annotated[
+    Annotated[Text, Tag(SCALAR)] | Annotated[EdgeShape, Tag(MAPPING)], Discriminator(kind_of)
+]
+Edges = Annotated[
+    Annotated[Text, Tag(SCALAR)]
+    | Annotated[EdgeShape, Tag(MAPPING)]
+    | Annotated[list[EdgeLike], Tag(LIST)],
+    Discriminator(kind_of),
+]
+
+
+class OnShape(EdgeShape):
+    """What an event of a wait leads to, and the data that its answer carries."""
+
+    data: dict[Name, Text] | None = None
+    """Fields of the answer and their types: `{note: str}`; guards read `last.answer.note`."""
+
+
+OnLike = Annotated[
+    Annotated[Text, Tag(SCALAR)] | Annotated[OnShape, Tag(MAPPING)], Discriminator(kind_of)
+]
+OnEdges = Annotated[
+    Annotated[Text, Tag(SCALAR)]
+    | Annotated[OnShape, Tag(MAPPING)]
+    | Annotated[list[OnLike], Tag(LIST)],
+    Discriminator(kind_of),
+]
+
+
+class RetryShape(Shape):
+    """Extra attempts of an action; each is a step and a record."""
+
+    times: Annotated[int, Strict(), Field(ge=1, le=100)]
+    """How many extra attempts: 1 to 100."""
+    base: Scalar = "1s"
+    """The wait before the first extra attempt."""
+    factor: Annotated[float, Field(ge=1, le=100), FINITE] = 2.0
+    """Each further wait is so many times longer."""
+    on: list[Literal["TRANSIENT", "RECOVERABLE", "CRITICAL"]] = Field(
+        default_factory=lambda: ["TRANSIENT"]
+    )
+    """Categories of failure that are retried; default: `[TRANSIENT]`."""
+
+
+class StateShape(Shape):
+    """A state: one job, and what is common to all."""
+
+    label: Text | None = None
+    r"""Text of the node. `\n` breaks the line, `{limits.tokens:,}` shows the live value."""
+    about: Text | None = None
+    """For people."""
+    role: Literal["hub"] | None = None
+    """`hub`: the middle of the machine, drawn in a colour of its own."""
+    shape: Literal["pill", "rect"] | None = None
+    """`pill`: where a picture begins or ends in mid-machine; `rect`: an end drawn as a box."""
+    do: Text | None = None
+    """Act: the action of this state; see `chartloop actions`."""
+    with_: dict[str, Data] | None = Field(None, alias="with")
+    """Fields of the action; see `chartloop actions NAME`."""
+    save: Sets | None = None
+    """`{vars.x: result.path}`: what is kept of the result when the action succeeded."""
+    ask: Text | None = None
+    """The question of a decision or a wait: drawn as a diamond."""
+    when: Scalar | None = None
+    """Decide: a guard, with `then` and `else`."""
+    then: EdgeLike | None = None
+    """Taken when the guard holds."""
+    else_: EdgeLike | None = Field(None, alias="else")
+    """Taken when the guard does not hold, or no case fits."""
+    of: Scalar | None = None
+    """Decide: an expression whose value chooses one of `cases`."""
+    cases: dict[str, EdgeLike] | None = None
+    """One edge for each value of `of`."""
+    warn_at: Scalar | None = None
+    """Share of the guard's budget at which the result warns: `80%`."""
+    on: dict[Name, OnEdges] | None = None
+    """Wait: an edge for each event from outside."""
+    within: Scalar | None = None
+    """How long the action or wait may take: `5m`, a limit, or an expression."""
+    expired: EdgeLike | None = None
+    """Taken when `within` has passed."""
+    all: Annotated[list[Text], Field(min_length=1)] | None = None
+    """Check all: decisions that are all started, in this order."""
+    next: Edges | None = None
+    """The way on: a state, an edge, or a list of edges, the first whose `when` holds."""
+    failed: EdgeLike | None = None
+    """Where a failed action goes; `next` goes on as after a success."""
+    retry: RetryShape | None = None
+    """Extra attempts of the action."""
+    set: Sets | None = None
+    """Variables that are set on entry: `{vars.x: expression}`."""
+    status: Literal["running", "debugging"] | None = None
+    """The status that the run has from here on."""
+    stop: Text | None = None
+    """Stop reason that is raised on entry; `highest` stops with those already raised."""
+    message: Text | None = None
+    """Template of the message that goes with `stop`."""
+    end: Literal["completed", "error", "by_reason"] | None = None
+    """The end of the run, and its status; `by_reason` takes that of the stop reason."""
+    allow: list[Text] | None = None
+    """The tools of the machine that this state may use; default: all."""
+    in_doubt: Literal["retry", "ask", "fail"] | None = None
+    """What to do with a paid call whose answer was lost in a crash."""
+
+
+class RuleShape(Shape):
+    """A stop rule, a signal rule or a detour, looked at after every action."""
+
+    when: Scalar
+    """Guard of the rule."""
+    stop: Text | None = None
+    """Stop: the reason that is raised; the run stops."""
+    signal: Text | None = None
+    """Signal: the reason that is raised; the file's own decisions judge it."""
+    to: Text | None = None
+    """Where a stop goes; alone: a detour."""
+    message: Text | None = None
+    """Template of the signal's message; default: what was measured against what."""
+    warn_at: Scalar | None = None
+    """Share of the budget at which the result warns: `80%`."""
+    at: Annotated[list[Text], Field(min_length=1)] | None = None
+    """Look only after the action of these states."""
+    before: Annotated[list[Text], Field(min_length=1)] | None = None
+    """Look only when one of these states is about to be entered."""
+
+
+Output = Annotated[
+    Annotated[Scalar, Tag(SCALAR)] | Annotated[dict[Name, Scalar], Tag(MAPPING)],
+    Discriminator(kind_of),
+]
+
+
+class MachineShape(Shape):
+    """A machine: what a file and an inline child machine have in common."""
+
+    title: Text | None = None
+    """Heading of the picture."""
+    about: Text | None = None
+    """For people: what the machine is for."""
+    source: Text | None = None
+    """The document that this machine reproduces."""
+    metadata: dict[str, Data] | None = None
+    """For people and programs; chartloop does not read it."""
+    instructions: Text | None = None
+    """System prompt, a template: `{{ memory.persona }}`."""
+    model: ModelShape | None = None
+    """The model that `infer` calls, and how."""
+    tools: list[Text] | None = None
+    """Registered tools, in the order in which the model sees them; `*`: all that Python brings."""
+    mcp_servers: dict[str, McpShape] | None = None
+    """MCP servers by name; their tools are `server.tool`."""
+    memory: dict[Name, Block] | None = None
+    """Memory blocks by name: a text, or `{value, limit, label, template}`."""
+    tasks: Tasks | None = None
+    """The queue's first tasks, or `{file: path}`."""
+    limits: dict[Name, Limit] | None = None
+    """Named thresholds: `50`, `1_000_000`, `30m`, `95%`, true, a list of texts."""
+    vars: dict[Name, Var] | None = None
+    """Variables with their first value: `{approach: ""}`, `{type: "list[str]", value: []}`."""
+    define: dict[Name, Scalar] | None = None
+    """Named expressions: derived facts and named guards."""
+    reasons: dict[Name, ReasonShape | None] | None = None
+    """Stop reasons of this file: `{name: {priority, forced, status}}`."""
+    rules: list[RuleShape] | None = None
+    """Stop rules and detours, looked at after every action."""
+    states: dict[Name, StateShape | None] | None = None
+    """The states; the first is where a run starts, unless `start` names another."""
+    machines: dict[Name, Child] | None = None
+    """Child machines by name: a whole machine, a path, or the name of a shipped one."""
+    start: Text | None = None
+    """The start state; default: the first."""
+    on_stop: Text | None = None
+    """The state where every stop goes that has no `to` of its own."""
+    on_error: EdgeLike | None = None
+    """Edge for a failed action that nobody handles; default: stop with reason `error`."""
+    in_doubt: Literal["retry", "ask", "fail"] | None = None
+    """What to do with a paid call whose answer was lost in a crash; default: `retry`."""
+    output: Output | None = None
+    """What the run gives: an expression, or `{name: expression}`; default: the last text."""
+    agent: Text | None = None
+    """A stable id for memory, cancellation and listing across runs."""
+    ignore: list[IgnoreShape] | None = None
+    """Findings that are accepted: `[{code, at, reason}]`."""
+    deviations: list[DeviationShape] | None = None
+    """Accepted differences from the picture in `source`: `[{difference, reason}]`."""
+    renamed: dict[str, Text] | None = None
+    """`{old_state: new_state}`, for runs that were recorded before a rename."""
+
+
+Child = Annotated[
+    Annotated[Text, Tag(SCALAR)] | Annotated[MachineShape, Tag(MAPPING)], Discriminator(kind_of)
+]
+
+
+class FileShape(MachineShape):
+    """A whole machine file."""
+
+    chartloop: Annotated[int, Strict()]
+    """Format version: 1. The first line of the file."""
+    machine: Name
+    """The machine's name: a small letter, then small letters, digits and underscores."""

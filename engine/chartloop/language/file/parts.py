@@ -1,0 +1,181 @@
+"""The shapes of what stands round the states: model, memory, tasks, limits, reasons, notes.
+
+Descriptions of keys are what an editor shows beside them: they become the JSON Schema.
+
+Imported by: language.file.file; api.values
+Source: design "language", section 1.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Discriminator, Field, Strict, Tag
+
+from chartloop.language.file.base import (
+    FINITE,
+    LIST,
+    MAPPING,
+    SCALAR,
+    Data,
+    Flag,
+    Scalar,
+    Shape,
+    Text,
+    kind_of,
+)
+
+
+class ModelShape(Shape):
+    """The model that `infer` calls, and how."""
+
+    name: Text
+    """A litellm model name such as `openai/gpt-4o-mini`, or `scripted`."""
+    temperature: Annotated[float, Field(ge=0, le=2), FINITE] | None = None
+    """How freely the model chooses its words: 0 to 2."""
+    top_p: Annotated[float, Field(gt=0, le=1), FINITE] | None = None
+    """The share of likely words that it chooses from: above 0, up to 1."""
+    max_tokens: Scalar | None = None
+    """Longest reply, in tokens."""
+    stop: Annotated[
+        Annotated[Text, Tag(SCALAR)] | Annotated[list[Text], Tag(LIST)], Discriminator(kind_of)
+    ] | None = None  # fmt: skip
+    """Where the model stops writing: a text, or a list of texts."""
+    seed: Annotated[int, Strict()] | None = None
+    """Asks the provider for the same reply each time."""
+    stream: Flag | None = None
+    """Whether replies are streamed even when nobody listens."""
+    timeout: Scalar | None = None
+    """Longest wait for a reply: `60s`."""
+    api_base: Text | None = None
+    """The host that is called instead of the provider's own. Such a file needs `--trust`."""
+    api_key_env: Text | None = None
+    """The environment variable that holds the key. Never the key itself."""
+    context_window: Scalar | None = None
+    """The model's window, in tokens: `128_000`."""
+    input_cost_per_token: Annotated[float, Field(ge=0), FINITE] | None = None
+    """Price of a token that is sent, in USD."""
+    output_cost_per_token: Annotated[float, Field(ge=0), FINITE] | None = None
+    """Price of a token that the model writes, in USD."""
+    fallbacks: list[Text] | None = None
+    """Models that are tried next when this one fails."""
+    extra: dict[str, Data] | None = None
+    """Goes to the provider as it is."""
+
+
+class BlockShape(Shape):
+    """A memory block with a limit, a label or a template. Source: 004 `make-memory-block`."""
+
+    value: Text = ""
+    """The text that the block begins with."""
+    limit: Scalar | None = None
+    """Longest value, in characters."""
+    label: Text | None = None
+    """The block's name in the prompt; default: its name in the file."""
+    template: Text | None = None
+    """How the block stands in the prompt: a template of `{{ value }}` and `{{ label }}`."""
+    on_demand: Flag = False
+    """The prompt only names the block; the model reads it with the tool `core_memory_read`."""
+
+
+class TypedValue(Shape):
+    """A value with its type written out."""
+
+    type: Text
+    """`bool int float str duration fraction list[T] map[T] any`"""
+    value: Data = None
+    """The first value; `null` switches a limit off."""
+
+
+class TaskShape(Shape):
+    """One task of the queue. Source: 003 "Task Queue"."""
+
+    id: Text | None = None
+    """Names the task in reports; default: `task_1` and so on."""
+    text: Text
+    """What is to be done."""
+    kind: Literal["primary", "improvement"] = "primary"
+    """`primary` work must be done; `improvement` follows it."""
+    acceptance: Text = ""
+    """How one sees that it is done."""
+    by: dict[Literal["tool", "prompt", "machine"], Data] | None = None
+    """What does it: one of `tool`, `prompt` or `machine`."""
+
+
+class TaskFile(Shape):
+    """Tasks in a file of their own, read when the run starts."""
+
+    file: Text
+    """A path, taken from the machine's folder."""
+
+
+class ReasonShape(Shape):
+    """A stop reason of this file, or a built-in one redefined."""
+
+    priority: Annotated[int, Strict(), Field(ge=0, le=9)] = 7
+    """0 to 9: of several reasons the lowest number wins."""
+    forced: Flag = True
+    """Whether the run was cut short rather than finished."""
+    status: Literal["completed", "error"] = "completed"
+    """What the run ends as."""
+
+
+class IgnoreShape(Shape):
+    """A finding that is accepted."""
+
+    code: Text
+    """The finding's code: `CL316`."""
+    at: Text | None = None
+    """Where: `states.x`, `limits.x`, `rules.0`; anywhere when left out."""
+    reason: Text
+    """Why it is right."""
+
+
+class DeviationShape(Shape):
+    """An accepted difference from the picture in `source`."""
+
+    difference: Text
+    """What differs."""
+    reason: Text
+    """Why it is right."""
+
+
+class McpShape(Shape):
+    """An MCP server, in the shape that every client accepts."""
+
+    command: Text | None = None
+    """The program that is started."""
+    args: list[Text] | None = None
+    """Its arguments."""
+    env: dict[str, Text] | None = None
+    """Its environment; `${VAR}` takes a variable of ours."""
+    cwd: Text | None = None
+    """The folder that it is started in."""
+    url: Text | None = None
+    """The address of a server that runs already."""
+    headers: dict[str, Text] | None = None
+    """Sent with each request; `${VAR}` takes a variable of ours."""
+
+
+Limit = Annotated[
+    Annotated[Scalar | None, Tag(SCALAR)]
+    | Annotated[TypedValue, Tag(MAPPING)]
+    | Annotated[list[Text], Tag(LIST)],
+    Discriminator(kind_of),
+]
+Var = Annotated[
+    Annotated[Scalar | None, Tag(SCALAR)]
+    | Annotated[TypedValue, Tag(MAPPING)]
+    | Annotated[list[Data], Tag(LIST)],
+    Discriminator(kind_of),
+]
+Block = Annotated[
+    Annotated[Text, Tag(SCALAR)] | Annotated[BlockShape, Tag(MAPPING)], Discriminator(kind_of)
+]
+Task = Annotated[
+    Annotated[Text, Tag(SCALAR)] | Annotated[TaskShape, Tag(MAPPING)], Discriminator(kind_of)
+]
+Tasks = Annotated[
+    Annotated[TaskFile, Tag(MAPPING)] | Annotated[list[Task], Tag(LIST)],
+    Discriminator(kind_of),
+]

@@ -1,0 +1,153 @@
+"""The JSON Schema of machine files, for editors: made from the shapes that files are read by.
+
+``docs/machine.schema.json`` is its checked-in copy, which the first line of a machine file
+names. Written anew by::
+
+    python -m chartloop.language.file.schema > docs/machine.schema.json
+
+What an editor shows beside a key is the text below it in the source of the shapes.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import sys
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any, cast
+
+from chartloop.core.reasons import REASONS
+from chartloop.language.file import file, parts
+from chartloop.language.file.base import NAME
+from chartloop.language.file.file import NEEDS, FileShape
+
+ID = "https://chartloop.invalid/machine.schema.json"
+
+_TITLES = {
+    "Append": "append", "BlockShape": "memory_block", "DeviationShape": "deviation",
+    "EdgeShape": "edge", "IgnoreShape": "accepted_finding", "MachineShape": "child_machine",
+    "McpShape": "mcp_server", "ModelShape": "model", "OnShape": "event", "ReasonShape": "reason",
+    "RetryShape": "retry", "RuleShape": "rule", "StateShape": "state", "TaskFile": "tasks_file",
+    "TaskShape": "task", "TypedValue": "typed_value",
+}  # fmt: skip
+_STRING = {"type": "string"}
+
+
+def schema() -> dict[str, Any]:
+    """The schema as plain data, in a stable order."""
+    made = FileShape.model_json_schema(by_alias=True, ref_template="#/$defs/{model}")
+    shapes: dict[str, Any] = {"FileShape": made, **made.pop("$defs")}
+    texts = {**_texts(parts), **_texts(file)}
+    for name, part in shapes.items():
+        _describe(part, texts, name)
+        _complete(part, name)
+    tidy = cast(dict[str, Any], _tidy({n: p for n, p in shapes.items() if n in _TITLES}))
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": ID,
+        "title": "chartloop machine",
+        **_ordered(cast(dict[str, Any], _tidy(made))),
+        "$defs": {_TITLES[n]: {"title": _TITLES[n], **p} for n, p in sorted(tidy.items())},
+    }
+
+
+def text() -> str:
+    """The schema as the file in ``docs`` holds it."""
+    return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def _texts(module: ModuleType) -> dict[tuple[str, str], str]:
+    """The text below each field of the shapes in a module, by class and field."""
+    out: dict[tuple[str, str], str] = {}
+    for cls in ast.parse(inspect.getsource(module)).body:
+        if not isinstance(cls, ast.ClassDef):
+            continue
+        for node, below in zip(cls.body, cls.body[1:], strict=False):
+            if isinstance(node, ast.AnnAssign) and isinstance(below, ast.Expr):
+                if isinstance(node.target, ast.Name) and isinstance(below.value, ast.Constant):
+                    said = inspect.cleandoc(str(below.value.value)).replace("\n", " ")
+                    out[cls.name, node.target.id.rstrip("_")] = said
+    return out
+
+
+def _describe(part: dict[str, Any], texts: Mapping[tuple[str, str], str], name: str) -> None:
+    parents = {"FileShape": "MachineShape", "OnShape": "EdgeShape"}
+    for key, inner in part.get("properties", {}).items():
+        said = texts.get((name, key)) or texts.get((parents.get(name, ""), key))
+        if said:
+            inner["description"] = said
+
+
+def _complete(part: dict[str, Any], name: str) -> None:
+    """What the shape leaves to the readers, and an editor can tell all the same."""
+    keys = part.get("properties", {})
+    for key in ("stop", "signal"):
+        if key in keys and name != "ModelShape":
+            words = ["highest"] if name == "StateShape" and key == "stop" else []
+            one_of = [{"enum": [*words, *REASONS]}, _STRING]
+            keys[key] = {"description": keys[key].get("description", ""), "anyOf": one_of}
+    if name == "StateShape":
+        keys["failed"]["description"] = keys["failed"].get("description", "")
+        part["dependentRequired"] = {k: list(n) for k, n in NEEDS.items() if len(n) == 1}
+        part["dependentRequired"] |= {"when": ["then", "else"], "of": ["cases"]}
+        part["dependentSchemas"] = {
+            k: {"anyOf": [{"required": [n]} for n in needs]}
+            for k, needs in NEEDS.items()
+            if len(needs) > 1
+        }
+    if name in ("EdgeShape", "OnShape"):
+        part["dependentRequired"] = {"message": ["stop"]}
+    if name == "RuleShape":
+        part["anyOf"] = [{"required": [k]} for k in ("stop", "signal", "to")]
+    if name in ("MachineShape", "FileShape"):
+        part["required"] = [*part.get("required", []), "states"]
+        keys["states"] = {**keys["states"], "minProperties": 1}
+    if name == "FileShape":
+        keys["chartloop"] = {"const": 1, "description": keys["chartloop"]["description"]}
+        keys["machine"]["pattern"] = NAME
+
+
+def _ordered(part: dict[str, Any]) -> dict[str, Any]:
+    """A file's keys with the two that must be there first."""
+    first = {k: part["properties"][k] for k in ("chartloop", "machine")}
+    return {**part, "properties": {**first, **part["properties"]}}
+
+
+def _tidy(node: Any) -> Any:
+    """Without generated titles and nulls, and with other names for the parts."""
+    if isinstance(node, list):
+        return [_tidy(n) for n in cast(list[Any], node)]
+    if not isinstance(node, dict):
+        return node
+    given = cast(dict[str, Any], node)
+    out = {k: _tidy(v) for k, v in given.items() if not (k == "title" and isinstance(v, str))}
+    if isinstance(ref := out.get("$ref"), str):
+        name = ref.rpartition("/")[2]
+        out["$ref"] = f"#/$defs/{_TITLES.get(name, name)}"
+    if "patternProperties" in out:
+        out["additionalProperties"] = False
+        out.pop("propertyNames", None)
+    optional = out.get("default", ...) is None
+    if optional:
+        del out["default"]
+    return _one_of(out, optional=optional) if "anyOf" in out else out
+
+
+def _one_of(node: dict[str, Any], *, optional: bool) -> dict[str, Any]:
+    """Alternatives: null is not written for a key that is left out; one needs no list."""
+    options: list[dict[str, Any]] = node.pop("anyOf")
+    if optional:
+        options = [o for o in options if o != {"type": "null"}]
+    if all(o.keys() == {"type"} for o in options):
+        options = [{"type": [t for o in options for t in _types(o["type"])]}]
+    return {**options[0], **node} if len(options) == 1 else {**node, "anyOf": options}
+
+
+def _types(given: str | list[str]) -> list[str]:
+    return [given] if isinstance(given, str) else given
+
+
+if __name__ == "__main__":
+    sys.stdout.write(text())

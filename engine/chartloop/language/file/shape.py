@@ -1,0 +1,305 @@
+"""Checks a document against the shape of a machine file, and says what does not fit.
+
+Every fault becomes one finding with its place. To find the others in the same pass, what does
+not fit is taken out (a misspelt key is read as the key it was meant to be) and the rest is
+held against the shape again; what went is noted in `Unread`.
+
+Imported by: language.load
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any, NamedTuple, cast
+
+from pydantic import ValidationError
+
+from chartloop.core.codes import finding
+from chartloop.core.errors import Finding, nearest
+from chartloop.language.file.file import (
+    Append,
+    EdgeShape,
+    FileShape,
+    MachineShape,
+    RuleShape,
+    StateShape,
+    TypedValue,
+)
+from chartloop.language.file.names import bad_name, bad_names
+from chartloop.language.file.shape_parts import (
+    copied,
+    is_there,
+    keys_of,
+    models_at,
+    take_out,
+    value_at,
+)
+from chartloop.language.file.shape_words import IN_PLACE_OF, Fault, hint_for, message_of, noun_of
+from chartloop.language.file.unread import TOO_MANY, Unread
+from chartloop.language.yaml.document import dotted, short
+from chartloop.language.yaml.reading import MAX_FINDINGS, Document, Path
+
+_ROUNDS = 8
+"""Each round takes one layer of faults away; a file of nothing but faults ends here."""
+_NEVER_FINITE = re.compile(r"\.(?:inf|nan)", re.IGNORECASE)
+_TEXT_KEYS = frozenset(
+    "title about source instructions label ask name api_base api_key_env agent text acceptance id "
+    "message reason difference value template stop fallbacks".split()
+)
+"""Keys that take free text, where a number was meant to be quoted."""
+
+
+class Shaped(NamedTuple):
+    """A document that has been held against the shape."""
+
+    file: FileShape | None
+    findings: list[Finding]
+    unread: Unread
+    gone: frozenset[Path]
+    """What was taken out; blanks stand in its place where its name or number must stay."""
+
+
+def shape(document: Document) -> Shaped:
+    """The file in its shape, as far as it has one, and every fault of it."""
+    shaper = _Shaper(document)
+    file = shaper.shape()
+    return Shaped(file, shaper.findings, shaper.unread, frozenset(shaper.gone))
+
+
+class _Shaper:
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.findings = list(document.findings)
+        self.unread = Unread()
+        self.gone: set[Path] = set()
+        self.data: Any = None
+
+    def shape(self) -> FileShape | None:
+        data = self.document.data
+        if not isinstance(data, dict):
+            if not self.findings:
+                self._say("CL203", (), "a machine file is a mapping", "it begins `chartloop: 1`")
+            return None
+        for found in self.findings:  # a key that is there twice, a word that stands alone
+            place = found.place
+            word = place.text[place.column - 1 : place.column - 1 + place.width].strip("\"'")
+            path = tuple(found.at.split("."))
+            if not f".{found.at}".endswith(f".{word}"):
+                path = (*path, word)
+            self.unread.add(path)
+            self.unread.lose_way(path)
+        self.data = cast(dict[str, Any], data)
+        self._endless()
+        for number in range(_ROUNDS):
+            try:
+                made = FileShape.model_validate(self.data)
+                self._names(made.machine)
+                return made
+            except ValidationError as error:
+                if not number:
+                    self.data = copied(self.data)
+                # hide_input_in_errors does not reach `errors()`: ask for no input at all
+                found = error.errors(include_url=False, include_input=False)
+                self._round([Fault.of(one["type"], one["loc"], one.get("ctx")) for one in found])
+        return None
+
+    def _round(self, faults: list[Fault]) -> None:
+        """What one validation found: misspelt keys first, for they may be what is missing."""
+        seen: set[Path] = set()
+        faults = faults[: MAX_FINDINGS + 1]
+        for fault in sorted(faults, key=lambda f: f.kind != "extra_forbidden"):
+            path = fault.path
+            if path in seen or not is_there(self.data, path[:-1]) or self._went(path):
+                continue
+            there = is_there(self.data, path)
+            if fault.kind == "missing":
+                if not there:
+                    self._missing(path)
+            elif there and (fault.kind == "extra_forbidden" or fault.key):
+                self._unknown(path, fault)
+            elif there:
+                self._wrong(path, fault)
+            seen.add(path)
+
+    def _went(self, path: Path) -> bool:
+        """Whether what holds the fault has been taken out already."""
+        return any(path[:n] in self.gone for n in range(1, len(path) + 1))
+
+    def _say(
+        self, code: str, path: Path, message: str, hint: str = "", *, key: bool = False
+    ) -> None:
+        if len(self.findings) > MAX_FINDINGS:
+            return
+        if len(self.findings) == MAX_FINDINGS:
+            code, message, hint = "CL005", TOO_MANY, ""
+        place = self.document.key(path) if key else self.document.at(path)
+        self.findings.append(finding(code, message, place, hint=hint, at=dotted(path)))
+
+    def _take_out(self, path: Path) -> None:
+        """Take a fault out of the data, and note what went with it."""
+        texts = list(_texts(value_at(self.data, path))) if is_there(self.data, path) else []
+        went = take_out(self.data, path)
+        self.gone.add(went)
+        self.unread.add(path, texts)
+        self.unread.lose_way(went)
+
+    # faults ---------------------------------------------------------------------------------
+
+    def _missing(self, path: Path) -> None:
+        name, holder = str(path[-1]), path[:-1]
+        where = f"`{dotted(holder)}`" if holder else "the file"
+        if models_at(holder) == [Append]:
+            where = f"`{dotted(holder)}` is a mapping and"
+        self._say("CL202", holder, f"{where} lacks the key `{name}`", hint_for(path), key=True)
+        if holder:
+            self._take_out(holder)
+        else:
+            self.data[name] = {"chartloop": 1}.get(name, "unnamed")
+
+    def _wrong(self, path: Path, fault: Fault) -> None:
+        value = value_at(self.data, path)
+        if path == ("chartloop",):
+            self._say("CL206", path, f"format version {_shown(value)} is not known", hint_for(path))
+            self.data["chartloop"] = 1
+            return
+        if self._misread(path, value, fault):
+            return
+        if fault.kind == "literal_error":
+            known = fault.words
+            hint = nearest(str(value), known)
+            self._say("CL208", path, f"`{short(str(value))}` may not stand here", hint)
+        else:
+            self._say("CL203", path, message_of(path, value, fault), hint_for(path, value, fault))
+        self._take_out(path)
+        if path == ("machine",):
+            self.data["machine"] = "unnamed"
+
+    def _misread(self, path: Path, value: Any, fault: Fault) -> bool:
+        """A number where text is meant: it only wants quotes."""
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        words = [p for p in path if isinstance(p, str)]
+        if fault.kind != "string_type" or not number or words[-1] not in _TEXT_KEYS:
+            return False
+        if words[-1] == "stop" and "model" not in path:
+            return False
+        raw = short(self.document.raw(path) or str(value))
+        found = self.document.misread(path)
+        said = found.message if found else f"`{dotted(path)}` is text, and `{raw}` is a number"
+        self._say("CL210", path, said, f'quote it: `"{raw}"`')
+        value_at(self.data, path[:-1])[path[-1]] = raw
+        return True
+
+    def _unknown(self, path: Path, fault: Fault) -> None:
+        key = str(path[-1])
+        models = models_at(path[:-1])
+        known = [k for m in models for k in keys_of(m)] or fault.words
+        holder = value_at(self.data, path[:-1])
+        if _is_cut_guard(key):
+            said = "this looks like a guard that YAML cut in pieces"
+            self._say("CL007", path, said, "put the whole guard in quotes", key=True)
+            self._take_out(path)
+        elif _is_plain_map(models, holder):
+            self._plain_map(path[:-1], models[0])
+        else:
+            meant = _meant(key, known)
+            self._say("CL201", path, f"unknown key `{short(key)}`", _cure(key, known), key=True)
+            self.unread.add(path, _texts(holder[key]))
+            self.gone.add(path)
+            value = holder.pop(key)
+            if meant and meant not in holder:
+                holder[meant] = value
+
+    def _plain_map(self, path: Path, model: type[Any]) -> None:
+        """A mapping where only `{type, value}` or `{append}` may be one."""
+        typed = model is TypedValue
+        said = "a map names its type" if typed else "a map is written as an expression here"
+        hint = (
+            'write `{type: "map[int]", value: {...}}`'
+            if typed
+            else "write `'{\"key\": value}'`; `{append: x}` adds to a list"
+        )
+        self._say("CL203", path, f"`{dotted(path)}`: {said}", hint)
+        self._take_out(path)
+
+    def _names(self, machine: str) -> None:
+        if found := bad_name(("machine",), machine):
+            self._say("CL204", *found)
+        for found in bad_names(self.data):
+            self._say("CL204", *found, key=True)
+            if "states" not in found.path:
+                self.unread.add(found.path)
+
+    def _endless(self) -> None:
+        """Numbers that JSON does not have: the canonical form could not hold them."""
+        if not _NEVER_FINITE.search(self.document.text):
+            return
+        self.data = copied(self.data)
+        for path, value in list(_floats(self.data, ())):
+            if not math.isfinite(value):
+                raw = self.document.raw(path)
+                hint = "a limit that is off is written `{type: int, value: null}`"
+                self._say("CL209", path, f"`{raw}` is no quantity", hint)
+                self._take_out(path)
+
+
+def _is_cut_guard(key: str) -> bool:
+    return any(sign in key for sign in "<>=\"'()") or (len(key) > 40 and " " in key)
+
+
+def _is_plain_map(models: list[type[Any]], holder: Any) -> bool:
+    return models in ([TypedValue], [Append]) and not any(k in holder for k in keys_of(models[0]))
+
+
+def _meant(key: str, known: list[str]) -> str:
+    """The key that is meant by a misspelt one, or by a word of another tool; empty if none is."""
+    found = [k for k in IN_PLACE_OF.get(key, ()) if k in known]
+    if not found and not _home(key, known):
+        found = get_close_matches(key, known, n=1)
+    return found[0] if found else ""
+
+
+def _home(key: str, known: list[str]) -> str:
+    """Where a key belongs that stands in the wrong place; empty when it is none."""
+    for model in (StateShape, MachineShape, RuleShape, EdgeShape):
+        keys = keys_of(model)
+        if key in keys and not set(keys) <= set(known):
+            return noun_of(model)
+    return ""
+
+
+def _cure(key: str, known: list[str]) -> str:
+    if meant := _meant(key, known):
+        return f"did you mean `{meant}`?"
+    home = _home(key, known)
+    return f"`{key}` is a key of {home}" if home else nearest(key, known)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every text in plain data, keys too."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, inner in cast(Mapping[str, Any], value).items():
+            yield key
+            yield from _texts(inner)
+    elif isinstance(value, list):
+        for inner in cast(list[Any], value):
+            yield from _texts(inner)
+
+
+def _floats(value: Any, path: Path) -> Iterator[tuple[Path, float]]:
+    if isinstance(value, float):
+        yield path, value
+    elif isinstance(value, dict):
+        for key, inner in cast(dict[str, Any], value).items():
+            yield from _floats(inner, (*path, key))
+    elif isinstance(value, list):
+        for number, inner in enumerate(cast(list[Any], value)):
+            yield from _floats(inner, (*path, number))
+
+
+def _shown(value: Any) -> str:
+    return f"`{short(str(value))}`" if isinstance(value, (str, int, float)) else "of this kind"

@@ -1,0 +1,297 @@
+"""Text, with the tables of actions, tools and guards, to a machine's spec, or all findings.
+
+Reading is tolerant: what cannot be read is noted and left out, so that one pass shows every
+mistake. Whether a file with findings may run is for the caller to decide; `Loaded.spec` is
+then a best effort for further checks only.
+
+Source: design "language", sections 1 and 9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any, NamedTuple, cast
+
+from chartloop.core.codes import finding
+from chartloop.core.errors import Finding, SetupError
+from chartloop.core.specs import Registry
+from chartloop.language.expression import Expression, Scope
+from chartloop.language.file import file
+from chartloop.language.file.names import bad_name
+from chartloop.language.file.shape import Shaped, shape
+from chartloop.language.file.unread import Unread
+from chartloop.language.readers.edges import Slot, read_edge
+from chartloop.language.readers.flow import Flow, flow
+from chartloop.language.readers.parts import read_defines, read_limits, read_memory, read_vars
+from chartloop.language.readers.reader import NULLABLE, Reader, make_roots
+from chartloop.language.readers.rules import read_rule
+from chartloop.language.readers.settings import (
+    read_deviations,
+    read_ignore,
+    read_model,
+    read_reasons,
+    read_renamed,
+    read_tasks,
+    read_tools,
+    refuse_servers,
+)
+from chartloop.language.readers.states import read_state
+from chartloop.language.spec import Edge, MachineSpec, StateSpec
+from chartloop.language.yaml.document import dotted, short
+from chartloop.language.yaml.reading import Document, Path, read
+
+__all__ = ["VERSION", "Find", "Found", "Loaded", "StateSpec", "load"]
+
+VERSION = 1
+"""The format version that this chartloop reads."""
+
+
+class Loaded(NamedTuple):
+    """What was read, and everything that is wrong with it."""
+
+    spec: MachineSpec | None
+    findings: tuple[Finding, ...]
+    tainted: Unread = Unread()
+    """What could not be read: later checks say nothing about it."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is no error among the findings."""
+        return self.spec is not None and not any(f.is_error for f in self.findings)
+
+
+class Found(NamedTuple):
+    """The file of a child machine."""
+
+    text: str
+    file: str
+    """Its name, for places; the same file has the same one."""
+
+
+Find = Callable[[str, str], Found]
+"""The file that a machine means by a path or the name of a shipped machine: called with that and
+with the name of the file that says it. Raises `SetupError` when there is none."""
+
+
+class _Reading(NamedTuple):
+    """What the reading of every file needs."""
+
+    registry: Registry
+    define: Mapping[str, str]
+    find: Find | None
+    within: tuple[str, ...]
+    """The files that this one is read for, the outermost first."""
+
+
+class _File(NamedTuple):
+    """What the reading of every machine of a file needs."""
+
+    document: Document
+    shaped: Shaped
+    reading: _Reading
+
+
+def load(
+    text: str, file_name: str, registry: Registry, *, define: Mapping[str, str] | None = None,
+    find: Find | None = None,
+) -> Loaded:  # fmt: skip
+    """Read a machine file. `define` replaces named expressions of the file. Never raises.
+
+    Child machines that it names and does not hold are looked up by `find`, and become part of it.
+    """
+    return _load(text, file_name, _Reading(registry, define or {}, find, ()))
+
+
+def _load(text: str, file_name: str, reading: _Reading) -> Loaded:
+    document = read(text, file_name)
+    shaped = shape(document)
+    findings = list(shaped.findings)
+    if shaped.file is None:
+        return Loaded(None, _sorted(findings), shaped.unread)
+    findings += _version(document, shaped.file.chartloop)
+    given = _File(document, shaped, reading)
+    spec, more, unread = _machine(given, (), shaped.file.machine, shaped.file)
+    return Loaded(spec, _sorted([*findings, *more]), unread)
+
+
+def _version(document: Document, found: int) -> list[Finding]:
+    """Whether the file begins with a version that is known."""
+    keys = list(cast(dict[str, Any], document.data))
+    hint = f"write `chartloop: {VERSION}` as the first line"
+    path: Path = ("chartloop",)
+    if found != VERSION:
+        said = f"format version {found} is not known"
+        return [finding("CL206", said, document.at(path), hint=hint, at="chartloop")]
+    if "chartloop" in keys and keys[0] != "chartloop":
+        said = "the format version is not the first key"
+        return [finding("CL206", said, document.key(path), hint=hint, at="chartloop")]
+    return []
+
+
+def _sorted(findings: list[Finding]) -> tuple[Finding, ...]:
+    unique = dict.fromkeys(findings)
+    return tuple(sorted(unique, key=lambda f: (f.place.file, f.place.line, f.place.column, f.code)))
+
+
+def _machine(
+    given: _File, base: Path, name: str, shape: file.MachineShape
+) -> tuple[MachineSpec | None, list[Finding], Unread]:
+    """One machine; read a second time with the flow where a first reading was not sure."""
+    children: dict[str, MachineSpec] = {}
+    unread, findings = deepcopy(given.shaped.unread), list[Finding]()
+    named: dict[str, tuple[Path, str]] = {}
+    for child, inner in (shape.machines or {}).items():
+        path = (*base, "machines", child)
+        if isinstance(inner, str):
+            named[child] = path, inner
+            continue
+        spec, found, left = _machine(given, path, child, inner)
+        findings += found
+        unread = unread.joined(left)
+        if spec is not None:
+            children[child] = spec
+    reader = _reader(given, base, unread)
+    spec = _read(reader, name, shape, children)
+    if reader.unsure and spec is not None:
+        reader = _reader(given, base, unread, flow(spec))
+        spec = _read(reader, name, shape, children)
+    declared = shape.machines or {}
+    said = {n: ((*base, *p), n) for n, p in reader.children.items() if n not in declared}
+    for child, (path, source) in (named | said).items():
+        linked, found = _linked(given, path, source)
+        findings += found
+        if linked is not None:
+            children[child] = linked
+    return spec, [*findings, *reader.findings], reader.unread
+
+
+def _linked(given: _File, path: Path, source: str) -> tuple[MachineSpec | None, list[Finding]]:
+    """A child machine of another file, which becomes part of this one; without errors only."""
+    reading, place = given.reading, given.document.at(path)
+    here = given.document.file
+    within = (*reading.within, here)
+    by_name = path[-2:-1] != ("machines",)
+    if reading.find is None or (by_name and bad_name((), source)):
+        said = f"there is no child machine `{short(source)}`"
+        hint = f"write `machines: {{a_name: {short(source)}}}`, and that name here"
+        return None, [finding("CL409", said, place, hint=hint, at=dotted(path))]
+    try:
+        text, name = reading.find(source, here)
+    except SetupError as error:
+        return None, [finding("CL409", error.message, place, hint=error.hint, at=dotted(path))]
+    if name in within:
+        said = f"`{short(source)}` would run itself: {' → '.join((*within, name))}"
+        hint = "a machine is no part of itself: loop inside one machine"
+        return None, [finding("CL409", said, place, hint=hint, at=dotted(path))]
+    loaded = _load(text, name, reading._replace(define={}, within=within))
+    return loaded.spec if loaded.ok else None, list(loaded.findings)
+
+
+def _reader(given: _File, base: Path, unread: Unread, known: Flow | None = None) -> Reader:
+    reading = given.reading
+    made = Reader(
+        given.document, base, reading.registry, deepcopy(unread), given.shaped.gone, known,
+        define=reading.define if not base else {},
+    )  # fmt: skip
+    made.broken = {".".join(str(p) for p in g[len(base) :]) for g in given.shaped.gone if _names(g)}
+    return made
+
+
+def _names(path: Path) -> bool:
+    """Whether names are declared at a path."""
+    return path[-1] in ("limits", "vars", "memory", "define")
+
+
+def _read(
+    reader: Reader, name: str, shape: file.MachineShape, children: dict[str, MachineSpec]
+) -> MachineSpec | None:
+    names = tuple(shape.states or {})
+    if not names and not reader.is_gone(("states",)) and not reader.is_gone(()):
+        said = f"machine `{name}` has no states"
+        hint = "add `states:` with a first state: `think: {do: infer, next: done}`"
+        path: Path = ("states",) if shape.states is not None else ()
+        reader.say("CL302", path, said, hint=hint, key=True)
+    reader.states = dict.fromkeys(names)
+    limits = read_limits(reader, shape.limits)
+    variables = read_vars(reader, shape.vars)
+    reader.variables = {n: v.type for n, v in variables.items()}
+    reader.tools = read_tools(reader, shape.tools)
+    reader.reasons = read_reasons(reader, shape.reasons)
+    roots = make_roots(
+        states=names, tools=reader.tools or tuple(reader.registry.tools),
+        limits={n: x.type for n, x in limits.items()}, variables=reader.variables,
+        blocks=tuple(shape.memory or {}),
+    )  # fmt: skip
+    reader.scope = Scope(roots, guards=reader.registry.guards)
+    defined = read_defines(reader, shape.define, reader.define)
+    memory = read_memory(reader, shape.memory)
+    refuse_servers(reader, shape.mcp_servers)
+    states = {
+        n: read_state(reader, n, s or file.StateShape.model_construct())
+        for n, s in (shape.states or {}).items()
+    }
+    rules = [
+        rule
+        for n, s in reader.items(("rules",), shape.rules)
+        if (rule := read_rule(reader, n, s)) is not None
+    ]
+    start = _start(reader, shape.start)
+    spec = MachineSpec(
+        name, states, start, tuple(rules),
+        limits=limits, vars=variables, define=defined, memory=memory, reasons=reader.reasons,
+        own_reasons=tuple(n for n in shape.reasons or {} if n in reader.reasons),
+        tools=reader.tools, machines=children, tasks=read_tasks(reader, shape.tasks),
+        model=read_model(reader, shape.model), on_error=_on_error(reader, shape.on_error),
+        on_stop=(reader.state(("on_stop",), shape.on_stop) or "") if shape.on_stop else "",
+        output=_output(reader, shape.output), start_given=shape.start is not None,
+        registry=reader.registry, file=reader.document.file, roots=roots,
+        document=reader.document, base=reader.base,
+    )  # fmt: skip
+    spec = _with_notes(reader, spec, shape)
+    return spec if names and start else None
+
+
+def _with_notes(reader: Reader, spec: MachineSpec, shape: file.MachineShape) -> MachineSpec:
+    """What people read, and what they accept."""
+    instructions = None
+    if shape.instructions:
+        instructions = reader.template(("instructions",), shape.instructions)
+    return replace(
+        spec, title=shape.title or "", about=shape.about or "", source=shape.source or "",
+        metadata=shape.metadata or {}, instructions=instructions, agent=shape.agent or "",
+        in_doubt=shape.in_doubt or "retry", ignore=read_ignore(reader, shape.ignore),
+        deviations=read_deviations(reader, shape.deviations, shape.source),
+        renamed=read_renamed(reader, shape.renamed),
+    )  # fmt: skip
+
+
+def _start(reader: Reader, given: str | None) -> str:
+    first = next(iter(reader.states), "")
+    if given is None or not reader.states:
+        return first
+    return reader.state(("start",), given, "CL303") or first
+
+
+def _on_error(reader: Reader, shape: Any) -> Edge | None:
+    if shape is None:
+        return None
+    scope = reader.scope.narrowed({"last.error", "errors.last"})
+    return read_edge(reader, Slot(("on_error",), "", "error", "on_error"), shape, scope)
+
+
+def _output(reader: Reader, shape: Any) -> Expression | dict[str, Expression] | None:
+    """`output`: read at the end, when it may be None that a fact has no value."""
+    scope = reader.scope.narrowed(NULLABLE)
+    if shape is None:
+        return None
+    if not isinstance(shape, dict):
+        return reader.expression(("output",), shape, None, scope)
+    out: dict[str, Expression] = {}
+    for name, text in cast(dict[str, Any], shape).items():
+        if not reader.is_gone(("output", name)):
+            made = reader.expression(("output", name), text, None, scope)
+            if made is not None:
+                out[name] = made
+    return out or None

@@ -1,0 +1,59 @@
+"""The words under `cases`: which value each stands for, and which values none does.
+
+Belongs here: pure rules. Never: places, findings.
+
+Imported by: language.readers.states; machine.ways through it
+Source: design "language", section 2 (`of`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import Any, NamedTuple
+
+from chartloop.core.errors import nearest
+from chartloop.core.types import Type
+
+_WHOLE = re.compile(r"-?\d{1,18}", re.ASCII)
+_BOOLS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+
+
+class CaseFault(NamedTuple):
+    """What is wrong with a case."""
+
+    message: str
+    hint: str
+
+
+def case_value(type: Type, word: str) -> Any:
+    """The value that a case's word stands for, of the type of `of`; None when it is none."""
+    if type.kind == "bool":
+        return _BOOLS.get(word)
+    if type.kind == "int":
+        return int(word) if _WHOLE.fullmatch(word) else None
+    return word
+
+
+def case_fault(type: Type, word: str) -> CaseFault | None:
+    """Why a value of the type can never be the word; None when it can."""
+    if type.kind == "enum" and word not in type.values:
+        return CaseFault(f"`of` is never `{word}`", nearest(word, type.values))
+    if case_value(type, word) is None:
+        hint = "write `true` or `false`" if type.kind == "bool" else "write a whole number"
+        return CaseFault(f"`{word}` is no {type.kind}", hint)
+    return None
+
+
+def uncovered(type: Type, words: Collection[str]) -> str:
+    """What no case names, in words; empty when all is covered."""
+    if type.kind == "enum":
+        missing = [f"`{v}`" for v in type.values if v not in words]
+    elif type.kind == "bool":
+        named = {_BOOLS.get(w) for w in words}
+        missing = [f"`{w}`" for w, v in (("true", True), ("false", False)) if v not in named]
+    else:
+        missing = [f"any other {type.kind}"]
+    if type.nullable:
+        missing.append("None")
+    return ", ".join(missing)

@@ -1,0 +1,191 @@
+"""Reads edges and assignments: where it goes, and what changes on the way.
+
+Imported by: language.readers.states, language.load
+Source: design "language", section 2 (edges, `set`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from chartloop.core.types import ANY, Type, parse_type, struct
+from chartloop.language.expression import Expression, Scope
+from chartloop.language.file import file
+from chartloop.language.readers.quantities import coerce
+from chartloop.language.readers.reader import UNREAD_GUARD, Reader
+from chartloop.language.readers.targets import read_targets
+from chartloop.language.spec import RETURN, Assign, Edge, EdgeRole
+from chartloop.language.template.template import Template
+from chartloop.language.yaml.document import short
+from chartloop.language.yaml.reading import Path
+
+RESERVED = frozenset({"advance", "check", "expired"})
+"""Triggers of the engine's own."""
+_RETURNING = frozenset({"next", "then", "else", "case"})
+_GUARDED = frozenset({"next", "on"})
+
+
+class Slot(NamedTuple):
+    """Where an edge stands and what it is for."""
+
+    path: Path
+    source: str
+    role: EdgeRole
+    id: str
+    trigger: str = "advance"
+    case: str = ""
+    data: tuple[tuple[str, Type], ...] = ()
+
+
+def read_edge(reader: Reader, slot: Slot, shape: Any, scope: Scope) -> Edge | None:
+    """One edge; None when nobody knows where it leads."""
+    if reader.is_gone(slot.path):
+        return None
+    written = isinstance(shape, file.EdgeShape)
+    edge = shape if written else file.EdgeShape.model_construct(to=str(shape))
+    target = _target(reader, slot, (*slot.path, "to") if written else slot.path, edge.to)
+    if not written:
+        return target and _made(slot, target)
+    when = _guard(reader, slot, edge.when, scope)
+    if when is not None:
+        scope = scope.narrowed(when.implies(True))
+    sets = read_sets(reader, (*slot.path, "set"), edge.set, scope)
+    stop = reader.reason((*slot.path, "stop"), edge.stop) if edge.stop is not None else ""
+    message = _message(reader, slot, edge)
+    label = reader.label((*slot.path, "label"), edge.label)
+    if target == RETURN and (sets or stop):
+        _clash(reader, (*slot.path, "set" if sets else "stop"), "a way back has no `set` or `stop`")
+    return target and replace(
+        _made(slot, target), when=when, set=sets, stop=stop, message=message, label=label
+    )
+
+
+def _made(slot: Slot, target: str) -> Edge:
+    return Edge(
+        slot.id, slot.source, target, slot.role, slot.trigger, case=slot.case, data=slot.data,
+        path=slot.path,
+    )  # fmt: skip
+
+
+def _target(reader: Reader, slot: Slot, path: Path, name: str) -> Any:
+    if name == RETURN and slot.role in _RETURNING:
+        return name
+    if name == RETURN:
+        said = f"`{slot.role}` cannot lead to `return`"
+        reader.say("CL313", path, said, hint="`return` goes with `next`, `then`, `else`, `cases`")
+        return None
+    return reader.state(path, name)
+
+
+def _guard(reader: Reader, slot: Slot, when: Any, scope: Scope) -> Expression | None:
+    if when is None:
+        gone = slot.role in _GUARDED and reader.is_gone((*slot.path, "when"))
+        return UNREAD_GUARD if gone else None
+    if slot.role in _GUARDED:
+        return reader.guard((*slot.path, "when"), when, scope)
+    word = "on_error" if slot.role == "error" else "cases" if slot.role == "case" else slot.role
+    _clash(reader, (*slot.path, "when"), f"an edge under `{word}` has no guard of its own")
+    return None
+
+
+def _message(reader: Reader, slot: Slot, edge: file.EdgeShape) -> Template | None:
+    at = (*slot.path, "message")
+    if edge.message is not None and edge.stop is None and not reader.is_gone((*slot.path, "stop")):
+        said, hint = "`message` goes with `stop`", "add `stop`, or remove `message`"
+        reader.say("CL207", at, said, hint=hint, key=True)
+    return reader.template(at, edge.message) if edge.message else None
+
+
+def _clash(reader: Reader, path: Path, message: str) -> None:
+    reader.say("CL207", path, message, hint=f"remove `{path[-1]}`", key=True)
+
+
+def read_edges(reader: Reader, slot: Slot, shape: Any, scope: Scope) -> list[Edge]:
+    """One edge or an ordered list: each knows that those before it did not hold."""
+    if not isinstance(shape, list):
+        made = read_edge(reader, slot, shape, scope)
+        return [made] if made else []
+    out: list[Edge] = []
+    given: list[tuple[int, Any]] = list(reader.items(slot.path, shape))  # pyright: ignore[reportUnknownArgumentType]
+    for number, one in given:
+        at = (*slot.path, number)
+        made = read_edge(reader, slot._replace(path=at, id=f"{slot.id}.{number}"), one, scope)
+        bare = not isinstance(one, file.EdgeShape) or one.when is None
+        if bare and number < given[-1][0] and not reader.is_gone((*at, "when")):
+            said = "this edge has no `when`: the edges behind it can never be taken"
+            reader.say("CL321", at, said, hint="move it to the end, or give it a `when`")
+        if made is not None:
+            out.append(made)
+            if made.when is not None:
+                scope = scope.narrowed(made.when.implies(False))
+    return out
+
+
+def read_event(reader: Reader, state: str, event: str, shape: Any) -> list[Edge]:
+    """The edges of one event of a wait, with the data of its answer."""
+    path: Path = ("states", state, "on", event)
+    if event in RESERVED:
+        said = f"`{event}` is an event of the engine's own"
+        reader.say("CL320", path, said, hint=f"take another name, `{event}_by_user`", key=True)
+        reader.unread.lose_way(reader.base + path)
+        return []
+    data: dict[str, Type] = {}
+    several = isinstance(shape, list)
+    shapes: list[Any] = list(shape) if several else [shape]  # pyright: ignore[reportUnknownArgumentType]
+    for number, one in enumerate(shapes):
+        at = (*path, number) if several else path
+        _data_of(reader, (*at, "data"), one, data)
+    scope = reader.at(state, "entry")
+    answer = {**scope.typed, "last.answer": struct(data, keyed=True)}
+    scope = replace(scope, typed=answer).narrowed({"last.answer"})
+    slot = Slot(path, state, "on", f"{state}.on.{event}", event, data=tuple(data.items()))
+    return read_edges(reader, slot, shape, scope)
+
+
+def _data_of(reader: Reader, path: Path, shape: Any, data: dict[str, Type]) -> None:
+    """The fields of an answer; several edges of one event share them."""
+    given: Mapping[str, str] = getattr(shape, "data", None) or {}
+    for name, text in given.items():
+        at = (*path, name)
+        type = None if reader.is_gone(at) else parse_type(text)
+        if type is None and not reader.is_gone(at):
+            hint = "bool int float str duration fraction list[T] map[T]"
+            reader.say("CL209", at, f"`{short(text)}` is no type", hint=hint)
+        if type is None:
+            reader.broken.add(f"last.answer.{name}")
+        elif data.get(name, type) != type:
+            said = f"`{name}` is {data[name]} in another edge of this event"
+            reader.say("CL104", at, said, hint="declare each field once")
+        data.setdefault(name, type or ANY)
+
+
+def read_sets(
+    reader: Reader, path: Path, shape: Mapping[str, Any] | None, scope: Scope
+) -> tuple[Assign, ...]:
+    """`set`: variables that become a constant or the value of an expression."""
+    out: list[Assign] = []
+    for target, given in read_targets(reader, path, shape, "CL103", "CL104"):
+        made = _value(reader, target.path, given, target.type, scope)
+        if made is not None:
+            out.append(Assign(target.name, made[0], target.append))
+    return tuple(out)
+
+
+def _value(reader: Reader, path: Path, value: Any, type: Type, scope: Scope) -> tuple[Any] | None:
+    """A constant of the type, else an expression. In a tuple, since None may be meant."""
+    if reader.is_gone((path[0], path[1])) or f"vars.{path[-1]}" in reader.broken:
+        return None
+    if not isinstance(value, str) or type.kind in ("duration", "fraction", "int", "float"):
+        fits, constant = coerce(type, value)
+        if fits:
+            return (constant,)
+    if isinstance(value, str):
+        want = None if type.kind == "any" else type
+        made = reader.expression(path, value, want, scope)
+        return None if made is None else (made,)
+    shown = "nothing" if value is None else f"`{short(str(value))}`"
+    hint = f"write an expression that gives {type}"
+    reader.say("CL104", path, f"{shown} is no {type}", hint=hint)
+    return None

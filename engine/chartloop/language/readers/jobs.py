@@ -1,0 +1,102 @@
+"""A state has one job: which it is, and which keys go with it.
+
+Imported by: language.readers.states
+Source: design "language", section 2, the table of jobs.
+"""
+
+from __future__ import annotations
+
+from chartloop.language.file.file import NEEDS, StateShape
+from chartloop.language.readers.reader import Reader
+from chartloop.language.spec import Job
+from chartloop.language.yaml.reading import Path
+
+_MARKS: tuple[tuple[Job, str], ...] = (
+    ("act", "do"),
+    ("wait", "on"),
+    ("decide", "when"),
+    ("decide", "of"),
+)
+_WAYS = ("next", "then", "else", "cases", "on", "all", "failed", "expired")
+
+
+def given(shape: StateShape, key: str) -> bool:
+    """Whether a key stands in the file."""
+    return getattr(shape, {"with": "with_", "else": "else_"}.get(key, key)) is not None
+
+
+def job_of(reader: Reader, path: Path, shape: StateShape) -> Job:
+    """The job of a state; a finding when it has several."""
+    marks: list[tuple[Job, str]] = [(j, k) for j, k in _MARKS if given(shape, k)]
+    if given(shape, "all") and [job for job, _ in marks] != ["act"]:
+        marks.append(("fork", "all"))
+    if len(marks) > 1:
+        keys = " and ".join(f"`{key}`" for _, key in marks)
+        said = f"a state has one job: {keys} are {len(marks)}"
+        reader.say("CL207", path, said, hint="split it into states of one job each", key=True)
+    if marks:
+        return marks[0][0]
+    if given(shape, "ask") and given(shape, "next"):
+        return "decide"
+    if given(shape, "end") or (given(shape, "stop") and not any(given(shape, k) for k in _WAYS)):
+        return "end"
+    return "pass"
+
+
+def check_keys(reader: Reader, path: Path, shape: StateShape, job: Job) -> None:
+    """Keys that need another, or do not go with the job."""
+    for key, needs in NEEDS.items():
+        if given(shape, key) and not any(_meant(reader, path, shape, n) for n in needs):
+            said = f"`{key}` goes with {' or '.join(f'`{n}`' for n in needs)}"
+            hint = f"add `{needs[0]}`, or remove `{key}`"
+            reader.say("CL207", (*path, key), said, hint=hint, key=True)
+    _complete(reader, path, shape, job)
+    if given(shape, "end"):
+        _end(reader, path, shape)
+    elif given(shape, "next") and _decided(shape, job):
+        why = "where the branches meet is where it goes on" if shape.all else "its edges lead on"
+        said = f"`next` has no part in this state: {why}"
+        reader.say("CL207", (*path, "next"), said, hint="remove `next`", key=True)
+
+
+def _meant(reader: Reader, path: Path, shape: StateShape, key: str) -> bool:
+    return given(shape, key) or reader.is_gone((*path, key))
+
+
+def _decided(shape: StateShape, job: Job) -> bool:
+    asks = given(shape, "when") or given(shape, "of")
+    return job in ("wait", "fork") or asks or (job == "act" and given(shape, "all"))
+
+
+def _complete(reader: Reader, path: Path, shape: StateShape, job: Job) -> None:
+    """What a job cannot do without."""
+
+    def lacks(key: str, *, code: str = "CL202", by: str) -> None:
+        if not _meant(reader, path, shape, key):
+            hint = f"add `{key}:`"
+            reader.say(code, (*path, by), f"`{by}` needs `{key}`", hint=hint, key=True)
+            reader.lose(path)
+
+    if given(shape, "when"):
+        lacks("then", by="when")
+        lacks("else", by="when", code="CL309")
+    if given(shape, "of"):
+        lacks("cases", by="of")
+    if job == "wait" and given(shape, "within"):
+        lacks("expired", by="within")
+    if given(shape, "ask") and job not in ("decide", "wait"):
+        if job == "act" or given(shape, "all"):
+            said, hint = "`ask` goes with a decision or a wait", "write `label` here"
+            reader.say("CL207", (*path, "ask"), said, hint=hint, key=True)
+        elif not any(reader.is_gone((*path, k)) for k in ("when", "of", "on", "next")):
+            hint = "add `when:` with `then:` and `else:`, or `of:` with `cases:`"
+            said = "`ask` needs `when`, `of`, `on` or `next`"
+            reader.say("CL202", (*path, "ask"), said, hint=hint, key=True)
+            reader.lose(path)
+
+
+def _end(reader: Reader, path: Path, shape: StateShape) -> None:
+    extra = next((k for k in (*_WAYS, "do") if given(shape, k)), None)
+    if extra is not None:
+        said = f"`{path[-1]}` is an end: `{extra}` can never come to pass"
+        reader.say("CL306", (*path, extra), said, hint=f"remove `{extra}`, or `end`", key=True)

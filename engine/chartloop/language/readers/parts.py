@@ -1,0 +1,194 @@
+"""Reads what a machine counts with: limits, variables, definitions, memory blocks.
+
+Imported by: language.load
+Source: design "language", section 1.
+"""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+from chartloop.core.codes import finding
+from chartloop.core.errors import Place, nearest
+from chartloop.core.types import ANY, FLOAT, STR, Type, parse_type, type_of
+from chartloop.core.units import parse_number
+from chartloop.language.expression import Expression, ExpressionFault, parse
+from chartloop.language.file import file
+from chartloop.language.file.unread import names_in
+from chartloop.language.readers.quantities import coerce, doubtful, nonneg, quantity
+from chartloop.language.readers.reader import NULLABLE, Reader
+from chartloop.language.spec import BlockSpec, LimitSpec, VarSpec
+from chartloop.language.yaml.document import short
+from chartloop.language.yaml.reading import Path
+
+__all__ = ["coerce", "read_defines", "read_limits", "read_memory", "read_vars", "whole"]
+
+_LIMIT_HINT = "a number, `30m`, `95%`, true, a list of texts, or `{type: duration, value: null}`"
+_TYPES = "bool int float str duration fraction list[T] map[T] any"
+
+
+def read_limits(reader: Reader, shape: Mapping[str, Any] | None) -> dict[str, LimitSpec]:
+    """`limits`: named thresholds."""
+    out: dict[str, LimitSpec] = {}
+    for name, given in (shape or {}).items():
+        path: Path = ("limits", name)
+        if isinstance(given, file.TypedValue):
+            type, value = _typed(reader, path, given, limit=True)
+            out[name] = LimitSpec(nonneg(type).maybe(), value, True)
+        elif given is None:
+            out[name] = LimitSpec(nonneg(FLOAT).maybe(), None)
+        elif (found := quantity(given)) is not None:
+            out[name] = LimitSpec(nonneg(found[0]), found[1])
+        else:
+            said = f"limit `{short(name)}` cannot be `{short(str(given))}`"
+            _broken(reader, "CL209", path, said, _LIMIT_HINT)
+            out[name] = LimitSpec(ANY, given)
+        if reader.is_gone(path):
+            reader.broken.add(f"limits.{name}")
+    return out
+
+
+def read_vars(reader: Reader, shape: Mapping[str, Any] | None) -> dict[str, VarSpec]:
+    """`vars`: variables with their first values."""
+    out: dict[str, VarSpec] = {}
+    for name, given in (shape or {}).items():
+        path: Path = ("vars", name)
+        if reader.is_gone(path):
+            reader.broken.add(f"vars.{name}")
+            out[name] = VarSpec(ANY)
+        elif isinstance(given, file.TypedValue):
+            out[name] = VarSpec(*_typed(reader, path, given, limit=False))
+        elif given is None or given == []:
+            hint = 'write `{type: "list[str]", value: []}`'
+            said = f"`vars.{short(name)}` must name its type"
+            _broken(reader, "CL209", path, said, hint)
+            out[name] = VarSpec(ANY, given)
+        else:
+            value: Any = tuple(cast(list[Any], given)) if isinstance(given, list) else given
+            out[name] = VarSpec(type_of(value), value)
+    return out
+
+
+def _typed(reader: Reader, path: Path, given: file.TypedValue, *, limit: bool) -> tuple[Type, Any]:
+    """What `{type, value}` means."""
+    type = parse_type(given.type)
+    if type is None or (limit and (type.kind in ("map", "any") or type.of not in (None, STR))):
+        hint = "bool int float str duration fraction list[str]" if limit else _TYPES
+        said = f"`{short(given.type)}` is no type" + (" of a limit" if type else "")
+        _broken(reader, "CL209", (*path, "type"), said, hint)
+        return ANY, given.value
+    wanted = type.maybe() if limit else type
+    fits, value = coerce(wanted, given.value)
+    below = limit and isinstance(value, (int, float)) and value < 0
+    better = doubtful(type, given.value)
+    if not fits or below or better:
+        code = "CL209" if limit or better else "CL104"
+        hint = f"write `{better}`" if better else _example(type, limit=limit)
+        said = f"`{short(str(given.value))}` is no {type}" + (" of a limit" if below else "")
+        _broken(reader, code, (*path, "value"), said, hint)
+    return type, value
+
+
+def _example(type: Type, *, limit: bool) -> str:
+    texts = {"duration": "write `30m`", "fraction": "write `95%`", "int": "write `1_000`"}
+    if type.kind in texts:
+        return texts[type.kind]
+    return _LIMIT_HINT if limit else f"write a value of type {type}"
+
+
+def _broken(reader: Reader, code: str, path: Path, message: str, hint: str) -> None:
+    """A finding about a declaration: its uses say nothing more."""
+    reader.say(code, path, message, hint=hint)
+    reader.broken.add(f"{path[0]}.{path[1]}")
+
+
+def read_defines(
+    reader: Reader, shape: Mapping[str, Any] | None, given: Mapping[str, str]
+) -> dict[str, Expression]:
+    """`define`: named expressions, those that the caller replaces among them.
+
+    They are inlined and typed where they are used, so that a fact that may be None is judged
+    there; here they are only read. Leaves the texts in the reader's scope.
+    """
+    texts = {n: t if isinstance(t, str) else repr(t) for n, t in (shape or {}).items()}
+    for name in given.keys() - texts.keys():
+        place = Place(f"--define {name}", 1, 1, max(1, len(given[name])), given[name])
+        said = f"the file defines no `{short(name)}`"
+        reader.findings.append(finding("CL103", said, place, hint=nearest(name, texts)))
+    replaced = {n: t for n, t in given.items() if n in texts}
+    texts |= replaced
+    for name in texts:
+        if name in reader.scope.roots or keyword.iskeyword(name):
+            said = f"`{name}` cannot be defined: the name has a meaning already"
+            reader.say("CL204", ("define", name), said, hint="take another name", key=True)
+    reader.scope = replace(reader.scope, defines=texts)
+    reader.broken |= {n for n in texts if reader.is_gone(("define", n))}
+    out: dict[str, Expression] = {}
+    for name, text in texts.items():
+        if name in reader.broken:
+            continue
+        made = _define(reader, name, text, replaced=name in replaced)
+        if made is None:
+            reader.broken.add(name)
+        else:
+            out[name] = made
+    reader.defined = out
+    return out
+
+
+def _define(reader: Reader, name: str, text: str, *, replaced: bool) -> Expression | None:
+    scope = reader.scope.narrowed(NULLABLE)
+    if not replaced:
+        return reader.expression(("define", name), text, None, scope)
+    try:
+        return parse(text, scope)
+    except ExpressionFault as fault:
+        if not names_in(text) & reader.broken:
+            place = Place(f"--define {name}", 1, 1, 1, text).inside(fault.offset, fault.width)
+            found = finding(fault.code, fault.message, place, hint=fault.hint, at=f"define.{name}")
+            reader.findings.append(found)
+        return None
+
+
+READS_MEMORY = "core_memory_read"
+"""The tool with which a model reads a block that is not in its prompt."""
+
+
+def read_memory(reader: Reader, shape: Mapping[str, Any] | None) -> dict[str, BlockSpec]:
+    """`memory`: named blocks of text. Source: 004 "Agent with Memory Blocks"."""
+    out: dict[str, BlockSpec] = {}
+    for name, given in (shape or {}).items():
+        path: Path = ("memory", name)
+        if isinstance(given, str):
+            out[name] = BlockSpec(given)
+            continue
+        limit = whole(reader, (*path, "limit"), given.limit)
+        template = None
+        if given.template is not None:
+            at = (*path, "template")
+            template = reader.template(at, given.template, only={"value": STR, "label": STR})
+        if limit is not None and len(given.value) > limit:
+            said = f"the text of block `{name}` has {len(given.value)} characters, over its {limit}"
+            hint = "raise `limit`, or shorten the text"
+            reader.say("CL404", (*path, "value"), said, hint=hint)
+        if given.on_demand and READS_MEMORY not in reader.tools and not reader.lost_in(("tools",)):
+            said = f"block `{name}` is read on demand, and the machine has no tool that reads it"
+            hint = f"list `{READS_MEMORY}` in `tools`"
+            reader.say("CL405", (*path, "on_demand"), said, hint=hint)
+        out[name] = BlockSpec(given.value, limit, given.label or "", template, given.on_demand)
+    return out
+
+
+def whole(reader: Reader, path: Path, value: Any) -> int | None:
+    """A whole number of things, `1_000` too; None when there is none."""
+    if value is None:
+        return None
+    found = parse_number(value) if isinstance(value, str) else value
+    if not isinstance(found, int) or isinstance(found, bool) or found <= 0:
+        said = f"`{short(str(value))}` is no whole number above 0"
+        reader.say("CL209", path, said, hint="write `1_000`")
+        return None
+    return found

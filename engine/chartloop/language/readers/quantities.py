@@ -1,0 +1,88 @@
+"""Values that a file writes plainly, and what they mean: `30m`, `95%`, `1_000_000`.
+
+Imported by: the readers; api, cli, testing (values from outside)
+Source: design "language", section 1 (`limits`, `vars`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from chartloop.core.types import (
+    ANY,
+    BOOL,
+    DURATION,
+    FLOAT,
+    FRACTION,
+    INT,
+    STR,
+    Type,
+    accepts,
+    list_of,
+)
+from chartloop.core.units import parse_duration, parse_fraction, parse_number
+
+_READ: Mapping[str, Callable[[str], float | None]] = {
+    "int": parse_number, "float": parse_number, "fraction": parse_fraction,
+    "duration": parse_duration,
+}  # fmt: skip
+
+
+def nonneg(type: Type) -> Type:
+    """The type of a limit: quantities are never negative."""
+    quantity = type.numeric or type.kind == "duration"
+    return Type(type.kind, of=type.of, nullable=type.nullable, nonneg=quantity)
+
+
+def quantity(value: Any) -> tuple[Type, Any] | None:
+    """What a limit that is written plainly means: its type and value."""
+    match value:
+        case bool():
+            return BOOL, value
+        case int() | float():
+            kind = INT if isinstance(value, int) else FLOAT
+            return (kind, value) if value >= 0 else None
+        case list():
+            return list_of(STR), tuple(cast(list[Any], value))
+        case str():
+            for type in (INT, FRACTION, DURATION):
+                found = _READ[type.kind](value)
+                if found is not None and found >= 0:
+                    return type, found
+            return None
+        case _:
+            return None
+
+
+def coerce(type: Type, value: Any) -> tuple[bool, Any]:
+    """A plain value as one of a declared type, ``30m`` for a duration: whether it fits, and it."""
+    made = _as(type, value)
+    return accepts(type, made), made
+
+
+def _as(type: Type, value: Any) -> Any:
+    if isinstance(value, str):
+        found = _READ[type.kind](value) if type.kind in _READ else None
+        value = value if found is None else found
+    if isinstance(value, (list, tuple)):
+        items = cast("list[Any] | tuple[Any, ...]", value)
+        return tuple(_as(type.of or ANY, item) for item in items)
+    if isinstance(value, Mapping) and type.kind == "map":
+        given = cast(Mapping[str, Any], value)
+        return {k: _as(type.of or ANY, v) for k, v in given.items()}
+    if isinstance(value, int) and not isinstance(value, bool):
+        return float(value) if type.kind in ("float", "duration", "fraction") else value
+    return cast(Any, value)
+
+
+def doubtful(type: Type, value: Any) -> str:
+    """How a number is to be written that has no unit where one is needed; empty if it has.
+
+    Files must say the unit of a duration, and a fraction above 1 was meant as percent.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return ""
+    if type.kind == "duration":
+        return f"{value}s"
+    return f"{value}%" if type.kind == "fraction" and value > 1 else ""

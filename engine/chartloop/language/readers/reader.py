@@ -1,0 +1,344 @@
+"""What the readers of a file's parts share: places, findings, scopes, and the names there are.
+
+One mistake gives one finding: what is said about a name that could not be read, wherever it is
+used, is not said again.
+
+Imported by: the readers of parts, `language.load`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from functools import cache
+from itertools import islice
+from typing import Any, TypeVar
+
+from chartloop.core.codes import finding
+from chartloop.core.errors import Finding, nearest
+from chartloop.core.facts import FACTS, sections
+from chartloop.core.reasons import REASONS, StopReason
+from chartloop.core.specs import Registry
+from chartloop.core.types import BOOL, COUNTER, DURATION, FRACTION, STR, Type, struct
+from chartloop.core.units import parse_duration, parse_fraction
+from chartloop.language.expression import Expression, ExpressionFault, Scope, parse
+from chartloop.language.file.unread import TOO_MANY, Unread, names_in
+from chartloop.language.label import Label, LabelFault, parse_label
+from chartloop.language.readers.flow import Flow, Moment
+from chartloop.language.template.template import Template, TemplateFault
+from chartloop.language.template.template import parse as parse_template
+from chartloop.language.text_fault import TextFault
+from chartloop.language.yaml.document import dotted, short
+from chartloop.language.yaml.reading import MAX_FINDINGS, Document, Path
+
+NULLABLE = frozenset({name for name, spec in FACTS.items() if spec.type.nullable} | {"last.answer"})
+"""Every fact that may be None."""
+
+UNSURE = frozenset({"CL105", "CL110", "CL322"})
+"""Faults that may vanish once it is known how a state is reached; see `language.flow`."""
+
+_ROOTS = {
+    "state": "states", "stop reason": "reasons", "tool of this machine": "tools",
+    "variable": "vars", "memory block": "memory",
+}  # fmt: skip
+"""Where the things are declared that a name may mean."""
+
+UNREAD_GUARD = parse("False", Scope({}), want=BOOL)
+"""Stands for a guard that could not be read, so that its edge or rule is not lost."""
+
+_MANY = 500
+"""Names that a misspelt one is compared with."""
+
+T = TypeVar("T")
+
+
+@cache
+def base_roots() -> dict[str, Type]:
+    """The struct types of the facts that every machine has."""
+    return sections()
+
+
+def make_roots(
+    *,
+    states: Collection[str],
+    tools: Collection[str],
+    limits: Mapping[str, Type],
+    variables: Mapping[str, Type],
+    blocks: Collection[str],
+) -> dict[str, Type]:
+    """What the expressions of one machine may read."""
+    roots = dict(base_roots())
+    visits = struct(dict.fromkeys(states, COUNTER), keyed=True)
+    calls = struct(dict.fromkeys(tools, COUNTER), keyed=True)
+    roots["run"] = _with(roots["run"], "visits", visits)
+    roots["usage"] = _with(roots["usage"], "calls", calls)
+    roots["limits"] = struct(limits, keyed=True)
+    roots["vars"] = struct(variables, keyed=True)
+    roots["memory"] = struct(dict.fromkeys(blocks, STR), keyed=True)
+    return roots
+
+
+def _with(section: Type, name: str, type: Type) -> Type:
+    return replace(section, fields=tuple((n, type if n == name else t) for n, t in section.fields))
+
+
+@dataclass
+class Reader:
+    """Reads expressions, templates and names out of one machine of a document.
+
+    Findings are collected; what could not be read comes back as None, so that the rest of the
+    file is still read.
+    """
+
+    document: Document
+    base: Path
+    """Where the machine stands: empty for the file's own, ``machines.x`` for a child."""
+    registry: Registry
+    unread: Unread
+    gone: frozenset[Path] = frozenset()
+    """What `shape` took out of the data: a blank stands there."""
+    flow: Flow | None = None
+    define: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Definitions that the caller replaces."""
+    scope: Scope = field(default_factory=lambda: Scope({}))
+    defined: Mapping[str, Expression] = field(default_factory=dict[str, Expression])
+    states: Mapping[str, None] = field(default_factory=dict[str, None])
+    """The names of the states, in the file's order."""
+    variables: Mapping[str, Type] = field(default_factory=dict[str, Type])
+    reasons: Mapping[str, StopReason] = field(default_factory=lambda: dict(REASONS))
+    tools: tuple[str, ...] = ()
+    findings: list[Finding] = field(default_factory=list[Finding])
+    broken: set[str] = field(default_factory=set[str])
+    """Dotted names that are declared and could not be read: ``limits.x``."""
+    children: dict[str, Path] = field(default_factory=dict[str, Path])
+    """The child machines that are named, each with the first place."""
+    unsure: bool = False
+    """A fault of `UNSURE` was met: a second reading with the flow may do without it."""
+
+    # places and findings --------------------------------------------------------------------
+
+    def say(
+        self, code: str, path: Path, message: str, *, hint: str = "", key: bool = False,
+        part: tuple[int, int] | None = None, lost: Iterable[str] = (),
+    ) -> None:  # fmt: skip
+        """Note a finding at a value, at its key, or at a part of its text.
+
+        `lost` are texts that could not be read: what they name counts as used.
+        """
+        full = self.base + path
+        self.unread.add(full, lost)
+        if len(self.findings) > MAX_FINDINGS:
+            return
+        if len(self.findings) == MAX_FINDINGS:
+            code, message, hint = "CL005", TOO_MANY, ""
+        if part is not None:
+            place = self.document.part(full, *part)
+        else:
+            place = self.document.key(full) if key else self.document.at(full)
+        self.findings.append(finding(code, message, place, hint=hint, at=dotted(full)))
+
+    def lose(self, path: Path) -> None:
+        """Note that a state lacks a way on, and has a finding for it."""
+        self.unread.places.add(dotted(self.base + path))
+        self.unread.ways.add(dotted(self.base + path))
+
+    def mention(self, text: str) -> None:
+        """Count what a text names as used, though the text is not read."""
+        self.unread.words.update(names_in(text))
+
+    def is_gone(self, path: Path) -> bool:
+        """Whether what stood there was taken out, with a finding of its own."""
+        return self.base + path in self.gone
+
+    def lost_in(self, path: Path) -> bool:
+        """Whether anything was taken out of what stands there."""
+        full = self.base + path
+        return any(gone[: len(full)] == full for gone in self.gone)
+
+    def items(self, path: Path, given: Sequence[T] | None) -> Iterator[tuple[int, T]]:
+        """The items of a list with their numbers, without those that were taken out."""
+        for number, item in enumerate(given or ()):
+            if not self.is_gone((*path, number)):
+                yield number, item
+
+    def once(self, path: Path, names: Iterable[tuple[int, str]], what: str) -> None:
+        """Refuse a name that stands twice in a list."""
+        seen: set[str] = set()
+        for number, name in names:
+            if name in seen:
+                said = f"{what} `{short(name)}` is named twice"
+                self.say("CL211", (*path, number), said, hint="remove one of them")
+            seen.add(name)
+
+    def _known_trouble(self, path: Path, texts: str) -> bool:
+        """Whether a fault only repeats what was said about a name in the text."""
+        names = names_in(texts)
+        trouble = any(n == b or n.startswith(b + ".") for n in names for b in self.broken)
+        if trouble:
+            self.unread.add(self.base + path, [texts])
+        return trouble
+
+    # expressions ----------------------------------------------------------------------------
+
+    def at(self, state: str, moment: Moment) -> Scope:
+        """The scope at a moment of a state, as far as the flow is known."""
+        return self.flow.scope(self.scope, state, moment) if self.flow is not None else self.scope
+
+    def expression(
+        self, path: Path, value: Any, want: Type | None, scope: Scope | None = None
+    ) -> Expression | None:
+        """The expression that stands at `path`, or None with a finding."""
+        text = _text(value)
+        scope = scope or self.scope
+        try:
+            return parse(text, scope, want=want)
+        except ExpressionFault as fault:
+            if not self._known_trouble(path, text):
+                part = (fault.offset, fault.width)
+                self.say(fault.code, path, fault.message, hint=fault.hint, part=part, lost=[text])
+            if fault.code in UNSURE:
+                self.unsure = True
+                return self._leniently(text, want, scope)
+            return None
+
+    def guard(self, path: Path, value: Any, scope: Scope | None = None) -> Expression:
+        """The guard that stands at `path`; for one that cannot be read, one that never holds."""
+        return self.expression(path, value, BOOL, scope) or UNREAD_GUARD
+
+    def _leniently(self, text: str, want: Type | None, scope: Scope) -> Expression | None:
+        try:
+            return parse(text, scope.narrowed(NULLABLE), want=want)
+        except ExpressionFault:
+            return None
+
+    def duration(
+        self, path: Path, value: Any, scope: Scope | None = None
+    ) -> Expression | float | None:
+        """A duration: written out, or an expression that gives one."""
+        if isinstance(value, str) and (seconds := parse_duration(value)) is not None:
+            return seconds
+        if isinstance(value, (int, float)):
+            hint = "write `30s`" if isinstance(value, bool) else f"write `{value}s`"
+            self.say("CL209", path, f"`{self._raw(path, value)}` is no duration", hint=hint)
+            return None
+        return self.expression(path, value, DURATION, scope)
+
+    def share(self, path: Path, value: Any) -> Expression | float | None:
+        """A share: ``80%``, 0.8, or an expression that gives one."""
+        share = parse_fraction(value) if isinstance(value, str) else None
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            share = float(value)
+        if share is None:
+            return self.expression(path, value, FRACTION)
+        if not 0 < share <= 1:
+            said = f"`{self._raw(path, value)}` is no share: it is above 0 and at most 100%"
+            self.say("CL209", path, said, hint="write `80%`")
+            return None
+        return share
+
+    def warn_at(self, path: Path, value: Any, when: Expression) -> Expression | float | None:
+        """`warn_at` of a rule or decision: a share of the bound that its guard must have."""
+        at = (*path, "warn_at")
+        if not when.bounds and when is not UNREAD_GUARD:
+            hint = "there is no share of anything else to warn at: remove it"
+            self.say(
+                "CL207", at, "`warn_at` goes with a guard `fact >= bound`", hint=hint, key=True
+            )
+            return None
+        return self.share(at, value)
+
+    def _raw(self, path: Path, value: Any) -> str:
+        return short(self.document.raw(self.base + path) or str(value))
+
+    # texts and names ------------------------------------------------------------------------
+
+    def template(
+        self, path: Path, text: str, *, extra: Mapping[str, Type] | None = None,
+        only: Mapping[str, Type] | None = None,
+    ) -> Template | None:  # fmt: skip
+        """The template that stands at `path`, or None with a finding.
+
+        `extra` are more names than the facts and definitions; `only` takes their place.
+        """
+        try:
+            if only is not None:
+                return parse_template(text, {}, extra=only)
+            defined = {name: made.type for name, made in self.defined.items()}
+            return parse_template(text, self.scope.roots, extra={**defined, **(extra or {})})
+        except TemplateFault as fault:
+            self._text_fault(path, text, fault)
+            return None
+
+    def label(self, path: Path, text: str | None) -> Label | None:
+        """The label that stands at `path`, or None. An empty one is none."""
+        try:
+            return parse_label(text, self.scope.roots, self.defined) if text else None
+        except LabelFault as fault:
+            self._text_fault(path, text or "", fault)
+            return None
+
+    def _text_fault(self, path: Path, text: str, fault: TextFault) -> None:
+        if not self._known_trouble(path, text):
+            part = (fault.offset, fault.width)
+            self.say(fault.code, path, fault.message, hint=fault.hint, part=part, lost=[text])
+
+    def name(
+        self, path: Path, name: str, known: Collection[str], what: str, code: str, *,
+        key: bool = False,
+    ) -> str | None:  # fmt: skip
+        """A name that must be among `known`. The nearest stands in for a misspelt one."""
+        if name in known:
+            return name
+        if what in _ROOTS and self.is_gone((_ROOTS[what],)):
+            return None
+        close, hint = self._nearest(name, known)
+        self.say(code, path, f"unknown {what} `{short(name)}`", hint=hint, key=key, lost=[name])
+        return close
+
+    def _nearest(self, name: str, known: Collection[str]) -> tuple[str | None, str]:
+        """The name that is meant, if one is like it, and how to say so."""
+        if len(self.findings) > MAX_FINDINGS:
+            return None, ""
+        few = len(known) <= _MANY
+        close = get_close_matches(name, sorted(set(known)) if few else _alike(name, known), n=1)
+        if close:
+            return close[0], f"did you mean `{close[0]}`?"
+        return None, nearest(name, known) if few else ""
+
+    def state(self, path: Path, name: str, code: str = "CL301") -> str | None:
+        """The name of a state. One that is like none may have meant any."""
+        found = self.name(path, name, self.states, "state", code)
+        if found is None:
+            self.unread.ways.add(dotted(self.base + path))
+        return found
+
+    def variable(self, path: Path, target: str, code: str = "CL103") -> Type | None:
+        """The type of a variable that is named as ``vars.x``; its key is where it stands."""
+        name = target.removeprefix("vars.")
+        if target.startswith("vars.") and name in self.variables:
+            return self.variables[name]
+        if not self._known_trouble(path, target):
+            known = [f"vars.{n}" for n in self.variables]
+            self.name(path, target, known, "variable", code, key=True)
+        return None
+
+    def child(self, path: Path, name: str) -> None:
+        """Note the name of a child machine: it is looked up when the whole machine is read."""
+        self.children.setdefault(name, path)
+
+    def reason(self, path: Path, name: str) -> str:
+        """The name of a stop reason; as it stands where it is none."""
+        return self.name(path, name, self.reasons, "stop reason", "CL408") or name
+
+
+def _alike(name: str, known: Iterable[str]) -> list[str]:
+    """Of very many names those that may be meant: to compare all of them would take too long."""
+    found = (k for k in known if abs(len(k) - len(name)) < 3 and k[:1] == name[:1])
+    return list(islice(found, _MANY))
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "True" if value else "False"
+    return value if isinstance(value, str) else repr(value)

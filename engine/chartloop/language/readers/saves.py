@@ -1,0 +1,131 @@
+"""Reads `save`: what is kept of an action's result; and of what type a result is.
+
+Imported by: language.readers.states, language.readers.withs
+Source: design "language", sections 6 (`last.result`) and 8 (`save`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from chartloop.core.errors import nearest
+from chartloop.core.specs import ActionSpec
+from chartloop.core.types import ANY, STR, Type
+from chartloop.language.expression.operators import assignable
+from chartloop.language.readers.json_schema import schema_fault, type_of_schema
+from chartloop.language.readers.reader import Reader
+from chartloop.language.readers.targets import Target, read_targets
+from chartloop.language.spec import Save
+from chartloop.language.yaml.document import short
+from chartloop.language.yaml.reading import Path
+
+SCHEMA = "output"
+"""The field of `with` that holds the JSON Schema of a reply; its data is `result.data`."""
+
+_PATH = re.compile(r"result((?:\.[A-Za-z][A-Za-z0-9_]*|\[\d{1,6}\])*)", re.ASCII)
+_PART = re.compile(r"\.([A-Za-z][A-Za-z0-9_]*)|\[(\d+)\]", re.ASCII)
+
+
+def result_of(action: ActionSpec | None, given: Mapping[str, Any] | None) -> Type:
+    """The type of what an action returns, with the data that `output` asks of a model."""
+    if action is None:
+        return ANY
+    schema = (given or {}).get(SCHEMA)
+    asked = action.arg(SCHEMA) is not None and schema is not None and not schema_fault(schema)
+    if not asked or action.result.kind != "struct":
+        return action.result
+    data = ("data", type_of_schema(schema))
+    return replace(action.result, fields=(*action.result.fields, data))
+
+
+def read_save(
+    reader: Reader, path: Path, shape: Mapping[str, Any] | None, result: Type
+) -> tuple[Save, ...]:
+    """`save`: variables that take a part of the result, when the action succeeded."""
+    out: list[Save] = []
+    for target, given in read_targets(reader, path, shape, "CL407", "CL407"):
+        saved = _saved(reader, target, given, result)
+        if saved is not None:
+            out.append(saved)
+    return tuple(out)
+
+
+def _saved(reader: Reader, into: Target, given: Any, result: Type) -> Save | None:
+    if isinstance(given, str) and ("{{" in given or "{%" in given):
+        template = reader.template(into.path, given, extra={"result": result})
+        fits = template is not None and _fits(reader, into, STR)
+        return Save(into.name, None, template, into.append) if fits else None
+    parts = _result_path(given) if isinstance(given, str) else None
+    if parts is None:
+        said = f"`{short(str(given))}` is no part of the result"
+        hint = "write `result.part`, or a template with `{{ result.part }}`"
+        reader.say("CL407", into.path, said, hint=hint)
+        return None
+    found = _part_type(reader, into.path, parts, result)
+    if found is None or not _fits(reader, into, found):
+        return None
+    return Save(into.name, parts, None, into.append)
+
+
+def _result_path(text: str) -> tuple[str | int, ...] | None:
+    """``result.output.world[0]`` as a path; None when it is none."""
+    match = _PATH.fullmatch(text.strip())
+    if match is None:
+        return None
+    return tuple(name or int(index) for name, index in _PART.findall(match[1]))
+
+
+def _part_type(
+    reader: Reader, path: Path, parts: tuple[str | int, ...], result: Type
+) -> Type | None:  # fmt: skip
+    """The type of a part of the result; None with a finding when there is no such part."""
+    type = result
+    for part in parts:
+        if type.kind == "any":
+            return ANY
+        by_name = isinstance(part, str)
+        inner = type.field(part) if isinstance(part, str) and type.kind == "struct" else None
+        if type.kind == ("map" if by_name else "list"):
+            inner = type.of or ANY
+        if inner is None:
+            said = f"the result has no `{part}`: it is {type}"
+            hint = nearest(str(part), [n for n, _ in type.fields])
+            reader.say("CL407", path, said, hint=hint)
+            return None
+        type = inner
+    return type
+
+
+def _fits(reader: Reader, into: Target, found: Type) -> bool:
+    """Whether the variable can take it, as far as is known before the run."""
+    if f"vars.{into.name.removeprefix('vars.')}" in reader.broken:
+        return False
+    if found.kind == "any" or assignable(found.known(), into.type):
+        return True
+    if into.type.kind == "map" and found.kind == "struct" and found.keyed:
+        wanted = into.type.of or ANY
+        if all(t.kind == "any" or assignable(t, wanted) for _, t in found.fields):
+            return True
+    if into.type.kind == found.kind == "list":
+        inner, wanted = found.of or ANY, into.type.of or ANY
+        if inner.kind == "any" or (inner.kind == "struct" and wanted.kind in ("map", "any")):
+            return True
+    said = f"this is {found}, and `{into.name}` takes {into.type}"
+    reader.say("CL104", into.path, said, hint=f"declare `{into.name}` as {_declared(found)}")
+    return False
+
+
+def _declared(type: Type) -> str:
+    """How a file writes a type."""
+    match type.kind:
+        case "struct":
+            return "map"
+        case "enum":
+            return "str"
+        case "list" | "map":
+            return f"{type.kind}[{_declared(type.of or ANY)}]"
+        case _:
+            return type.kind

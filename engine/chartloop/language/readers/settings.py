@@ -1,0 +1,179 @@
+"""Reads what a machine is set up with: model, tools, tasks, reasons, and notes for people.
+
+Imported by: language.load
+Source: design "language", sections 1 and 7.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from chartloop.core.codes import CODES
+from chartloop.core.errors import Severity, nearest
+from chartloop.core.reasons import REASONS, StopReason
+from chartloop.core.units import parse_duration
+from chartloop.language.file import file
+from chartloop.language.readers.parts import whole
+from chartloop.language.readers.reader import Reader
+from chartloop.language.spec import HIGHEST, Deviation, Ignore
+from chartloop.language.yaml.document import short
+from chartloop.language.yaml.reading import Path
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+ACCEPTABLE = frozenset(
+    {c.code for c in CODES.values() if c.severity is Severity.WARNING} | {"CL304", "CL307", "CL315"}
+)
+"""Findings that a file may accept: warnings, and what no run can come to notice."""
+
+EVERY = "*"
+"""Under `tools`: every tool that the application brings."""
+
+
+def read_model(reader: Reader, shape: file.ModelShape | None) -> dict[str, Any]:
+    """`model`: settings for the model calls, as plain data with quantities read."""
+    if shape is None:
+        return {}
+    out = shape.model_dump(exclude_none=True)
+    for name in ("max_tokens", "context_window"):
+        if name in out and (found := whole(reader, ("model", name), out[name])) is not None:
+            out[name] = found
+    if (timeout := out.get("timeout")) is not None:
+        seconds = parse_duration(timeout) if isinstance(timeout, str) else None
+        if seconds is None or seconds <= 0:
+            said = f"`{short(str(timeout))}` is no duration"
+            reader.say("CL209", ("model", "timeout"), said, hint="write `60s`")
+        out["timeout"] = seconds
+    if shape.api_key_env is not None and not _VARIABLE.fullmatch(shape.api_key_env):
+        # what stands there may be a key: it is not repeated in the message
+        said = "`model.api_key_env` takes the name of an environment variable, never the key"
+        hint = "write `OPENAI_API_KEY`, and set the variable"
+        reader.say("CL203", ("model", "api_key_env"), said, hint=hint)
+    return out
+
+
+def read_tools(reader: Reader, names: list[str] | None) -> tuple[str, ...]:
+    """`tools`: registered tools, in the order in which the model sees them."""
+    out: list[str] = []
+    known = reader.registry.tools
+    for number, name in reader.items(("tools",), names):
+        path: Path = ("tools", number)
+        if name == EVERY:
+            out += reader.registry.own_tools
+            continue
+        if "." in name:
+            said = f"`{short(name)}`: tools of MCP servers are not in this version"
+            reader.say("CL205", path, said, hint="remove it")
+        else:
+            reader.name(path, name, known, "tool", "CL405")
+        out.append(name)
+    reader.once(("tools",), reader.items(("tools",), names), "tool")
+    return tuple(dict.fromkeys(out))
+
+
+def refuse_servers(reader: Reader, shape: Mapping[str, Any] | None) -> None:
+    """`mcp_servers`: part of the language, not of this version."""
+    if shape and not reader.lost_in(("mcp_servers",)):
+        said, hint = "MCP servers are not in this version", "remove `mcp_servers`"
+        reader.say("CL205", ("mcp_servers",), said, hint=hint, key=True)
+
+
+def read_reasons(
+    reader: Reader, shape: Mapping[str, file.ReasonShape | None] | None
+) -> dict[str, StopReason]:
+    """`reasons`: the built-in ones with the file's own."""
+    out = dict(REASONS)
+    for name, given in (shape or {}).items():
+        if name == HIGHEST:
+            said = "`highest` is not a reason: it names the signals already raised"
+            path: Path = ("reasons", name)
+            reader.say("CL204", path, said, hint="take another name", key=True)
+        else:
+            one = given or file.ReasonShape()
+            out[name] = StopReason(name, one.priority, one.forced, one.status)
+    return out
+
+
+def read_tasks(reader: Reader, shape: Any) -> tuple[dict[str, Any], ...] | str | None:
+    """`tasks`: the queue's first tasks, or the file that holds them (read when a run starts)."""
+    if isinstance(shape, file.TaskFile):
+        return shape.file
+    given = [(n, task_shape(t)) for n, t in reader.items(("tasks",), shape)]
+    ids = [(n, t.id or f"task_{n + 1}") for n, t in given]
+    reader.once(("tasks",), ids, "task")
+    for number, task in given:
+        if not task.text.strip():
+            said, hint = f"task {number + 1} has no text", "`text` says what is to be done"
+            reader.say("CL203", ("tasks", number), said, hint=hint)
+        if task.by is not None:
+            _check_by(reader, ("tasks", number, "by"), task.by)
+    made = [
+        {"id": id, **task.model_dump(exclude={"id"}, exclude_none=True)}
+        for (_, task), (_, id) in zip(given, ids, strict=True)
+    ]
+    return tuple(made) or None
+
+
+def task_shape(given: file.TaskShape | str) -> file.TaskShape:
+    """A task that may be written as its text alone."""
+    return file.TaskShape(text=given) if isinstance(given, str) else given
+
+
+def _check_by(reader: Reader, path: Path, by: Mapping[Any, Any]) -> None:
+    if len(by) != 1 and not reader.lost_in(path):
+        said = "a task is done by one of `tool`, `prompt`, `machine`"
+        reader.say("CL207", path, said, hint="name one of them", key=True)
+    for kind, name in by.items():
+        if kind == "tool" and isinstance(name, str):
+            reader.name((*path, kind), name, reader.registry.tools, "tool", "CL405")
+        elif kind == "machine" and isinstance(name, str):
+            reader.child((*path, kind), name)
+        elif not isinstance(name, str):
+            said = f"`{kind}` takes text, not {type(name).__name__}"
+            reader.say("CL203", (*path, kind), said, hint=f"name one {kind}")
+
+
+# notes --------------------------------------------------------------------------------------
+
+
+def read_ignore(reader: Reader, shape: list[file.IgnoreShape] | None) -> tuple[Ignore, ...]:
+    """`ignore`: findings that are accepted. An error about the file itself never is."""
+    out: list[Ignore] = []
+    for number, given in reader.items(("ignore",), shape):
+        path: Path = ("ignore", number, "code")
+        if given.code not in CODES:
+            hint = nearest(given.code, ACCEPTABLE)
+            reader.say("CL325", path, f"there is no finding `{short(given.code)}`", hint=hint)
+        elif given.code not in ACCEPTABLE:
+            title = CODES[given.code].title
+            said = f"an error cannot be accepted: {given.code} ({title})"
+            reader.say("CL325", path, said, hint="mend what it says, and remove this entry")
+        else:
+            out.append(Ignore(given.code, given.at or "", given.reason))
+    return tuple(out)
+
+
+def read_deviations(
+    reader: Reader, shape: list[file.DeviationShape] | None, source: str | None
+) -> tuple[Deviation, ...]:
+    """`deviations`: accepted differences from the picture in `source`."""
+    if shape and not source and not reader.is_gone(("source",)):
+        said, hint = "`deviations` needs `source`", "name the document: `source: design.md`"
+        reader.say("CL202", ("deviations",), said, hint=hint, key=True)
+    return tuple(Deviation(d.difference, d.reason) for _, d in reader.items(("deviations",), shape))
+
+
+def read_renamed(reader: Reader, shape: Mapping[str, str] | None) -> dict[str, str]:
+    """`renamed`: for runs that were recorded before a rename."""
+    for old, new in (shape or {}).items():
+        path: Path = ("renamed", old)
+        if reader.is_gone(path):
+            continue
+        if old in reader.states:
+            said = f"`{short(old)}` is still a state"
+            hint = "name the old state as the key, the new one as its value"
+            reader.say("CL207", path, said, hint=hint, key=True)
+        else:
+            reader.name(path, new, reader.states, "state", "CL301")
+    return dict(shape or {})

@@ -1,0 +1,217 @@
+"""Reads states: their one job, what they do and ask, and where they lead.
+
+Imported by: language.load
+Source: design "language", section 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from chartloop.core.specs import ActionSpec
+from chartloop.core.types import Type
+from chartloop.language.expression import Expression, Scope
+from chartloop.language.file import file
+from chartloop.language.readers.cases import case_fault, case_value, uncovered
+from chartloop.language.readers.edges import Slot, read_edge, read_edges, read_event, read_sets
+from chartloop.language.readers.jobs import check_keys, job_of
+from chartloop.language.readers.reader import Reader
+from chartloop.language.readers.saves import read_save, result_of
+from chartloop.language.readers.withs import read_args
+from chartloop.language.spec import HIGHEST, Edge, EdgeRole, Retry, StateSpec
+from chartloop.language.template.template import Template
+from chartloop.language.yaml.reading import Path
+
+__all__ = ["case_value", "read_state"]
+
+
+def read_state(reader: Reader, name: str, shape: file.StateShape) -> StateSpec:
+    """One state."""
+    path: Path = ("states", name)
+    entry = reader.at(name, "entry")
+    job = job_of(reader, path, shape)
+    action = _action(reader, path, shape)
+    result = result_of(action, shape.with_)
+    within = None
+    if shape.within is not None:
+        within = reader.duration((*path, "within"), shape.within, entry)
+    spec = StateSpec(
+        name, job,
+        label=reader.label((*path, "label"), shape.label),
+        ask=reader.label((*path, "ask"), shape.ask),
+        about=shape.about or "", role=shape.role or "", shape=shape.shape or "",
+        action=action, result=result,
+        args=read_args(reader, (*path, "with"), action, shape.with_, entry),
+        save=read_save(reader, (*path, "save"), shape.save, result),
+        within=within, retry=_retry(reader, path, shape.retry), failed_next=shape.failed == "next",
+        set=read_sets(reader, (*path, "set"), shape.set, entry),
+        status=shape.status or "", stop=_stop(reader, (*path, "stop"), shape.stop),
+        message=_message(reader, path, shape),
+        end=shape.end or ("by_reason" if job == "end" else None),
+        allow=_allow(reader, (*path, "allow"), shape.allow), in_doubt=shape.in_doubt,
+    )  # fmt: skip
+    check_keys(reader, path, shape, job)
+    return _with_edges(reader, spec, path, shape)
+
+
+def _action(reader: Reader, path: Path, shape: file.StateShape) -> ActionSpec | None:
+    if shape.do is None:
+        return None
+    known = reader.registry.actions
+    name = reader.name((*path, "do"), shape.do, known, "action", "CL401")
+    return known[name] if name else ActionSpec(shape.do, None)
+
+
+def _stop(reader: Reader, path: Path, name: str | None) -> str:
+    if name is None or name == HIGHEST:
+        return name or ""
+    return reader.reason(path, name)
+
+
+def _message(reader: Reader, path: Path, shape: file.StateShape) -> Template | None:
+    return reader.template((*path, "message"), shape.message) if shape.message else None
+
+
+def _retry(reader: Reader, path: Path, shape: file.RetryShape | None) -> Retry | None:
+    if shape is None:
+        return None
+    at = (*path, "retry", "base")
+    base = reader.duration(at, shape.base)
+    if isinstance(base, Expression):
+        said = "the wait of `retry` is written out"
+        reader.say("CL209", at, said, hint="write `1s`; an expression cannot stand here")
+    on = [c for _, c in reader.items((*path, "retry", "on"), shape.on)]
+    return Retry(
+        shape.times,
+        base if isinstance(base, float) else 1.0,
+        shape.factor,
+        tuple(dict.fromkeys(on)),
+    )
+
+
+def _allow(reader: Reader, path: Path, names: list[str] | None) -> tuple[str, ...] | None:
+    if names is None:
+        return None
+    given = list(reader.items(path, names))
+    for number, name in given:
+        reader.name((*path, number), name, reader.tools, "tool of this machine", "CL405")
+    reader.once(path, given, "tool")
+    return tuple(dict.fromkeys(name for _, name in given))
+
+
+# edges --------------------------------------------------------------------------------------
+
+
+def _with_edges(reader: Reader, spec: StateSpec, path: Path, shape: file.StateShape) -> StateSpec:
+    after = reader.at(spec.name, "after")
+    edges: list[Edge] = []
+    if shape.failed is not None and not spec.failed_next:
+        failed = after.narrowed({"last.error", "errors.last"})
+        edges += _one(reader, _slot(spec, "failed"), shape.failed, failed)
+    of: Expression | None = None
+    if shape.when is not None:
+        asked, spec = _asked(reader, spec, path, shape, after)
+        edges += asked
+    elif shape.of is not None:
+        of, cased = _cases(reader, spec, path, shape, after)
+        edges += cased
+    if shape.next is not None:
+        name = f"{spec.name}.next" if isinstance(shape.next, list) else f"{spec.name}.next.0"
+        edges += read_edges(
+            reader, Slot((*path, "next"), spec.name, "next", name), shape.next, after
+        )
+    for event, edge in (shape.on or {}).items():
+        edges += read_event(reader, spec.name, event, edge)
+    if shape.expired is not None:
+        scope = after.narrowed({"last.error", "errors.last"}) if spec.action else after
+        edges += _one(reader, _slot(spec, "expired"), shape.expired, scope)
+    branches = tuple(_branches(reader, (*path, "all"), shape.all))
+    edges += [
+        Edge(f"{spec.name}.all.{n}", spec.name, b, "all", path=(*path, "all", n))
+        for n, b in enumerate(branches)
+    ]
+    return replace(spec, edges=tuple(edges), of=of, all=branches)
+
+
+def _one(reader: Reader, slot: Slot, shape: Any, scope: Scope) -> list[Edge]:
+    made = read_edge(reader, slot, shape, scope)
+    return [made] if made else []
+
+
+def _slot(spec: StateSpec, role: EdgeRole) -> Slot:
+    """Where the only edge of a role stands."""
+    trigger = "expired" if role == "expired" else "advance"
+    return Slot(("states", spec.name, role), spec.name, role, f"{spec.name}.{role}", trigger)
+
+
+def _asked(
+    reader: Reader, spec: StateSpec, path: Path, shape: file.StateShape, scope: Scope
+) -> tuple[list[Edge], StateSpec]:
+    """The edges of `when`, and the state with the share of the budget at which it warns."""
+    when = reader.guard((*path, "when"), shape.when, scope)
+    if shape.warn_at is not None:
+        spec = replace(spec, warn_at=reader.warn_at(path, shape.warn_at, when))
+    out: list[Edge] = []
+    if shape.then is not None:
+        known = scope.narrowed(when.implies(True))
+        made = _one(reader, _slot(spec, "then"), shape.then, known)
+        out += [replace(e, when=when) for e in made]
+    if shape.else_ is not None:
+        known = scope.narrowed(when.implies(False))
+        out += _one(reader, _slot(spec, "else"), shape.else_, known)
+    return out, spec
+
+
+def _cases(
+    reader: Reader, spec: StateSpec, path: Path, shape: file.StateShape, scope: Scope
+) -> tuple[Expression | None, list[Edge]]:
+    at = (*path, "of")
+    of = reader.expression(at, shape.of, None, scope)
+    if of is not None and not _can_choose(of.type):
+        said = f"`of` gives {of.type}: a case is a word, a number, true or false"
+        reader.say("CL104", at, said, hint="decide with `when`, or with a list under `next`")
+        of = None
+    out: list[Edge] = []
+    for word, edge in _said_once(reader, path, of, shape):
+        slot = Slot(
+            (*path, "cases", word), spec.name, "case", f"{spec.name}.cases.{word}", case=word
+        )
+        out += _one(reader, slot, edge, scope)
+    if shape.else_ is not None:
+        out += _one(reader, _slot(spec, "else"), shape.else_, scope)
+    elif of is not None and shape.cases and (missing := uncovered(of.type, shape.cases)):
+        hint = "add the case, or `else`"
+        reader.say("CL322", at, f"nothing is said for {missing}", hint=hint, key=True)
+        reader.unsure = reader.unsure or of.type.nullable
+    return of, out
+
+
+def _can_choose(type: Type) -> bool:
+    return type.kind in ("enum", "bool", "int", "str")
+
+
+def _said_once(
+    reader: Reader, path: Path, of: Expression | None, shape: file.StateShape
+) -> Iterator[tuple[str, Any]]:
+    """The cases that the value of `of` can be, each once."""
+    seen: set[Any] = set()
+    for word, edge in (shape.cases or {}).items():
+        at = (*path, "cases", word)
+        if of is not None and (fault := case_fault(of.type, word)):
+            reader.say("CL111", at, fault.message, hint=fault.hint, key=True)
+        elif of is not None and (value := case_value(of.type, word)) in seen:
+            said = f"`{word}` is a second case for {value}"
+            reader.say("CL307", at, said, hint="remove one of them", key=True)
+        else:
+            seen.add(word if of is None else case_value(of.type, word))
+        yield word, edge
+
+
+def _branches(reader: Reader, path: Path, names: list[str] | None) -> Iterator[str]:
+    given = list(reader.items(path, names))
+    reader.once(path, given, "branch")
+    for number, name in given:
+        if (found := reader.state((*path, number), name)) is not None:
+            yield found

@@ -1,0 +1,48 @@
+"""The variables that `set` and `save` write, and whether each value is appended.
+
+Imported by: language.readers.edges, language.readers.saves
+Source: design "language", sections 2 (`set`) and 8 (`save`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from chartloop.core.types import ANY, Type
+from chartloop.language.file import file
+from chartloop.language.readers.reader import Reader
+from chartloop.language.yaml.reading import Path
+
+
+class Target(NamedTuple):
+    """The variable that an entry writes, and where the entry's value stands."""
+
+    path: Path
+    name: str
+    type: Type
+    """Of the value: of `append`, that of the list's elements."""
+    append: bool
+
+
+def read_targets(
+    reader: Reader, path: Path, shape: Mapping[str, Any] | None, unknown: str, misfit: str
+) -> Iterator[tuple[Target, Any]]:
+    """Each target with what is given for it, `append` taken off.
+
+    `unknown` is the code for a variable that does not exist, `misfit` that for `append` to what is
+    no list; such an entry is left out.
+    """
+    for name, given in (shape or {}).items():
+        at = (*path, name)
+        if reader.is_gone(at) or (type := reader.variable(at, name, unknown)) is None:
+            continue
+        if not isinstance(given, file.Append):
+            yield Target(at, name, type, False), given
+            continue
+        at = (*at, "append")
+        if type.kind in ("list", "any"):
+            yield Target(at, name, type.of or ANY, True), given.append
+        else:
+            said = f"`{name}` is {type}, not a list"
+            reader.say(misfit, at, said, hint="`append` adds to a list")

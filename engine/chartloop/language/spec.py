@@ -1,0 +1,308 @@
+"""What a machine file says, once every name in it has a meaning.
+
+Frozen records with places; they know nothing of `transitions` and nothing of a run. Two specs
+are equal when their files mean the same, wherever they stand: places do not count.
+
+Made by `language.load`, written back by `language.dump`, compiled by `machine.build`.
+Source: design "language".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from chartloop.core.errors import NOWHERE, Place
+from chartloop.core.facts import EMPTY
+from chartloop.core.reasons import REASONS, StopReason
+from chartloop.core.specs import ActionSpec, Registry
+from chartloop.core.types import ANY, Type
+from chartloop.language.expression import Expression
+from chartloop.language.label import Label
+from chartloop.language.template.template import Template
+from chartloop.language.yaml.document import Document, Path
+
+Job = Literal["act", "decide", "wait", "fork", "pass", "end"]
+EdgeRole = Literal["next", "then", "else", "case", "on", "expired", "failed", "all", "error"]
+InDoubt = Literal["retry", "ask", "fail"]
+EndWord = Literal["completed", "error", "by_reason"]
+
+RETURN = "return"
+"""The target of an edge that goes on to where a detour interrupted the run."""
+HIGHEST = "highest"
+"""`stop: highest`: stop with the signals already raised."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """One assignment of a `set`: a variable becomes a value, or a list gets one more."""
+
+    target: str
+    """``vars.x``"""
+    value: Expression | Any
+    """An expression, or a constant of the variable's type."""
+    append: bool = False
+
+    @property
+    def constant(self) -> bool:
+        """Whether the value was written as a plain YAML value."""
+        return not isinstance(self.value, Expression)
+
+
+@dataclass(frozen=True, slots=True)
+class Save:
+    """One entry of a `save`: a part of the action's result, or a template over it."""
+
+    target: str
+    path: tuple[str | int, ...] | None = None
+    template: Template | None = None
+    append: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """One way on."""
+
+    id: str
+    """``monitor.next.0``; the origin of the live transition and what records hold."""
+    source: str
+    target: str
+    role: EdgeRole = "next"
+    trigger: str = "advance"
+    label: Label | None = None
+    """As the file writes it; None takes the default of its role."""
+    when: Expression | None = None
+    case: str = ""
+    """For role `case`: the value of the state's `of` that it is for."""
+    set: tuple[Assign, ...] = ()
+    stop: str = ""
+    message: Template | None = None
+    """Of the signal that `stop` raises."""
+    data: tuple[tuple[str, Type], ...] = ()
+    """For role `on`: the fields that the answer carries."""
+    path: Path = field(default=(), compare=False, repr=False)
+    """Where it stands in the machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A field of `with`, ready to be evaluated; what `value` is depends on `kind`."""
+
+    kind: str
+    """`constant`, or a `core.specs.ArgKind`."""
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Extra attempts of an action. Waits are ``base * factor ** attempt`` seconds."""
+
+    times: int
+    base: float = 1.0
+    factor: float = 2.0
+    on: tuple[str, ...] = ("TRANSIENT",)
+
+
+@dataclass(frozen=True, slots=True)
+class StateSpec:
+    """One state and its job."""
+
+    name: str
+    job: Job
+    edges: tuple[Edge, ...] = ()
+    """In the order in which they are tried, within their trigger."""
+    label: Label | None = None
+    ask: Label | None = None
+    about: str = ""
+    role: str = ""
+    shape: str = ""
+    """`pill` or `rect`, where the file says how the state is drawn."""
+    action: ActionSpec | None = field(default=None)
+    result: Type = field(default=ANY, compare=False)
+    """Of what type the action's result is."""
+    args: Mapping[str, Given] = field(default_factory=dict[str, Given])
+    save: tuple[Save, ...] = ()
+    of: Expression | None = None
+    warn_at: Expression | float | None = None
+    within: Expression | float | None = None
+    all: tuple[str, ...] = ()
+    retry: Retry | None = None
+    failed_next: bool = False
+    """`failed: next`."""
+    set: tuple[Assign, ...] = ()
+    status: str = ""
+    stop: str = ""
+    message: Template | None = None
+    """Of the signal that `stop` raises."""
+    end: EndWord | None = None
+    allow: tuple[str, ...] | None = None
+    in_doubt: InDoubt | None = None
+
+    def edges_of(self, role: EdgeRole) -> Iterator[Edge]:
+        """The edges of one role, in order."""
+        return (e for e in self.edges if e.role == role)
+
+    @property
+    def pill(self) -> bool:
+        """Whether the file says that the state is drawn as a pill."""
+        return self.shape == "pill"
+
+    @property
+    def rests(self) -> bool:
+        """Whether a step ends here: the state acts, waits or ends."""
+        return self.job in ("act", "wait", "end") or self.action is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A stop rule (`stop`), a signal rule (`signal`) or a detour (`to` alone)."""
+
+    id: str
+    """``rules.0``"""
+    when: Expression
+    stop: str = ""
+    signal: str = ""
+    to: str = ""
+    at: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()
+    message: Template | None = None
+    warn_at: Expression | float | None = None
+
+    @property
+    def kind(self) -> Literal["stop", "signal", "detour"]:
+        """What happens when it holds."""
+        return "stop" if self.stop else "signal" if self.signal else "detour"
+
+
+@dataclass(frozen=True, slots=True)
+class LimitSpec:
+    """A named threshold. None: off, which only a limit with a nullable type can be."""
+
+    type: Type
+    value: Any = None
+    typed: bool = False
+    """Written as `{type, value}`."""
+
+
+@dataclass(frozen=True, slots=True)
+class VarSpec:
+    """A variable and its first value."""
+
+    type: Type
+    value: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class BlockSpec:
+    """A memory block. `limit` is in characters; None has none."""
+
+    value: str = ""
+    limit: int | None = None
+    label: str = ""
+    template: Template | None = None
+    on_demand: bool = False
+    """Prompts only name it; the model reads it with the tool `core_memory_read`."""
+
+    def in_prompt(self, name: str, value: str) -> str:
+        """What the system message says of the block, with this value."""
+        if self.on_demand:
+            label, size = self.label or name, f"{len(value):,}"
+            return f"Memory block `{name}` ({label}): {size} characters, read by core_memory_read."
+        return self.shown(name, value)
+
+    def shown(self, name: str, value: str) -> str:
+        """The block as the model reads it."""
+        label = self.label or name
+        if self.template is not None:
+            return self.template.render({"value": value, "label": label})
+        return f"<{label}>\n{value}\n</{label}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Ignore:
+    """A finding that the file accepts."""
+
+    code: str
+    at: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """An accepted difference from the picture in `source`."""
+
+    difference: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class MachineSpec:
+    """Everything that a file says."""
+
+    name: str
+    states: Mapping[str, StateSpec]
+    start: str
+    rules: tuple[Rule, ...] = ()
+    title: str = ""
+    about: str = ""
+    source: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    instructions: Template | None = None
+    model: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    tools: tuple[str, ...] = ()
+    memory: Mapping[str, BlockSpec] = field(default_factory=dict[str, BlockSpec])
+    tasks: tuple[Mapping[str, Any], ...] | str | None = None
+    """The first tasks, or the path of the file that holds them."""
+    limits: Mapping[str, LimitSpec] = field(default_factory=dict[str, LimitSpec])
+    vars: Mapping[str, VarSpec] = field(default_factory=dict[str, VarSpec])
+    define: Mapping[str, Expression] = field(default_factory=dict[str, Expression])
+    reasons: Mapping[str, StopReason] = field(default_factory=lambda: dict(REASONS))
+    own_reasons: tuple[str, ...] = ()
+    """Those of `reasons` that this file declares."""
+    machines: Mapping[str, MachineSpec] = field(default_factory=dict[str, "MachineSpec"])
+    on_stop: str = ""
+    on_error: Edge | None = None
+    in_doubt: InDoubt = "retry"
+    output: Expression | Mapping[str, Expression] | None = None
+    agent: str = ""
+    ignore: tuple[Ignore, ...] = ()
+    deviations: tuple[Deviation, ...] = ()
+    renamed: Mapping[str, str] = field(default_factory=dict[str, str])
+    start_given: bool = False
+    registry: Registry = field(default=Registry(), compare=False, repr=False)
+    """The actions, tools and guards that the file's names refer to."""
+    file: str = field(default="", compare=False)
+    roots: Mapping[str, Type] = field(
+        default_factory=lambda: dict(EMPTY), compare=False, repr=False
+    )
+    """What expressions of this machine may read."""
+    document: Document | None = field(default=None, compare=False, repr=False)
+    """The text that it was read from, for places."""
+    base: Path = field(default=(), compare=False)
+    """Where the machine stands in it: empty for the file's own, ``machines.x`` for a child."""
+
+    def place(self, path: Path, *, key: bool = False, of: str = "") -> Place:
+        """Where a value of the file stands, or its key; `of` a part of its text."""
+        if self.document is None:
+            return NOWHERE
+        full = self.base + path
+        offset = self.document.raw(full).find(of) if of else -1
+        if offset >= 0:
+            return self.document.part(full, offset, len(of))
+        return self.document.key(full) if key else self.document.at(full)
+
+    def family(self) -> Iterator[MachineSpec]:
+        """The machine, its child machines, theirs, and so on."""
+        yield self
+        for child in self.machines.values():
+            yield from child.family()
+
+    def edges(self) -> Iterator[Edge]:
+        """All edges of all states, in the file's order; without `on_error`."""
+        for state in self.states.values():
+            yield from state.edges
+
+    def reason(self, name: str) -> StopReason:
+        """The stop reason of that name. A name that is not declared is `unknown`-like custom."""
+        return self.reasons.get(name) or StopReason(name)

@@ -1,0 +1,339 @@
+"""What a template may say: a whitelist over its syntax tree, and the types of what it reads.
+
+Allowed are output, `if`, one level of `for`, the filters of `template_filters`, comparisons,
+`and`, `or`, `not`, `in`, `x if y else z`, `+ - / //` and `~`, fields, constant subscripts and
+lists. All that can call, import, define, multiply or reach a private name is refused, and so
+is a fact that does not exist.
+
+The tree is Jinja2's. Its nodes are told by the names of their classes, so that nobody but
+`language.template` imports Jinja2; their `lineno` is the number of a token, which gives each
+fault its exact place.
+
+Belongs here: judging. Never: Jinja2, rendering.
+Imported by: language.template.template
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from chartloop.core.errors import nearest
+from chartloop.core.types import ANY, BOOL, COUNT, STR, Type, list_of, struct, type_of
+from chartloop.language.template.filters import FILTERS
+from chartloop.language.text_fault import TextFault
+
+MAX_NODES = 3_000
+"""Nodes of a template's tree. A piece of plain text is one."""
+MAX_DEPTH = 40
+"""Nodes inside each other. Each gives Python two brackets at most, and Python takes 200."""
+
+TESTS = ("defined", "none")
+"""What may stand behind `is`."""
+LOOP = struct({"index": COUNT, "index0": COUNT, "first": BOOL, "last": BOOL, "length": COUNT})
+"""What `loop` has inside a `for`. `index` counts from 1."""
+
+_OPERATORS = frozenset("Compare Operand Not And Or Add Sub Div FloorDiv Neg Pos".split())
+_SIGNS = {"Mul": "*", "Mod": "%", "Pow": "**"}
+_REFUSED = {
+    "Assign": "`{% set %}`", "AssignBlock": "`{% set %}`", "Block": "`{% block %}`",
+    "Call": "a call", "CallBlock": "`{% call %}`", "Dict": "a map in braces",
+    "Extends": "`{% extends %}`", "FilterBlock": "`{% filter %}`",
+    "FromImport": "`{% from %}`", "Import": "`{% import %}`", "Include": "`{% include %}`",
+    "Macro": "`{% macro %}`", "Mod": "`%`", "Mul": "`*`", "Pow": "`**`",
+    "Scope": "`{% autoescape %}`", "Slice": "a slice", "With": "`{% with %}`",
+}  # fmt: skip
+_HINT = "compute it in an action, save it into a variable and read that"
+_NAMES = {"str": "a text", "int": "a number", "float": "a number", "enum": "a text"}
+
+
+class TemplateFault(TextFault):
+    """A template cannot be used.
+
+    `code` is CL103 for a fact that does not exist, else CL406.
+    """
+
+
+class Token(NamedTuple):
+    """A word or sign of a template, and where it stands."""
+
+    text: str
+    offset: int
+
+
+class _Value(NamedTuple):
+    """What an expression is: its type and, when it is a chain of names, the fact."""
+
+    type: Type
+    fact: str = ""
+
+
+class Checker:
+    """One pass over a template's tree: collects what it reads, raises the first fault.
+
+    Without `names` every fact is taken to exist, and only the whitelist is applied.
+    """
+
+    def __init__(self, tokens: Sequence[Token], names: Mapping[str, Type] | None) -> None:
+        self.reads: set[str] = set()
+        self._tokens = tokens
+        self._names = names
+        self._local: dict[str, Type] = {}
+
+    def check(self, tree: Any) -> None:
+        """Raise `TemplateFault` for the first thing that a template may not say."""
+        self._bound(tree)
+        self._body(tree.body)
+
+    def _bound(self, tree: Any) -> None:
+        stack = [(tree, 0)]
+        count = 0
+        while stack:
+            node, depth = stack.pop()
+            count += 1
+            if count > MAX_NODES or depth > MAX_DEPTH:
+                what = f"more than {MAX_NODES:,} parts or {MAX_DEPTH} levels"
+                raise self._refused(what, node)
+            stack += [(child, depth + 1) for child in node.iter_child_nodes()]
+
+    # Statements
+
+    def _body(self, nodes: Sequence[Any]) -> None:
+        for node in nodes:
+            match _kind(node):
+                case "Output":
+                    for part in node.nodes:
+                        self._value(part)
+                case "If":
+                    self._value(node.test)
+                    self._body(node.body)
+                    self._body(node.elif_)
+                    self._body(node.else_)
+                case "For":
+                    self._for(node)
+                case _:
+                    raise self._unknown(node)
+
+    def _for(self, node: Any) -> None:
+        if "loop" in self._local:
+            raise self._refused("a `for` inside a `for`", node)
+        if node.recursive:
+            raise self._refused("`recursive`", node)
+        self._local = self._targets(node)
+        if node.test is not None:
+            self._value(node.test)
+        self._local["loop"] = LOOP
+        self._body(node.body)
+        self._local = {"loop": ANY}
+        self._body(node.else_)
+        self._local = {}
+
+    def _targets(self, node: Any) -> dict[str, Type]:
+        """The names that a `for` gives, with their types."""
+        element = self._element(node.iter)
+        pairs = _kind(node.iter) == "Filter" and node.iter.name == "items"
+        types = (STR, element) if pairs else (element,)
+        target = node.target
+        names: list[Any] = list(target.items) if _kind(target) == "Tuple" else [target]
+        if len(names) != len(types) or any(_kind(name) != "Name" for name in names):
+            hint = "write `for item in list` or `for key, value in map | items`"
+            raise self._refused("loop variables that do not fit the loop", node, hint)
+        for name in names:
+            self._public(name.name, name)
+        return {name.name: found for name, found in zip(names, types, strict=True)}
+
+    def _element(self, node: Any) -> Type:
+        found = self._value(node)
+        if found.kind in ("list", "any"):
+            return found.of or ANY
+        if found.kind == "map" or found.keyed:
+            return STR
+        raise self._refused(f"a loop over {_a(found)}", node, "loop over a list or a map")
+
+    # Expressions
+
+    def _value(self, node: Any) -> Type:
+        """The type of an expression. The fact that it is, when it is one, goes to `reads`."""
+        found = self._chain(node)
+        if found.fact:
+            self.reads.add(found.fact)
+        return found.type
+
+    def _chain(self, node: Any) -> _Value:
+        match _kind(node):
+            case "Name":
+                return self._name(node)
+            case "Getattr":
+                self._public(node.attr, node)
+                return self._below(node, node.attr)
+            case "Getitem":
+                return self._item(node)
+            case _:
+                return _Value(self._compound(node))
+
+    def _compound(self, node: Any) -> Type:
+        match kind := _kind(node):
+            case "TemplateData":
+                return STR
+            case "Const":
+                return type_of(node.value)
+            case "Filter":
+                return self._filter(node)
+            case "Test":
+                return self._test(node)
+            case "CondExpr":
+                return self._either(node)
+            case "Concat" | "List" | "Tuple":
+                self._parts(node)
+                return STR if kind == "Concat" else list_of(ANY)
+            case _ if kind in _OPERATORS:
+                self._parts(node)
+                return ANY
+            case _:
+                raise self._unknown(node)
+
+    def _parts(self, node: Any) -> None:
+        for part in node.iter_child_nodes():
+            self._value(part)
+
+    def _name(self, node: Any) -> _Value:
+        name = node.name
+        self._public(name, node)
+        if name in self._local:
+            return _Value(self._local[name])
+        if self._names is None:
+            return _Value(ANY, name)
+        if name not in self._names:
+            raise self._missing(name, nearest(name, [*self._names, *self._local]), node)
+        return _Value(self._names[name], name)
+
+    def _item(self, node: Any) -> _Value:
+        index = node.arg.node if _kind(node.arg) == "Neg" else node.arg
+        if _kind(index) in _REFUSED:
+            raise self._unknown(index)
+        if _kind(index) != "Const" or not isinstance(index.value, (int, str)):
+            hint = 'write `[0]` or `["key"]`; go through all with `{% for %}`'
+            raise self._refused("a subscript that is not a constant", index, hint)
+        if isinstance(index.value, str):
+            return self._below(node, index.value)
+        base = self._value(node.node)
+        if base.kind not in ("list", "any"):
+            what = f"a number as subscript of {_a(base)}"
+            raise self._refused(what, node, "only lists have places")
+        return _Value(base.of or ANY)
+
+    def _below(self, node: Any, name: str) -> _Value:
+        """What `name` is in the struct or map before it."""
+        base = self._chain(node.node)
+        fact = f"{base.fact}.{name}" if base.fact else ""
+        found = base.type
+        if found.kind == "struct":
+            field = found.field(name)
+            if field is None:
+                prefix = f"{base.fact}." if base.fact else ""
+                known = [prefix + field for field, _ in found.fields]
+                raise self._missing(prefix + name, nearest(prefix + name, known), node)
+            return _Value(field, fact)
+        if found.kind not in ("map", "any"):
+            what = f"`.{name}` of {_a(found)}"
+            raise self._refused(what, node, "only records and maps have fields")
+        return _Value(found.of or ANY, fact)
+
+    def _filter(self, node: Any) -> Type:
+        spec = FILTERS.get(node.name)
+        if spec is None:
+            hint = nearest(node.name, FILTERS, otherwise=f"known: {', '.join(FILTERS)}")
+            raise self._refused(f"the filter `{node.name}`", node, hint)
+        base = self._value(node.node)
+        self._arguments(node, spec.args, spec.needed)
+        match spec.gives:
+            case Type():
+                return spec.gives
+            case "same":
+                return base if all(self._value(a).kind == base.kind for a in node.args[:1]) else ANY
+            case "pairs":
+                return list_of(base.of or ANY)
+            case "element":
+                return base.of or ANY
+
+    def _arguments(self, node: Any, names: Sequence[str], needed: int) -> None:
+        given = [*names[: len(node.args)], *(k.key for k in node.kwargs)]
+        too_many = len(node.args) > len(names) or node.dyn_args or node.dyn_kwargs
+        known = set(given) <= set(names) and len(set(given)) == len(given)
+        if too_many or not known or len(given) < needed:
+            takes = ", ".join(f"`{name}`" for name in names) or "no arguments"
+            what = f"these arguments of `{node.name}`"
+            raise self._refused(what, node, f"it takes {takes}")
+        for argument in (*node.args, *(k.value for k in node.kwargs)):
+            self._value(argument)
+
+    def _test(self, node: Any) -> Type:
+        if node.name not in TESTS:
+            hint = "only `is defined` and `is none`, each with `not`; else compare with `==`"
+            raise self._refused(f"the test `is {node.name}`", node, hint)
+        self._value(node.node)
+        return BOOL
+
+    def _either(self, node: Any) -> Type:
+        if node.expr2 is None:
+            raise self._refused("an `if` without `else`", node, "write `x if y else z`")
+        self._value(node.test)
+        first, second = self._value(node.expr1), self._value(node.expr2)
+        return first if first == second else ANY
+
+    # Faults
+
+    def _public(self, name: str, node: Any) -> None:
+        if name.startswith("_"):
+            raise self._refused(f"the private name `{name}`", node)
+
+    def _unknown(self, node: Any) -> TemplateFault:
+        kind = _kind(node)
+        hint = f"filters do what functions do: {', '.join(FILTERS)}" if kind == "Call" else _HINT
+        return self._refused(_REFUSED.get(kind, f"`{kind.lower()}`"), node, hint)
+
+    def _refused(self, what: str, node: Any, hint: str = _HINT) -> TemplateFault:
+        return TemplateFault("CL406", f"a template may not have {what}", hint, *self._span(node))
+
+    def _missing(self, fact: str, hint: str, node: Any) -> TemplateFault:
+        return TemplateFault("CL103", f"unknown fact `{fact}`", hint, *self._span(node))
+
+    def _span(self, node: Any) -> tuple[int, int]:
+        """Offset and width of a chain of names, of an operator, or of a node's first word."""
+        while node.lineno is None:
+            node = next(node.iter_child_nodes())
+        start = end = node.lineno
+        kind = _kind(node)
+        if kind in ("Getattr", "Getitem"):
+            start, end = _first(node).lineno, node.lineno + 1
+            while self._token(node.lineno).text == "[" and self._token(end).text != "]":
+                end += 1
+        elif kind == "Call":
+            return self._span(node.node)
+        elif kind in _SIGNS:
+            start = end = self._sign(node.right.lineno, _SIGNS[kind])
+        first, last = self._token(start), self._token(end)
+        return first.offset, last.offset + len(last.text.rstrip()) - first.offset
+
+    def _sign(self, number: int, sign: str) -> int:
+        while number > 0 and self._token(number).text != sign:
+            number -= 1
+        return number
+
+    def _token(self, number: int) -> Token:
+        return self._tokens[min(max(0, number), len(self._tokens) - 1)]
+
+
+def _kind(node: Any) -> str:
+    return type(node).__name__
+
+
+def _a(found: Type) -> str:
+    return _NAMES.get(found.kind, f"a {found.kind}")
+
+
+def _first(node: Any) -> Any:
+    """The word with which a chain begins."""
+    while _kind(node) in ("Getattr", "Getitem", "Call", "Filter") and node.node is not None:
+        node = node.node
+    return node

@@ -1,0 +1,269 @@
+"""The filters of templates: a small table of pure functions, each of them bounded.
+
+    default(x, if_empty)  `x` for what is missing or None; with `true` for anything empty too
+    first, last           of a list or a text; None of an empty one
+    length                of a list, map or text
+    items                 the pairs of a map: `{% for name, value in vars.scores | items %}`
+    join(between)         a list as one text
+    upper, lower, trim    a text
+    replace(old, new)     everywhere in a text
+    indent(width, first)  lines moved right, blank ones not; the first only with `true`
+    truncate(length)      at most so many characters, the last of them `…`
+    round(digits)         a number; a whole one without `digits`
+    percent(decimals)     a share as people write it: `95%`, with one decimal `95.0%`
+    int(otherwise)        a whole number of a number or a text
+    tojson                compact JSON, non-ASCII letters as they are
+
+Each is called with the `Meter` of the rendering first: a template that a stranger wrote ends with
+an error, not with the memory.
+
+Belongs here: filters and what bounds them. Never: Jinja2.
+Imported by: language.template.template, language.template.check, language.label
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, cast
+
+from chartloop.core.errors import nearest
+from chartloop.core.types import ANY, COUNT, INT, STR, Type
+
+MAX_OUTPUT = 1_000_000
+"""Characters that a template may give, and any text on the way there."""
+MAX_ITEMS = 10_000
+"""Items of a list that a template goes through."""
+MAX_WORK = 20_000_000
+"""What one rendering may cost, in characters handled; see `Meter`."""
+NODE_COST = 50
+"""What one operation costs, in the same unit: about as long as 50 characters take."""
+
+
+class Meter:
+    """What one rendering may still do. Counted, not timed: the same template, the same end."""
+
+    def __init__(self, work: int = MAX_WORK) -> None:
+        self.left = work
+
+    def spend(self, work: int) -> None:
+        """Take it off; `ValueError` when there is no more."""
+        self.left -= work
+        if self.left < 0:
+            raise ValueError("too much to do: shorten the lists or texts")
+
+    def weigh(self, value: Any) -> Any:
+        """The value, paid for."""
+        self.spend(NODE_COST + size(value))
+        return value
+
+
+def size(value: Any) -> int:
+    """How long going through a value takes, in characters."""
+    if isinstance(value, (str, list, tuple, Mapping)):
+        return len(cast("Sequence[Any]", value))
+    return 1
+
+
+def bounded(length: int) -> None:
+    """`ValueError` for a text that is longer than a template may give."""
+    if length > MAX_OUTPUT:
+        raise ValueError(f"more than {MAX_OUTPUT:,} characters")
+
+
+def show(value: Any) -> Any:
+    """A value as `{{ }}` prints it: None as nothing, lists and maps as JSON."""
+    if value is None:
+        return ""
+    return write_json(value) if isinstance(value, (list, tuple, Mapping)) else value
+
+
+def write_json(value: Any) -> str:
+    """Compact JSON. `TypeError` for what JSON does not have, `ValueError` for too much of it."""
+    plain = _plain(value, Meter(MAX_OUTPUT))
+    return json.dumps(plain, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def _plain(value: Any, room: Meter) -> Any:
+    """The same as lists and dicts. `room` bounds it before anything is written."""
+    room.spend(size(value))
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v, room) for k, v in cast("Mapping[Any, Any]", value).items()}
+    if isinstance(value, (list, tuple)):
+        items = [_plain(item, room) for item in cast("Sequence[Any]", value)]
+        fields = _fields(cast("object", value))
+        return dict(zip(fields, items, strict=True)) if fields else items
+    raise TypeError(f"a {type(value).__name__} cannot be written as text")
+
+
+def _fields(value: object) -> tuple[str, ...]:
+    """The fields of a record (a `NamedTuple`), all of them public; empty for anything else."""
+    return getattr(value, "_fields", ()) if isinstance(value, tuple) else ()  # pyright: ignore[reportUnknownArgumentType]
+
+
+MISSING: Any = object()
+"""Nothing was found; None is a value."""
+
+
+def look_up(value: Any, key: str | int) -> Any:
+    """A key of a map, a place of a list or a public field of a record, else `MISSING`."""
+    if isinstance(value, Mapping):
+        return cast("Mapping[Any, Any]", value).get(key, MISSING)
+    if isinstance(key, str):
+        return getattr(value, key) if key in _fields(value) else MISSING
+    if isinstance(value, (list, tuple)):
+        items = cast("Sequence[Any]", value)
+        return items[key] if -len(items) <= key < len(items) else MISSING
+    return MISSING
+
+
+def missing(value: Any, key: str | int) -> str:
+    """Why `look_up` found nothing, for whoever wrote the template."""
+    if value is None:
+        return f"`{key}` is read of None; test it first, or write `| default(...)`"
+    if isinstance(value, Mapping):
+        known = nearest(str(key), map(str, cast("Mapping[Any, Any]", value)))
+        return f"there is no key `{key}`; {known or 'the map is empty'}, or write `| default(...)`"
+    return f"there is no `{key}` in a {type(value).__name__}; `| default(...)` takes its place"
+
+
+def each(meter: Meter, value: Any, cost: int) -> Sequence[Any]:
+    """The items of a `for`, paid for: `cost` operations each."""
+    if value is None:
+        return ()
+    if not isinstance(value, (list, tuple, Mapping)):
+        raise TypeError(f"no loop goes over a {type(value).__name__}")
+    found = list(cast("Sequence[Any]", value))
+    if len(found) > MAX_ITEMS:
+        raise ValueError(f"a loop over {len(found):,} items; the bound is {MAX_ITEMS:,}")
+    meter.spend(len(found) * cost * NODE_COST)
+    return found
+
+
+def _text(value: Any) -> str:
+    return str(show(value))
+
+
+def _default(_: Meter, value: Any, otherwise: Any = "", if_empty: bool = False) -> Any:
+    return otherwise if value is None or (if_empty and not value) else value
+
+
+def _first(_: Meter, value: Any) -> Any:
+    return value[0] if value else None
+
+
+def _last(_: Meter, value: Any) -> Any:
+    return value[-1] if value else None
+
+
+def _length(_: Meter, value: Any) -> int:
+    return 0 if value is None else len(value)
+
+
+def _items(_: Meter, value: Any) -> list[tuple[str, Any]]:
+    if value is not None and not isinstance(value, Mapping):
+        raise TypeError(f"`items` takes a map, this is a {type(value).__name__}")
+    return list(cast("Mapping[str, Any]", value).items()) if value is not None else []
+
+
+def _join(meter: Meter, value: Any, between: str = "") -> str:
+    parts = [_text(item) for item in each(meter, value, 1)]
+    bounded(sum(map(len, parts)) + len(between) * len(parts))
+    return between.join(parts)
+
+
+def _upper(_: Meter, value: Any) -> str:
+    return _text(value).upper()
+
+
+def _lower(_: Meter, value: Any) -> str:
+    return _text(value).lower()
+
+
+def _trim(_: Meter, value: Any) -> str:
+    return _text(value).strip()
+
+
+def _replace(_: Meter, value: Any, old: str, new: str) -> str:
+    text = _text(value)
+    bounded(len(text) + text.count(old) * max(0, len(new) - len(old)))
+    return text.replace(old, new)
+
+
+def _indent(_: Meter, value: Any, width: int = 4, first: bool = False) -> str:
+    text = _text(value)
+    if not 0 <= width <= 100:
+        raise ValueError("`indent` takes a width from 0 to 100")
+    lines = text.split("\n")
+    bounded(len(text) + len(lines) * width)
+    moved = [
+        " " * width + line if line and (number or first) else line
+        for number, line in enumerate(lines)
+    ]
+    return "\n".join(moved)
+
+
+def _truncate(_: Meter, value: Any, length: int = 255) -> str:
+    text = _text(value)
+    return text if len(text) <= length else text[: max(0, length - 1)] + "…"
+
+
+def _round(_: Meter, value: Any, digits: int = 0) -> int | float:
+    if not 0 <= digits <= 15:
+        raise ValueError("`round` takes from 0 to 15 digits")
+    return round(value, digits) if digits else round(value)
+
+
+def _percent(_: Meter, value: Any, decimals: int = 0) -> str:
+    if not isinstance(value, (int, float)):
+        raise TypeError(f"`percent` takes a number, this is a {type(value).__name__}")
+    if not 0 <= decimals <= 15:
+        raise ValueError("`percent` takes from 0 to 15 decimals")
+    return f"{value:.{decimals}%}"
+
+
+def _int(_: Meter, value: Any, otherwise: int = 0) -> int:
+    try:
+        return int(value[:40] if isinstance(value, str) else value)
+    except (TypeError, ValueError, OverflowError):
+        return otherwise
+
+
+def _tojson(_: Meter, value: Any) -> str:
+    return write_json(value)
+
+
+class FilterSpec(NamedTuple):
+    """One filter: the function, its arguments and the type of what it gives."""
+
+    call: Callable[..., Any]
+    args: tuple[str, ...] = ()
+    needed: int = 0
+    """How many of them must be there."""
+    gives: Type | Literal["same", "element", "pairs"] = STR
+    """`same` as it was given, its `element`, or `pairs` of key and value."""
+
+
+FILTERS: Mapping[str, FilterSpec] = MappingProxyType(
+    {
+        "default": FilterSpec(_default, ("otherwise", "if_empty"), gives="same"),
+        "first": FilterSpec(_first, gives="element"),
+        "last": FilterSpec(_last, gives="element"),
+        "length": FilterSpec(_length, gives=COUNT),
+        "items": FilterSpec(_items, gives="pairs"),
+        "join": FilterSpec(_join, ("between",)),
+        "upper": FilterSpec(_upper),
+        "lower": FilterSpec(_lower),
+        "trim": FilterSpec(_trim),
+        "replace": FilterSpec(_replace, ("old", "new"), needed=2),
+        "indent": FilterSpec(_indent, ("width", "first")),
+        "truncate": FilterSpec(_truncate, ("length",)),
+        "round": FilterSpec(_round, ("digits",), gives=ANY),
+        "percent": FilterSpec(_percent, ("decimals",)),
+        "int": FilterSpec(_int, ("otherwise",), gives=INT),
+        "tojson": FilterSpec(_tojson),
+    }
+)

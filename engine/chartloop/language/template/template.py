@@ -1,0 +1,282 @@
+r"""Templates of prompts and texts: the only door to Jinja2.
+
+A template reads facts and gives text. It can neither call, import nor define anything, and it
+is bounded in length, output and work, so that a file from a stranger is safe to load and to
+run. What it may say is decided in `template_check`, its filters are in `template_filters`.
+
+- `{{ fact }}` prints a value: None as nothing, lists and maps as JSON.
+- `{% if %}`, one level of `{% for %}` with `loop.index`, `loop.first`, `loop.last`.
+- A key that a map does not have is an error with the key's name; `| default("")` takes its place.
+- Text is kept as written, its last line end too; only `\r\n` becomes `\n` where there are tags.
+
+Jinja2 is imported when the first template with a tag is parsed: a text without one never needs it.
+
+Imports:      language.template.check, language.template.filters
+Imported by:  language, run, checker
+Source:       design "language", section 1 (`instructions`) and 8; "architecture", section 5
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from typing import Any
+
+from chartloop.core.types import Type
+from chartloop.language.template.check import TESTS, Checker, TemplateFault, Token
+from chartloop.language.template.filters import (
+    FILTERS,
+    MISSING,
+    Meter,
+    bounded,
+    each,
+    look_up,
+    missing,
+    show,
+    size,
+)
+
+__all__ = ["MAX_TEXT", "Template", "TemplateFault", "parse"]
+
+MAX_TEXT = 100_000
+"""Characters of a template."""
+
+_TAG = re.compile(r"\{[{%#]")
+_METER = "_meter"
+"""The name of the meter among the values of a rendering: private, so no template reads it."""
+
+_SILENT = frozenset("whitespace comment_begin comment comment_end raw_begin raw_end".split())
+"""Kinds of tokens that the lexer gives and the parser never sees."""
+_FAULTS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What an operation on unfit values raises."""
+
+
+@dataclass(frozen=True)
+class Template:
+    """A text with places for facts. Equal to any template of the same text; pickled as its text.
+
+    Made by `parse`. What it may say is checked again when it is first rendered, so that one
+    made otherwise is no way round.
+    """
+
+    text: str
+    reads: frozenset[str] = field(default=frozenset(), compare=False)
+    """The facts that it reads, dotted, as far down as it names them: `errors.last.message`."""
+
+    @cached_property
+    def constant(self) -> bool:
+        """Whether it has no tag at all: it renders as it is written."""
+        return _TAG.search(self.text) is None
+
+    def render(self, names: Mapping[str, Any]) -> str:
+        """The text with the values of `names`: the sections of facts by root name.
+
+        `ValueError` says what went wrong: a value that is missing, more than 1 MB of text, too
+        much work, an operation on values that do not fit.
+        """
+        if self.constant:
+            return self.text
+        return _render(self._program, names)
+
+    @cached_property
+    def _program(self) -> Any:
+        return _compile(self.text)
+
+    def __reduce__(self) -> tuple[type[Template], tuple[str, frozenset[str]]]:
+        return (Template, (self.text, self.reads))
+
+
+def parse(
+    text: str, roots: Mapping[str, Type], *, extra: Mapping[str, Type] | None = None
+) -> Template:
+    """Check a template against the facts that there are.
+
+    `roots` are the sections of facts by name, `extra` further names with their types. Raises
+    `TemplateFault`: CL103 for a fact that does not exist, CL406 for anything else.
+    """
+    if len(text) > MAX_TEXT:
+        message = f"a template of more than {MAX_TEXT:,} characters"
+        raise TemplateFault("CL406", message, "shorten it", 0, 1)
+    if _TAG.search(text) is None:
+        return Template(text)
+    _, reads = _checked(text, {**roots, **(extra or {})})
+    return Template(text, reads)
+
+
+def _checked(text: str, names: Mapping[str, Type] | None) -> tuple[Any, frozenset[str]]:
+    tokens = list(_tokens(text))
+    tree = _tree(text, tokens)
+    checker = Checker(tokens, names)
+    checker.check(tree)
+    return tree, frozenset(checker.reads)
+
+
+def _tokens(text: str) -> Iterator[Token]:
+    """The words and signs of a template with their offsets, as its parser will count them."""
+    at = 0
+    try:
+        for _, kind, value in _environment().lex(text):
+            start = text.find(value, at)
+            if start >= 0:
+                at = start + len(value)
+            if kind not in _SILENT:
+                yield Token(value, max(0, start))
+    except _jinja2().TemplateSyntaxError as error:
+        raise _unreadable(error.message, Token(text[at : at + 1], at)) from None
+
+
+def _tree(text: str, tokens: list[Token]) -> Any:
+    try:
+        return _environment().parse(text)
+    except _jinja2().TemplateSyntaxError as error:
+        number = min(max(0, error.lineno), len(tokens) - 1)
+        raise _unreadable(error.message, tokens[number]) from None
+    except RecursionError:
+        raise _unreadable("nested too deeply", tokens[0]) from None
+    except ValueError:
+        raise _unreadable("a number of too many digits", tokens[0]) from None
+
+
+def _unreadable(why: str, token: Token) -> TemplateFault:
+    message = f"the template cannot be read: {why[:1].lower()}{why[1:].rstrip('.')}"
+    hint = "to print `{{` or `{%` itself, put it between `{% raw %}` and `{% endraw %}`"
+    if "end of template" in why:
+        hint = "close it with `}}`, `{% endif %}` or `{% endfor %}`"
+    elif "unknown tag" in why:
+        hint = "templates have `{% if %}` and one level of `{% for %}`"
+    return TemplateFault("CL406", message, hint, token.offset, len(token.text))
+
+
+def _compile(text: str) -> Any:
+    tree, _ = _checked(text, None)
+    nodes = _jinja2().nodes
+    for loop in tree.find_all(nodes.For):
+        cost = sum(1 for _ in loop.find_all(nodes.Node))
+        loop.iter = _paid(loop.iter, "_each", nodes.Const(cost, lineno=loop.lineno))
+    for node in list(tree.find_all((nodes.Compare, nodes.Operand, nodes.Concat, nodes.Add))):
+        _weigh(node)
+    return _environment().from_string(tree)
+
+
+def _weigh(node: Any) -> None:
+    """Make an operator pay for the length of its operands: texts are compared and put together."""
+    match type(node).__name__:
+        case "Compare" | "Operand":
+            node.expr = _paid(node.expr, "_weigh")
+        case "Concat":
+            node.nodes = [_paid(part, "_weigh") for part in node.nodes]
+        case _:
+            node.left, node.right = _paid(node.left, "_weigh"), _paid(node.right, "_weigh")
+
+
+def _paid(node: Any, name: str, *args: Any) -> Any:
+    return _jinja2().nodes.Filter(node, name, [*args], [], None, None, lineno=node.lineno)
+
+
+def _render(program: Any, names: Mapping[str, Any]) -> str:
+    pieces: list[str] = []
+    length = 0
+    try:
+        context = program.new_context({**names, _METER: Meter()})
+        for piece in program.root_render_func(context):
+            length += len(piece)
+            bounded(length)
+            pieces.append(piece)
+    except RecursionError:
+        raise ValueError("the template cannot be filled in: a value is nested too deeply") from None
+    except (*_FAULTS, _jinja2().TemplateError) as error:
+        raise ValueError(f"the template cannot be filled in: {error}") from None
+    return "".join(pieces)
+
+
+@cache
+def _jinja2() -> Any:
+    """The library. Imported when it is needed: that takes 30 ms, and most texts have no tags."""
+    import jinja2  # noqa: PLC0415
+
+    return jinja2
+
+
+@cache
+def _environment() -> Any:
+    """A sandbox with nothing in it but what `template_check` lets through."""
+    jinja2 = _jinja2()
+    environment = _sandbox()(
+        autoescape=False,  # the texts are prompts, not HTML
+        extensions=[_numbering()],
+        finalize=show,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.globals.clear()
+    environment.tests = {name: environment.tests[name] for name in TESTS}
+    environment.filters = {name: _filter(name, spec.call) for name, spec in FILTERS.items()}
+    environment.filters |= {
+        "_each": _filter("_each", each),
+        "_weigh": _filter("_weigh", Meter.weigh),
+    }
+    return environment
+
+
+def _filter(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+    """A filter as Jinja2 calls it: what goes in and out is paid for."""
+    jinja2 = _jinja2()
+
+    @jinja2.pass_context
+    def run(context: Any, value: Any, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(value, jinja2.Undefined):
+            value = None if name == "default" else str(value)  # which raises, and says what it is
+        meter: Meter = context[_METER]
+        meter.weigh(value)
+        result = call(meter, value, *args, **kwargs)
+        bounded(size(result))
+        return meter.weigh(result)
+
+    return run
+
+
+def _numbering() -> type[Any]:
+    """An extension that puts the number of each token in place of its line.
+
+    The nodes of the tree then know their exact place, not only their line.
+    """
+    from jinja2 import TemplateSyntaxError  # noqa: PLC0415
+    from jinja2.ext import Extension  # noqa: PLC0415
+    from jinja2.lexer import Token as Lexed  # noqa: PLC0415
+
+    class Numbering(Extension):
+        def filter_stream(self, stream: Iterable[Lexed]) -> Iterator[Lexed]:
+            number = -1
+            try:
+                for number, token in enumerate(stream):
+                    yield token._replace(lineno=number)
+            except TemplateSyntaxError as error:
+                error.lineno = number + 2  # the stream reads one ahead
+                raise
+
+    return Numbering
+
+
+def _sandbox() -> type[Any]:
+    """Jinja2's sandbox, narrowed to data: keys of maps, places of lists, fields of records."""
+    from jinja2 import Undefined  # noqa: PLC0415
+    from jinja2.runtime import LoopContext  # noqa: PLC0415
+    from jinja2.sandbox import SandboxedEnvironment  # noqa: PLC0415
+
+    class Sandbox(SandboxedEnvironment):
+        def getattr(self, obj: Any, attribute: str) -> Any:
+            return self.getitem(obj, attribute)
+
+        def getitem(self, obj: Any, argument: Any) -> Any:
+            if isinstance(obj, Undefined):
+                return obj  # what is below a missing value is missing too
+            found = look_up(obj, argument)
+            if found is not MISSING:
+                return found
+            if isinstance(obj, LoopContext):
+                return super().getattr(obj, argument)
+            return self.undefined(missing(obj, argument))
+
+    return Sandbox

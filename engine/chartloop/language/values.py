@@ -1,0 +1,91 @@
+"""Values of limits, variables and memory blocks from outside a file: checked as its own are.
+
+Imported by: actions.children; api; cli; notebook; testing
+Source: design "language", section 3: "Limits changed from outside are checked again".
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+from chartloop.core.errors import LimitError, nearest
+from chartloop.core.types import Type, accepts
+from chartloop.core.units import say_fraction
+from chartloop.language.readers.quantities import coerce
+from chartloop.language.spec import MachineSpec
+
+
+def limit_value(spec: MachineSpec, name: str, value: Any) -> Any:
+    """A value for a limit, checked. `LimitError` when it does not fit; None switches it off."""
+    limit = spec.limits.get(name)
+    if limit is None:
+        raise LimitError(
+            f"machine `{spec.name}` has no limit `{name}`", hint=nearest(name, spec.limits)
+        )
+    if value is None or value == "off":
+        if not limit.type.nullable:
+            raise LimitError(
+                f"limit `{name}` cannot be switched off",
+                hint=f"declare it as `{{type: {limit.type}, value: ...}}`",
+            )
+        return None
+    fits, made = coerce(limit.type, value)
+    if not fits or (limit.type.nonneg and isinstance(made, (int, float)) and made < 0):
+        raise LimitError(f"limit `{name}` is {limit.type.known()}: `{value}` is not")
+    if limit.type.kind == "fraction" and made > 1 and _is_percent_unsaid(value):
+        said = f"limit `{name}` is a fraction: `{value}` would be {say_fraction(made)}"
+        raise LimitError(said, hint=f"write `{value}%`")
+    return made
+
+
+def _is_percent_unsaid(value: Any) -> bool:
+    """Whether a number was written without its sign. What was computed is meant as it is."""
+    return isinstance(value, int) or (isinstance(value, str) and not value.strip().endswith("%"))
+
+
+def var_value(spec: MachineSpec, name: str, value: Any) -> Any:
+    """A value for a variable, checked. `LimitError` when it does not fit."""
+    var = spec.vars.get(name)
+    if var is None:
+        raise LimitError(
+            f"machine `{spec.name}` has no variable `{name}`", hint=nearest(name, spec.vars)
+        )
+    fits, made = (True, value) if accepts(var.type, value) else coerce(var.type, value)
+    if not fits:
+        raise LimitError(f"variable `{name}` is {var.type}: `{value}` is not")
+    return tuple(cast(list[Any], made)) if isinstance(made, list) else made
+
+
+def block_value(spec: MachineSpec, name: str, value: Any) -> str:
+    """A text for a memory block, checked. `LimitError` when it does not fit."""
+    block = spec.memory.get(name)
+    if block is None:
+        raise LimitError(
+            f"machine `{spec.name}` has no memory block `{name}`", hint=nearest(name, spec.memory)
+        )
+    if not isinstance(value, str):
+        raise LimitError(f"memory block `{name}` is a text: `{value}` is not")
+    if block.limit is not None and len(value) > block.limit:
+        raise LimitError(
+            f"memory block `{name}` may hold {block.limit} characters, this has {len(value)}"
+        )
+    return value
+
+
+def read_value(type: Type, text: str) -> Any:
+    """The value that a text stands for where this type is declared.
+
+    For `str` the text itself; else JSON, or a quantity as files write it (``30m``, ``95%``).
+    The text is given back when it is neither: whoever checks the value says so.
+    """
+    if type.kind in ("str", "enum"):
+        return None if type.nullable and text == "null" else text
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = text
+    if accepts(type, value) and not (type.kind == "any" and value is None):
+        return value
+    fits, made = coerce(type, text)
+    return made if fits else value

@@ -1,0 +1,274 @@
+"""A YAML text that was read: its data, and where in the file each part of it stands.
+
+Places are found when they are asked for, by walking from the root: a file without mistakes
+pays nothing for them.
+
+Belongs here: looking up. Never: reading (`language.yaml`), PyYAML, what a key means.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal, Protocol, cast
+
+from chartloop.core.codes import finding
+from chartloop.core.errors import Finding, Place
+from chartloop.language.yaml.scalar import BREAK, Style, offsets
+
+Path = tuple[str | int, ...]
+"""The keys and list indices that lead to a value: ``("states", "monitor", "all", 0)``."""
+
+_PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")
+"""Anchor and tag, which the parser counts to the scalar behind them."""
+
+
+class Mark(Protocol):
+    """A point of the text. All counts are of characters and begin at 0."""
+
+    index: int
+    line: int
+    column: int
+
+
+class Event(Protocol):
+    """A parser event. Which of these fields there are depends on its class."""
+
+    start_mark: Mark
+    end_mark: Mark
+    anchor: str | None
+    tag: str | None
+    value: str
+    style: str | None
+    flow_style: bool
+
+
+class Branch:
+    """A mapping or a list: where it stands and what is under it."""
+
+    __slots__ = ("children", "end", "flow", "start")
+
+    def __init__(self, start: Mark, end: Mark, flow: bool, children: Children) -> None:
+        self.start = start
+        self.end = end
+        self.flow = flow
+        self.children = children
+
+
+Node = Branch | Event
+"""A scalar is its event."""
+Children = Mapping[str, tuple[Event | None, Node]] | list[Node]
+
+
+def is_empty(node: Node) -> bool:
+    """Whether a value is not written at all: it is None and takes no room."""
+    return not isinstance(node, Branch) and node.start_mark.index == node.end_mark.index
+
+
+def dotted(path: Path) -> str:
+    """A path as findings name it: ``states.monitor.all.0``."""
+    return ".".join(str(part) for part in path)
+
+
+def short(text: str) -> str:
+    """A text from the file, fit for a message: one line, at most 60 characters."""
+    text = " ".join(text.split())
+    return text if len(text) <= 60 else text[:59] + "…"
+
+
+class Source:
+    """A text by lines, as the parser counts them."""
+
+    def __init__(self, text: str, file: str) -> None:
+        self.text = text
+        self.file = file
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """Without their ends."""
+        return BREAK.split(self.text)
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [0, *(m.end() for m in BREAK.finditer(self.text))]
+
+    def place(self, line: int, column: int, width: int) -> Place:
+        """A place of one line; counts from 0. The end of the text stands on its last line."""
+        if line >= len(self.lines) or (line == len(self.lines) - 1 and not self.lines[line]):
+            line, column, width = self._last()
+        return Place(self.file, line + 1, column + 1, max(1, width), self.lines[line])
+
+    def _last(self) -> tuple[int, int, int]:
+        line = len(self.lines) - 1
+        while line and not self.lines[line].strip():
+            line -= 1
+        return line, len(self.lines[line]), 1
+
+    def between(self, start: Mark, end: Mark) -> Place:
+        """From one mark to another, as far as it stands on the first line."""
+        return self.span(start.line, start.column, end.line, end.column)
+
+    def span(self, line: int, column: int, end_line: int, end_column: int) -> Place:
+        """From one point to another, as far as it stands on the first line."""
+        if end_line != line:
+            text = self.lines[line] if line < len(self.lines) else ""
+            end_column = len(text.rstrip())
+        return self.place(line, column, end_column - column)
+
+    def at(self, index: int, end: int) -> Place:
+        """From one index of the text to another, as far as it stands on the first line."""
+        line = bisect_right(self._starts, index) - 1
+        column = index - self._starts[line]
+        room = len(self.lines[line]) - column
+        return self.place(line, column, min(end - index, room))
+
+
+@dataclass(frozen=True, eq=False)
+class Document:
+    """What a text says, and where each part of it stands.
+
+    `data` is plain: dict, list, str, int, float, bool and None, every key a str. It is None
+    when the text cannot be read; then at least one finding says why. Aliases share one value:
+    treat it as read-only.
+    """
+
+    data: Any
+    file: str
+    text: str
+    findings: tuple[Finding, ...] = ()
+    """All that is wrong with the text, sorted by place. The first of two equal keys was kept."""
+    root: Node | None = field(default=None, repr=False)
+
+    def at(self, path: Path) -> Place:
+        """Where a value stands; for a path that is not there, its nearest ancestor."""
+        key, node = self._find(path)
+        if key is not None and node is not None and is_empty(node):
+            return self._source.between(key.start_mark, key.end_mark)
+        return self._place(node)
+
+    def key(self, path: Path) -> Place:
+        """Where the key of a value stands; for a list item, the item."""
+        key, node = self._find(path)
+        return self._place(node if key is None else key)
+
+    def part(self, path: Path, offset: int, width: int) -> Place:
+        """Where characters `offset` to `offset + width` of a string's value stand.
+
+        Follows quotes, escapes, folding and the indentation of blocks; a part of several lines
+        is marked on its first. Where that cannot be told it is the whole scalar.
+        """
+        scalar = self._scalar(path)
+        found = self._offsets(scalar) if scalar is not None else None
+        if found is None:
+            return self.at(path)
+        last = len(found) - 1
+        start = found[min(max(0, offset), last)]
+        return self._source.at(start, found[min(max(0, offset + width), last)])
+
+    def style(self, path: Path) -> Literal["plain", "quoted", "block"] | None:
+        """How a scalar is written; None for mappings, lists and what is not there."""
+        scalar = self._scalar(path)
+        if scalar is None:
+            return None
+        return "block" if scalar.style in ("|", ">") else "quoted" if scalar.style else "plain"
+
+    def raw(self, path: Path) -> str:
+        """The text of a scalar before it became a number or a word: `1.10`, not 1.1.
+
+        Quotes and escapes are resolved. Empty for mappings, lists and what is not there.
+        """
+        scalar = self._scalar(path)
+        return scalar.value if scalar is not None else ""
+
+    def misread(self, path: Path) -> Finding | None:
+        """CL210 for a number that is not what was written, as `1.10`. Ask where text is meant."""
+        value, raw = self._value(path), self.raw(path)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or str(value) == raw:
+            return None
+        return finding(
+            "CL210",
+            f"YAML reads `{short(raw)}` as the number {short(str(value))}",
+            self.at(path),
+            hint=f'quote it: `"{short(raw)}"`',
+            at=dotted(path),
+        )
+
+    def under(self, key: str) -> Document:
+        """The same, as the value of a key: a part of a larger file, in a file of its own."""
+        root = self.root
+        if root is not None:
+            mark = root.start if isinstance(root, Branch) else root.start_mark
+            root = Branch(mark, mark, False, {key: (None, root)})
+        found = (replace(f, at=f"{key}.{f.at}" if f.at else key) for f in self.findings)
+        return replace(self, data={key: self.data}, findings=tuple(found), root=root)
+
+    @cached_property
+    def _source(self) -> Source:
+        return Source(self.text, self.file)
+
+    def _value(self, path: Path) -> Any:
+        value = self.data
+        for part in path:
+            try:
+                value = value[part]
+            except (LookupError, TypeError):
+                return None
+        return value
+
+    def _find(self, path: Path) -> tuple[Event | None, Node | None]:
+        """The key and the node of a path, or of the nearest ancestor that is there."""
+        key: Event | None = None
+        node = self.root
+        for part in path:
+            below = _child(node, part)
+            if below is None:
+                break
+            key, node = below
+        return key, node
+
+    def _scalar(self, path: Path) -> Event | None:
+        node = self.root
+        for part in path:
+            below = _child(node, part)
+            if below is None:
+                return None
+            node = below[1]
+        return None if isinstance(node, Branch) else node
+
+    def _place(self, node: Node | None) -> Place:
+        if node is None:
+            return Place(self.file)
+        if not isinstance(node, Branch):
+            return self._source.at(self._begin(node), node.end_mark.index)
+        if node.flow or not node.children:
+            return self._source.between(node.start, node.end)
+        if isinstance(node.children, Mapping):
+            return self._place(next(iter(node.children.values()))[0])
+        return self._source.place(node.start.line, node.start.column, 1)
+
+    def _begin(self, scalar: Event) -> int:
+        start = scalar.start_mark.index
+        if scalar.anchor is None and scalar.tag is None:
+            return start
+        match = _PROPERTIES.match(self.text, start, scalar.end_mark.index)
+        return match.end() if match else start
+
+    def _offsets(self, scalar: Event) -> list[int] | None:
+        start = self._begin(scalar)
+        source = self.text[start : scalar.end_mark.index]
+        found = offsets(source, scalar.value, cast("Style", scalar.style or ""))
+        return None if found is None else [start + at for at in found]
+
+
+def _child(node: Node | None, part: str | int) -> tuple[Event | None, Node] | None:
+    if not isinstance(node, Branch):
+        return None
+    children = node.children
+    if isinstance(children, Mapping):
+        return children.get(part) if isinstance(part, str) else None
+    if isinstance(part, int) and 0 <= part < len(children):
+        return None, children[part]
+    return None

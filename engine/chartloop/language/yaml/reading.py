@@ -1,0 +1,405 @@
+"""YAML 1.2 with a place for every node: the only door to PyYAML.
+
+PyYAML reads YAML 1.1, where `on`, `off`, `yes` and `no` are booleans (as keys too), `12:30:45`
+is a number and `2026-01-01` a date. Here its parser only gives events; what they mean follows
+the core rules of YAML 1.2:
+
+    null    nothing, `~`, `null`
+    bool    `true`, `false`
+    int     `12`, `-3`, `010` (ten), `0o17`, `0xff`
+    float   `1.5`, `1e3`, `.inf`, `.nan`
+    string  all else: `on`, `off`, `yes`, `no`, `12:30:45`, `2026-01-01`, and `1_000_000`, which the
+            language takes for a number where a number is meant (`core.units.parse_number`)
+
+Keys are always strings. Tags, merge keys and directives are refused: no text can make an object.
+Aliases may repeat a part, within the bounds below. A word that stands alone in ``{...}`` is
+refused too, though YAML allows it: nearly always a comma has cut a text there.
+
+Belongs here: text to plain data and findings. Never: what a key means.
+
+Imports:      language.yaml.document (places), scalar (values), fault (messages)
+Imported by:  language, testing, cli
+Source:       design "language", sections 2 and 9; YAML 1.2.2, section 10.3 "Core Schema"
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple, NoReturn, cast
+
+import yaml
+
+from chartloop.core.codes import finding
+from chartloop.core.errors import Finding, Place
+from chartloop.language.yaml.document import (
+    Branch,
+    Children,
+    Document,
+    Event,
+    Mark,
+    Node,
+    Path,
+    Source,
+    dotted,
+    is_empty,
+    short,
+)
+from chartloop.language.yaml.fault import Complaint, explain, quote_hint
+from chartloop.language.yaml.scalar import plain
+
+__all__ = ["MAX_BYTES", "MAX_DEPTH", "MAX_NODES", "Document", "Path", "read"]
+
+MAX_BYTES = 1_000_000
+"""Of the file, as UTF-8."""
+MAX_NODES = 50_000
+"""Mappings, lists and scalars without keys; an alias counts as all that it stands for."""
+MAX_DEPTH = 60
+"""Mappings and lists inside each other."""
+MAX_FINDINGS = 100
+"""Mistakes after which nobody reads on."""
+
+_LOADER: type[Any] = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+"""libyaml where PyYAML was built with it: the same events, ten times faster."""
+
+_STREAM_END: type[Any] = yaml.StreamEndEvent
+_ALIAS: type[Any] = yaml.AliasEvent
+_SCALAR: type[Any] = yaml.ScalarEvent
+_MAPPING: type[Any] = yaml.MappingStartEvent
+_MAPPING_END: type[Any] = yaml.MappingEndEvent
+_LIST: type[Any] = yaml.SequenceStartEvent
+_LIST_END: type[Any] = yaml.SequenceEndEvent
+
+_UNREADABLE = re.compile(
+    "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
+)
+_NOTHING = re.compile("(?:\\s+|#[^\n\r\x85\u2028\u2029]*)*")
+"""White space and comments."""
+_COLON = re.compile(r"\s*:")
+
+
+def read(text: str, file: str = "<text>") -> Document:
+    """The data of a text with the place of each part. Never raises for a bad text.
+
+    `file` is the name that places carry. All findings are collected; those that leave nothing
+    to go on with (CL001, CL005, CL007 for a text that YAML cannot read) leave `data` None.
+    """
+    text = text.removeprefix("\ufeff")
+    if fault := _unreadable(text, file):
+        return Document(None, file, text, (fault,))
+    reader = _Reader(text, file)
+    data, root = reader.document()
+    findings = sorted(reader.findings, key=lambda f: (f.place.line, f.place.column))
+    if reader.broken:
+        data = root = None
+    return Document(data, file, text, tuple(findings), root)
+
+
+def _unreadable(text: str, file: str) -> Finding | None:
+    """What keeps a text from being given to the parser at all."""
+    if len(text) > MAX_BYTES or len(text.encode(errors="surrogatepass")) > MAX_BYTES:
+        message = f"the file is larger than {MAX_BYTES:,} bytes"
+        return finding("CL005", message, Place(file), hint="split the machine")
+    if match := _UNREADABLE.search(text):
+        place = Source(text, file).at(match.start(), match.end())
+        sign = ord(match.group())
+        if 0xDC80 <= sign <= 0xDCFF:  # how a byte is handed on that could not be decoded
+            message = f"a byte that is not UTF-8: 0x{sign - 0xDC00:02X}"
+            return finding("CL001", message, place, hint="save the file as UTF-8")
+        message = f"a character that no text file holds: U+{sign:04X}"
+        hint = "remove it, or write it as an escape in double quotes; is the file UTF-8?"
+        return finding("CL001", message, place, hint=hint)
+    start = _behind_nothing(text, 0)
+    if text[start : start + 1] == "%":
+        # Besides being of no use, a long list of `%TAG` takes the parser quadratic time.
+        return finding(
+            "CL001",
+            "a directive: the reader always goes by YAML 1.2",
+            Source(text, file).at(start, start + 1),
+            hint="remove the line",
+        )
+    return None
+
+
+def _behind_nothing(text: str, start: int) -> int:
+    match = _NOTHING.match(text, start)
+    return match.end() if match else start
+
+
+class _Stop(Exception):
+    """Reading cannot go on: the finding is recorded."""
+
+
+class _Anchor(NamedTuple):
+    """A part of the text that has a name, complete."""
+
+    data: Any
+    node: Node
+    size: int
+    """Nodes in it, aliases expanded."""
+    height: int
+    """Mappings and lists inside each other."""
+
+
+class _Reader:
+    """Events to data and nodes, in one pass. Findings are collected on the way."""
+
+    def __init__(self, text: str, file: str) -> None:
+        self.findings: list[Finding] = []
+        self.broken = False
+        """A finding leaves no data to go on with."""
+        self._source = Source(text, file)
+        loader = _LOADER(text)
+        self._next = cast("Callable[[], Event]", loader.get_event)
+        self._nodes = 0
+        self._deepest = 0
+        self._path: list[str | int] = []
+        self._anchors: dict[str, _Anchor | None] = {}
+        """None while the part is still being read: an alias to it would never end."""
+
+    def document(self) -> tuple[Any, Node | None]:
+        """The only document of the text."""
+        try:
+            self._next()
+            if type(self._next()) is _STREAM_END:
+                self._break("CL001", "the file is empty", self._source.place(0, 0, 1))
+            data, root = self._value(self._next(), 0)
+            self._end(data)
+        except _Stop:
+            return None, None
+        except yaml.YAMLError as error:
+            self._syntax(error)
+            return None, None
+        return data, root
+
+    def _end(self, data: Any) -> None:
+        """Nothing may follow the document. The parser is not asked: see `_unreadable`."""
+        source = self._source
+        start = _behind_nothing(source.text, self._next().end_mark.index)
+        if source.text.startswith("---", start):
+            message = "a second document begins here; a file holds one"
+            hint = "remove the `---`, or move what follows into a file of its own"
+            self._break("CL001", message, source.at(start, start + 3), hint=hint)
+        if start < len(source.text):
+            message = "text behind the end of the document"
+            hint = "a file is one mapping: check the indentation, and remove `...`"
+            self._break("CL001", message, source.at(start, len(source.text)), hint=hint)
+        if data is None and not self.broken:
+            self._break("CL001", "the file says nothing", source.place(0, 0, 1))
+
+    def _value(self, event: Event, depth: int) -> tuple[Any, Node]:
+        kind = type(event)
+        if kind is _ALIAS:
+            return self._alias(event, depth)
+        first, outer = self._nodes, self._deepest
+        self._count(event, 1)
+        if event.tag is not None:
+            self._refuse_tag(event)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = None
+            self._deepest = depth
+        if kind is _SCALAR:
+            data, node = self._scalar(event), event
+        else:
+            self._sink(event, depth + 1)
+            read_on = self._mapping if kind is _MAPPING else self._list
+            data, node = read_on(event, depth + 1)
+        if event.anchor is not None:
+            size, height = self._nodes - first, self._deepest - depth
+            self._anchors[event.anchor] = _Anchor(data, node, size, height)
+            self._deepest = max(outer, self._deepest)
+        return data, node
+
+    def _list(self, event: Event, depth: int) -> tuple[list[Any], Branch]:
+        data: list[Any] = []
+        nodes: list[Node] = []
+        path = self._path
+        while type(item := self._next()) is not _LIST_END:
+            path.append(len(data))
+            value, node = self._value(item, depth)
+            path.pop()
+            data.append(value)
+            nodes.append(node)
+        return data, _branch(event, item, nodes)
+
+    def _mapping(self, event: Event, depth: int) -> tuple[dict[str, Any], Branch]:
+        data: dict[str, Any] = {}
+        nodes: dict[str, tuple[Event, Node]] = {}
+        path = self._path
+        while type(key := self._next()) is not _MAPPING_END:
+            name = self._key(key, event, depth)
+            path.append(name or "")
+            value, node = self._value(self._next(), depth)
+            path.pop()
+            if name is None:
+                continue
+            if name in data:
+                self._duplicate(key, nodes[name][0])
+            elif event.flow_style and is_empty(node) and not _COLON.match(*self._after(key)):
+                self._alone(key, nodes)
+            else:
+                data[name] = value
+                nodes[name] = (key, node)
+        return data, _branch(event, key, nodes)
+
+    def _key(self, key: Event, parent: Event, depth: int) -> str | None:
+        """The name of a key, or None when there is none to be used."""
+        if type(key) is not _SCALAR:
+            self._no_word(key, parent)
+            known = len(self.findings)
+            self._value(key, depth)
+            del self.findings[known:]
+            return None
+        if key.tag is not None:
+            self._refuse_tag(key)
+        if key.anchor is not None:
+            self._anchors[key.anchor] = _Anchor(self._scalar(key), key, 1, 0)
+        if key.style or key.value not in ("<<", ""):
+            return key.value
+        if key.value:
+            self._note("CL004", "`<<` is no merge key in YAML 1.2", key, "write the keys out")
+        else:
+            self._note("CL006", "a key is missing before `:`", key, "write a word as the key")
+        return None
+
+    def _scalar(self, event: Event) -> Any:
+        text = event.value
+        if event.style:
+            return text
+        try:
+            return plain(text)
+        except OverflowError:
+            message = f"`{short(text)}` is too large for a number"
+            self._note("CL210", message, event, "if it is text, put it in quotes")
+            return text
+
+    def _alias(self, event: Event, depth: int) -> tuple[Any, Node]:
+        name = event.anchor or ""
+        if name not in self._anchors:
+            hint = f"text that begins with `*` needs quotes; a part is named by `&{name}`"
+            self._note("CL001", f"nothing has the name `&{name}`", event, hint)
+            self.broken = True
+            self._count(event, 1)
+            return None, Branch(event.start_mark, event.end_mark, True, [])
+        anchor = self._anchors[name]
+        if anchor is None:
+            self._break("CL005", f"`*{name}` stands inside what it repeats", self._span(event))
+        self._count(event, anchor.size)
+        self._sink(event, depth + anchor.height)
+        node = anchor.node
+        if isinstance(node, Branch):
+            node = Branch(event.start_mark, event.end_mark, True, node.children)
+        return anchor.data, node
+
+    def _count(self, event: Event, nodes: int) -> None:
+        self._nodes += nodes
+        if self._nodes > MAX_NODES:
+            self._break(
+                "CL005",
+                f"more than {MAX_NODES:,} values, aliases counted as what they stand for",
+                self._span(event),
+            )
+
+    def _sink(self, event: Event, depth: int) -> None:
+        self._deepest = max(self._deepest, depth)
+        if depth > MAX_DEPTH:
+            message = f"more than {MAX_DEPTH} mappings and lists inside each other"
+            self._break("CL005", message, self._span(event))
+
+    def _duplicate(self, key: Event, first: Event) -> None:
+        message = f"`{short(key.value)}` is here twice"
+        related = ("first written here", self._span(first))
+        hint = "rename or remove one; the first was kept for the other findings"
+        self._note("CL002", message, key, hint, name=key.value, related=related)
+
+    def _alone(self, key: Event, before: dict[str, tuple[Event, Node]]) -> None:
+        """A word without `:` in `{...}`: what is left of a text that a comma cut in two."""
+        cut = next(reversed(before.items()), None)
+        message = f"`{short(key.value)}` stands alone in `{{...}}`"
+        hint = f"write `{short(key.value)}: value`, or put the text in quotes"
+        if cut is not None and not isinstance(node := cut[1][1], Branch) and not node.style:
+            message += f": the comma before it ended the text of `{short(cut[0])}`"
+            hint = quote_hint(cut[0], f"{node.value}, {key.value}")
+        self._note("CL007", message, key, hint, name=key.value)
+
+    def _no_word(self, key: Event, parent: Event) -> None:
+        inner = key.start_mark.index == parent.start_mark.index + 1
+        if type(key) is _MAPPING and key.flow_style and inner:
+            hint = 'put the whole text in quotes: `"{{ ... }}"`, or write it as a block behind `|`'
+            self._note("CL007", "`{{` begins a mapping here, not a template", parent, hint)
+            return
+        what = {_MAPPING: "a mapping", _LIST: "a list"}.get(type(key), "an alias")
+        hint = "write a word as the key; text with signs needs quotes"
+        self._note("CL006", f"a key is {what}", key, hint)
+
+    def _refuse_tag(self, event: Event) -> None:
+        tag = (event.tag or "").replace("tag:yaml.org,2002:", "!!")
+        hint = "remove the tag"
+        if tag == "!!str":
+            hint = "remove the tag and put the value in quotes"
+        elif not tag.startswith("!!") and type(event) is _SCALAR:
+            hint = "text that begins with `!` needs quotes; in a guard write `not`"
+        self._note("CL003", f"a tag: `{short(tag)}`", event, hint)
+
+    def _syntax(self, error: yaml.YAMLError) -> None:
+        """The parser's complaint, in our words and at our place."""
+        self.broken = True
+        if not isinstance(error, yaml.MarkedYAMLError):
+            self.findings.append(finding("CL001", str(error), Place(self._source.file)))
+            return
+        context = cast("Mark | None", error.context_mark)
+        mark = cast("Mark | None", error.problem_mark) or context
+        fault = explain(
+            Complaint(
+                error.problem or "",
+                error.context or "",
+                mark.line if mark else 0,
+                mark.column if mark else 0,
+                (context.line, context.column) if context else None,
+            ),
+            self._source.lines,
+        )
+        place = self._source.place(fault.line, fault.column, fault.width)
+        # What a text without quotes did before it broke the line says nothing new.
+        self.findings = [
+            f for f in self.findings if (f.code, f.place.line) != (fault.code, place.line)
+        ]
+        related = None
+        if fault.related:
+            note, line, column = fault.related
+            related = (note, self._source.place(line, column, 1))
+        self.findings.append(
+            finding(fault.code, fault.message, place, hint=fault.hint, related=related)
+        )
+
+    def _span(self, event: Event) -> Place:
+        return self._source.between(event.start_mark, event.end_mark)
+
+    def _after(self, key: Event) -> tuple[str, int]:
+        return self._source.text, key.end_mark.index
+
+    def _note(
+        self,
+        code: str,
+        message: str,
+        event: Event,
+        hint: str,
+        *,
+        name: str | None = None,
+        related: tuple[str, Place] | None = None,
+    ) -> None:
+        """A finding with which reading goes on, until there are too many; `name`: about a key."""
+        at = dotted(tuple(self._path) if name is None else (*self._path, name))
+        place = self._span(event)
+        self.findings.append(finding(code, message, place, hint=hint, at=at, related=related))
+        if len(self.findings) >= MAX_FINDINGS:
+            self._break("CL005", f"over {MAX_FINDINGS} mistakes: reading ends here", place)
+
+    def _break(self, code: str, message: str, place: Place, *, hint: str = "") -> NoReturn:
+        self.broken = True
+        self.findings.append(finding(code, message, place, hint=hint))
+        raise _Stop
+
+
+def _branch(first: Event, last: Event, children: Children) -> Branch:
+    return Branch(first.start_mark, last.end_mark, bool(first.flow_style), children)

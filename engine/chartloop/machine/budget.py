@@ -1,0 +1,70 @@
+"""What a run leaves for its children: the rest of each budget that both name.
+
+A budget is a limit that a guard holds against a fact which only grows, ``usage.total_tokens >=
+limits.tokens``: its rest is the limit less the fact. Other limits (an error rate, a number of
+repeats) are thresholds: nothing is left of them, and a child keeps its own.
+
+Imported by: run.children, checker.bound
+Source: design "language", section 8: "the child gets at most what the parent has left".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from chartloop.core.facts import Facts
+from chartloop.core.fold import lookup
+from chartloop.language.expression import Bound
+from chartloop.language.spec import MachineSpec
+
+OWN = frozenset({"run.elapsed", "run.working", "run.steps"})
+"""Facts that children do not add to their parent's: time passes for all at once, and a child is
+one step."""
+SPENT = OWN | {
+    "usage.llm_calls", "usage.tool_calls", "usage.prompt_tokens",
+    "usage.completion_tokens", "usage.total_tokens", "usage.cost",
+}  # fmt: skip
+"""The facts of which a child spends what its parent has."""
+
+
+def rest(parent: MachineSpec, child: MachineSpec, facts: Facts, among: int = 1) -> dict[str, Any]:
+    """What is left of each budget that both machines name, in the child's unit.
+
+    `among` children run at once: they share what they spend, and each has all of the time and of
+    the steps.
+    """
+    out: dict[str, Any] = {}
+    for name, read in budgets_of(parent, child).items():
+        value = facts.limits.get(name)
+        if value is None:
+            continue
+        left = min(max(value - (lookup(facts, fact) or 0), 0) for fact in read)
+        shared = among if not read & OWN else 1
+        out[name] = left // shared if isinstance(left, int) else left / shared
+    return out
+
+
+def budgets_of(parent: MachineSpec, child: MachineSpec) -> dict[str, frozenset[str]]:
+    """The budgets that both machines name, each with the facts that are held against it."""
+    out: dict[str, frozenset[str]] = {}
+    for name in parent.limits.keys() & child.limits.keys():
+        kinds = {parent.limits[name].type.kind, child.limits[name].type.kind}
+        if len(kinds) == 1 and (read := _facts_of(name, parent, child)):
+            out[name] = read
+    return out
+
+
+def _facts_of(limit: str, *specs: MachineSpec) -> frozenset[str]:
+    """The facts that guards of these machines hold against a limit."""
+    text = f"limits.{limit}"
+    found = (b.fact for spec in specs for b in _bounds(spec) if b.bound_text == text)
+    return SPENT.intersection(found)
+
+
+def _bounds(spec: MachineSpec) -> Iterator[Bound]:
+    for rule in spec.rules:
+        yield from rule.when.bounds
+    for edge in spec.edges():
+        if edge.when is not None:
+            yield from edge.when.bounds

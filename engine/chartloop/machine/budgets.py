@@ -1,0 +1,91 @@
+"""How much of each bound of a machine is used, as facts stand now.
+
+Belongs here: the shares of rules and decisions, in words and in cells. Never: printing, pictures.
+
+Imported by: api, cli.words
+Source: design "look", `live.png` (ten cells; green, amber from 80 % on, red when it is spent)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from chartloop.core.facts import Facts
+from chartloop.language.expression import Expression
+from chartloop.machine.saying import say_value, type_at, type_of
+
+if TYPE_CHECKING:  # the command line says words before it loads a machine
+    from chartloop.machine.build import Chart
+
+CELLS = 10
+"""Cells of a bar."""
+AMBER, RED = 0.8, 1.0
+
+
+class Budget(NamedTuple):
+    """How much of a bound is used."""
+
+    fact: str
+    share: float
+    said: str
+    """``12 of 50``"""
+
+    @property
+    def colour(self) -> str:
+        """Green, amber from 80 % on, red once it is spent."""
+        return "red" if self.share >= RED else "yellow" if self.share >= AMBER else "green"
+
+    @property
+    def bar(self) -> str:
+        """Ten cells. The last is full only when the bound is reached."""
+        full = min(CELLS, int(max(0.0, self.share) * CELLS + 1e-9))
+        return "█" * full + "░" * (CELLS - full)
+
+
+def budgets(chart: Chart, facts: Facts) -> list[Budget]:
+    """The bounds of a machine's rules and decisions, in the file's order, each once."""
+    found: dict[tuple[str, str], Budget] = {}
+    for guard in _guards(chart):
+        bounds = {b.text: b for b in guard.bounds}
+        for reading in guard.readings(facts) if bounds else ():
+            bound = bounds.get(reading.text)
+            if bound is None or reading.share is None or reading.right is None:
+                continue
+            type = type_at(chart.spec.roots, bound.fact)
+            said = f"{say_value(reading.left, type)} of {say_value(reading.right, type)}"
+            budget = Budget(bound.fact, reading.share, said)
+            found.setdefault((bound.fact, bound.bound_text), budget)
+    return list(found.values())
+
+
+def _guards(chart: Chart) -> Iterator[Expression]:
+    yield from (rule.when for rule in chart.spec.rules)
+    yield from (edge.when for edge in chart.spec.edges() if edge.when is not None)
+
+
+class Value(NamedTuple):
+    """What a guard reads, as facts stand now."""
+
+    said: str
+    """``412,318 / 1,000,000``"""
+    share: float | None = None
+    """How much of its bound is used; None where it is held against none."""
+
+
+def value_of(chart: Chart, guard: Expression, facts: Facts) -> Value | None:
+    """The comparison of a guard that says most: of several bounds the one that is nearest.
+
+    None where it compares no numbers, or none that are known.
+    """
+    found: Value | None = None
+    bounds = {bound.text for bound in guard.bounds}
+    for reading in guard.readings(facts):
+        if reading.margin is None:  # it asks for no more and no less
+            continue
+        type = type_of(reading, guard, chart.spec.roots)
+        share = reading.share if reading.text in bounds else None
+        if found is None or (share or 0.0) > (found.share or 0.0):
+            against = f" / {say_value(reading.right, type)}" if reading.right else ""
+            found = Value(f"{say_value(reading.left, type)}{against}", share)
+    return found

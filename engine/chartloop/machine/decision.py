@@ -1,0 +1,76 @@
+"""A decision: where a run goes on one input, and why.
+
+`evolve` gives one with every position. Without tracing it holds only what it costs nothing to
+hold; with `trace=True` it also holds what was looked at, from which `machine.explain` makes
+the table of every rule and edge. It is recomputed on demand by replay and never stored.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+from chartloop.core.facts import Facts, Failure
+from chartloop.core.html import Cell, bundle, pairs
+from chartloop.core.reasons import NO_SIGNALS, StopSignals
+from chartloop.core.records import Input
+
+
+class Look(NamedTuple):
+    """One moment of a decision: the rules, or the edges of one state, that were looked at.
+
+    Of kind `status` it is the region beside the states: `state` is the status then.
+    """
+
+    kind: Literal["rules", "edges", "status"]
+    state: str
+    trigger: str
+    facts: Facts
+    rules: tuple[int, ...] = ()
+    taken: str = ""
+    """The origin of what was taken; empty when nothing was."""
+    raised: str = ""
+    oracle: Any = None
+
+
+class Decision(NamedTuple):
+    """Where to go and why."""
+
+    state: str
+    """Where the run was."""
+    input: Input
+    taken: tuple[str, ...] = ()
+    """Ids of the edges and rules that were taken, in order."""
+    path: tuple[str, ...] = ()
+    """The states that were entered, in order."""
+    signals: StopSignals = NO_SIGNALS
+    """Signals that this decision raised."""
+    winner: str = ""
+    """The reason that the run stops for, when it stops here."""
+    warnings: tuple[str, ...] = ()
+    next: str = ""
+    status: str = ""
+    looks: tuple[Look, ...] = ()
+    """What was looked at; only when traced."""
+    opaque: tuple[bool, ...] = ()
+    """What registered guards answered, in order."""
+    unsaved: Failure | None = None
+    """Why an action that succeeded has failed after all: its result could not be saved."""
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """What a notebook shows: where the run was, what was taken, and where that led."""
+        shown = pairs(
+            (
+                ("at", Cell(self.state, "code")),
+                ("input", f"{self.input.kind} {self.input.event}".strip()),
+                ("taken", Cell("\n".join(self.taken), "code")),
+                ("path", Cell(" → ".join(self.path), "code")),
+                ("signals", "\n".join(map(str, self.signals))),
+                ("warnings", "\n".join(self.warnings)),
+                ("stopped for", Cell(self.winner, "code")),
+                ("next", Cell(self.next, "code")),
+                ("status", self.status),
+            )
+        )
+        stopped = f", stopped for {self.winner}" if self.winner else ""
+        led = " → ".join((self.state, *self.path)) if self.path else f"stays at {self.next}"
+        return bundle(shown, f"{self.input.kind}: {led}, {self.status}{stopped}")

@@ -1,0 +1,270 @@
+"""Why a run went where it went: every rule and edge that was looked at, with its values.
+
+Made from a traced decision (`evolve(..., trace=True)`), which replay gives for any record. The
+table that people read is laid out here too, so that `print(run.why())` and `chartloop why` show
+the same.
+
+Source: design "language", section 11 (`chartloop why`); 002 "Diagnostic Output".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
+
+from chartloop.core.columns import Line, lay_out
+from chartloop.core.columns import Row as Cells
+from chartloop.core.html import Cell, Tone, bundle, line, pairs, table
+from chartloop.core.plain import plain
+from chartloop.language.expression import Expression
+from chartloop.machine.build import Chart
+from chartloop.machine.decision import Decision, Look
+from chartloop.machine.regions import GuardedTransition, Holds, Is
+from chartloop.machine.saying import say_left, say_value, type_of
+
+MARKS = {True: "✓", False: "✗", None: "·"}
+"""What held, what did not, and what was not looked at."""
+FAILED = "!"
+"""The mark of a guard that raised."""
+_WIDEST = 100
+"""Columns that a printed explanation takes at most."""
+_LEFT = 3
+_MAYBE = (2, _LEFT)
+"""Columns of the table that are left out where no row fills them."""
+
+
+class Atom(NamedTuple):
+    """One comparison of a guard, with the values it had."""
+
+    text: str
+    holds: bool | None
+    """None when it raised, or has no value and the guard was decided before it."""
+    left: str = ""
+    right: str = ""
+    margin: str = ""
+    """What was left until a budget is spent; empty for what is no budget, or is spent."""
+    share: float | None = None
+    """`fact / bound`."""
+    error: str = ""
+
+
+class Row(NamedTuple):
+    """One rule or edge that was looked at."""
+
+    kind: Literal["rule", "edge"]
+    id: str
+    text: str
+    """The guard; for an edge without one, ``otherwise``."""
+    holds: bool | None
+    taken: bool
+    state: str
+    to: str
+    atoms: tuple[Atom, ...] = ()
+    reason: str = ""
+    """What a rule raises: ``stop: steps_limit``."""
+
+    @property
+    def group(self) -> str:
+        """What it is listed under: the rules at a state, or the edges of one."""
+        return f"rules at {self.state}" if self.kind == "rule" else f"edges of {self.state}"
+
+    @property
+    def mark(self) -> str:
+        """How it came out, in one sign."""
+        return FAILED if any(a.error for a in self.atoms) else MARKS[self.holds]
+
+
+class Explanation(NamedTuple):
+    """A decision in words. Printed, it is the table that `chartloop why` shows."""
+
+    state: str
+    kind: str
+    rows: tuple[Row, ...]
+    decision: Decision
+
+    @property
+    def title(self) -> str:
+        """What was decided, and where: ``step at think``."""
+        event = self.decision.input.event
+        return f"{self.kind}{f' `{event}`' if event else ''} at {self.state}"
+
+    def lines(self, width: int = _WIDEST) -> list[Line]:
+        """Everything that was looked at as one table, and where it led."""
+        found = [Line(""), *_table(self.rows, width), Line("")] if self.rows else []
+        led = [_clean(row, "") for row in self._led()]
+        return [*found, *lay_out(led, width=width)]
+
+    def _led(self) -> Iterator[tuple[str, str]]:
+        d = self.decision
+        yield from (("signal", str(signal)) for signal in d.signals)
+        yield from (("warning", warning) for warning in d.warnings)
+        path = self._path() if d.path else f"stays at {d.next}"
+        yield "led to", f"{path}, {d.status}" + (f", stopped for {d.winner}" if d.winner else "")
+
+    def _path(self) -> str:
+        begun = () if self.kind == "start" else (self.state,)  # a start enters its own state
+        return " → ".join([*begun, *self.decision.path])
+
+    def __str__(self) -> str:
+        return "\n".join([self.title, *(line.text for line in self.lines())])
+
+    def __repr__(self) -> str:
+        return f"<Explanation of {self.title}: next {self.decision.next}, {self.decision.status}>"
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """What a notebook shows: the table, a group for each moment, and where it led."""
+        led = pairs((name, _visible(text)) for name, text in self._led())
+        shown = line(self.title, "strong") + (_html_table(self.rows) if self.rows else "") + led
+        return bundle(shown, str(self))
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What IPython prints in a terminal."""
+        printer.text(str(self))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, as `chartloop why --format json` prints it."""
+        d = self.decision
+        return {
+            "kind": self.kind, "state": self.state, "event": d.input.event or None,
+            "looked_at": plain(self.rows),
+            "taken": list(d.taken), "path": list(d.path), "signals": d.signals.to_list(),
+            "winner": d.winner or None, "warnings": list(d.warnings), "next": d.next,
+            "status": d.status,
+        }  # fmt: skip
+
+
+def explain(chart: Chart, decision: Decision) -> Explanation:
+    """Everything a traced decision looked at, in order."""
+    rows: list[Row] = []
+    for look in decision.looks:
+        if look.kind != "status":  # the file decides nothing there
+            rows += _rules(chart, look, decision) if look.kind == "rules" else _edges(chart, look)
+    return Explanation(decision.state, decision.input.kind, tuple(rows), decision)
+
+
+def _rules(chart: Chart, look: Look, decision: Decision) -> Iterator[Row]:
+    raised = {s.source for s in decision.signals}
+    for number in look.rules:
+        rule = chart.spec.rules[number]
+        atoms = atoms_of(chart, rule.when, look)
+        holds = rule.id in raised or _holds(rule.when, look)
+        to = rule.to or (chart.route(rule.stop) if rule.stop else "")
+        reason = f"{rule.kind}: {raises}" if (raises := rule.stop or rule.signal) else ""
+        yield Row(
+            "rule", rule.id, rule.when.text, holds, rule.id == look.taken, look.state, to, atoms,
+            reason,
+        )  # fmt: skip
+
+
+def _edges(chart: Chart, look: Look) -> Iterator[Row]:
+    event = chart.event(look.trigger)
+    found = event.at(look.state) if event else ()
+    # of a fork every branch is taken, each in a look of its own
+    found = tuple(t for t in found if t.origin == look.taken or not t.forks)
+    over = False
+    for t in found:
+        if over:
+            yield Row("edge", t.origin, _text(t), None, False, look.state, t.dest or "")
+            continue
+        taken = t.origin == look.taken
+        guard = next((g.expression for g in t.guards if isinstance(g, (Holds, Is))), None)
+        atoms = atoms_of(chart, guard, look) if guard is not None else ()
+        yield Row("edge", t.origin, _text(t), taken, taken, look.state, t.dest or "", atoms)
+        over = over or taken
+
+
+def _text(t: GuardedTransition) -> str:
+    return " and ".join(g.__name__ for g in t.guards) or "otherwise"
+
+
+def _holds(guard: Expression, look: Look) -> bool | None:
+    try:
+        return bool(guard.fn(look.facts, look.oracle.said))
+    except Exception:  # noqa: BLE001  whatever a guard raised is on its atoms
+        return None
+
+
+def atoms_of(chart: Chart, guard: Expression, look: Look) -> tuple[Atom, ...]:
+    """The comparisons of a guard with their values, as people write them.
+
+    What raises by itself is no error where the guard was decided before it: of
+    ``last.error is not None and last.error.category == "CRITICAL"`` the second half may have no
+    value.
+    """
+    out: list[Atom] = []
+    bounds = {b.text: b for b in guard.bounds}
+    raised = _holds(guard, look) is None
+    for r in guard.readings(look.facts, look.oracle.said):
+        type = type_of(r, guard, chart.spec.roots)
+        margin = say_left(r, bounds.get(r.text), type)
+        left = say_value(r.left, type) if r.left is not None or r.right is not None else ""
+        right = say_value(r.right, type) if r.right is not None else ""
+        out.append(Atom(r.text, r.holds, left, right, margin, r.share, r.error if raised else ""))
+    return tuple(out)
+
+
+# the table ----------------------------------------------------------------------------------
+
+
+def _table(rows: tuple[Row, ...], width: int) -> list[Line]:
+    """One table, so that all columns line up; an empty line before each further group."""
+    head = Cells(("", rows[0].group, "values", "left", "leads to"), "dim")
+    listed: list[Cells] = []
+    group = rows[0].group
+    for row in rows:
+        if row.group != group:
+            group = row.group
+            listed += [Cells(("",) * 5), Cells(("", group, "", "", ""), "dim")]
+        listed += _cells(row)
+    kept = [n for n in range(5) if n not in _MAYBE or any(row.cells[n] for row in listed)]
+    shown = [Cells(tuple(row.cells[n] for n in kept), row.colour) for row in (head, *listed)]
+    return lay_out(shown, width=width, right={kept.index(_LEFT)} if _LEFT in kept else ())
+
+
+def _cells(row: Row) -> Iterator[Cells]:
+    """A line for the row, with the values of its only atom; else a line for each atom."""
+    colour = "green" if row.taken else "dim" if row.holds is None else ""
+    alone = row.atoms[0] if len(row.atoms) == 1 else None
+    values, left = (_values(alone), alone.margin) if alone is not None else ("", "")
+    yield _clean((row.mark, row.text, values, left, row.reason or row.to), colour)
+    for atom in row.atoms if alone is None else ():
+        said = f"  {MARKS[atom.holds]} {atom.text}"
+        yield _clean(("", said, _values(atom), atom.margin, ""), colour)
+
+
+_TONES: Mapping[str, Tone] = MappingProxyType({"green": "good", "dim": "dim", "": ""})
+
+
+def _html_table(rows: tuple[Row, ...]) -> str:
+    """The same table for a notebook; a line for each group, and for each atom of a guard."""
+    listed: list[tuple[Cell, ...]] = []
+    group = ""
+    for row in rows:
+        if row.group != group:
+            group = row.group
+            listed.append((Cell(""), Cell(group, "strong"), *(Cell(""),) * 3))
+        for cells in _cells(row):
+            mark, text, values, left, to = cells.cells
+            tone = _TONES[cells.colour]
+            failed = row.mark == FAILED
+            listed.append(
+                (Cell(mark, "bad" if failed else tone), Cell(text, tone, code=True),
+                 Cell(values, "bad" if failed else tone), Cell(left, tone), Cell(to, tone))
+            )  # fmt: skip
+    return table(listed, head=("", "looked at", "values", "left", "leads to"), right={3})
+
+
+def _values(atom: Atom) -> str:
+    if atom.error:
+        return atom.error
+    return f"{atom.left} against {atom.right}" if atom.right else atom.left
+
+
+def _clean(cells: tuple[str, ...], colour: str) -> Cells:
+    return Cells(tuple(_visible(cell) for cell in cells), colour)
+
+
+def _visible(text: str) -> str:
+    """The text without anything that a terminal would obey: files and models wrote parts of it."""
+    return "".join(c if c.isprintable() else " " if c.isspace() else "\ufffd" for c in text)

@@ -1,0 +1,190 @@
+"""The live machine as a graph: what pictures, checks and comparisons look at.
+
+Walks `machine.states` and `machine.events` of the live machine, never the spec: what is drawn
+is what runs. Transitions that one edge or rule put on many states carry its id as `origin`.
+
+Node attributes: ``label shape role order origin entry about``. Edge attributes (key: the
+edge's id): ``label order kind origin number``. Rules stand under ``graph["rules"]``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import networkx as nx
+
+from chartloop.core.facts import Facts
+from chartloop.core.types import Type
+from chartloop.core.units import say_duration
+from chartloop.language.expression import Expression, GuardFailed
+from chartloop.language.spec import StateSpec
+from chartloop.machine.build import Chart
+from chartloop.machine.regions import GuardedTransition, Region
+from chartloop.machine.saying import say_value
+
+StateGraph = nx.MultiDiGraph
+
+
+def graph(chart: Chart, *, facts: Facts | None = None, engine: bool = False) -> Any:
+    """The step machine as a `MultiDiGraph`.
+
+    Labels show the limits of `facts`, by default those of the file. `engine` adds what no
+    file wrote: the engine's own ends, and the ways out for a cancel or an unhandled failure.
+    """
+    return region_graph(chart, chart.step, facts or chart.position("").facts, engine=engine)
+
+
+def region_graph(chart: Chart, region: Region, facts: Facts, *, engine: bool = False) -> Any:
+    """A live machine as a graph."""
+    made: Any = nx.MultiDiGraph
+    out = made(
+        name=chart.spec.name, title=chart.spec.title or chart.spec.name,
+        rules=list(_rules(chart, region, facts)) + (list(_ways_out(region)) if engine else []),
+    )  # fmt: skip
+    for order, (name, node) in enumerate(region.nodes.items()):
+        spec = node.spec
+        out.add_node(name, order=order, **_node(chart, name, spec, facts))
+    for order, (t, number) in enumerate(_drawn(region)):
+        key = t.origin if t.kind != "return" else f"{t.origin}→{t.dest}"
+        out.add_edge(
+            t.source, t.dest, key=key, order=order, kind=t.kind, origin=t.by, number=number,
+            label=_label(chart, t, facts),
+        )  # fmt: skip
+    return out
+
+
+def _drawn(region: Region) -> Iterator[tuple[GuardedTransition, int | None]]:
+    """Everything but `check`, in the order of the states, with its number of trial."""
+    for name, node in region.nodes.items():
+        spec = node.spec
+        for trigger, event in region.triggers.items():
+            found = event.at(name)
+            if trigger == "check" or not found:
+                continue
+            tried = [t for t in found if t.kind == "advance"]
+            guarded = sum(bool(t.guards) for t in tried)
+            numbered = guarded > 1 and spec is not None and spec.ask is None
+            for t in found:
+                yield t, tried.index(t) + 1 if numbered and t in tried else None
+
+
+def _rules(chart: Chart, region: Region, facts: Facts) -> Iterator[dict[str, Any]]:
+    seen: set[str] = set()
+    found = [t for t in region.transitions("check") if t.rule is not None]
+    for t in sorted(found, key=lambda t: int(t.origin.partition(".")[2])):
+        rule = t.rule
+        if rule is None or t.origin in seen:
+            continue
+        seen.add(t.origin)
+        yield {
+            "id": rule.id, "text": rule.when.text, "shown": _shown(chart, rule.when, facts),
+            "kind": rule.kind,
+            "reason": rule.stop or rule.signal, "to": t.dest or "", "at": list(rule.at),
+            "before": list(rule.before),
+        }  # fmt: skip
+
+
+def _shown(chart: Chart, guard: Expression, facts: Facts) -> str:
+    """A guard with the value of each limit behind its name: ``run.steps >= limits.steps (50)``."""
+    text = " ".join(guard.text.split())
+    for read in sorted(guard.reads, key=len, reverse=True):
+        name = read.removeprefix("limits.")
+        if name != read and name in chart.spec.limits:
+            type, value = chart.spec.limits[name].type, facts.limits.get(name)
+            said = "off" if value is None else _value(value, type)
+            text = re.sub(rf"\b{re.escape(read)}\b(?! \()", f"{read} ({said})", text)
+    return text
+
+
+def _value(value: Any, type: Type) -> str:
+    return ", ".join(value) if type.kind == "list" else say_value(value, type)
+
+
+def _ways_out(region: Region) -> Iterator[dict[str, Any]]:
+    """Where raised signals lead: a cancel, a signal of a tool, an unhandled failure."""
+    reasons: dict[str, set[str]] = {}
+    for t in region.transitions("check"):
+        if t.kind == "raised" and t.dest is not None:
+            names = t.guards[0].__name__.removeprefix("raised: ").split(", ")
+            reasons.setdefault(t.dest, set()).update(names)
+    for to, names in reasons.items():
+        yield {
+            "id": f"raised.{to}",
+            "text": "raised: " + ", ".join(sorted(names)),
+            "kind": "stop",
+            "reason": "",
+            "to": to,
+            "at": [],
+            "before": [],
+        }
+
+
+def _node(chart: Chart, name: str, spec: StateSpec | None, facts: Facts) -> dict[str, Any]:
+    if spec is None:
+        role = "stop" if chart.ends.get(name) == "error" else "end"
+        return {
+            "label": name,
+            "shape": "pill",
+            "role": role,
+            "origin": "engine",
+            "entry": False,
+            "about": "the engine's own end",
+        }
+    starts = name == chart.spec.start
+    text = spec.ask or spec.label
+    return {
+        "label": text.show(facts) if text is not None else name,
+        "shape": _shape(spec, starts),
+        "role": _role(spec, starts),
+        "origin": "file",
+        "entry": starts and spec.job != "pass",
+        "about": spec.about,
+    }
+
+
+def _shape(spec: StateSpec, starts: bool) -> str:
+    if spec.job == "decide" or spec.ask is not None:
+        return "diamond"
+    ends = spec.job == "end" or (starts and spec.job == "pass")
+    return spec.shape or ("pill" if ends else "rect")
+
+
+def _role(spec: StateSpec, starts: bool) -> str:
+    if spec.stop:
+        return "completed" if spec.stop == "completed" else "stop"
+    if spec.role:
+        return spec.role
+    if spec.job == "end":
+        return "action" if spec.shape == "rect" else "end"
+    if spec.pill or (starts and spec.job == "pass"):
+        return "start"
+    return "decision" if spec.job == "decide" or spec.ask is not None else "action"
+
+
+def _label(chart: Chart, t: GuardedTransition, facts: Facts) -> str:
+    edge = t.edge
+    if t.kind == "retry":
+        return t.guards[0].__name__
+    if edge is None:
+        return ""
+    if edge.label is not None:
+        return edge.label.show(facts)
+    if edge.role == "expired":
+        return _after(chart.spec.states[edge.source], facts)
+    if edge.role == "else":
+        return "No" if chart.spec.states[edge.source].of is None else "else"
+    return {
+        "then": "Yes", "case": edge.case, "on": edge.trigger, "failed": "failed",
+        "error": "failed, not handled",
+    }.get(edge.role, "return" if t.kind == "return" else "")  # fmt: skip
+
+
+def _after(spec: StateSpec, facts: Facts) -> str:
+    within = spec.within
+    try:
+        seconds = within.value(facts) if isinstance(within, Expression) else within
+    except GuardFailed as unknown:  # known only when the state is entered
+        return f"after {unknown.text}"
+    return "expired" if seconds is None else f"after {say_duration(seconds)}"

@@ -1,0 +1,94 @@
+"""`save` and `set`: values that go into variables.
+
+Imported by: machine.evolve, machine.walk
+Source: design "language", sections 2 (`set`, `save`) and 8 ("a missing path fails the action").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from chartloop.core.errors import Category
+from chartloop.core.facts import Facts
+from chartloop.core.outcome import Outcome
+from chartloop.core.types import ANY, Type, accepts
+from chartloop.language.expression import Expression, GuardFailed
+from chartloop.language.spec import Assign, MachineSpec, StateSpec
+
+_ABSENT = object()
+
+
+def template_names(spec: MachineSpec, facts: Facts, reads: frozenset[str]) -> dict[str, Any]:
+    """What a template may read: the fact sections, and the definitions that it names.
+
+    Raises `GuardFailed` when one of these cannot be evaluated.
+    """
+    names: dict[str, Any] = dict(zip(facts._fields[:-1], facts, strict=False))
+    for name in reads & spec.define.keys():
+        names[name] = spec.define[name].value(facts)
+    return names
+
+
+def saved_values(
+    spec: MachineSpec, state: StateSpec, outcome: Outcome, facts: Facts
+) -> tuple[Outcome, Mapping[str, Any]]:
+    """The assignments of a state's `save`; a failed outcome when one cannot be made."""
+    out: dict[str, Any] = {}
+    for save in state.save:
+        if save.template is not None:
+            try:
+                names = template_names(spec, facts, save.template.reads)
+                value: Any = save.template.render({**names, "result": outcome.result})
+            except (ValueError, GuardFailed) as error:
+                return _cannot(outcome, f"save {save.target}: {error}"), {}
+        else:
+            value = _part(outcome.result, save.path or ())
+            if value is _ABSENT:
+                path = "result" + "".join(
+                    f".{p}" if isinstance(p, str) else f"[{p}]" for p in save.path or ()
+                )
+                return _cannot(outcome, f"save {save.target}: there is no `{path}`"), {}
+        name = save.target.removeprefix("vars.")
+        type = spec.vars[name].type
+        wanted: Type = (type.of or ANY) if save.append else type
+        if not accepts(wanted, value):
+            return _cannot(outcome, f"save {save.target}: {_brief(value)} is no {wanted}"), {}
+        if save.append:
+            value = (*out.get(save.target, facts.vars[name]), value)
+        out[save.target] = value
+    return outcome, out
+
+
+def _part(value: Any, path: tuple[str | int, ...]) -> Any:
+    for part in path:
+        if isinstance(value, (list, tuple)):
+            items = cast(Sequence[Any], value)
+            value = items[part] if isinstance(part, int) and part < len(items) else _ABSENT
+        elif isinstance(value, Mapping):
+            value = cast(Mapping[str | int, Any], value).get(part, _ABSENT)
+        else:
+            return _ABSENT
+    return value
+
+
+def _cannot(outcome: Outcome, message: str) -> Outcome:
+    failed = Outcome.failed(Category.RECOVERABLE, message, kind="save")
+    return outcome._replace(ok=False, error=failed.error)
+
+
+def _brief(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:59] + "…"
+
+
+def set_values(assigns: tuple[Assign, ...], facts: Facts, oracle: Any) -> dict[str, Any]:
+    """The assignments of a `set`. All right sides read the values from before."""
+    out: dict[str, Any] = {}
+    for one in assigns:
+        value = one.value.value(facts, oracle) if isinstance(one.value, Expression) else one.value
+        if one.append:
+            name = one.target.removeprefix("vars.")
+            value = (*out.get(one.target, facts.vars[name]), value)
+        out[one.target] = value
+    return out

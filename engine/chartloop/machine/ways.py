@@ -1,0 +1,177 @@
+"""Spec to the list of transitions that its live machine has, in order of evaluation.
+
+A plain table between the file and `transitions`: the live machine is made from it, and so is
+the stock machine of the differential test.
+
+Order at one state and trigger: retry, `failed`, `on_error`, then the file's own edges. Under
+`check`: stops by priority (signals raised before, then rules in file order), then detours in
+file order, then signal rules, which never move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from chartloop.core.reasons import EndStatus
+from chartloop.language.readers.states import case_value
+from chartloop.language.spec import RETURN, Edge, MachineSpec, Rule, StateSpec
+from chartloop.machine import regions
+
+END_COMPLETED = "end-completed"
+END_ERROR = "end-error"
+"""The ends that the engine makes. The hyphen keeps them apart from every name of a file."""
+
+ENGINE_ENDS: Mapping[str, EndStatus] = {END_COMPLETED: "completed", END_ERROR: "error"}
+
+
+class Way(NamedTuple):
+    """One transition of the live machine."""
+
+    trigger: str
+    source: str
+    dest: str | None
+    guards: tuple[regions.Guard, ...] = ()
+    origin: str = ""
+    kind: str = "advance"
+    edge: Edge | None = None
+    rule: Rule | None = None
+    by: str = "file"
+
+
+def ways(spec: MachineSpec, handled: frozenset[str]) -> list[Way]:
+    """Every transition of the machine's step region."""
+    out: list[Way] = []
+    for state in spec.states.values():
+        out += _of_state(spec, state, handled)
+    out += _returns(spec)
+    out += _checks(spec)
+    return out
+
+
+def _of_state(spec: MachineSpec, state: StateSpec, handled: frozenset[str]) -> Iterator[Way]:
+    name = state.name
+    if state.retry is not None:
+        yield Way(
+            "advance",
+            name,
+            name,
+            (regions.Retrying(f"retry ≤ {state.retry.times}"),),
+            f"{name}.retry",
+            "retry",
+        )
+    failed = (regions.Failed("the action failed"),)
+    for edge in state.edges_of("failed"):
+        yield Way("advance", name, edge.target, failed, edge.id, "failed", edge)
+    if spec.on_error is not None and state.action is not None and name not in handled:
+        yield Way("advance", name, spec.on_error.target, failed, "on_error", "error", spec.on_error)
+    for edge in state.edges:
+        if edge.role != "failed" and edge.target != RETURN:
+            kind = {"on": "answer", "expired": "expired", "all": "fork"}.get(edge.role, "advance")
+            yield Way(edge.trigger, name, edge.target, _guards(state, edge), edge.id, kind, edge)
+
+
+def _guards(state: StateSpec, edge: Edge) -> tuple[regions.Guard, ...]:
+    if edge.role == "all":
+        return (regions.InBranch(int(edge.id.rpartition(".")[2])),)
+    if edge.role == "case" and state.of is not None:
+        return (regions.Is(state.of, case_value(state.of.type, edge.case)),)
+    return (regions.Holds(edge.when),) if edge.when is not None else ()
+
+
+def interrupted(spec: MachineSpec, rule: Rule) -> list[tuple[str, str]]:
+    """The edges that a detour may interrupt, as (edge id, where it was going)."""
+    out: list[tuple[str, str]] = []
+    for state in spec.states.values():
+        if state.job == "end":
+            continue
+        looked_at = not rule.at or state.name in rule.at
+        acted = state.rests and looked_at
+        for edge in state.edges:
+            if edge.target != RETURN and (edge.target in rule.before if rule.before else acted):
+                out.append((edge.id, edge.target))
+        begun = state.name == spec.start and looked_at  # a rule may hold before anything was done
+        if (acted or begun) and not rule.before:
+            out.append((f"={state.name}", state.name))
+        if acted and not rule.before:
+            if state.all:
+                out.append((f"{state.name}.all", state.name))
+        again = state.name in rule.before if rule.before else acted
+        if state.retry is not None and again:
+            out.append((f"{state.name}.retry", state.name))
+    if spec.on_error is not None and (not rule.before or spec.on_error.target in rule.before):
+        out.append(("on_error", spec.on_error.target))
+    out += [(f"={b}", b) for b in rule.before]
+    return out
+
+
+def returning_states(spec: MachineSpec) -> list[tuple[str, Edge]]:
+    """The states that go on to where a detour interrupted the run, with the edge that says so."""
+    return [(e.source, e) for e in spec.edges() if e.target == RETURN]
+
+
+def _returns(spec: MachineSpec) -> Iterator[Way]:
+    targets = dict.fromkeys(
+        to for r in spec.rules if r.kind == "detour" for _, to in interrupted(spec, r)
+    )
+    for name, edge in returning_states(spec):
+        guards = _guards(spec.states[name], edge)
+        for to in targets:
+            yield Way(
+                "advance", name, to, (*guards, regions.Returning(to)), edge.id, "return", edge
+            )
+
+
+def _checks(spec: MachineSpec) -> Iterator[Way]:
+    ranked: list[tuple[tuple[int, int], Way]] = []
+    live = [n for n, s in spec.states.items() if s.job != "end"]
+    for number, rule in enumerate(spec.rules):
+        guard = (regions.RuleHolds(rule.when, number),)
+        if rule.kind == "stop":
+            rank, to = spec.reason(rule.stop).priority, rule.to or route(spec, rule.stop)
+        else:
+            rank, to = (20, rule.to) if rule.kind == "detour" else (21, None)
+        for source in _covered(spec, rule, live):
+            ranked.append(
+                (
+                    (rank, number),
+                    Way("check", source, to, guard, rule.id, "rule", rule=rule, by="rule"),
+                )
+            )
+    groups: dict[tuple[int, str], list[str]] = {}
+    for name, reason in spec.reasons.items():
+        groups.setdefault((reason.priority, route(spec, name)), []).append(name)
+    for (priority, to), names in groups.items():
+        guards = (regions.Raised(names),)
+        for source in live:
+            ranked.append(
+                (
+                    (priority, -1),
+                    Way("check", source, to, guards, f"raised.{to}", "raised", by="engine"),
+                )
+            )
+    ranked.sort(key=lambda pair: pair[0])
+    yield from (way for _, way in ranked)
+
+
+def _covered(spec: MachineSpec, rule: Rule, live: list[str]) -> list[str]:
+    if rule.before:
+        sources = {e.source for e in spec.edges() if e.target in rule.before} | set(rule.before)
+        sources |= {n for n, _ in returning_states(spec)}
+        if spec.on_error is not None and spec.on_error.target in rule.before:
+            sources |= {n for n, state in spec.states.items() if state.action is not None}
+        return [n for n in live if n in sources]
+    return [n for n in live if not rule.at or n in rule.at]
+
+
+def route(spec: MachineSpec, reason: str) -> str:
+    """Where a stop goes that names no target. Source: design "language", section 4."""
+    if spec.on_stop:
+        return spec.on_stop
+    own = [n for n, s in spec.states.items() if s.stop == reason]
+    if len(own) == 1:
+        return own[0]
+    ends = [n for n, s in spec.states.items() if s.end == "by_reason" and not s.stop]
+    if len(ends) == 1:
+        return ends[0]
+    return END_ERROR if spec.reason(reason).status == "error" else END_COMPLETED

@@ -1,0 +1,147 @@
+// Elements of the page: made of data, and knowing nothing of a model.
+//
+// Belongs here: tables and forms, as elements. Never: an order, a request to anybody, a library, markup
+// made of text. Every text is put in as text.
+//
+// The files of this folder are put after each other, and are one module then: see `widget.py`.
+
+const RECORD = ["kind", "at", "did", "came", "took", "then", "because"];
+const EXAMPLES = { duration: "30m", fraction: "95%", list: '["a", "b"]', map: '{"a": 1}' };
+const KEYBOARDS = { int: "numeric", float: "decimal" };
+
+/** An element with its properties, attributes (`attrs`), listeners (`on`) and children. */
+function h(tag, properties = {}, ...children) {
+  const { attrs = {}, on = {}, ...rest } = properties;
+  const made = Object.assign(document.createElement(tag), rest);
+  for (const [name, value] of Object.entries(attrs)) made.setAttribute(name, value);
+  for (const [name, heard] of Object.entries(on)) made.addEventListener(name, heard);
+  made.append(...children.filter((child) => child !== null && child !== undefined));
+  return made;
+}
+
+const text = (tag, said, className = "") => h(tag, { textContent: said, className });
+
+function columns(...names) {
+  const heads = names.map((name) => h("th", { textContent: name, attrs: { scope: "col" } }));
+  return h("thead", {}, h("tr", {}, ...heads));
+}
+
+function part(name, about, ...inside) {
+  return h("section", { className: "cl-part" }, h("h3", {}, name, " ", about), ...inside);
+}
+
+/** A part that is scrolled by keys too. */
+function scrolled(className, name, ...inside) {
+  const attrs = { tabindex: "0", role: "region", "aria-label": name };
+  return h("div", { className: `cl-scroll ${className}`, attrs }, ...inside);
+}
+
+function group(submit, ...inside) {
+  const asked = (event) => {
+    event.preventDefault();
+    submit();
+  };
+  return h("form", { className: "cl-group", on: { submit: asked } }, ...inside);
+}
+
+// facts, decisions, records ----------------------------------------------------------------------
+
+function factRow({ name, value, changed, was, about }) {
+  const title = "changed by the newest record";
+  const mark = h("span", { className: "cl-mark", textContent: "●", title, attrs: { "aria-label": title } });
+  const before = changed ? h("span", { className: "cl-was" }, text("span", was), " → ") : null;
+  const head = h("th", { attrs: { scope: "row" } }, changed ? mark : null, name);
+  const row = { className: changed ? "cl-changed" : "", title: about };
+  return h("tr", row, head, h("td", {}, before, text("span", value)));
+}
+
+function decisionRows(why) {
+  return (why?.groups ?? []).flatMap(({ name, rows }) => {
+    const head = h("th", { textContent: name, colSpan: 5, attrs: { scope: "rowgroup" } });
+    return [h("tr", { className: "cl-head" }, head), ...rows.map(decisionRow)];
+  });
+}
+
+function decisionRow({ mark, text: guard, values, left, share, to, taken, looked, atom }) {
+  const kind = taken ? "cl-taken" : looked ? "" : "cl-unseen";
+  const bar = typeof share === "number" && left ? shareBar(share) : null;
+  return h(
+    "tr",
+    { className: `${kind} ${atom ? "cl-atom" : ""}` },
+    text("td", mark, "cl-sign"),
+    text("td", guard, "cl-code"),
+    text("td", values, "cl-values"),
+    h("td", { className: "cl-left-over" }, left, bar),
+    text("td", to),
+  );
+}
+
+/** How much of a budget is used: green, amber from 80 % on, red once it is spent. */
+function shareBar(share) {
+  const made = h("span", { className: "cl-share", attrs: { "aria-hidden": "true" } }, h("span"));
+  made.firstChild.style.width = `${Math.round(share * 100)}%`;
+  made.dataset.level = share >= 1 ? "full" : share >= 0.8 ? "high" : "low";
+  return made;
+}
+
+function ledLine({ what, said }) {
+  return h("p", {}, text("span", `${what} `, "cl-muted"), said);
+}
+
+function recordRow(record, choose) {
+  const button = h("button", {
+    type: "button",
+    className: "cl-link",
+    textContent: record.seq,
+    attrs: { "aria-label": `Decision of record ${record.seq}` },
+    on: { click: () => choose(record.seq) },
+  });
+  const cells = RECORD.map((name) => text("td", record[name] ?? "", `il-${name}`));
+  const made = h("tr", { className: record.failed ? "cl-failed" : "" }, h("td", {}, button), ...cells);
+  made.dataset.seq = record.seq;
+  return made;
+}
+
+function olderRecords(count) {
+  const said = `${count} older records are not shown`;
+  return h("tr", {}, h("td", { colSpan: RECORD.length + 1, className: "cl-muted", textContent: said }));
+}
+
+// answers ----------------------------------------------------------------------------------------
+
+/** The form of one event, with a field for each of its data. `send` gets them as they were typed. */
+function answerForm({ event, fields }, send) {
+  const inputs = fields.map((field) => [field.name, fieldInput(field)]);
+  const typed = ([name, input]) => [name, input.type === "checkbox" ? input.checked : input.value];
+  const button = h("button", { type: "submit", textContent: event });
+  const submit = (asked) => {
+    asked.preventDefault();
+    if (button.getAttribute("aria-disabled") !== "true") send(Object.fromEntries(inputs.map(typed)));
+  };
+  const labels = inputs.map(([name, input], place) => {
+    const { kind, type } = fields[place];
+    return h("label", {}, `${name} `, input, kind === "str" ? null : text("span", ` ${type}`, "cl-muted"));
+  });
+  return h("form", { className: "cl-answer", on: { submit } }, button, ...labels);
+}
+
+function fieldInput({ kind, values, optional }) {
+  if (kind === "bool") return h("input", { type: "checkbox" });
+  if (kind === "enum") {
+    const options = optional ? ["", ...values] : values;
+    return h("select", {}, ...options.map((value) => h("option", { value, textContent: value })));
+  }
+  const attrs = { inputmode: KEYBOARDS[kind] ?? "text" };
+  return h("input", { type: "text", placeholder: EXAMPLES[kind] ?? "", attrs });
+}
+
+// the page around -------------------------------------------------------------------------------
+
+/** Whether the page around is dark: as JupyterLab and marimo say it, else the system. */
+function isDark() {
+  const { body, documentElement: root } = document;
+  if (body.dataset.jpThemeLight) return body.dataset.jpThemeLight === "false";
+  if ([root, body].some((element) => element.classList.contains("dark"))) return true;
+  if ([root, body].some((element) => element.classList.contains("light"))) return false;
+  return matchMedia("(prefers-color-scheme: dark)").matches;
+}

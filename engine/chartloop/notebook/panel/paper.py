@@ -1,0 +1,67 @@
+"""The picture of a panel: laid out once, then only painted; laid out anew when a limit changes.
+
+Belongs here: when a layout is needed. Never: a layout.
+
+Imports:      view.live
+Imported by:  notebook.panel.desk
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from chartloop.core.errors import ChartloopError
+from chartloop.notebook.panel.stepped import Stepped
+from chartloop.run.standing import standing_of
+from chartloop.view.dot.engine import Engine
+from chartloop.view.live.picture import LivePicture
+from chartloop.view.live.standing import Standing
+
+Json = dict[str, Any]
+PATIENCE = 10.0
+"""Seconds that a layout may take: until then no order is heard."""
+
+
+class Paper:
+    """The picture of one run, or of those that it goes on as. `engine` is that of `Picture`."""
+
+    def __init__(self, engine: Engine | None = None, *, timeout: float = PATIENCE) -> None:
+        self._engine: Engine | None = engine
+        self._timeout = timeout
+        self._picture: LivePicture | None = None
+        self._missing: str | None = ""
+        """Why there is no picture; None where there is one."""
+
+    def sheet(self, run: Stepped) -> Json:
+        """What has to be shown now: all of a picture that was laid out anew, else what changed."""
+        chart, standing = run.draw().chart, standing_of(run.session)
+        if self._picture is None or self._picture.chart != chart:
+            self._picture = LivePicture(chart, engine=self._engine, timeout=self._timeout)
+            svg = self._drawn(self._picture, standing)
+            boxes = {found: name for name, found in self._picture.ids.boxes.items()}
+            if self._missing is None:
+                return {"picture": svg, "boxes": boxes, "outline": "", "paint": self.paint(run)}
+        if self._missing is None:
+            return {"paint": self.paint(run)}
+        outline = f"{self._missing}{self._picture.text(standing)}"
+        return {"picture": "", "boxes": {}, "outline": outline, "paint": {}}
+
+    def paint(self, run: Stepped) -> Json:
+        """What has to be put into the picture that is on the page."""
+        if self._picture is None or self._missing is not None:
+            return {}
+        changes = self._picture.changes(standing_of(run.session))
+        return {"style": changes.style, "texts": changes.texts}
+
+    def _drawn(self, picture: LivePicture, standing: Standing) -> str:
+        """The SVG; empty where there is none, and why."""
+        self._missing = ""  # the text of the picture says itself what there is to install
+        if picture.engine == "mermaid":
+            return ""
+        try:
+            svg = picture.svg(standing)
+        except ChartloopError as error:  # too large, say: the run can be stepped all the same
+            self._missing = f"{error.message}\n{error.hint}\n\n"
+            return ""
+        self._missing = None
+        return svg

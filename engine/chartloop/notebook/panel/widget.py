@@ -1,0 +1,78 @@
+"""The widget that shows a panel: the only door to anywidget.
+
+Belongs here: what is kept in step between the kernel and the page. Never: what is in it, a thread.
+
+Imports:      anywidget, traitlets
+Imported by:  notebook.panel.open (when a panel is opened)
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import traitlets
+
+from chartloop.notebook.panel.board import Json
+from chartloop.notebook.panel.desk import Desk
+from chartloop.notebook.panel.stepped import Stepped
+from chartloop.notebook.screen import when_cells_end
+
+_PAGE = Path(__file__).parent / "page"
+_SCRIPT = "\n".join(
+    (_PAGE / name).read_text("utf-8") for name in ("elements.js", "picture.js", "panel.js")
+)
+"""One module: there is no build, and nothing that a page would have to ask for."""
+_ALONE = ("paint", "why", "busy", "fault", "heard")
+"""What stands in a trait of its own, since it changes by itself."""
+_SHEET = ("picture", "boxes", "outline")
+
+
+class Panel(anywidget.AnyWidget):
+    """A run in a notebook: its picture and facts, with buttons. Made by `run.panel()`.
+
+    `close()` takes it off the page; the run stays as it is.
+    """
+
+    _esm = _SCRIPT
+    _css = (_PAGE / "panel.css").read_text("utf-8")
+
+    board = traitlets.Dict().tag(sync=True)
+    sheet = traitlets.Dict().tag(sync=True)
+    paint = traitlets.Dict().tag(sync=True)
+    why = traitlets.Dict(allow_none=True, default_value=None).tag(sync=True)
+    busy = traitlets.Unicode().tag(sync=True)
+    fault = traitlets.Dict(allow_none=True, default_value=None).tag(sync=True)
+    heard = traitlets.Int().tag(sync=True)
+    order = traitlets.Any(None).tag(sync=True)
+
+    def __init__(self, run: Stepped) -> None:
+        super().__init__()
+        self.desk = Desk(run, self._show)
+        self.observe(self._ordered, names="order")
+        when_cells_end(self.desk)
+
+    def _ordered(self, change: Any) -> None:
+        if change["new"] is not None:
+            self.desk.take(change["new"])
+
+    def _show(self, changed: Json) -> None:
+        rest = dict(changed)
+        with self.hold_sync():
+            for name in _ALONE:
+                if name in rest:
+                    setattr(self, name, rest.pop(name))
+            sheet = {name: rest.pop(name) for name in _SHEET if name in rest}
+            if sheet:
+                self.sheet = sheet
+            if rest:
+                self.board = {**self.board, **rest}
+
+    def close(self) -> None:
+        """Take it off the page, and hear no more of the run."""
+        self.desk.close()
+        super().close()
+
+    def __repr__(self) -> str:
+        return f"<Panel of run {self.desk.run.id}>"

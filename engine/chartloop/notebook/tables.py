@@ -1,0 +1,118 @@
+"""What a run has recorded and what it knows, as tables and as pandas frames.
+
+Belongs here: the list of records and the facts that `Run` gives, which are what they were, a list
+and a tuple, and show themselves besides. Never: single records, which show themselves.
+
+Imported by: api
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any, SupportsIndex, overload
+
+from chartloop.core.columns import Row, lay_out
+from chartloop.core.facts import Facts
+from chartloop.core.html import Cell, Cells, bundle, table
+from chartloop.core.records import Record
+from chartloop.machine.build import Chart
+from chartloop.run.frames import frame
+from chartloop.run.words import action_of, because, duration_of, outcome_of, path_of
+
+
+class Records(list[Record]):
+    """The records of a run: a list that shows itself as a table, and `frame` as pandas."""
+
+    def __init__(self, records: Iterable[Record], chart: Chart) -> None:
+        super().__init__(records)
+        self._chart = chart
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Record: ...
+    @overload
+    def __getitem__(self, index: slice) -> Records: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> Record | Records:
+        if isinstance(index, slice):
+            return Records(super().__getitem__(index), self._chart)
+        return super().__getitem__(index)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (list, (list(self),))  # the machine is no part of what was recorded
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A mapping of plain data for each record; times in seconds, `at` in UTC."""
+        return [self._row(record) for record in self]
+
+    def frame(self) -> Any:
+        """A pandas frame with a row for each record, `seq` as its index; see `rows`."""
+        return frame(self.rows(), "seq")
+
+    def _row(self, record: Record) -> dict[str, Any]:
+        given, outcome = record.input, record.outcome
+        spent = outcome.spent if outcome is not None else None
+        return {
+            "seq": record.seq, "kind": record.kind, "state": record.state,
+            "action": action_of(self._chart, record), "came": outcome_of(record),
+            "ok": None if outcome is None else outcome.ok,
+            "seconds": max(0.0, given.at - given.started) if outcome is not None else None,
+            "tokens": spent.prompt_tokens + spent.completion_tokens if spent is not None else 0,
+            "cost": spent.cost if spent is not None else None,
+            "path": " → ".join(path_of(self._chart, record)), "next": record.next,
+            "status": record.status, "because": because(self._chart, record),
+            "signals": ", ".join(str(s.reason) for s in record.signals),
+            "at": datetime.fromtimestamp(given.at, UTC),
+        }  # fmt: skip
+
+    def _cells(self, record: Record) -> Cells:
+        failed = record.outcome is not None and not record.outcome.ok
+        return (
+            str(record.seq), record.kind, Cell(record.state, "code"),
+            Cell(action_of(self._chart, record), "code"),
+            Cell(outcome_of(record), "bad" if failed else ""), duration_of(record),
+            Cell(_short(path_of(self._chart, record)), "code"),
+            Cell(because(self._chart, record), "dim"),
+        )  # fmt: skip
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """What a notebook shows: a row for each record, as `chartloop show` prints them."""
+        return bundle(table(map(self._cells, self), head=_HEAD, right=_RIGHT), self._text())
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What IPython prints in a terminal."""
+        printer.text(self._text())
+
+    def _text(self) -> str:
+        rows = (tuple(c if isinstance(c, str) else c.text for c in self._cells(r)) for r in self)
+        clean = (tuple(map(_printable, row)) for row in (_HEAD, *rows))
+        lines = lay_out([Row(row) for row in clean], width=_WIDEST, right=_RIGHT, spare=(5, 3, 1))
+        return "\n".join(line.text for line in lines)
+
+
+_HEAD = ("#", "kind", "at", "did", "came", "took", "then", "because")
+_RIGHT = (0, 5)
+_WIDEST = 120
+"""Columns of a printed table."""
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else " " if c.isspace() else "\ufffd" for c in text)
+
+
+class KnownFacts(Facts):
+    """The facts of a run as it is now; `frame` gives them as pandas."""
+
+    __slots__ = ()
+
+    def frame(self) -> Any:
+        """A pandas frame with a row for each fact: its name and its value."""
+        return frame([{"fact": name, "value": value} for name, value in self.items()], "fact")
+
+
+def _short(path: Sequence[str]) -> str:
+    """A path that fits into a column: of a long one its beginning and its end."""
+    shown = path if len(path) <= _LISTED else (*path[:2], "…", *path[-2:])
+    return " → ".join(shown)
+
+
+_LISTED = 5

@@ -1,0 +1,312 @@
+"""The one Markdown comment on all machines that a change touches.
+
+For each: the verdict, the differences as a coloured list, the focus picture as Mermaid, what the
+checks say before and after, and links to the full pictures. The whole stays below what GitHub
+takes; where it would not, the largest parts give way first, and say so.
+
+Texts of the files under review stand in blocks of code, in code spans or in Mermaid labels only:
+none is read as Markdown or HTML.
+
+Imports:      review.changed, diff.diff
+Imported by:  cli
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from urllib.parse import quote
+
+from chartloop.core.errors import Finding
+from chartloop.core.units import say_count
+from chartloop.diff.aligning import Pairs
+from chartloop.diff.change import Change
+from chartloop.diff.diff import say, where
+from chartloop.diff.merged import Merged, focus, merge
+from chartloop.diff.picture import ReviewPicture
+from chartloop.review.changed import Reviewed, Scope
+from chartloop.view.flowchart import Flowchart, one_line, printable
+
+MARKER = "<!-- chartloop review -->"
+"""The first line: by it a workflow finds its comment again."""
+MOST = 65_536
+"""Characters of a comment on GitHub."""
+_ROOM = 2_000
+"""Kept free for what a workflow adds."""
+_WIDE = 110
+"""Characters of a line in a block of code."""
+
+
+@dataclass(frozen=True)
+class _Section:
+    """One machine's part of the comment, and how much of it is left out."""
+
+    reviewed: Reviewed
+    links: Mapping[str, str]
+    mermaid: str
+    alone: bool = False
+    """The comment is about this machine: its verdict stands on top already."""
+    listed: int | None = None
+    """How many differences are listed; None for all."""
+    brief: bool = False
+
+    def text(self) -> str:
+        return "\n\n".join(part for part in self._parts() if part)
+
+    def _parts(self) -> Iterator[str]:
+        yield f"### {code(self.reviewed.path)}"
+        yield "" if self.alone else f"**{_escaped(_verdict(self.reviewed))}**"
+        if self.brief:
+            return
+        yield _problem(self.reviewed)
+        yield _differences(self.reviewed, self.listed)
+        if self.mermaid:
+            yield f"```mermaid\n{self.mermaid.rstrip()}\n```"
+        elif _drawn(self.reviewed):
+            yield "_The picture does not fit into this comment._"
+        yield _checks(self.reviewed)
+        named = " · ".join(f"[{name}]({url})" for name, url in self.links.items())
+        yield f"Pictures: {named}" if named else ""
+
+    def smaller(self) -> _Section | None:
+        """The same with its largest part left out; None when nothing can be."""
+        if self.mermaid:
+            return replace(self, mermaid="")
+        if self.listed is None or self.listed > 1:
+            diff = self.reviewed.diff
+            count = len(diff.changes) if diff is not None else 0
+            if count > 1:
+                return replace(self, listed=(self.listed or count) // 2)
+        return None if self.brief else replace(self, brief=True)
+
+
+def comment(
+    scope: Scope, found: Sequence[Reviewed], *, links: Callable[[Reviewed], Mapping[str, str]]
+) -> str:
+    """The whole comment, ending with a newline. `links` are those of a machine's full pictures."""
+    told = [one for one in found if not one.same]
+    alike = [one for one in found if one.same]
+    head = f"{MARKER}\n## {_escaped(verdict(found))}\n\n{_compared(scope)}"
+    tail = f"_Written in another way, the same machine: {_listing(alike)}._" if alike else ""
+    alone = len(told) == 1 and not told[0].invalid
+    sections = [_Section(one, links(one), _mermaid(one), alone) for one in told]
+    return _fitted(head, sections, tail)
+
+
+def verdict(found: Sequence[Reviewed]) -> str:
+    """What it comes to, in a line."""
+    told = [one for one in found if not one.same]
+    if not told:
+        return "No machine changed"
+    invalid = [one for one in told if one.invalid]
+    if len(told) == 1 and not invalid:
+        return _verdict(told[0])
+    wrong = f"; {len(invalid)} cannot be loaded" if invalid else ""
+    return f"{say_count(len(told), 'machine')} changed{wrong}"
+
+
+def _compared(scope: Scope) -> str:
+    base = code(f"{scope.base.name} ({scope.base.short})")
+    return f"Machines from {base} to {code(scope.now)}, compared by meaning."
+
+
+def _fitted(head: str, sections: list[_Section], tail: str) -> str:
+    """The parts as one text; the largest give way until it is short enough."""
+    texts = [section.text() for section in sections]
+    room = MOST - _ROOM - len(head) - len(tail)
+    left = 0
+    while sum(map(len, texts)) + 2 * len(texts) > room:
+        at = max(range(len(texts)), key=lambda n: len(texts[n]))
+        smaller = sections[at].smaller()
+        if smaller is None:
+            del sections[at], texts[at]
+            left += 1
+            continue
+        sections[at], texts[at] = smaller, smaller.text()
+    more = f"_{say_count(left, 'more machine')} did not fit._" if left else ""
+    return "\n\n".join(part for part in (head, *texts, more, tail) if part) + "\n"
+
+
+# parts --------------------------------------------------------------------------------------
+
+
+def _verdict(one: Reviewed) -> str:
+    if one.problem:
+        return one.problem
+    if one.invalid:
+        return "cannot be loaded"
+    if one.after is None:
+        name = one.before.machine.name if one.before and one.before.machine else "a machine"
+        return f"{name} was removed"
+    if one.diff is not None:
+        return one.diff.verdict
+    machine = one.after.machine
+    assert machine is not None
+    states, rules = len(machine.spec.states), len(machine.spec.rules)
+    new = "did not load before" if one.before is not None else "a new machine"
+    return f"{machine.name}: {new}, {say_count(states, 'state')}, {say_count(rules, 'rule')}"
+
+
+def _problem(one: Reviewed) -> str:
+    """What keeps the file from being a machine now."""
+    if one.after is None or one.after.machine is not None:
+        return ""
+    return _block((f.render() for f in one.after.findings if f.is_error), "")
+
+
+_SIGNS = {"+": "+", "−": "-", "~": "!"}
+"""How GitHub knows the colour of a line: green, red, orange."""
+
+
+def _differences(one: Reviewed, most: int | None) -> str:
+    if one.diff is None or one.diff.same:
+        return ""
+    lines: list[str] = []
+    left = len(one.diff.changes) if most is None else most
+    for group, changes in one.diff.groups.items():
+        if not left:
+            break
+        lines.append(f"@@ {group} @@")
+        for change in changes[:left]:
+            lines += _change(change, one)
+        left = max(0, left - len(changes))
+    if most is not None and most < len(one.diff.changes):
+        lines.append(f"# and {len(one.diff.changes) - most} more")
+    return _block(lines, "diff")
+
+
+def _change(change: Change, one: Reviewed) -> list[str]:
+    files = one.diff.files if one.diff is not None else ("", "")
+    sign, place = _SIGNS[change.sign], where(change, files)
+    rows = textwrap.wrap(say(change), _WIDE, break_on_hyphens=False) or [""]
+    if place and len(rows[-1]) + len(place) < _WIDE:
+        rows[-1] += f"  ({place})"
+    elif place:
+        rows.append(f"({place})")
+    return [f"{sign} {rows[0]}", *(f"{sign}     {row}" for row in rows[1:])]
+
+
+def _checks(one: Reviewed) -> str:
+    """What the checks say, as far as it is another than before."""
+    if one.invalid:
+        return ""
+    appeared, mended = list(one.appeared), list(one.mended)
+    after = len(one.after.findings) if one.after is not None else 0
+    if not appeared and not mended:
+        stay = f", as before: {say_count(after, 'finding')}" if after and one.before else ""
+        return "" if one.after is None else f"Checks: nothing new{stay}."
+    parts = [f"Checks: {len(appeared)} new, {len(mended)} mended."]
+    lines = [*(_finding("-", f) for f in appeared), *(_finding("+", f) for f in mended)]
+    parts.append(_block(lines[:_FINDINGS], "diff"))
+    if len(lines) > _FINDINGS:
+        parts.append(f"_and {len(lines) - _FINDINGS} more_")
+    return "\n\n".join(parts)
+
+
+_FINDINGS = 20
+
+
+def _finding(sign: str, finding: Finding) -> str:
+    place = f"  ({finding.place.file}:{finding.place.line})" if finding.place.line else ""
+    word = "new   " if sign == "-" else "mended"
+    said = f"{sign} {word} {finding.severity}[{finding.code}]: {finding.message}{place}"
+    return one_line(said)[:400]
+
+
+# pictures -----------------------------------------------------------------------------------
+
+
+def pictures(one: Reviewed) -> Mapping[str, ReviewPicture]:
+    """The pictures of a machine: what changed, and the whole; of a new one only that."""
+    merged = _merged(one)
+    if merged is None:
+        return {}
+    if one.diff is None:
+        return {"full": ReviewPicture(merged)}
+    return {"changes": ReviewPicture(focus(merged)), "full": ReviewPicture(merged)}
+
+
+def _merged(one: Reviewed) -> Merged | None:
+    if one.invalid or one.after is None or one.after.machine is None:
+        return None
+    if one.diff is not None:
+        return one.diff.merged if one.diff.drawn else None
+    chart = one.after.machine.draw().chart
+    return merge(Flowchart(), chart, Pairs({}, {}, {}), (), title=chart.title)
+
+
+def _drawn(one: Reviewed) -> bool:
+    return _merged(one) is not None
+
+
+def _mermaid(one: Reviewed) -> str:
+    found = pictures(one)
+    picture = found.get("changes") or found.get("full")
+    return picture.mermaid() if picture is not None else ""
+
+
+def file_names(found: Iterable[Reviewed]) -> Mapping[tuple[str, str], str]:
+    """The names of the files that hold the pictures, by path and kind: no two are the same."""
+    out: dict[tuple[str, str], str] = {}
+    taken: set[str] = set()
+    for one in found:
+        stem = (
+            re.sub(r"[^A-Za-z0-9_.-]+", "-", one.path.rpartition(".")[0]).strip("-.") or "machine"
+        )
+        stem = stem[:120]
+        number, name = 2, stem
+        while name in taken:
+            name, number = f"{stem}-{number}", number + 1
+        taken.add(name)
+        for kind in pictures(one):
+            out[one.path, kind] = f"{name}.{kind}.svg"
+    return out
+
+
+def link(template: str, name: str) -> str:
+    """A URL with the name of a picture in the place of ``{picture}``."""
+    return template.replace("{picture}", quote(name)).replace(")", "%29").replace(" ", "%20")
+
+
+# Markdown -----------------------------------------------------------------------------------
+
+
+def code(text: str) -> str:
+    """A text as a span of code, whatever is in it."""
+    line = one_line(text) or " "
+    fence = "`" * (max((len(run) for run in re.findall("`+", line)), default=0) + 1)
+    pad = " " if line.startswith("`") or line.endswith("`") else ""
+    return f"{fence}{pad}{line}{pad}{fence}"
+
+
+def _block(lines: Iterable[str], language: str) -> str:
+    """Lines as a block of code, whatever is in them."""
+    text = printable("\n".join(lines))
+    fence = "`" * max(3, max((len(run) for run in re.findall("`+", text)), default=0) + 1)
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+def _escaped(text: str) -> str:
+    """A text in which Markdown and HTML read no sign."""
+    return re.sub(
+        r"([\\`*_{}\[\]()<>#+\-.!|~@&$])", lambda m: _SAFE.get(m[1], f"\\{m[1]}"), one_line(text)
+    )
+
+
+_SAFE = {
+    "<": "&lt;",
+    ">": "&gt;",
+    "&": "&amp;",
+    "@": "&#64;",
+    ".": ".",
+    "(": "(",
+    ")": ")",
+    "-": "-",
+    "+": "+",
+}
+
+
+def _listing(found: Iterable[Reviewed]) -> str:
+    return ", ".join(code(one.path) for one in found)

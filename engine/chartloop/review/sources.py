@@ -1,0 +1,179 @@
+"""A machine to be looked at: from a file, a shipped name, or a revision of a repository.
+
+What a file names from its folder is found beside it: in a revision, in that revision. Names of
+tools, actions and guards that nobody gave are taken for the file's own: nothing of theirs is
+imported or run.
+
+Belongs here: from words to a machine or its findings. Never: comparing, calling git.
+
+Imports:      review.git
+Imported by:  review.comment, cli
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from chartloop import catalog
+from chartloop.actions import with_own
+from chartloop.actions.assumed import assumed_in, assuming
+from chartloop.api import Machine, child_file, examine_text, find_faults
+from chartloop.core.errors import Finding, SetupError
+from chartloop.core.specs import Registry
+from chartloop.language.load import Found
+from chartloop.review.git import Repository, Revision
+
+SUFFIXES = (".yaml", ".yml")
+
+
+class Side(NamedTuple):
+    """A machine as it was found, or all that keeps it from being one."""
+
+    name: str
+    """What it is called: a path, or ``REV:PATH``."""
+    machine: Machine | None
+    findings: tuple[Finding, ...]
+    """All of them; with an error among them there is no machine."""
+
+    @property
+    def assumed(self) -> tuple[str, ...]:
+        """The tools, actions and guards that are taken for the file's own."""
+        return assumed_in(self.machine.spec) if self.machine is not None else ()
+
+
+@dataclass(frozen=True)
+class Looking:
+    """How files are read: with which tools of one's own, and expressions that replace theirs."""
+
+    own: Registry = field(default_factory=Registry)
+    define: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def registry(self) -> Registry:
+        """What files may name: anything."""
+        return assuming(with_own(self.own))
+
+    def at(self, source: str) -> Side:
+        """What a path, a shipped name or ``REV:PATH`` means. `SetupError` when there is nothing."""
+        revision, path = _split(source)
+        if revision is None:
+            return self.file(source)
+        return self.in_revision(revision, path)
+
+    def file(self, source: str) -> Side:
+        """A file, or a shipped machine."""
+        path = catalog.find(source)
+        machine, findings = find_faults(path, tools=[self.own], define=self.define, assume=True)
+        return Side(catalog.shown(path), machine, findings)
+
+    def in_revision(self, revision: Revision, path: str) -> Side:
+        """A file of a revision."""
+        text = _text(revision, path)
+        name = f"{revision.name}:{path}"
+        found = _InRevision(revision)
+        machine, findings, _ = examine_text(
+            text, name, self.registry, find=found.child, define=self.define
+        )
+        return Side(name, machine, findings)
+
+    def in_tree(self, repository: Repository, path: str) -> Side:
+        """A file of the working tree, which like its children must lie in the repository."""
+        root = repository.root.resolve()
+        file = _in_repository(root, root / path)
+        text = catalog.read_text(file)
+
+        def child(source: str, of: str) -> Found:
+            if source.endswith(SUFFIXES):
+                beside = Path(root, of).parent / source
+                _in_repository(root, beside)
+                return Found(
+                    catalog.read_text(beside), os.path.relpath(os.path.normpath(beside), root)
+                )
+            return child_file(source, of)
+
+        machine, findings, _ = examine_text(
+            text, path, self.registry, find=child, define=self.define
+        )
+        return Side(path, machine, findings)
+
+    @staticmethod
+    def tree_text(repository: Repository, path: str) -> bytes | None:
+        """What a file of the working tree holds; None when there is none, or it is a folder."""
+        root = repository.root.resolve()
+        if not (root / path).is_file():
+            return None
+        return catalog.read_text(_in_repository(root, root / path)).encode(errors="surrogateescape")
+
+
+def _in_repository(root: Path, path: Path) -> Path:
+    """The path, unless it or a link on the way leads out of the repository."""
+    if not path.resolve().is_relative_to(root):
+        raise SetupError(f"`{path.name}` leads out of the repository")
+    if not path.is_file():
+        raise SetupError(f"there is no file `{os.path.relpath(path, root)}`")
+    return path
+
+
+def _split(source: str) -> tuple[Revision | None, str]:
+    """The revision and path of ``REV:PATH``. A file or shipped machine of that name goes first."""
+    name, colon, path = source.partition(":")
+    try:
+        there = Path(source).exists()
+    except (OSError, ValueError):
+        there = False
+    if there or not colon or source in catalog.shipped():
+        return None, source
+    if not name or not path:
+        raise SetupError(f"`{source}` is no REV:PATH", hint="write `main:machines/agent.yaml`")
+    repository = Repository.at(
+        Path.cwd(), hint="a revision is written REV:PATH, inside the repository that has it"
+    )
+    revision = repository.revision(name)
+    return revision, _from_root(repository, revision, path)
+
+
+def _from_root(repository: Repository, revision: Revision, path: str) -> str:
+    """A path as the revision has it: from the root as git takes it, else from where we are."""
+    here = os.path.relpath(Path.cwd(), repository.root.resolve())
+    from_here = posixpath.normpath(posixpath.join(Path(here).as_posix(), path))
+    from_root = posixpath.normpath(path)
+    wanted = [from_here] if path.startswith(("./", "../")) else [from_root, from_here]
+    for one in wanted:
+        if not one.startswith(("../", "/")) and revision.read(one) is not None:
+            return one
+    raise SetupError(
+        f"there is no file `{path}` in `{revision.name}`",
+        hint="a path is taken from the root of the repository, or from here",
+    )
+
+
+def _text(revision: Revision, path: str) -> str:
+    data = revision.read(path)
+    if data is None:
+        raise SetupError(f"there is no file `{path}` in `{revision.name}`")
+    return data.decode("utf-8", errors="surrogateescape")
+
+
+@dataclass(frozen=True)
+class _InRevision:
+    """Finds the files of child machines in the same revision."""
+
+    revision: Revision
+
+    def child(self, source: str, file: str) -> Found:
+        """See `language.load.Find`."""
+        if not source.endswith(SUFFIXES) or not file.startswith(f"{self.revision.name}:"):
+            return child_file(source, file)  # a shipped machine, or a child of one
+        folder = posixpath.dirname(file.removeprefix(f"{self.revision.name}:"))
+        path = posixpath.normpath(posixpath.join(folder, source))
+        if path.startswith(("../", "/")):
+            raise SetupError(f"`{source}` leads out of the repository")
+        if self.revision.read(path) is None:
+            hint = f"it is taken from {folder or 'the root'} in `{self.revision.name}`"
+            raise SetupError(f"there is no file `{source}`", hint=hint)
+        return Found(_text(self.revision, path), f"{self.revision.name}:{path}")

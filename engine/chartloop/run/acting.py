@@ -1,0 +1,197 @@
+"""Doing one action: its fields, its intent, its deadline, and what came of it.
+
+Whatever an action does, an `Outcome` or `Blocked` comes out of here; only errors that blame
+the caller or the journal and cancellation pass through (`run.failing`).
+
+Imported by: run.loop
+Source: design "language", sections 6 (deadlines) and 8; "architecture", section 4.
+"""
+
+from __future__ import annotations
+
+import inspect
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from chartloop.core.errors import Category
+from chartloop.core.outcome import Blocked, Outcome
+from chartloop.core.specs import ActionSpec
+from chartloop.core.types import accepts
+from chartloop.language.expression import GUARD_ERRORS, GuardFailed
+from chartloop.language.spec import MachineSpec, StateSpec
+from chartloop.machine.allowed import time_allowed
+from chartloop.run.context import Context
+from chartloop.run.events import Started
+from chartloop.run.failing import (
+    A_HAIR,
+    AgentStop,
+    describe,
+    failure_of,
+    stop_signal,
+    stop_with_parent,
+    too_long,
+)
+from chartloop.run.fields import fields_of
+from chartloop.run.job import Job
+from chartloop.run.session import Session
+from chartloop.run.sound import is_sound, sound_data, sound_signal
+
+IN_DOUBT = "in-doubt"
+"""What a run is blocked on while somebody must say whether a paid call is made again."""
+
+
+async def act(session: Session, started: float) -> Outcome | Blocked:
+    """Do the action of the state at hand."""
+    position = session.position
+    job = session.job(position.state)
+    state, action = job.state, job.action
+    assert action is not None, f"{state.name} has no action"
+    if session.intents and (doubt := await _doubt(session, state, action)) is not None:
+        return doubt
+    facts = position.facts
+    key = f"{session.run_id}/{state.name}/{facts.run.steps}"
+    context = Context(
+        session.chart.spec, state, position, facts, session.ports, session, started, key,
+        _deadline(session, state, started, await _waited(session, action, started)),
+        session.results, session.tally.failed_calls,
+    )  # fmt: skip
+    if session.listener is not None:
+        session.listener(Started(context.step, state.name, action.name, started))
+    try:
+        fields = fields_of(session, job)
+    except (GuardFailed, ValueError, *GUARD_ERRORS) as error:
+        return Outcome.failed(Category.CRITICAL, f"`with` of {state.name}: {error}", kind="with")
+    if job.paid and not action.own_intents:
+        await session.note("intent", key, {"state": state.name, "action": action.name})
+    return await _call(job, action, context, fields)
+
+
+async def _call(
+    job: Job, action: ActionSpec, context: Context, fields: dict[str, Any]
+) -> Outcome | Blocked:
+    scope = _NO_BOUND
+    if context.deadline is not None and job.cuttable and not action.own_deadline:
+        scope = context.ports.clock.deadline(context.deadline)
+    entered: Any = None
+    try:
+        with scope as entered:
+            assert action.run is not None
+            done = (
+                action.run(context, **fields)
+                if action.targets is None
+                else action.run(context, fields)
+            )
+            if inspect.isawaitable(done):
+                done = await done
+    except TimeoutError as error:
+        if await _was_cut(context, entered):
+            return _cut_off(action, context)
+        return failure_of(error, context)
+    except BaseException as error:  # noqa: BLE001  most of what is raised goes on the record
+        return failure_of(error, context)
+    if isinstance(done, Blocked):
+        return done
+    return _checked(action, context.machine, done)
+
+
+_NO_BOUND: AbstractContextManager[Any] = nullcontext()
+
+
+async def _was_cut(context: Context, scope: Any) -> bool:
+    """Whether the deadline ended the action, and not a timeout of its own."""
+    clock, deadline = context.ports.clock, context.deadline
+    if deadline is None:
+        return False
+    left = deadline - clock.now()
+    if left <= 0:
+        return True
+    if not getattr(scope, "cancelled_caught", False):
+        return False
+    if left <= A_HAIR:  # else the record would say that the deadline was not reached
+        await clock.sleep(left)
+    return True
+
+
+def _cut_off(action: ActionSpec, context: Context) -> Outcome:
+    """The failure of an action at its deadline, with what it had come to."""
+    assert context.deadline is not None
+    error = too_long(action.name, context.deadline - context.now)
+    done = context.so_far() if context.so_far is not None else Outcome()
+    return done._replace(
+        ok=False, error=error, timed_out=True,
+        signals=(*done.signals, *stop_with_parent(context)),
+        unanswered=max(done.unanswered, 1 if "model" in action.uses else 0),
+    )  # fmt: skip
+
+
+def _checked(action: ActionSpec, machine: MachineSpec, done: Any) -> Outcome:
+    """The outcome as every journal can hold it, or the failure that it is none."""
+    if not isinstance(done, Outcome):
+        return Outcome(result=sound_data(done))
+    if done.result is not None and not is_sound(done.result):
+        done = done._replace(result=sound_data(done.result))
+    if done.signals:
+        try:
+            done = done._replace(signals=tuple(sound_signal(signal) for signal in done.signals))
+        except (AttributeError, TypeError, ValueError) as error:
+            text = f"{action.name} gave a signal that is none: {describe(error)}"
+            return Outcome.failed(Category.CRITICAL, text, kind="signals")
+    if done.changes and (wrong := _wrong_change(action, machine, done)):
+        return Outcome.failed(Category.CRITICAL, f"{action.name} {wrong}", kind="changes")
+    return done
+
+
+def _wrong_change(action: ActionSpec, machine: MachineSpec, done: Outcome) -> str:
+    for name, value in done.changes.items():
+        root, _, field = name.partition(".")
+        if name not in action.changes and f"{root}.*" not in action.changes:
+            return f"changed `{name}`, which it does not declare"
+        if root == "vars" and (field not in machine.vars or not _fits(machine, field, value)):
+            return f"gave `{name}` a value that is none of it"
+        if root == "memory" and (field not in machine.memory or not isinstance(value, str)):
+            return f"gave `{name}`, which is no memory block, or no text"
+    return ""
+
+
+def _fits(machine: MachineSpec, name: str, value: Any) -> bool:
+    return accepts(machine.vars[name].type, value) and is_sound(value)
+
+
+async def _waited(session: Session, action: ActionSpec, started: float) -> float:
+    """How long ago an action was begun that waits, itself or for a child, and is called again."""
+    if not action.may_wait:
+        return 0.0
+    again = session.position.waited is not None or await session.children_at_hand()
+    return started - session.position.entered_at if again else 0.0
+
+
+def _deadline(session: Session, state: StateSpec, started: float, waited: float) -> float | None:
+    """When the action must be done, on the run's clock."""
+    above = None if session.deadline is None else max(session.deadline - started, 0.0)
+    left = time_allowed(session.chart, state, session.position, waited=waited, above=above)
+    return None if left is None else started + left
+
+
+async def _doubt(
+    session: Session, state: StateSpec, action: ActionSpec
+) -> Outcome | Blocked | None:
+    """What to do about paid calls that were begun before a crash and never answered.
+
+    None: go on and make them again. They are on the record either way.
+    """
+    open_calls = [key for key in session.intents if key not in session.results]
+    if not open_calls or session.doubted:
+        return None
+    session.doubted = True
+    for key in open_calls:
+        await session.note("in_doubt", key, {"state": state.name, "action": action.name})
+    policy = state.in_doubt or session.chart.spec.in_doubt
+    if policy == "ask":
+        return Blocked(None, IN_DOUBT)
+    if policy == "fail":
+        text = f"{action.name} was begun before an interruption; whether it happened is not known"
+        return Outcome.failed(Category.RECOVERABLE, text, kind="in_doubt", in_doubt=True)
+    return None
+
+
+__all__ = ["IN_DOUBT", "AgentStop", "act", "stop_signal"]

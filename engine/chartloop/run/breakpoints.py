@@ -1,0 +1,195 @@
+"""Breakpoints: where a run rests although it could go on, because a person wants to look.
+
+Belongs here: what a breakpoint may be, and when one is reached. Never: driving a run, a display.
+A breakpoint changes nothing about a run: it is in no record, and a run that is taken up elsewhere
+knows of none.
+
+Imports:      language.expression, machine
+Imported by:  run.session, api.run
+Source:       design "language", section 11 (`chartloop step`)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from chartloop.core.errors import RunError, nearest
+from chartloop.core.facts import Facts
+from chartloop.core.types import BOOL, Type
+from chartloop.language.expression import (
+    GUARD_ERRORS,
+    Expression,
+    ExpressionFault,
+    GuardFailed,
+    Oracle,
+    Scope,
+    parse,
+)
+from chartloop.language.readers.reader import NULLABLE
+from chartloop.machine.build import Chart
+
+
+@dataclass(frozen=True, slots=True)
+class Breakpoint:
+    """One place to stop at. `text` is as the person wrote it."""
+
+    text: str
+    kind: Literal["state", "edge", "guard"]
+    """A `state` is reached when it is entered, before its action. An `edge` or a rule, by its id,
+    when it is taken. A `guard` when it begins to hold."""
+    guard: Expression | None = None
+
+
+class Driven(Protocol):
+    """What is read of the run that is driven. A `run.session.Session` is one."""
+
+    @property
+    def facts(self) -> Facts:
+        """What guards read, as it is now."""
+        ...
+
+    @property
+    def taken(self) -> Mapping[str, int]:
+        """How often each edge and rule was taken, by id."""
+        ...
+
+    def ask(self, name: str, args: tuple[object, ...]) -> bool:
+        """Ask a registered Python guard."""
+        ...
+
+
+class Breakpoints:
+    """The breakpoints of one run: `run.breakpoints`.
+
+        run.breakpoints.add("think")
+        run.breakpoints.add("usage.total_tokens > 500")
+        run.run()
+        run.breakpoints.hit  # the text of the one where it stopped
+
+    A breakpoint is the name of a state, the id of an edge or a rule, or a guard. `run`, `arun` and
+    the streams stop there, before the action of the state that the run has come to; the next call
+    goes on from there.
+    """
+
+    def __init__(self, chart: Chart) -> None:
+        self._chart = chart
+        self._set: dict[str, Breakpoint] = {}
+        self._until: Breakpoint | None = None
+        self.hit = ""
+        """The text of the breakpoint where the last drive stopped; empty when at none."""
+
+    def __iter__(self) -> Iterator[Breakpoint]:
+        return iter(tuple(self._set.values()))
+
+    def __len__(self) -> int:
+        return len(self._set)
+
+    def __contains__(self, text: object) -> bool:
+        return text in self._set
+
+    def __repr__(self) -> str:
+        at = f", stopped at {self.hit!r}" if self.hit else ""
+        return f"<Breakpoints {', '.join(map(repr, self._set)) or 'none'}{at}>"
+
+    def add(self, text: str) -> Breakpoint:
+        """One more. `RunError` when it names no state, edge or rule and is no guard."""
+        made = self._set[text] = breakpoint_of(self._chart, text)
+        return made
+
+    def remove(self, text: str) -> None:
+        """Take one away. `RunError` when there is none of that text."""
+        if self._set.pop(text, None) is None:
+            known = nearest(text, self._set, otherwise="`run.breakpoints` lists them")
+            raise RunError(f"there is no breakpoint `{text}`", hint=known)
+
+    def clear(self) -> None:
+        """Take all away."""
+        self._set.clear()
+
+    @contextmanager
+    def until(self, text: str | None) -> Generator[None]:
+        """One more, for the drive within."""
+        self._until = None if text is None else breakpoint_of(self._chart, text)
+        try:
+            yield
+        finally:
+            self._until = None
+
+    def watch(self, run: Driven) -> Watch | None:
+        """What looks on while a run is driven; None when there is nothing to look for."""
+        self.hit = ""
+        first = () if self._until is None else (self._until,)
+        return Watch(self, run, (*first, *self), self._until) if first or self._set else None
+
+
+class Watch:
+    """Looks whether a breakpoint was reached since it looked last."""
+
+    def __init__(
+        self,
+        found: Breakpoints,
+        run: Driven,
+        breakpoints: tuple[Breakpoint, ...],
+        until: Breakpoint | None,
+    ) -> None:
+        self._found, self._run = found, run
+        self._counts = [(b, self._count(b)) for b in breakpoints]
+        # What a drive goes on to may be so already; a breakpoint is where something happens.
+        self._at_once = until if until and until.guard and self._count(until) else None
+
+    def reached(self) -> bool:
+        """Whether the run is to rest here."""
+        before, self._counts = self._counts, [(b, self._count(b)) for b, _ in self._counts]
+        grown = (b for (b, old), (_, new) in zip(before, self._counts, strict=True) if new > old)
+        first, self._at_once = self._at_once or next(grown, None), None
+        if first is not None:
+            self._found.hit = first.text
+        return first is not None
+
+    def _count(self, of: Breakpoint) -> int:
+        """How often it was reached so far; of a guard, whether it holds."""
+        if of.kind == "state":
+            return self._run.facts.run.visits.get(of.text, 0)
+        if of.guard is None:
+            return self._run.taken.get(of.text, 0)
+        return _holds(of.guard, self._run.facts, self._run.ask)
+
+
+def _holds(guard: Expression, facts: Facts, ask: Oracle) -> bool:
+    """A guard about something that is not there yet, or that fails, does not hold."""
+    try:
+        return bool(guard.fn(facts, ask))
+    except (*GUARD_ERRORS, GuardFailed):
+        return False
+
+
+def breakpoint_of(chart: Chart, text: str) -> Breakpoint:
+    """What a person means by a text: a state, an edge or rule, or a guard of this machine."""
+    if text in chart.spec.states:
+        return Breakpoint(text, "state")
+    if text in chart.by_origin:
+        return Breakpoint(text, "edge")
+    try:
+        return Breakpoint(text, "guard", parse(text, _scope(chart), want=BOOL))
+    except ExpressionFault as fault:
+        if text.isidentifier():
+            known = nearest(text, chart.spec.states)
+            raise RunError(f"there is no state `{text}`", hint=known) from None
+        hint = fault.hint or "a state, the id of an edge or a rule, or a guard"
+        raise RunError(f"no run stops at `{text}`: {fault.message}", hint=hint) from None
+
+
+def _scope(chart: Chart) -> Scope:
+    """What a guard of the file may name; whatever may be None is taken to be there."""
+    spec = chart.spec
+    nullable = {f"{r}.{n}" for r, t in spec.roots.items() for n in _nullable(t)}
+    defines = {name: e.text for name, e in spec.define.items()}
+    scope = Scope(spec.roots, defines=defines, guards=spec.registry.guards)
+    return scope.narrowed(NULLABLE | nullable)
+
+
+def _nullable(root: Type) -> Iterator[str]:
+    return (name for name, type in root.fields if type.nullable)

@@ -1,0 +1,230 @@
+"""A run of a child machine: begun, driven, and asked, by the action of another run.
+
+A child is a run of its own, in the journal of its parent, with an id that begins with the
+parent's: ``<parent>/<state>/<step>``, and ``/<name>`` of one of several or of a task. Calling the
+action again after a crash or a wait drives the same child on from its own records; nothing of it
+is paid twice.
+
+    Child.open ─▶ Child.drive ─▶ ended? result : it waits: what it asks
+
+Belongs here: one child. Never: what came of it for the parent, which is the action's to say.
+
+Imported by: actions.children
+Source: design "architecture", section 3, and "language", section 8 ("Children"); 000
+`subprocess_id`; 004 "Multi-agent coordination".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from chartloop.core.facts import EMPTY, RunFacts, Task
+from chartloop.core.outcome import Message
+from chartloop.core.position import Asked
+from chartloop.core.records import Input
+from chartloop.language.values import block_value, limit_value, var_value
+from chartloop.machine.budget import rest
+from chartloop.run.context import LATE, PARENT, Context
+from chartloop.run.events import Event, FromChild
+from chartloop.run.journal import RunRow, digest
+from chartloop.run.loop import advance
+from chartloop.run.passing import PassingModel
+from chartloop.run.ports import Model, ModelReply, ModelRequest, OnText
+from chartloop.run.result import Result, answers_of, question_of, result_of
+from chartloop.run.session import Session, start_data
+
+SHARED = ("messages", "memory", "queue")
+"""What a child may have of its parent's; what it makes of them is the parent's again."""
+
+
+class Given(NamedTuple):
+    """What a child is started with: the fields of `run_machine`."""
+
+    machine: str
+    task: str = ""
+    start: str = ""
+    vars: Mapping[str, Any] = {}
+    memory: Mapping[str, str] = {}
+    limits: Mapping[str, Any] = {}
+    share: tuple[str, ...] = ()
+
+
+class Child:
+    """One child of a run."""
+
+    def __init__(self, ctx: Context, given: Given, run_id: str, model: Model | None) -> None:
+        self.ctx = ctx
+        self.given = given
+        self.session: Session = ctx.host.child(given.machine, run_id)
+        self.session.ports = ctx.ports.with_model(model)
+        self.session.deadline = ctx.deadline
+        self.session.cancels = [self]
+        self._given_up = False
+        if ctx.host.listener is not None:
+            self.session.listener = self._tell
+
+    def _tell(self, event: Event) -> None:
+        if self.ctx.host.listener is not None:
+            self.ctx.host.listener(FromChild(self.session.run_id, event))
+
+    async def open(self, among: int = 1) -> None:
+        """Take up the run where it stands, or make it ready to begin.
+
+        `among` children share what the parent has left. `LimitError` for a value that a limit,
+        variable or memory block of the child cannot have.
+        """
+        if await self.session.journal.row(self.session.run_id) is not None:
+            await self.session.open()
+        if not self.session.head:
+            self._ready(among)
+
+    def _ready(self, among: int) -> None:
+        session, facts, now = self.session, self.ctx.facts, self.ctx.now
+        spec, given = session.chart.spec, self.given
+        left = rest(self.ctx.machine, spec, facts, among)
+        chosen = {name: limit_value(spec, name, value) for name, value in given.limits.items()}
+        limits = {name: _lesser(chosen.get(name, spec.limits[name].value), left[name])
+                  for name in left}  # fmt: skip
+        shared = facts.memory if "memory" in given.share else EMPTY
+        data = start_data(
+            task=given.task, agent=facts.run.agent, session=facts.run.session,
+            depth=facts.run.depth + 1, start=given.start, limits={**chosen, **limits},
+            vars={name: var_value(spec, name, value) for name, value in given.vars.items()},
+            memory={n: v for n, v in shared.items() if n in spec.memory}
+            | {n: block_value(spec, n, v) for n, v in given.memory.items()},
+            messages=self._shared_messages(), context_window=session.ports.window(spec),
+            tasks=[task.to_dict() for task in
+                   (self.ctx.queue if "queue" in given.share else session.ports.first_tasks(spec))],
+        )  # fmt: skip
+        session.begun = Input("start", started=now, at=now, data=data)
+        text = session.chart.text
+        session.row = RunRow(
+            session.run_id, spec.name, digest(text), state=given.start or spec.start,
+            agent=facts.run.agent, session=facts.run.session, parent=self.ctx.run_id,
+            created=now, updated=now,
+        )  # fmt: skip
+        session.spec_text = lambda: text
+
+    def _shared_messages(self) -> list[dict[str, Any]]:
+        return [dict(m) for m in self.ctx.messages] if "messages" in self.given.share else []
+
+    # going on -------------------------------------------------------------------------------
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is over."""
+        return self.session.position.ended
+
+    @property
+    def ended_well(self) -> bool:
+        """Whether it is over, and not in an error."""
+        return self.session.position.status == "completed"
+
+    async def drive(self) -> None:
+        """On to its end, or to where it waits for somebody."""
+        while await self.step():
+            pass
+
+    async def step(self) -> bool:
+        """One record. False when it has ended or waits."""
+        return await advance(self.session) is not None
+
+    def give_up(self) -> bool:
+        """Another child was enough: this one stops before its next action. False: it has ended."""
+        self._given_up = True
+        return not self.ended
+
+    def is_requested(self, run: RunFacts) -> bool:
+        """Whether it was given up. Source: the port `Cancel`."""
+        return self._given_up
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether its parent's deadline stopped it."""
+        return any(s.source == PARENT and s.reason == LATE for s in self.session.tally.signals)
+
+    @property
+    def told(self) -> bool:
+        """Whether its parent stopped it: because it was asked to stop itself, or is late."""
+        return any(s.source == PARENT for s in self.session.tally.signals)
+
+    # what came of it ------------------------------------------------------------------------
+
+    @cached_property
+    def result(self) -> Result:
+        """How it ended. Asked for only then: it is made once."""
+        return result_of(self.session)
+
+    @property
+    def asks(self) -> Asked:
+        """What it asks of somebody, while it waits."""
+        session, position = self.session, self.session.position
+        below = position.asked
+        return Asked(
+            session.run_id,
+            question_of(session) or f"`{session.chart.name}` is {position.status}.",
+            tuple(answers_of(session)),
+            (self.given.machine, *(below.machines if below else ())),
+            below.state if below else position.state,
+            position.closing,
+        )
+
+    @property
+    def wake_at(self) -> float | None:
+        """When it can go on without anybody, in seconds since the epoch."""
+        deadline = None if self.session.position.closing else self.session.deadline
+        times = (self.session.position.wake_at, deadline)
+        return min((at for at in times if at is not None), default=None)
+
+    async def missed(self) -> tuple[Task, ...]:
+        """The tasks that its parent got while it had the queue."""
+        first = await self.session.journal.events(self.session.run_id, 0, 1)
+        begun = first[0].record.input.data if first and first[0].record is not None else EMPTY
+        return self.ctx.queue[len(begun.get("tasks", ())) :]
+
+    def said(self) -> tuple[tuple[Message, ...], tuple[Message, ...] | None]:
+        """Its conversation beside the one that it shared: what it added, or all if it differs."""
+        before, now = self.ctx.messages.whole(), self.session.messages.whole()
+        if now[: len(before)] == before:
+            return now[len(before) :], None
+        return (), now
+
+
+def _lesser(own: Any, left: Any) -> Any:
+    return left if own is None else min(own, left)
+
+
+# model calls --------------------------------------------------------------------------------
+
+
+class InOrder(PassingModel):
+    """The model of all children of an action: their calls are numbered as one sequence.
+
+    A script has its replies in the order in which they are asked for, whichever run asks.
+    """
+
+    def __init__(self, model: Model, first: int) -> None:
+        super().__init__(model)
+        self._next = first
+
+    async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
+        """The next call of the sequence."""
+        number, self._next = self._next, self._next + 1
+        return await super().complete(request._replace(number=number), on_text)
+
+    def pass_over(self, calls: int) -> None:
+        """So many calls were recorded before."""
+        self._next += calls
+
+
+async def calls_of(session: Session) -> int:
+    """The model calls that a run has on its record, and those of children that it waits for."""
+    position = session.position
+    count = position.facts.usage.llm_calls + session.tally.failed_calls
+    if position.ended:
+        return count
+    for child in await session.opened_children():
+        count += await calls_of(child)
+    return count

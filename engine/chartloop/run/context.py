@@ -1,0 +1,198 @@
+"""What an action is given: the facts it may read and the ports it may use.
+
+An action changes nothing here. What it did is in the `Outcome` that it returns.
+
+Imported by: run.acting, actions, and every application that registers actions or tools
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol
+
+from chartloop.core.facts import Facts, Task
+from chartloop.core.outcome import Message, Outcome
+from chartloop.core.position import Conversation, Position
+from chartloop.core.specs import ToolSpec
+from chartloop.language.spec import MachineSpec, StateSpec
+from chartloop.machine.build import Chart
+from chartloop.run.events import Event
+from chartloop.run.journal import RunRow
+from chartloop.run.ports import Clock, Model, Notifier, Sandbox, Tokenizer
+from chartloop.run.tally import Tally
+
+NoteType = Literal["intent", "result", "in_doubt"]
+
+
+@dataclass(slots=True)
+class Ports:
+    """The real components that a run uses. None: nothing of the machine needs it."""
+
+    clock: Clock
+    model: Model | None = None
+    sandbox: Sandbox | None = None
+    notifier: Notifier | None = None
+    tokenizer: Tokenizer | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What the caller said about the model, over the file's `model`."""
+    folder: Path | None = None
+    """The machine file's folder: relative paths are taken from it."""
+    first_tasks: Callable[[MachineSpec], Sequence[Task]] = lambda _: ()
+    """The tasks that a run of a machine begins with, from its file where it names one."""
+
+    def with_model(self, model: Model | None) -> Ports:
+        """The same with another model."""
+        return replace(self, model=model)
+
+    def window(self, machine: MachineSpec) -> int | None:
+        """The context window of a machine's model, in tokens, when it is known."""
+        settings: Mapping[str, Any] = {**machine.model, **self.settings}
+        return self.model.context_window(settings) if self.model is not None else None
+
+
+PARENT, LATE = "parent", "time_limit"
+"""The source of a signal that a parent raises in its child, and what it stops it for in time."""
+
+
+class StopRequest(NamedTuple):
+    """A request that a run stop: the reason, what was said with it, and by whom."""
+
+    reason: str
+    message: str
+    source: str
+
+
+TOO_LATE = StopRequest(LATE, "the action of its parent had to be done by now", PARENT)
+"""What a child is asked when its parent's deadline has come."""
+
+
+class Host(Protocol):
+    """What an action may ask of the run that does it. A `Session` is one."""
+
+    deadline: float | None
+    """When a child has to be done, on the run's clock; None for a run that is no child."""
+    listener: Callable[[Event], None] | None
+    """Who hears events as they happen, when somebody does."""
+
+    async def note(self, type: NoteType, key: str, data: Mapping[str, Any]) -> None:
+        """Write down something about a paid call."""
+        ...
+
+    def tell(self, state: str, text: str) -> None:
+        """Give a piece of text to whoever listens."""
+        ...
+
+    @property
+    def tally(self) -> Tally:
+        """What the run leaves behind so far: path, signals, errors, moments."""
+        ...
+
+    @property
+    def chart(self) -> Chart:
+        """The machine that runs."""
+        ...
+
+    async def asked_at_all(self) -> StopRequest | None:
+        """Who wants that the run stop, in whichever way."""
+        ...
+
+    async def children_at_hand(self) -> list[RunRow]:
+        """The children that the action at hand has begun, ended ones too."""
+        ...
+
+    def child(self, machine: str, run_id: str) -> Any:
+        """A run of a child machine, not begun: a `Session` for `run.children`."""
+        ...
+
+    def ask_to_save(self) -> None:
+        """Write the next record through to the disk, with a snapshot."""
+        ...
+
+
+@dataclass(slots=True)
+class Context:
+    """One call of an action."""
+
+    machine: MachineSpec
+    state: StateSpec
+    position: Position
+    facts: Facts
+    ports: Ports
+    host: Host
+    now: float
+    """The clock when the action was started, in seconds since the epoch."""
+    key: str
+    """Idempotency key: the same when the action is called again after a crash or a pause."""
+    deadline: float | None
+    """When it must be done, on the run's clock."""
+    recorded: Mapping[str, Any]
+    """Results of calls that an earlier, interrupted attempt had written, by key."""
+    failed_calls: int = 0
+    """Model calls of this run that were recorded as failed."""
+    so_far: Callable[[], Outcome] | None = None
+    """Set by an action of several parts: what it has come to when its deadline ends it."""
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        return self.facts.run.id
+
+    @property
+    def step(self) -> int:
+        """The number of the step that this action will be, from 1."""
+        return self.facts.run.steps + 1
+
+    @property
+    def messages(self) -> Conversation:
+        """The conversation so far."""
+        return self.position.messages
+
+    @property
+    def prompt(self) -> tuple[Message, ...] | None:
+        """What the next model call sends in place of the conversation."""
+        return self.position.prompt
+
+    @property
+    def queue(self) -> tuple[Task, ...]:
+        """The tasks that wait."""
+        return self.position.queue
+
+    @property
+    def kept(self) -> Mapping[str, Any]:
+        """What actions kept for later, by name: see `Outcome.kept`."""
+        return self.position.kept
+
+    @property
+    def blocked_until(self) -> float | None:
+        """Set when the action is called again after it returned `Blocked`."""
+        return self.position.waited
+
+    @property
+    def tools(self) -> tuple[ToolSpec, ...]:
+        """The tools that this state may use, in the file's order."""
+        names = self.machine.tools if self.state.allow is None else self.state.allow
+        registered = self.machine.registry.tools
+        return tuple(registered[n] for n in names if n in registered)
+
+    @property
+    def streaming(self) -> bool:
+        """Whether somebody listens to the model's text as it arrives."""
+        return self.host.listener is not None
+
+    def tell(self, text: str) -> None:
+        """Stream a piece of text to whoever listens. Nothing of it is stored."""
+        self.host.tell(self.state.name, text)
+
+    def save(self) -> None:
+        """Ask that the record of this action be written through, with a snapshot."""
+        self.host.ask_to_save()
+
+    async def intent(self, key: str, data: Mapping[str, Any]) -> None:
+        """Write down that a paid call is about to be made. On the disk when this returns."""
+        await self.host.note("intent", key, data)
+
+    async def result(self, key: str, data: Mapping[str, Any]) -> None:
+        """Write down what a paid call gave, before the action as a whole is done."""
+        await self.host.note("result", key, data)

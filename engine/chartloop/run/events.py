@@ -1,0 +1,69 @@
+"""What a stream gives: typed events of a run that is being driven.
+
+`Started` and `Delta` are never stored; `Recorded` comes once for each record, after it is in
+the journal.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from chartloop.core.position import Position
+from chartloop.core.records import Record
+from chartloop.machine.decision import Decision
+
+
+class Started(NamedTuple):
+    """An action has been started."""
+
+    step: int
+    """The number of the step to come, from 1."""
+    state: str
+    action: str
+    at: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, one line of `--format jsonl`."""
+        return {"event": "started", **self._asdict()}
+
+
+class Delta(NamedTuple):
+    """A piece of text, as it arrives."""
+
+    step: int
+    state: str
+    text: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, one line of `--format jsonl`."""
+        return {"event": "delta", **self._asdict()}
+
+
+class Recorded(NamedTuple):
+    """A record is in the journal."""
+
+    record: Record
+    decision: Decision
+    position: Position
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, one line of `--format jsonl`."""
+        return {
+            "event": "recorded", "seq": self.record.seq, **self.record.to_dict(),
+            "path": list(self.decision.path), "steps": self.position.facts.run.steps,
+        }  # fmt: skip
+
+
+class FromChild(NamedTuple):
+    """Something that happened in the run of a child machine."""
+
+    run: str
+    """The child's run id."""
+    event: Event
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, one line of `--format jsonl`."""
+        return {"event": "child", "run": self.run, "of": self.event.to_dict()}
+
+
+Event = Started | Delta | Recorded | FromChild

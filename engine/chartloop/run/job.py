@@ -1,0 +1,66 @@
+"""What the action of a state needs, worked out once per run and state.
+
+The fields of `with` that never change, and whether the action may give the event loop away:
+asked before every step, so they are looked up and not found out again.
+
+Imported by: run.session, run.acting, api
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from chartloop.core.specs import ActionSpec, Effect
+from chartloop.language.spec import Given, MachineSpec, StateSpec
+from chartloop.run.context import Ports
+
+
+class Job(NamedTuple):
+    """A state's action, ready to be done."""
+
+    state: StateSpec
+    action: ActionSpec | None
+    constant: Mapping[str, Any]
+    """The fields of `with` that are the same every time."""
+    given: Mapping[str, Given]
+    """The others, to be evaluated before each call."""
+    paid: bool
+    cuttable: bool
+    """A deadline can end it: it waits somewhere, or time is simulated."""
+
+
+def job_of(state: StateSpec, ports: Ports) -> Job:
+    """The job of a state with the components that the run has."""
+    action = state.action
+    fixed = {n: g.value for n, g in state.args.items() if g.kind in ("constant", "data")}
+    return Job(
+        state, action, fixed, {n: g for n, g in state.args.items() if n not in fixed},
+        action is not None and action.effect is Effect.PAID,
+        action is not None and (may_suspend(action, ports) or not ports.clock.suspends),
+    )  # fmt: skip
+
+
+def suspends(spec: MachineSpec, ports: Ports) -> bool:
+    """Whether anything that a run of a machine may do gives the event loop away."""
+    return any(
+        _state_suspends(state, state.action, ports)
+        for part in spec.family()
+        for state in part.states.values()
+        if state.action is not None
+    )
+
+
+def _state_suspends(state: StateSpec, action: ActionSpec, ports: Ports) -> bool:
+    if may_suspend(action, ports):
+        return True
+    if ports.clock.suspends and (action.may_wait or state.retry is not None):
+        return True
+    return "notifier" in action.uses and getattr(ports.notifier, "suspends", True)
+
+
+def may_suspend(action: ActionSpec, ports: Ports) -> bool:
+    """Whether an action, with these components, may give the event loop away."""
+    named = (action.uses | action.may_use) & {"model", "sandbox"}
+    used = (getattr(ports, name) for name in named)
+    return action.suspends or any(port is not None and port.suspends for port in used)

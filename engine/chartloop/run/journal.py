@@ -1,0 +1,442 @@
+"""The journal: an append-only log, the only truth about a run.
+
+    run(run_id, machine, machine_hash, epoch, head, status, state, reason, wake_at, agent,
+        session, parent, fork_seq, created, updated)
+    event(run_id, seq, epoch, type, at, data)     types: record, intent, result, in_doubt
+    inbox(run_id, msg_id, at, data, seq)          answers, pauses, cancels
+    blob(hash, data)                              large payloads, canonical specs of machines
+    snapshot(run_id, seq, data)                   a cache, never an event
+
+An append names the event number that it expects to write (`head`) and the epoch in which this
+process took the run over; if either is not what the journal holds, another process drives the
+run and `Fenced` is raised with nothing written. A commit whose answer was lost is met again as
+the same event by the same epoch and counts as done.
+
+Belongs here: the port and the in-memory journal, which defines what the others must do.
+Source: design "architecture", section 4; 004 "Step checkpointing and recovery".
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, Protocol
+
+from chartloop.core.errors import Fenced, RunError, UnknownRunError
+from chartloop.core.records import Record
+
+CHILD_MARK = "/"
+"""Stands in the id of a child's run, after its parent's."""
+
+EventType = Literal["record", "intent", "result", "in_doubt"]
+
+
+class Event(NamedTuple):
+    """One line of a run's log."""
+
+    seq: int
+    """The event's number in its run, from 0. Not the record's number: intents count here."""
+    type: EventType
+    at: float
+    record: Record | None = None
+    """For a `record`."""
+    data: Mapping[str, Any] = {}
+    """For the others: ``{"key": ..., "state": ...}`` and, for a `result`, its data."""
+    epoch: int = 0
+
+
+class RunRow(NamedTuple):
+    """What is known about a run without reading its log."""
+
+    run_id: str
+    machine: str = ""
+    machine_hash: str = ""
+    epoch: int = 0
+    head: int = 0
+    """How many events the run has: the number of the next one."""
+    status: str = "idle"
+    state: str = ""
+    reason: str = ""
+    steps: int = 0
+    wake_at: float | None = None
+    agent: str = ""
+    session: str = ""
+    parent: str = ""
+    fork_seq: int | None = None
+    created: float = 0.0
+    updated: float = 0.0
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run is over."""
+        return self.status in ("completed", "error")
+
+
+class Update(NamedTuple):
+    """The columns of the run's row that an append brings up to date."""
+
+    status: str
+    state: str
+    reason: str = ""
+    steps: int = 0
+    wake_at: float | None = None
+
+
+class Letter(NamedTuple):
+    """Something sent to a run from outside: an answer, a pause, a cancel, tasks."""
+
+    msg_id: str
+    at: float
+    data: Mapping[str, Any]
+
+
+class Snapshot(NamedTuple):
+    """A position as it was after an event; a cache that may be missing."""
+
+    seq: int
+    """The number of events that are folded into it."""
+    record_seq: int
+    """The number of records that are folded into it."""
+    data: Mapping[str, Any]
+
+
+class WholeRun(NamedTuple):
+    """A run that comes into being with all that it holds."""
+
+    row: RunRow
+    """Its `head` and `epoch` are set by the journal."""
+    events: Sequence[Event] = ()
+    """Numbered from 0; kept as of epoch 0, since no driver of this run wrote them."""
+    letters_of: str = ""
+    """The run whose letters go along, those that are not yet consumed; empty for none."""
+
+
+class Journal(Protocol):
+    """Where runs are kept. All methods are coroutines; `suspends` says whether they ever wait."""
+
+    @property
+    def suspends(self) -> bool:
+        """Whether a method may give the event loop away."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """Where it is, for people: a file, ``memory``."""
+        ...
+
+    async def create(self, row: RunRow) -> None:
+        """A new run with no events. `RunError` when the id is taken."""
+        ...
+
+    async def create_whole(self, runs: Sequence[WholeRun], *, after: Sequence[RunRow] = ()) -> None:
+        """New runs with all that they hold, in one durable transaction: all of them, or none.
+
+        `after` are runs in whose place these go on, as they were read: their epochs rise, and
+        whoever drives one is fenced. `Fenced` when one of them went on since, `RunError` when an
+        id is taken; then nothing is written.
+        """
+        ...
+
+    async def acquire(self, run_id: str) -> RunRow:
+        """Take the run over: its epoch rises, and whoever drove it is fenced from now on."""
+        ...
+
+    async def append(
+        self,
+        run_id: str,
+        head: int,
+        epoch: int,
+        events: Sequence[Event],
+        *,
+        update: Update | None = None,
+        consumed: Sequence[str] = (),
+        durable: bool = False,
+    ) -> int:
+        """Write events `head`, `head + 1` ... in one transaction; gives the new head.
+
+        `consumed` are letters that these events answer. `durable`: on the disk before this
+        returns, because something paid follows. Raises `Fenced` with nothing written, unless
+        the very same events are the run's last, of this epoch: then they are counted as done.
+        """
+        ...
+
+    async def events(self, run_id: str, start: int = 0, limit: int | None = None) -> list[Event]:
+        """The events from number `start` on, in order; at most `limit` of them."""
+        ...
+
+    async def row(self, run_id: str) -> RunRow | None:
+        """One run's row, or None."""
+        ...
+
+    async def rows(
+        self,
+        *,
+        machine: str | None = None,
+        status: str | None = None,
+        agent: str | None = None,
+        session: str | None = None,
+        parent: str | None = None,
+        prefix: str | None = None,
+        children: bool = True,
+        limit: int | None = None,
+    ) -> list[RunRow]:
+        """Runs that fit, the newest first; with `children` false no child's (see `CHILD_MARK`)."""
+        ...
+
+    async def send(self, run_id: str, letter: Letter) -> bool:
+        """Put a letter into the run's inbox. False when that id is there already."""
+        ...
+
+    async def letters(self, run_id: str) -> list[Letter]:
+        """Letters not yet consumed, in order of arrival."""
+        ...
+
+    async def put_blob(self, data: str) -> str:
+        """Keep a text for good; gives its hash. The same text is kept once."""
+        ...
+
+    async def blob(self, digest: str) -> str | None:
+        """The text of that hash, or None."""
+        ...
+
+    async def put_snapshot(self, run_id: str, snapshot: Snapshot) -> None:
+        """Keep a snapshot in place of the run's earlier one."""
+        ...
+
+    async def snapshot(self, run_id: str) -> Snapshot | None:
+        """The run's snapshot, or None."""
+        ...
+
+    async def fork(self, run_id: str, record_seq: int, row: RunRow) -> int:
+        """A new run `row` with the events below record `record_seq`; gives its head.
+
+        The copied events are of epoch 0: no driver of the new run wrote them.
+        """
+        ...
+
+    async def remove(self, run_ids: Iterable[str]) -> int:
+        """Forget runs, their children's and everything that only they hold.
+
+        Gives how many of those that were named there were.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Let the file or connection go."""
+        ...
+
+
+def digest(data: str) -> str:
+    """The hash by which a blob is kept."""
+    return hashlib.sha256(data.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def is_own_commit(row: RunRow, head: int, epoch: int, count: int) -> bool:
+    """Whether `count` events that were refused may be the run's last ones, written by this driver.
+
+    That is so when a commit's answer was lost. They still have to be compared.
+    """
+    return row.epoch == epoch and row.head == head + count
+
+
+def fenced(row: RunRow, head: int, epoch: int) -> Fenced:
+    """The refusal of an append that does not fit the run's row."""
+    return Fenced(
+        f"run `{row.run_id}` is driven by another process",
+        hint=f"this one expected event {head} in epoch {epoch}, "
+        f"the journal holds {row.head} in epoch {row.epoch}",
+    )
+
+
+def taken(run_id: str) -> RunError:
+    """The refusal of a new run whose id another one has."""
+    return RunError(f"there is a run `{run_id}` already", hint="choose another run id")
+
+
+def refuse_overtaken(row: RunRow, read: RunRow) -> None:
+    """`Fenced` where a run is no more as it was `read`: somebody drove it, or moved it."""
+    if (row.head, row.epoch) != (read.head, read.epoch):
+        raise Fenced(
+            f"run `{row.run_id}` was driven or moved by another process since it was read",
+            hint="nothing was written; look at where it stands now, and try again",
+        )
+
+
+@dataclass(slots=True)
+class _Log:
+    row: RunRow
+    events: list[Event] = field(default_factory=list[Event])
+    inbox: dict[str, tuple[Letter, bool]] = field(default_factory=dict[str, tuple[Letter, bool]])
+    snapshot: Snapshot | None = None
+
+
+class MemoryJournal:
+    """A journal that lives as long as the process. The default of the library.
+
+    Honours the whole port, the fence too: two runs over one `MemoryJournal` behave as two
+    processes over one file.
+    """
+
+    suspends = False
+    name = "memory"
+
+    def __init__(self) -> None:
+        self._logs: dict[str, _Log] = {}
+        self._blobs: dict[str, str] = {}
+
+    async def create(self, row: RunRow) -> None:
+        if row.run_id in self._logs:
+            raise taken(row.run_id)
+        self._logs[row.run_id] = _Log(row)
+
+    async def create_whole(self, runs: Sequence[WholeRun], *, after: Sequence[RunRow] = ()) -> None:
+        for read in after:
+            refuse_overtaken(self._log(read.run_id).row, read)
+        for run in runs:
+            if run.row.run_id in self._logs:
+                raise taken(run.row.run_id)
+        waiting = [await self.letters(run.letters_of) if run.letters_of else [] for run in runs]
+        for read in after:
+            await self.acquire(read.run_id)
+        for (row, events, _), letters in zip(runs, waiting, strict=True):
+            self._logs[row.run_id] = _Log(
+                row._replace(head=len(events), epoch=0),
+                [event._replace(epoch=0) for event in events],
+                {letter.msg_id: (letter, False) for letter in letters},
+            )
+
+    async def acquire(self, run_id: str) -> RunRow:
+        log = self._log(run_id)
+        log.row = log.row._replace(epoch=log.row.epoch + 1)
+        return log.row
+
+    async def append(
+        self,
+        run_id: str,
+        head: int,
+        epoch: int,
+        events: Sequence[Event],
+        *,
+        update: Update | None = None,
+        consumed: Sequence[str] = (),
+        durable: bool = False,
+    ) -> int:
+        log = self._log(run_id)
+        row = log.row
+        events = [e if e.epoch == epoch else e._replace(epoch=epoch) for e in events]
+        if row.head != head or row.epoch != epoch:
+            if is_own_commit(row, head, epoch, len(events)) and log.events[head:] == events:
+                return row.head
+            raise fenced(row, head, epoch)
+        log.events.extend(events)
+        head += len(events)
+        if update is None:
+            log.row = row._replace(head=head)
+        else:
+            log.row = RunRow(
+                row.run_id, row.machine, row.machine_hash, epoch, head, update.status, update.state,
+                update.reason, update.steps, update.wake_at, row.agent, row.session, row.parent,
+                row.fork_seq, row.created, events[-1].at if events else row.updated,
+            )  # fmt: skip
+        for msg_id in consumed:
+            if msg_id in log.inbox:
+                log.inbox[msg_id] = (log.inbox[msg_id][0], True)
+        return head
+
+    async def events(self, run_id: str, start: int = 0, limit: int | None = None) -> list[Event]:
+        return self._log(run_id).events[start : None if limit is None else start + limit]
+
+    async def row(self, run_id: str) -> RunRow | None:
+        log = self._logs.get(run_id)
+        return log.row if log else None
+
+    async def rows(
+        self,
+        *,
+        machine: str | None = None,
+        status: str | None = None,
+        agent: str | None = None,
+        session: str | None = None,
+        parent: str | None = None,
+        prefix: str | None = None,
+        children: bool = True,
+        limit: int | None = None,
+    ) -> list[RunRow]:
+        found = [
+            log.row
+            for log in reversed(self._logs.values())  # equally old: the one created last is first
+            if (machine is None or log.row.machine == machine)
+            and (status is None or log.row.status == status)
+            and (agent is None or log.row.agent == agent)
+            and (session is None or log.row.session == session)
+            and (parent is None or log.row.parent == parent)
+            and (prefix is None or log.row.run_id.startswith(prefix))
+            and (children or CHILD_MARK not in log.row.run_id)
+        ]
+        found.sort(key=lambda r: r.created, reverse=True)
+        return found[:limit]
+
+    async def send(self, run_id: str, letter: Letter) -> bool:
+        inbox = self._log(run_id).inbox
+        if letter.msg_id in inbox:
+            return False
+        inbox[letter.msg_id] = (letter, False)
+        return True
+
+    async def letters(self, run_id: str) -> list[Letter]:
+        inbox = self._log(run_id).inbox
+        return [letter for letter, used in inbox.values() if not used] if inbox else []
+
+    async def put_blob(self, data: str) -> str:
+        key = digest(data)
+        self._blobs[key] = data
+        return key
+
+    async def blob(self, digest: str) -> str | None:
+        return self._blobs.get(digest)
+
+    async def put_snapshot(self, run_id: str, snapshot: Snapshot) -> None:
+        self._log(run_id).snapshot = snapshot
+
+    async def snapshot(self, run_id: str) -> Snapshot | None:
+        return self._log(run_id).snapshot
+
+    async def fork(self, run_id: str, record_seq: int, row: RunRow) -> int:
+        events = self._log(run_id).events
+        kept = events[: events_below(events, record_seq)]
+        await self.create(row._replace(parent=run_id, fork_seq=record_seq, head=len(kept)))
+        self._logs[row.run_id].events.extend(event._replace(epoch=0) for event in kept)
+        return len(kept)
+
+    async def remove(self, run_ids: Iterable[str]) -> int:
+        removed = 0
+        for run_id in run_ids:
+            removed += self._logs.pop(run_id, None) is not None
+            for child in [n for n in self._logs if n.startswith(run_id + CHILD_MARK)]:
+                del self._logs[child]
+        return removed
+
+    async def close(self) -> None:
+        return None
+
+    def _log(self, run_id: str) -> _Log:
+        log = self._logs.get(run_id)
+        if log is None:
+            raise UnknownRunError(f"there is no run `{run_id}` in this journal")
+        return log
+
+
+def events_below(events: Sequence[Event], record_seq: int) -> int:
+    """How many events stand below record `record_seq`, its own intents left out.
+
+    An intent belongs to the record that follows it: a fork must not inherit the intent of the
+    action that it is about to do again.
+    """
+    kept = 0
+    for number, event in enumerate(events):
+        if event.record is not None:
+            if event.record.seq >= record_seq:
+                break
+            kept = number + 1
+    return kept

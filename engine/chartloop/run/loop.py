@@ -1,0 +1,248 @@
+"""The loop: what a run does next, until it rests or ends.
+
+    letters ─▶ cancel? ─▶ due? ─▶ act ─▶ evolve ─▶ append ─▶ adopt ─▶ again
+
+One coroutine. Where neither journal nor actions suspend it is driven by hand; see `run.sync`.
+What happens inside an action is `run.acting`'s; what a decision is, `machine.evolve`'s.
+
+Source: design "architecture", section 3; 002 "How the Loop Decides to Stop"; 004 "Execution Flow".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from chartloop.core.errors import Category, StatusError
+from chartloop.core.facts import EMPTY
+from chartloop.core.outcome import Blocked, Outcome
+from chartloop.core.position import CHILD
+from chartloop.core.records import Input, Record
+from chartloop.run.acting import IN_DOUBT, act
+from chartloop.run.context import StopRequest
+from chartloop.run.journal import Letter
+from chartloop.run.session import Session
+
+POLL = 0.5
+"""Seconds between two looks at cancellation and letters while a back-off is waited out."""
+
+
+async def drive(session: Session) -> None:
+    """Step until the run ends, comes to a breakpoint, or waits for somebody."""
+    with session.turn:
+        session.watch_breakpoints()
+        while not session.at_breakpoint() and await _next(session) is not None:
+            pass
+
+
+async def advance(session: Session) -> Record | None:
+    """One record: whatever is due next. None when the run has ended or waits for somebody."""
+    with session.turn:
+        return await _next(session)
+
+
+async def _next(session: Session) -> Record | None:
+    position, clock = session.position, session.ports.clock
+    if position.status == "idle":
+        return await begin(session)
+    if position.ended:
+        return None
+    if not session.owned:
+        await session.take_over()
+        return await _next(session)
+    if not session.closing and (letter := await _letter(session)) is not None:
+        return await _open_letter(session, letter)
+    if session.may_be_asked and (asked := await _asked(session)) is not None:
+        if await _has_child(session):
+            return await _close_child(session, clock.now())
+        return await session.apply(Input("stop", asked.reason, at=clock.now(), data=_said(asked)))
+    if position.status == "paused":
+        return await _when_due(session)
+    return await step(session)
+
+
+async def _asked(session: Session) -> StopRequest | None:
+    """Who wants that the run stop now. Nobody, once it is on its way out."""
+    if session.closing or session.position.closing:
+        return None
+    return await session.asked_to_stop()
+
+
+def _said(asked: StopRequest) -> dict[str, str]:
+    return {n: v for n, v in (("message", asked.message), ("source", asked.source)) if v}
+
+
+async def begin(session: Session) -> Record | None:
+    """The `start` record of a new run."""
+    given = session.begun
+    if given is None:
+        raise StatusError(
+            f"run `{session.run_id}` stopped before its first record",
+            hint="nothing has happened yet: start it again, with the same id",
+        )
+    if not session.epoch:
+        await session.create()
+    else:  # begun before, and whether it was written is not known
+        await session.take_over()
+        if session.position.status != "idle":
+            return await _next(session)
+    return await session.apply(await session.certified(given))
+
+
+async def step(session: Session) -> Record:
+    """Do the action of the state at hand, and record what came of it."""
+    started = session.ports.clock.now()
+    try:
+        done = await act(session, started)
+    finally:
+        session.closing = False
+    at = session.ports.clock.now()
+    if isinstance(done, Outcome):
+        return await session.apply(Input("step", outcome=done, started=started, at=at))
+    data = {"until": done.until, "on": done.on, "asks": done.asks}
+    given = {name: value for name, value in data.items() if value not in (None, {})}
+    return await session.apply(Input("blocked", started=started, at=at, data=given))
+
+
+async def _when_due(session: Session) -> Record | None:
+    """A paused run: wait until it is due where that is for us to do, else leave it."""
+    position, clock = session.position, session.ports.clock
+    waits, due = position.state in session.chart.waiting, position.wake_at
+    if await _children_went_on(session):
+        return await _resume(session, clock.now())
+    for_somebody = waits or position.blocked_on == CHILD
+    whole = clock.suspends or session.above is not None  # a parent passes the question on first
+    if due is None or (for_somebody and whole and due > clock.now()):
+        return None
+    late = None if position.closing else session.deadline
+    until = due if late is None else min(due, late)
+    while until > clock.now():
+        await clock.sleep(min(until - clock.now(), POLL) if clock.suspends else until - clock.now())
+        if await _asked(session) is not None or await _letter(session) is not None:
+            return await _next(session)
+    if until < due:
+        return await _next(session)
+    at = max(due, clock.now())
+    return await (session.apply(Input("expired", at=at)) if waits else _resume(session, at))
+
+
+# letters ------------------------------------------------------------------------------------
+
+
+async def _letter(session: Session) -> Letter | None:
+    """The first letter that can be acted on now. Answers that come early stay."""
+    for letter in await session.letters():
+        if _fits(session, letter):
+            return letter
+    return None
+
+
+def _fits(session: Session, letter: Letter) -> bool:
+    position, data = session.position, letter.data
+    match data.get("kind"):
+        case "answer":
+            if position.blocked_on == IN_DOUBT:
+                return data.get("event") in ("retry", "fail")
+            if (asked := position.asked) is not None:
+                return data.get("event") in asked.events
+            late = position.wake_at is not None and letter.at >= position.wake_at
+            return data.get("event") in session.chart.events_at(position.state) and not late
+        case "cancel":
+            return not position.closing
+        case "pause":
+            return not position.stopping and not position.pause_asked
+        case "resume":
+            waits = position.state in session.chart.waiting and not position.pause_asked
+            return position.status == "paused" and position.blocked_on != IN_DOUBT and not waits
+        case "enqueue":
+            return True
+        case _:
+            return False
+
+
+async def _open_letter(session: Session, letter: Letter) -> Record:
+    data, consumed = letter.data, (letter.msg_id,)
+    at = max(letter.at, session.position.facts.marks.now)
+    if data["kind"] == "answer" and session.position.blocked_on == IN_DOUBT:
+        return await _settle(session, data["event"], at, consumed)
+    if data["kind"] == "cancel" and await _has_child(session):
+        return await _close_child(session, at)
+    if data["kind"] == "answer" and (asked := session.position.asked) is not None:
+        there = any(row.run_id == asked.run for row in await session.children_at_hand())
+        if there:  # else the answer waits for the child that is begun in its place
+            await session.journal.send(asked.run, letter)
+        return await _resume(session, at, consumed if there else ())
+    if data["kind"] == "resume" and session.position.asked is not None:
+        return await _wake(session, at, consumed)
+    given: dict[str, Any] = dict(data.get("data") or {})
+    match data["kind"]:
+        case "answer":
+            input = Input("answer", data["event"], at=at, data=given)
+        case "cancel":
+            reason = data.get("reason", "user_requested")
+            input = Input("stop", reason, at=at, data={"source": "outside", **given})
+        case "pause":
+            input = Input("pause", at=at)
+        case "enqueue":
+            input = Input("enqueue", at=at, data={"tasks": data["tasks"]})
+        case _:
+            return await _resume(session, at, consumed)
+    return await session.apply(input, consumed=consumed)
+
+
+# children -----------------------------------------------------------------------------------
+
+
+async def _resume(session: Session, at: float, consumed: tuple[str, ...] = ()) -> Record:
+    """Out of a pause, or out of the wait for a child: it says so where the action has one."""
+    data = {CHILD: True} if await session.children_at_hand() else EMPTY
+    return await session.apply(Input("resume", at=at, data=data), consumed=consumed)
+
+
+async def _has_child(session: Session) -> bool:
+    """Whether the action at hand has begun a child that has not ended: it is stopped first."""
+    return any(not row.ended for row in await session.children_at_hand())
+
+
+async def _close_child(session: Session, at: float) -> Record:
+    """Call the action that has a child once more: the child sees that it should stop."""
+    session.closing = True
+    return await (_wake(session, at) if session.position.status == "paused" else step(session))
+
+
+async def _wake(session: Session, at: float, consumed: tuple[str, ...] = ()) -> Record:
+    """Out of the wait for a child, and out of a pause that was asked for meanwhile."""
+    record = await _resume(session, at, consumed)
+    return await _wake(session, at) if session.position.status == "paused" else record
+
+
+async def _children_went_on(session: Session) -> bool:
+    """Whether children that this run waits for were answered themselves, or are not there.
+
+    A fork has none: the children are those of the run that it was forked from.
+    """
+    if (asked := session.position.asked) is None:
+        return False
+    going = [row for row in await session.children_at_hand() if not row.ended]
+    if len(going) < asked.waiting:
+        return True
+    for child in await session.opened_children():
+        if child.position.ended:
+            continue
+        if child.position.status != "paused" or await _letter(child) is not None:
+            return True
+        if await _children_went_on(child):
+            return True
+    return False
+
+
+async def _settle(session: Session, answer: str, at: float, consumed: tuple[str, ...]) -> Record:
+    """Somebody said what to do about a call in doubt."""
+    record = await session.apply(Input("resume", at=at), consumed=consumed)
+    if answer == "fail" and session.position.state == record.state:
+        text = "the paid call may have been made before the crash"
+        outcome = Outcome.failed(Category.RECOVERABLE, text, kind="in_doubt", in_doubt=True)
+        return await session.apply(Input("step", outcome=outcome, started=at, at=at))
+    return record
+
+
+__all__ = ["IN_DOUBT", "Blocked", "advance", "begin", "drive", "step"]

@@ -1,0 +1,35 @@
+"""A model in front of another: everything is passed on, but for what a class of its own adds.
+
+Imported by: run.children, testing.requests
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from chartloop.run.ports import Model, ModelReply, ModelRequest, OnText
+
+
+class PassingModel:
+    """Honours the port `Model` by asking another."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+
+    @property
+    def suspends(self) -> bool:
+        """As the model."""
+        return self.model.suspends
+
+    def prepare(self, settings: Mapping[str, Any]) -> None:
+        """As the model."""
+        self.model.prepare(settings)
+
+    def context_window(self, settings: Mapping[str, Any]) -> int | None:
+        """As the model."""
+        return self.model.context_window(settings)
+
+    async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
+        """As the model."""
+        return await self.model.complete(request, on_text)

@@ -1,0 +1,124 @@
+"""Payloads: large texts leave an event and stand in the journal's blobs, each kept once.
+
+A string of more than `LARGE` characters becomes ``{"$blob": "<hash>"}``. A model's long answer
+stands in its reply, in the conversation and in a result, and is stored once. Whole lists and
+mappings stay where they are, however large: what makes them large is their strings, and
+without large strings two of them are hardly ever the same.
+
+Data that itself has the key ``$blob`` is written with one more ``$`` before it, and read back
+without it, so nothing that a model or a tool writes can name a blob.
+
+Belongs here: JSON text to JSON text. Never: files, SQL.
+Source: design "architecture", section 4.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, cast
+
+from chartloop.core.facts import EMPTY
+from chartloop.core.records import to_json
+from chartloop.run.journal import digest
+
+LARGE = 16 * 1024
+"""Characters. A longer string becomes a blob."""
+
+DEEPEST = 256
+"""Levels. `json` reads what is nested deeper only where the stack happens to have room."""
+
+_BLOB = "$blob"
+_SIGN = '$blob"'
+"""JSON text without it holds no reference and nothing that looks like one."""
+
+
+class Packed(NamedTuple):
+    """JSON text, and the texts that were taken out of it, by hash."""
+
+    text: str
+    blobs: Mapping[str, str] = EMPTY
+
+
+def pack(text: str) -> Packed:
+    """Take the large strings out of the text of a JSON object."""
+    if len(text) <= LARGE and _SIGN not in text:
+        return Packed(text)
+    data = json.loads(text)
+    blobs = _take_out(data)
+    return Packed(to_json(data), blobs) if blobs or _SIGN in text else Packed(text)
+
+
+def too_deep(data: Any, text: str) -> bool:
+    """Whether JSON data, of which `text` is the text, is nested more than `DEEPEST` levels."""
+    if text.count("{") + text.count("[") <= DEEPEST:
+        return False
+    level = [data]
+    for _ in range(DEEPEST):
+        level = [part for node in level for part in _inner(node)]
+        if not level:
+            return False
+    return True
+
+
+def unpack(text: str, fetch: Callable[[str], str]) -> Any:
+    """Read what `pack` wrote; `fetch` gives a blob by its hash."""
+    if _SIGN not in text:
+        return json.loads(text)
+
+    def restore(node: dict[str, Any]) -> Any:
+        reference = node.get(_BLOB)
+        if reference is not None:
+            return fetch(reference)
+        return {_unescape(key): value for key, value in node.items()}
+
+    return json.loads(text, object_hook=restore)
+
+
+def _take_out(data: Any) -> dict[str, str]:
+    """Replace large strings in place. A stack, since data may be nested deeply."""
+    blobs: dict[str, str] = {}
+    stack = [data]
+    while stack:
+        node = stack.pop()
+        for at, value in _parts(node):
+            if isinstance(value, str):
+                if len(value) > LARGE:
+                    key = digest(value)
+                    blobs[key] = value
+                    node[at] = {_BLOB: key}
+            elif _has_parts(value):
+                stack.append(value)
+    return blobs
+
+
+def _parts(node: Any) -> list[tuple[Any, Any]]:
+    if isinstance(node, list):
+        return list(enumerate(cast("list[Any]", node)))
+    _escape_keys(node)
+    return list(node.items())
+
+
+def _inner(node: Any) -> list[Any]:
+    """The lists and mappings directly inside, before they became JSON."""
+    values = cast("Mapping[str, Any]", node).values() if isinstance(node, Mapping) else node
+    return [value for value in values if isinstance(value, (list, tuple, Mapping))]
+
+
+def _has_parts(value: object) -> bool:
+    return isinstance(value, (dict, list))
+
+
+def _escape_keys(node: dict[str, Any]) -> None:
+    if any(map(_looks_like_ours, node)):
+        entries = [("$" + k if _looks_like_ours(k) else k, value) for k, value in node.items()]
+        node.clear()
+        node.update(entries)
+
+
+def _unescape(key: str) -> str:
+    return key[1:] if _looks_like_ours(key) else key
+
+
+def _looks_like_ours(key: str) -> bool:
+    return key[:1] == "$" and key.lstrip("$") == "blob"

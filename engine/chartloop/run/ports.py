@@ -1,0 +1,153 @@
+"""Ports: what a run needs from the world, in as few words as possible.
+
+One real component per file stands in `adapters/`; fakes that honour the same port are public
+in `chartloop.testing`. A port's methods are coroutines; `suspends` says whether they may give
+the event loop away. A run whose ports and actions never do is driven by hand.
+
+Imported by: run.loop, run.context, actions, adapters, testing, api
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple, Protocol
+
+from chartloop.core.facts import RunFacts, ToolCall
+from chartloop.core.outcome import Message
+
+
+class Clock(Protocol):
+    """Time. Seconds since the epoch; a clock may jump, the facts never do."""
+
+    @property
+    def suspends(self) -> bool:
+        """Whether `sleep` really waits. A simulated clock moves on instead."""
+        ...
+
+    def now(self) -> float:
+        """The reading, in seconds since 1970-01-01 UTC."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait so long. Zero or less returns at once."""
+        ...
+
+    def deadline(self, at: float) -> AbstractContextManager[Any]:
+        """Inside it, waiting past the reading `at` raises `TimeoutError`."""
+        ...
+
+
+class Cancel(Protocol):
+    """A request from outside that the run stop. Looked at before each action."""
+
+    def is_requested(self, run: RunFacts) -> bool:
+        """Whether this run should stop before its next action. Cheap: it is asked every time."""
+        ...
+
+
+class ModelRequest(NamedTuple):
+    """One model call, complete."""
+
+    messages: Sequence[Message]
+    tools: Sequence[Mapping[str, Any]] = ()
+    """Tool schemas as `ToolSpec.for_model` gives them."""
+    settings: Mapping[str, Any] = {}
+    """The file's `model` mapping with the state's overrides: name, temperature, timeout ..."""
+    tool_choice: str | Mapping[str, Any] | None = None
+    output: Mapping[str, Any] | None = None
+    """JSON Schema that the reply's text must satisfy."""
+    key: str = ""
+    """Idempotency key of this call."""
+    number: int = 0
+    """How many model calls of this run were recorded before this one, failed ones too."""
+
+
+class ModelReply(NamedTuple):
+    """What came back. Usage that the provider did not send is None."""
+
+    text: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    finish_reason: str = "stop"
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cost: float | None = None
+    """USD; None when no price is known."""
+    model: str = ""
+
+
+OnText = Callable[[str], None]
+"""Called with each piece of text as it arrives."""
+
+
+class Model(Protocol):
+    """Something that answers a conversation. Failures are raised as `ModelError`."""
+
+    @property
+    def suspends(self) -> bool:
+        """Whether `complete` may give the event loop away."""
+        ...
+
+    def prepare(self, settings: Mapping[str, Any]) -> None:
+        """Raise `SetupError` now for what would fail later: no key, no such provider."""
+        ...
+
+    def context_window(self, settings: Mapping[str, Any]) -> int | None:
+        """The model's window in tokens, when it is known."""
+        ...
+
+    async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
+        """Answer. With `on_text` the reply is streamed."""
+        ...
+
+
+class SandboxResult(NamedTuple):
+    """What running a piece of code gave."""
+
+    ok: bool
+    value: Any = None
+    """JSON data of the last expression, or its text form when it is no JSON."""
+    stdout: str = ""
+    stderr: str = ""
+    error: str = ""
+    """What was raised, with line, or which limit was hit."""
+    session: bytes | None = None
+    """A checkpoint of the session's variables; None when they are gone or unchanged."""
+    session_lost: bool = False
+    """The variables of earlier turns are gone."""
+    timed_out: bool = False
+    """The `timeout` that was asked for has ended it."""
+
+
+class Sandbox(Protocol):
+    """Runs code that a model wrote. A tier that cannot start says so when it is made."""
+
+    @property
+    def suspends(self) -> bool:
+        """Whether `run` may give the event loop away."""
+        ...
+
+    async def run(
+        self, code: str, *, session: bytes | None, timeout: float | None
+    ) -> SandboxResult:
+        """Run `code` after the session's earlier code. `timeout` in seconds of wall clock."""
+        ...
+
+
+class Notifier(Protocol):
+    """Tells somebody something: a log, a webhook, a terminal.
+
+    One that never gives the event loop away may say so: `suspends = False`.
+    """
+
+    async def notify(self, text: str, data: Mapping[str, Any]) -> None:
+        """Say it. An exception fails the action that wanted it said."""
+        ...
+
+
+class Tokenizer(Protocol):
+    """Counts the tokens of messages for one model."""
+
+    def count(self, messages: Sequence[Message]) -> int:
+        """How many tokens the messages take in a request."""
+        ...

@@ -1,0 +1,118 @@
+"""Replay: recorded inputs through `evolve` again, with no effects.
+
+Gives the position before any record, the decision of a record with everything that was looked
+at, and the differences between what was recorded and what this machine decides now. What was
+recorded before a state was renamed is read under its new name.
+
+Source: design "architecture", section 4; "language", section 1 (`renamed`); a law of the design:
+replay of every prefix of a run equals the live run at that point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from chartloop.core.errors import StatusError, UnknownRunError
+from chartloop.core.position import Position
+from chartloop.core.records import Record
+from chartloop.machine.build import Chart
+from chartloop.machine.decision import Decision
+from chartloop.machine.evolve import evolve
+from chartloop.machine.explain import Explanation, explain
+from chartloop.run.renaming import Names, as_now
+
+
+class Difference(NamedTuple):
+    """Where this machine decides otherwise than was recorded."""
+
+    seq: int
+    state: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"record {self.seq} at {self.state}: {self.what}"
+
+
+class Replay(NamedTuple):
+    """What a replay found. It ends at the first record that differs."""
+
+    position: Position
+    records: int
+    differences: tuple[Difference, ...] = ()
+
+    @property
+    def same(self) -> bool:
+        """Whether every record was decided as it was recorded."""
+        return not self.differences
+
+    def __repr__(self) -> str:
+        first = self.differences[0] if self.differences else "all as they were recorded"
+        return f"<Replay of {self.records} records: {first}>"
+
+
+def replay(
+    chart: Chart, records: Iterable[Record], run_id: str = "", *, names: Names | None = None
+) -> Replay:
+    """Fold the records and compare each decision with what was recorded.
+
+    `names` are those that the records' states and edges have in this machine; by default what
+    its file says under `renamed`.
+    """
+    names = Names(chart.spec.renamed) if names is None else names
+    position, count = chart.position(run_id), 0
+    for recorded in records:
+        record = as_now(recorded, *names)
+        try:
+            after, decision = evolve(chart, position, record.input)
+        except (StatusError, KeyError) as error:
+            return Replay(position, count, (Difference(record.seq, record.state, str(error)),))
+        if found := difference(record, position, after, decision):
+            return Replay(position, count, (Difference(record.seq, record.state, found),))
+        position, count = after, count + 1
+    return Replay(position, count)
+
+
+def difference(record: Record, before: Position, after: Position, decision: Decision) -> str:
+    """What is decided otherwise than was recorded; empty when nothing is."""
+    for what, recorded, now in (
+        ("state", record.state, before.state),
+        ("taken", record.taken, decision.taken),
+        ("next", record.next, after.state),
+        ("status", record.status, after.status),
+        ("signals", record.signals.reasons, decision.signals.reasons),
+    ):
+        if recorded != now:
+            return f"{what} was {say_field(recorded)}, now it is {say_field(now)}"
+    return ""
+
+
+def say_field(value: object) -> str:
+    """A field of a record in words."""
+    if isinstance(value, tuple):
+        return ", ".join(str(v) for v in value) or "nothing"  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    return str(value)
+
+
+def position_before(
+    chart: Chart, records: Iterable[Record], seq: int, run_id: str = ""
+) -> Position:
+    """Where the run was when record `seq` was about to be decided."""
+    position = chart.position(run_id)
+    for record in records:
+        if record.seq >= seq:
+            break
+        position, _ = evolve(chart, position, record.input)
+    return position
+
+
+def why(chart: Chart, records: list[Record], seq: int, run_id: str = "") -> Explanation:
+    """Everything that was looked at when record `seq` was decided."""
+    found = next((r for r in records if r.seq == seq), None)
+    if found is None:
+        last = records[-1].seq if records else None
+        hint = "the run has no records" if last is None else f"records are numbered 0 to {last}"
+        raise UnknownRunError(f"there is no record {seq}", hint=hint)
+    before = position_before(chart, records, seq, run_id)
+    _, decision = evolve(chart, before, found.input, trace=True)
+    return explain(chart, decision)

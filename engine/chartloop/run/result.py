@@ -1,0 +1,340 @@
+"""How a run ended, or how it stands: everything that can be said about it afterwards.
+
+Source: design "language", section 11; "architecture", section 2; 000 `AgentExecutionResult`,
+002 "Inspecting Stop Reasons", 004 `execution-result`.
+"""
+
+from __future__ import annotations
+
+import json
+import reprlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from chartloop.core.facts import Facts
+from chartloop.core.html import Cell, Tone, bundle, folded, line, pairs, table
+from chartloop.core.plain import plain
+from chartloop.core.reasons import NO_SIGNALS, ResultKind, StopReason, StopSignals
+from chartloop.core.types import Type
+from chartloop.core.units import say_count, say_elapsed
+from chartloop.language.expression import Expression, GuardFailed
+from chartloop.language.spec import MachineSpec
+from chartloop.machine.evolve import Oracle
+from chartloop.machine.saying import fact_value, say_value
+from chartloop.run.profile import StateProfile
+from chartloop.run.session import Session
+
+
+class Moment(NamedTuple):
+    """When an action was finished."""
+
+    at: float
+    """Seconds since the start."""
+    state: str
+    tokens: int
+    """Tokens that the run had used by then."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Result:
+    """What came of a run, or how it stands. Times in seconds, cost in USD (None: not known).
+
+    `explain` says it in words, `to_dict` as plain data. What each step came to and every call of
+    a tool is read from the journal: `Run.trace`.
+    """
+
+    run_id: str
+    machine: str
+    reason: StopReason | None
+    """The signal with the highest priority; None while the run has not ended."""
+    status: str
+    state: str
+    steps: int
+    facts: Facts
+    output: Any = None
+    question: str | None = None
+    """What the run waits for, when it waits for somebody."""
+    events: tuple[str, ...] = ()
+    """The events that the wait takes."""
+    signals: StopSignals = NO_SIGNALS
+    """Every signal that was raised, in order; suppressed ones too."""
+    warnings: tuple[str, ...] = ()
+    errors: tuple[Mapping[str, Any], ...] = ()
+    partial: tuple[str, ...] = ()
+    """Partial results, in order."""
+    path: tuple[str, ...] = ()
+    """Every state entered, in order."""
+    messages: Sequence[Mapping[str, Any]] = ()
+    """The conversation."""
+    timeline: tuple[Moment, ...] = ()
+    """One moment for each finished action, in order."""
+    profile: Mapping[str, StateProfile] = field(default_factory=dict[str, StateProfile])
+    """Where time and tokens went: each state that acted, in the order of its first action."""
+
+    @property
+    def kind(self) -> ResultKind:
+        """`natural`, `human`, `limit`, `error`, or `waiting` while the run has not ended."""
+        if self.reason is None:
+            return "waiting"
+        if self.status == "error":
+            return "error"
+        kind = self.reason.kind
+        return "limit" if kind == "error" else kind  # the file's own word was `completed`
+
+    @property
+    def success(self) -> bool:
+        """Whether the run came to its natural end."""
+        return self.kind == "natural"
+
+    @property
+    def forced(self) -> bool:
+        """Whether it was cut short. Source: 002 `wasForceStopped()`."""
+        return self.reason is not None and self.reason.forced
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds from the start to the last record."""
+        return self.facts.run.elapsed
+
+    @property
+    def tokens(self) -> int:
+        """Prompt and completion tokens of all model calls."""
+        return self.facts.usage.total_tokens
+
+    @property
+    def usage(self) -> dict[str, Any]:
+        """The section `usage` of the facts, as plain data."""
+        return {
+            **self.facts.usage._asdict(),
+            "calls": {k: v for k, v in self.facts.usage.calls.items() if v},
+        }
+
+    def explain(self) -> str:
+        """Why the run stopped, in words."""
+        return "\n".join([stands(self), *raised(self), *warned(self)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The public shape of `chartloop run --format json`."""
+        return {
+            "run": self.run_id, "machine": self.machine,
+            "reason": None if self.reason is None else str(self.reason), "kind": self.kind,
+            "success": self.success, "forced": self.forced, "status": self.status,
+            "state": self.state, "steps": self.steps, "usage": self.usage, "elapsed": self.elapsed,
+            "output": self.output, "question": self.question,
+            "signals": self.signals.to_list(), "warnings": list(self.warnings),
+            "errors": [dict(e) for e in self.errors], "partial": list(self.partial),
+            "path": list(self.path), "timeline": [m._asdict() for m in self.timeline],
+            "profile": plain(self.profile),
+        }  # fmt: skip
+
+    def __str__(self) -> str:
+        return self.explain()
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """What a notebook shows: why the run stopped, what came of it, and where time went."""
+        first, *more = self.explain().splitlines()
+        tone: Tone = "good" if self.success else "strong" if self.reason is None else "bad"
+        shown = [line(first, tone), *map(line, more), _summary(self)]
+        if self.profile:
+            shown.append(folded("where time and tokens went", _profile(self)))
+        said = "" if self.output is None else f"\n{say_output(self.output)}"
+        return bundle("".join(shown), f"{self.explain()}{said}")
+
+    def __repr__(self) -> str:
+        why = self.kind if self.reason is None else f"{self.reason} ({self.kind})"
+        output = "" if self.output is None else f", output {reprlib.repr(self.output)}"
+        steps = say_count(self.steps, "step")
+        return f"<Result of {self.machine}: {why} at {self.state}, {steps}{output}>"
+
+
+def say_output(output: Any) -> str:
+    """What came of a run: a text as it is, anything else as JSON."""
+    return (
+        output
+        if isinstance(output, str)
+        else json.dumps(plain(output), ensure_ascii=False, default=str)
+    )
+
+
+def _summary(result: Result) -> str:
+    usage = result.facts.usage
+    spent = say_count(usage.llm_calls, "model call") + f", {say_count(result.tokens, 'token')}"
+    output = "" if result.output is None else say_output(result.output)
+    errors = (
+        f"step {e['step']} at {e['state']}: {e['category']} {e['message']}" for e in result.errors
+    )
+    return pairs(
+        (
+            ("output", output),
+            ("run", Cell(f"{result.run_id} of {result.machine}", "code")),
+            ("steps", f"{result.steps:,} in {say_elapsed(result.elapsed)}"),
+            ("spent", spent if usage.llm_calls else ""),
+            ("takes", Cell(", ".join(result.events), "code")),
+            ("partial", "\n".join(result.partial)),
+            ("errors", Cell("\n".join(errors), "bad")),
+            ("path", Cell(_path(result.path), "code")),
+        )
+    )
+
+
+def _path(path: Sequence[str]) -> str:
+    """The states that were entered; of many the first and the last."""
+    shown = [*path] if len(path) <= _LISTED else [*path[:5], "…", *path[5 - _LISTED :]]
+    return " → ".join(shown)
+
+
+_LISTED = 24
+"""States of a path that a summary names."""
+
+
+def _profile(result: Result) -> str:
+    rows = (
+        (
+            Cell(state, "code"), str(of.attempts), str(of.failed or ""), say_elapsed(of.total),
+            say_elapsed(of.longest), f"{of.tokens:,}" if of.tokens else "",
+        )
+        for state, of in result.profile.items()
+    )  # fmt: skip
+    head = ("state", "actions", "failed", "time", "longest", "tokens")
+    return table(rows, head=head, right={1, 2, 3, 4, 5})
+
+
+SETTLES: tuple[str, ...] = ("retry", "fail")
+"""What a run takes that is blocked on a call in doubt."""
+
+
+# in words -----------------------------------------------------------------------------------
+
+
+def stands(result: Result) -> str:
+    """Why the run stopped, or where it is."""
+    if result.reason is None:
+        asked = f": {result.question}" if result.question else "."
+        return f"The run has not ended. It is {result.status} at `{result.state}`{asked}"
+    spent = f"{say_count(result.steps, 'step')} and {say_elapsed(result.elapsed)}"
+    return f"Stopped for `{result.reason}` ({result.kind}) at `{result.state}` after {spent}."
+
+
+def raised(result: Result, told: str | None = None) -> Iterator[str]:
+    """What raised the reason of a run that stopped, unless its message is `told`; and the rest."""
+    if result.reason is None:
+        return
+    # the newest of that reason: one that was raised before may have been put off
+    top = next((s for s in reversed(result.signals) if s.reason == result.reason), None)
+    # an end raises its own reason: that it did is no news
+    if top is not None and (top.message or top.source != result.state) and top.message != told:
+        said = f": {top.message}" if top.message else ""
+        by = "from outside" if top.source == "outside" else f"by {top.source}"
+        yield _sentence(f"Raised {by}{said}")
+    if others := [str(s) for s in result.signals if s is not top]:
+        yield _sentence(f"Also raised: {'; '.join(others)}")
+
+
+def warned(result: Result) -> list[str]:
+    """Its warnings."""
+    return [_sentence(f"Warning: {warning}") for warning in result.warnings]
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "?", "!")) else f"{text}."
+
+
+def result_of(session: Session) -> Result:
+    """The result of a run as it stands."""
+    position, tally, chart = session.position, session.tally, session.chart
+    top = position.signals.highest
+    output, warning = output_of(session)
+    warnings = [*tally.warnings, *([warning] if warning else []), *unenforceable(session)]
+    return Result(
+        session.run_id, chart.name, top.reason if position.ended and top else None,
+        position.status, position.state, position.facts.run.steps, position.facts, output,
+        question_of(session), tuple(answers_of(session)), StopSignals(tally.signals),
+        tuple(dict.fromkeys(warnings)), tuple(tally.errors), tuple(tally.partial),
+        tuple(tally.path), position.messages, tuple(map(Moment._make, tally.moments)),
+        dict(tally.profile),
+    )  # fmt: skip
+
+
+def output_of(session: Session) -> tuple[Any, str]:
+    """The file's `output` over the facts, by default the last model text; and a warning."""
+    facts, text = session.position.facts, session.tally.last_text
+    return read_output(session.chart.spec, facts, text, session.ask)
+
+
+def read_output(spec: MachineSpec, facts: Facts, text: str, ask: Oracle) -> tuple[Any, str]:
+    """The same, of facts: `text` is the last that a model said, `ask` asks registered guards."""
+    output = spec.output
+    try:
+        if output is None:
+            return text or facts.last.text or None, ""
+        if isinstance(output, Expression):
+            return plain(output.value(facts, ask)), ""
+        return {n: plain(e.value(facts, ask)) for n, e in output.items()}, ""
+    except GuardFailed as error:
+        return None, f"`output` could not be read: {error}"
+
+
+def question_of(session: Session) -> str | None:
+    """What a waiting run asks for."""
+    position = session.position
+    if position.ended:
+        return None
+    if position.asked is not None:
+        return position.asked.question
+    if position.blocked_on == "in-doubt":
+        return (
+            f"A paid call of `{position.state}` was begun before an interruption."
+            " Answer `retry` to make it again, or `fail`."
+        )
+    if position.state not in session.chart.waiting:
+        return None
+    asked = position.kept.get("ask_user")
+    if asked:
+        return str(asked)
+    spec = session.chart.spec.states[position.state]
+    label = spec.ask or spec.label
+    return " ".join(label.show(position.facts).split()) if label is not None else position.state
+
+
+def answers_of(session: Session) -> dict[str, dict[str, Type]]:
+    """The events that a waiting run takes, each with the fields of its answer.
+
+    Of a run that waits for a child, those that the child takes.
+    """
+    position, chart, state = session.position, session.chart, session.position.state
+    if position.ended:
+        return {}
+    if (asked := position.asked) is not None:
+        for name in asked.machines:
+            if name not in chart.spec.machines:  # a changed file has not that child any more
+                return {}
+            chart = chart.child(name)
+        waits = {event: chart.answer_fields(asked.state, event) for event in asked.events}
+    elif position.blocked_on == "in-doubt":
+        waits = {event: dict[str, Type]() for event in SETTLES}
+    else:
+        waits = {event: chart.answer_fields(state, event) for event in chart.events_at(state)}
+    return waits
+
+
+def unenforceable(session: Session) -> list[str]:
+    """Cost limits that could not be enforced because no price is known."""
+    facts, rules = session.position.facts, session.chart.spec.rules
+    if facts.usage.cost is not None or not facts.usage.llm_calls:
+        return []
+    return [
+        f"{r.id} could not be enforced: the model's price is not known"
+        for r in rules
+        if "usage.cost" in r.when.reads
+    ]
+
+
+def say_facts(facts: Facts, roots: Mapping[str, Type]) -> list[tuple[str, str]]:
+    """Facts that differ from nothing, as people write them."""
+    out: list[tuple[str, str]] = []
+    for root, section in roots.items():
+        for name, type in section.fields:
+            full = f"{root}.{name}"
+            out.append((full, say_value(fact_value(facts, full), type)))
+    return out

@@ -1,0 +1,126 @@
+"""What comes from outside as data that every journal, provider and machine can hold.
+
+Tools, models and an application's own actions return what they like: text with halves of
+characters, numbers that are none, objects that contain themselves. Here it becomes JSON data
+and text that is valid UTF-8.
+
+Imported by: run.acting, actions
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any, cast
+
+from chartloop.core.reasons import StopReason, StopSignal
+
+LONGEST = 256_000
+"""Characters of one text that the model and the record get; what is over is cut."""
+
+_SIMPLE = (str, bool, int, type(None))
+
+
+def sound_text(text: str) -> str:
+    """The text without lone surrogates, which no encoding holds: each becomes U+FFFD."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def cut(text: str) -> str:
+    """At most `LONGEST` characters, and a note of how many there were."""
+    text = str(text)
+    if len(text) <= LONGEST:
+        return sound_text(text)
+    return f"{sound_text(text[:LONGEST])}\n… (cut: the whole has {len(text):,} characters)"
+
+
+def said(value: object) -> str:
+    """A value as a model reads it: a text as it is, other data as JSON."""
+    if value is None:
+        return "done"
+    if isinstance(value, str):
+        return cut(value)
+    try:
+        return cut(json.dumps(value, ensure_ascii=False, default=_as_data))
+    except (TypeError, ValueError, RecursionError):
+        return cut(_shown(value))
+
+
+def sound_data(value: Any) -> Any:
+    """A value as JSON data of its own; its text where it is none, or too much."""
+    if isinstance(value, _SIMPLE) and not isinstance(value, str):
+        return value if not isinstance(value, int) or abs(value) < 1 << 1024 else _shown(value)
+    try:
+        text = json.dumps(value, ensure_ascii=False, default=_as_data, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        return cut(_shown(value))
+    return json.loads(sound_text(text)) if len(text) <= LONGEST else cut(text)
+
+
+def is_sound(value: object) -> bool:
+    """Whether a value is JSON data as it stands. Tuples count: journals write them as lists."""
+    if value is None or isinstance(value, (bool, int)):
+        return True
+    try:
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True
+
+
+def sound_signal(signal: StopSignal) -> StopSignal:
+    """A signal whose texts and context every record can hold."""
+    context = {said(name): sound_data(value) for name, value in signal.context.items()}
+    return replace(
+        signal, message=cut(signal.message), context=context, source=cut(signal.source),
+        reason=_sound_reason(signal.reason),
+    )  # fmt: skip
+
+
+def _sound_reason(reason: object) -> StopReason:
+    text = cut(cast(str, reason)) or "unknown"
+    return reason if isinstance(reason, StopReason) and reason == text else StopReason(text)
+
+
+def read_json(text: str) -> Any:
+    """JSON that a model wrote. `ValueError` when it is none, holds no number, or is too deep."""
+    try:
+        return DECODER.decode(text.strip())
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+
+
+def _finite(text: str) -> float:
+    if math.isfinite(number := float(text)):
+        return number
+    raise ValueError(f"`{text[:40]}` is no number")
+
+
+DECODER = json.JSONDecoder(parse_float=_finite, parse_constant=_finite)
+"""Reads JSON as the standard has it: without `NaN` and infinities."""
+
+
+def _as_data(value: Any) -> Any:
+    for method in ("model_dump", "_asdict", "isoformat"):
+        if callable(made := getattr(value, method, None)):
+            return made()
+    if isinstance(value, (set, frozenset)):
+        return list(cast(Collection[object], value))
+    if hasattr(value, "__dataclass_fields__"):
+        return {name: getattr(value, name) for name in value.__dataclass_fields__}
+    return _shown(value)
+
+
+def _shown(value: object) -> str:
+    try:
+        return repr(value)
+    except Exception:  # noqa: BLE001  a `repr` may raise anything; the type's name cannot
+        return f"<{type(value).__name__}>"

@@ -1,0 +1,108 @@
+"""Where a run stands, as pictures are given it.
+
+What it costs does not grow with the run: counts are kept as it goes.
+
+Imported by: api, notebook, cli
+"""
+
+from __future__ import annotations
+
+from chartloop.core.facts import Facts
+from chartloop.core.position import Position
+from chartloop.core.reasons import StopSignal
+from chartloop.core.units import say_count, say_elapsed
+from chartloop.language.expression import GUARD_ERRORS, Expression, GuardFailed
+from chartloop.language.spec import StateSpec
+from chartloop.machine.budgets import value_of
+from chartloop.machine.build import Chart
+from chartloop.machine.saying import say_value
+from chartloop.run.session import Session
+from chartloop.view.live.standing import How, Meter, Standing
+
+
+def standing_of(session: Session) -> Standing:
+    """The standing of a run in its machine's picture."""
+    position, tally = session.position, session.tally
+    top = position.signals.highest if position.ended else None
+    reason = "" if top is None else str(top.reason)
+    return Standing(
+        position.state,
+        position.facts.run.visits,
+        tally.taken,
+        how_of(position),
+        reason,
+        _raised_by(tally.signals, reason),
+        _said(position, reason),
+    )
+
+
+def status_of(session: Session) -> Standing:
+    """The same in the picture of the status region, whose moves nobody counts."""
+    return Standing(session.position.status, how=how_of(session.position))
+
+
+def meters_of(session: Session) -> dict[str, Meter]:
+    """What the decisions and rules of the machine read now, by state and by rule.
+
+    At a wait, how long the run has waited, and of how long.
+    """
+    chart, facts = session.chart, session.position.facts
+    found: dict[str, Meter | None] = {
+        name: _decision(chart, state, facts) for name, state in chart.spec.states.items()
+    }
+    found |= {rule.id: _guard(chart, rule.when, facts) for rule in chart.spec.rules}
+    found[session.position.state] = _wait(session) or found.get(session.position.state)
+    return {name: meter for name, meter in found.items() if meter is not None}
+
+
+def _decision(chart: Chart, state: StateSpec, facts: Facts) -> Meter | None:
+    asked = next((edge.when for edge in state.edges_of("then") if edge.when is not None), None)
+    if asked is not None:
+        return _guard(chart, asked, facts)
+    try:
+        value = None if state.of is None else state.of.value(facts)
+    except (*GUARD_ERRORS, GuardFailed):  # it has none yet, or only a guard of the caller's knows
+        return None
+    return (
+        None if value is None else Meter(str(value) if isinstance(value, str) else say_value(value))
+    )
+
+
+def _guard(chart: Chart, guard: Expression, facts: Facts) -> Meter | None:
+    value = value_of(chart, guard, facts)
+    return None if value is None else Meter(*value)
+
+
+def _wait(session: Session) -> Meter | None:
+    position = session.position
+    if position.status != "paused":
+        return None
+    waited = max(0.0, session.ports.clock.now() - position.entered_at)
+    due = position.wake_at
+    if due is None or due <= position.entered_at:
+        return Meter(f"waiting {say_elapsed(waited)}")
+    whole = due - position.entered_at
+    return Meter(f"waiting {say_elapsed(waited)} of {say_elapsed(whole)}", waited / whole)
+
+
+def how_of(position: Position) -> How:
+    """How the run ended, as `Result.kind` says it; empty while it goes on."""
+    if not position.ended:
+        return ""
+    top = position.signals.highest
+    if position.status == "error" or top is None:
+        return "error"
+    kind = top.reason.kind
+    return kind if kind in ("natural", "human") else "limit"
+
+
+def _raised_by(signals: list[StopSignal], reason: str) -> str:
+    """The source of the newest signal of this reason; signals are few."""
+    return next((s.source for s in reversed(signals) if s.reason == reason), "")
+
+
+def _said(position: Position, reason: str) -> str:
+    steps = say_count(position.facts.run.steps, "step")
+    if position.ended:
+        return f"stopped for {reason or 'no reason'} ({how_of(position)}) · {steps}"
+    return f"{position.status} at {position.state} · {steps}"

@@ -1,0 +1,211 @@
+"""Steps: the finished actions of a run, and the one at hand, as document 004 writes them down.
+
+A view of the records, made when it is asked for; nothing of it is stored. Belongs here: what
+kind of step an action is, what went in and what came out. Never: deciding anything.
+
+Imported by: api.run
+Source: 004 "Execution Step", "Step Types", "Step Status", `execution-step->hash`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, cast
+
+from chartloop.core.conversation import arguments_of, unanswered
+from chartloop.core.facts import ToolCall
+from chartloop.core.outcome import Outcome
+from chartloop.core.plain import plain
+from chartloop.core.records import Record
+from chartloop.language.spec import StateSpec
+from chartloop.run.session import Session
+
+StepType = Literal["user-message", "llm-inference", "tool-call", "memory-update", "system"]
+StepStatus = Literal["pending", "running", "completed", "failed"]
+
+TYPES: Mapping[str, StepType] = {
+    "receive": "user-message",
+    "infer": "llm-inference",
+    "call_tool": "tool-call",
+    "call_tools": "tool-call",
+    "tool": "tool-call",
+    "update_memory": "memory-update",
+}
+"""What kind of step an action is. Every other is a `system` step: what it gives, it was given."""
+
+
+class Step(NamedTuple):
+    """One action of a run. Times in seconds, `timestamp` since 1970-01-01 UTC.
+
+    Source: 004 `execution-step`.
+    """
+
+    id: str
+    """Also the action's idempotency key."""
+    agent_id: str
+    """The agent's id; of an agent that was given none, the machine's name."""
+    number: int
+    """From 1, as in `run.steps`."""
+    timestamp: float
+    """When it was begun; of the one at hand, when it was reached."""
+    type: StepType
+    """`user-message`, `llm-inference`, `tool-call`, `memory-update` or `system`."""
+    input: Any = None
+    """What it was given, in the form of its type; of several tool calls, a list. What came of a
+    `system` step, or of a memory update that the file asks for, says it: None before."""
+    output: Any = None
+    """What came of it, in the form of its type; None unless it is completed."""
+    status: StepStatus = "pending"
+    """`pending`, `running`, `completed` or `failed`."""
+    duration: float | None = None
+    error: str | None = None
+    metadata: Mapping[str, Any] = {}
+    """`state` and `action`; of a finished step `record`; `category` of a failure, `warnings`, and
+    the names of the calls that were `dropped`."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return plain(self)
+
+
+def steps_of(session: Session, records: Sequence[Record]) -> tuple[Step, ...]:
+    """The steps of a run: those that are finished, and the action at hand of one that goes on."""
+    history = _History(session)
+    done = [step for record in records if (step := history.finished(record)) is not None]
+    position = session.position
+    state = session.chart.spec.states.get(position.state)
+    if not records or position.ended or state is None or state.action is None:
+        return tuple(done)
+    at_hand = history.begun(state, position.entered_at)
+    busy = session.turn.taken and position.status != "paused"
+    return (*done, at_hand._replace(status="running") if busy else at_hand)
+
+
+class _History:
+    """The records so far, as far as the next step is made of them."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.agent = session.chart.name
+        self.task = ""
+        self.number = 0
+        self.calls: tuple[ToolCall, ...] = ()
+        """What the newest reply asks for and nobody has done."""
+        self.unsaved = {e["step"]: e for e in session.tally.errors}
+        """Failures by step: an action may succeed, and its result not fit where it is saved."""
+
+    def begun(self, state: StateSpec, at: float) -> Step:
+        """The action of a state, about to be done."""
+        action = "" if state.action is None else state.action.name
+        kind = TYPES.get(action, "system")
+        calls = self.calls[:1] if action == "call_tool" else self.calls
+        given: Any = None
+        if kind == "user-message":
+            given = {"content": self.task}
+        elif kind == "llm-inference":
+            given = {}
+        elif kind == "tool-call":
+            given = {"tool_name": state.args["name"].value} if action == "tool" else _each(calls)
+        elif kind == "memory-update" and "block" not in state.args:
+            given = _one([_change(call) for call in calls])
+        return Step(
+            f"{self.session.run_id}/{state.name}/{self.number}", self.agent, self.number + 1, at,
+            kind, given, metadata={"state": state.name, "action": action},
+        )  # fmt: skip
+
+    def finished(self, record: Record) -> Step | None:
+        """The step that a record is of."""
+        given, state = record.input, self.session.chart.spec.states.get(record.state)
+        if given.kind == "start":
+            self.agent = given.data.get("agent") or self.agent
+            self.task = given.data.get("task", "")
+            self.calls = unanswered(given.data.get("messages", ()))
+        if given.outcome is None or state is None:
+            return None
+        step = self.begun(state, given.started)
+        self.number += 1
+        if given.outcome.reply is not None:
+            self.calls = given.outcome.reply.tool_calls
+        elif step.type in ("tool-call", "memory-update") and given.outcome.ok:
+            self.calls = ()
+        more = {
+            "record": record.seq, "warnings": [*given.outcome.warnings],
+            "dropped": [call.name for call in given.outcome.dropped],
+        }  # fmt: skip
+        step = step._replace(
+            duration=max(0.0, given.at - given.started),
+            metadata={**step.metadata, **{k: v for k, v in more.items() if v != []}},
+        )
+        return self._ended(step, given.outcome)
+
+    def _ended(self, step: Step, outcome: Outcome) -> Step:
+        unsaved = None if outcome.tool_errors else self.unsaved.get(step.number)
+        if outcome.ok and unsaved is None:
+            output = _output(step, outcome)
+            given = output if step.input is None else step.input
+            return step._replace(status="completed", input=given, output=output)
+        error = unsaved or {}
+        if outcome.error is not None:
+            error = {"category": outcome.error.category, "message": outcome.error.message}
+        metadata = {**step.metadata, "category": error.get("category")}
+        return step._replace(status="failed", error=error.get("message"), metadata=metadata)
+
+
+def _output(step: Step, outcome: Outcome) -> Any:
+    """What a step gave, as the document writes it."""
+    result = outcome.result
+    match step.type:
+        case "user-message":
+            return {
+                "message_id": step.id, "content": result["text"], "timestamp": step.timestamp,
+            }  # fmt: skip
+        case "llm-inference" if outcome.reply is not None:
+            spent = outcome.spent
+            usage = {
+                "prompt_tokens": spent.prompt_tokens, "completion_tokens": spent.completion_tokens,
+                "total_tokens": spent.prompt_tokens + spent.completion_tokens,
+            }  # fmt: skip
+            return {
+                "content": outcome.reply.text,
+                "tool_calls": [_call(call) for call in outcome.reply.tool_calls],
+                "usage": usage, "finish_reason": outcome.reply.finish_reason,
+            }  # fmt: skip
+        case "tool-call" if step.metadata["action"] == "tool":
+            return {**step.input, "status": "completed", "result": result, "error": None}
+        case "tool-call":
+            # a deadline may have ended it before every call was done
+            return _one([_called(a, r) for a, r in zip(_all(step.input), result, strict=False)])
+        case "memory-update" if isinstance(result, list):
+            came = cast(list[Mapping[str, Any]], result)
+            return _one([r["result"] or {"error": r["content"]} for r in came])
+        case _:
+            return result
+
+
+def _called(asked: Mapping[str, Any], came: Mapping[str, Any]) -> dict[str, Any]:
+    status, error = ("completed", None) if came["ok"] else ("failed", came["content"])
+    return {**asked, "status": status, "result": came["result"] or came["content"], "error": error}
+
+
+def _each(calls: Sequence[ToolCall]) -> Any:
+    return _one([_call(call) for call in calls])
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    return {"tool_name": call.name, "arguments": arguments_of(call)}
+
+
+def _change(call: ToolCall) -> dict[str, Any]:
+    """What a memory tool asks for: `operation`, and its arguments."""
+    given, operation = arguments_of(call), call.name.rpartition("_")[2]
+    if not isinstance(given, dict):
+        return {"operation": operation, "arguments": given}
+    return {"operation": operation, **cast(dict[str, Any], given)}
+
+
+def _one(found: list[Any]) -> Any:
+    return found[0] if len(found) == 1 else found
+
+
+def _all(given: Any) -> list[Any]:
+    return cast(list[Any], given) if isinstance(given, list) else [given]

@@ -1,0 +1,113 @@
+"""Streams: a run driven while somebody looks on.
+
+`Started` and `Delta` come as they happen, `Recorded` after its append. Leaving the iterator
+cancels cooperatively: the action at hand is finished, and the run stops before the next one.
+Whoever listened to the run before goes on hearing of it.
+
+Imported by: api
+Source: design "architecture", section 3.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
+from concurrent.futures import wait as wait_for
+from contextlib import contextmanager
+from typing import Any
+
+from chartloop.core.facts import RunFacts
+from chartloop.run.events import Event
+from chartloop.run.loop import advance, drive
+from chartloop.run.session import Session
+from chartloop.run.sync import by_hand, loop_thread
+
+_END = object()
+
+
+class _Left:
+    """The cancel of a stream that was left."""
+
+    def __init__(self, session: Session) -> None:
+        self.left = False
+        self._session, self._before = session, session.listener
+
+    def is_requested(self, run: RunFacts) -> bool:
+        return self.left
+
+    def leave(self) -> None:
+        """The stream hears no more; the run is to stop, at no breakpoint before its end."""
+        self.left, self._session.listener, self._session.breakpoints = True, self._before, None
+
+
+@contextmanager
+def _heard(session: Session, listener: Callable[[Event], None]) -> Generator[_Left]:
+    """While somebody listens to a session, beside whoever does already."""
+    left, before = _Left(session), session.listener
+
+    def both(event: Event) -> None:
+        listener(event)
+        if before is not None:
+            before(event)
+
+    session.cancels.append(left)
+    session.listener = both
+    try:
+        yield left
+    finally:
+        session.listener = before
+        session.cancels.remove(left)
+
+
+async def astream(session: Session) -> AsyncGenerator[Event]:
+    """Drive the run; give its events."""
+    events: asyncio.Queue[Any] = asyncio.Queue()
+    with _heard(session, events.put_nowait) as left:
+        task = asyncio.ensure_future(drive(session))
+        task.add_done_callback(lambda _: events.put_nowait(_END))
+        try:
+            while (event := await events.get()) is not _END:
+                yield event
+            await task
+        finally:
+            left.leave()
+            if not task.done():  # cancelled while it waits here: that one is hard
+                await asyncio.gather(task, return_exceptions=True)
+
+
+def stream(session: Session, *, suspends: bool) -> Iterator[Event]:
+    """The same for callers without an event loop."""
+    return _from_thread(session) if suspends else _by_hand(session)
+
+
+def _by_hand(session: Session) -> Iterator[Event]:
+    waiting: list[Event] = []
+    session.watch_breakpoints()
+    with _heard(session, waiting.append) as left:
+        try:
+            while not session.at_breakpoint() and by_hand(advance(session)) is not None:
+                yield from waiting
+                waiting.clear()
+        except GeneratorExit:
+            left.leave()
+            by_hand(drive(session))
+            raise
+
+
+def _from_thread(session: Session) -> Iterator[Event]:
+    events: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    with _heard(session, events.put) as left:
+        future = asyncio.run_coroutine_threadsafe(drive(session), loop_thread())
+        future.add_done_callback(lambda _: events.put(_END))
+        try:
+            while (event := events.get()) is not _END:
+                yield event
+            future.result()
+        finally:
+            left.leave()
+            try:
+                wait_for([future])
+            except BaseException:  # Ctrl-C while it waits here: that one is hard
+                future.cancel()
+                raise

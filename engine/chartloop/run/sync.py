@@ -1,0 +1,75 @@
+"""The sync face: the same coroutines, driven by hand or on one private loop thread.
+
+By hand (0.3 us) where nothing can suspend; otherwise one hop to a loop thread per call, which
+keeps every HTTP client on one loop and works inside a notebook's running loop.
+
+Imported by: run.stream, api
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from chartloop.core.errors import RunError
+
+T = TypeVar("T")
+
+
+class _LoopThread(threading.Thread):
+    """A thread that runs an event loop for as long as the process lives."""
+
+    def __init__(self) -> None:
+        super().__init__(name="chartloop", daemon=True)
+        self.loop = asyncio.new_event_loop()
+
+    def run(self) -> None:
+        self.loop.run_forever()
+
+
+_lock = threading.Lock()
+_threads: list[_LoopThread] = []
+"""The newest is the one in use: an earlier one is left behind by a fork of the process."""
+
+
+def by_hand(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that never suspends. One that does is closed, with an error."""
+    try:
+        coroutine.send(None)
+    except StopIteration as done:
+        return done.value
+    coroutine.close()
+    raise RunError(
+        "a component that said it would not suspend did",
+        hint="its `suspends` must be true when it awaits anything that waits",
+    )
+
+
+def loop_thread() -> asyncio.AbstractEventLoop:
+    """The private event loop, started at first use."""
+    with _lock:
+        if not _threads or not _threads[-1].is_alive():
+            _threads.append(_LoopThread())
+            _threads[-1].start()
+        return _threads[-1].loop
+
+
+def wait(coroutine: Coroutine[Any, Any, T], *, suspends: bool) -> T:
+    """The coroutine's result. `suspends` false: by hand."""
+    if not suspends:
+        return by_hand(coroutine)
+    loop = loop_thread()
+    if isinstance(threading.current_thread(), _LoopThread):
+        coroutine.close()
+        raise RunError(
+            "the sync face was called inside an action or tool, on the thread that drives it",
+            hint="await the method of the same name with an `a` before it",
+        )
+    future = asyncio.run_coroutine_threadsafe(coroutine, loop)
+    try:
+        return future.result()
+    except BaseException:
+        future.cancel()
+        raise

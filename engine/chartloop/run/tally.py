@@ -1,0 +1,97 @@
+"""What a run leaves behind for its result: path, signals, warnings, errors, partial results.
+
+A fold of records and decisions, kept while a run is driven and written into snapshots, so
+that a result costs nothing to make however long the run was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from chartloop.core.facts import Facts
+from chartloop.core.reasons import REASONS, StopReason, StopSignal
+from chartloop.core.records import Record
+from chartloop.machine.decision import Decision
+from chartloop.run.profile import NOTHING_DONE, StateProfile, with_action
+
+
+@dataclass(slots=True)
+class Tally:
+    """See the module. `records` counts them."""
+
+    records: int = 0
+    path: list[str] = field(default_factory=list[str])
+    taken: dict[str, int] = field(default_factory=dict[str, int])
+    """How often each edge and rule was taken, by id."""
+    moments: list[tuple[float, str, int]] = field(default_factory=list[tuple[float, str, int]])
+    """Of each finished action: seconds since the start, its state, tokens used so far."""
+    signals: list[StopSignal] = field(default_factory=list[StopSignal])
+    warnings: list[str] = field(default_factory=list[str])
+    errors: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    partial: list[str] = field(default_factory=list[str])
+    last_text: str = ""
+    failed_calls: int = 0
+    """Model calls that failed: a script's replies are counted with them."""
+    profile: dict[str, StateProfile] = field(default_factory=dict[str, StateProfile])
+    """What the actions of each state came to, in the order in which they were first done."""
+
+    def add(self, record: Record, decision: Decision, facts: Facts) -> None:
+        """Count one record in. `facts` are those after it."""
+        self.records += 1
+        self.path += decision.path
+        for id in decision.taken:
+            self.taken[id] = self.taken.get(id, 0) + 1
+        if decision.signals:
+            self.signals += decision.signals
+        if decision.warnings:
+            self.warnings += decision.warnings
+        outcome = record.input.outcome
+        if outcome is None:
+            return
+        step = facts.run.steps
+        self.moments.append((facts.run.elapsed, record.state, facts.usage.total_tokens))
+        if outcome.reply is not None:
+            self.last_text = outcome.reply.text
+        self.failed_calls += outcome.unanswered
+        if outcome.partial:
+            self.partial += outcome.partial
+        if outcome.warnings:
+            self.warnings += outcome.warnings
+        error = decision.unsaved if outcome.ok else outcome.error
+        profile = self.profile.get(record.state, NOTHING_DONE)
+        self.profile[record.state] = with_action(profile, record.input, failed=error is not None)
+        if error is not None:
+            self._err(error.category, error.message, record.state, step)
+        for message in outcome.tool_errors:
+            self._err("RECOVERABLE", message, record.state, step)
+
+    def _err(self, category: str, message: str, state: str, step: int) -> None:
+        self.errors.append({"category": category, "message": message, "state": state, "step": step})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for a snapshot: a copy, since the lists go on growing.
+
+        The moments stand as three lists, which are read back several times as fast.
+        """
+        return {
+            "records": self.records, "path": [*self.path], "taken": dict(self.taken),
+            "moments": [*zip(*self.moments, strict=True)], "warnings": [*self.warnings],
+            "errors": [*self.errors], "partial": [*self.partial], "last_text": self.last_text,
+            "failed_calls": self.failed_calls,
+            "signals": [s.to_dict() for s in self.signals],
+            "profile": {state: [*line] for state, line in self.profile.items()},
+        }  # fmt: skip
+
+    @classmethod
+    def from_dict(
+        cls, data: Mapping[str, Any], reasons: Mapping[str, StopReason] = REASONS
+    ) -> Tally:
+        """Read back what `to_dict` wrote."""
+        given = dict(data)
+        given["moments"] = [*zip(*given["moments"], strict=True)]
+        given["signals"] = [StopSignal.from_dict(s, reasons) for s in given["signals"]]
+        profile = given.get("profile", {})
+        given["profile"] = {state: StateProfile(*line) for state, line in profile.items()}
+        return cls(**given)

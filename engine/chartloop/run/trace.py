@@ -1,0 +1,186 @@
+"""What a run and its children did, step by step, read from their records when somebody asks.
+
+A result costs the same however long the run was; this does not, and so it is no part of one.
+Nothing here decides or runs anything.
+
+Imported by: api.run, compat
+Source: 000 "Observability" (`tick_history`, `function_calls`, `token_usage_timeline`,
+`execution_timeline`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+from chartloop.core.conversation import arguments_of
+from chartloop.core.facts import ToolCall
+from chartloop.core.outcome import Outcome
+from chartloop.core.plain import plain
+from chartloop.core.records import Record
+from chartloop.run.journal import Journal
+
+
+class Call(NamedTuple):
+    """One call of a tool: what it was given, and what came of it."""
+
+    run: str
+    """The id of the run that made it: this one, or a child."""
+    step: int
+    """The step that made it, from 1."""
+    state: str
+    """Where it was made."""
+    name: str
+    """The tool's name."""
+    arguments: Any
+    """What the model wrote: the data, or its text where that is no JSON. None where no model
+    asked: the file's own `with` says what the tool was given."""
+    ok: bool
+    """Whether it succeeded."""
+    result: Any
+    """What the tool returned, as JSON data; of one that failed the text of its error."""
+
+
+class TraceStep(NamedTuple):
+    """One finished action. Times in seconds since the start of the run."""
+
+    number: int
+    """From 1; failed and retried actions count."""
+    state: str
+    """Where it was done."""
+    started: float
+    """When it began."""
+    ended: float
+    """When it was finished."""
+    ok: bool
+    """Whether it succeeded."""
+    error: Mapping[str, Any] | None
+    """`category` and `message`, when it failed."""
+    tokens: int
+    """Tokens that it used."""
+    total_tokens: int
+    """Tokens that the run had used when it ended."""
+    result: Any
+    """What the action returned, as JSON data."""
+    calls: tuple[Call, ...]
+    """The calls of tools that it made itself."""
+    inside: tuple[Trace, ...] = ()
+    """What the children did that it ran."""
+
+
+class Trace(tuple[TraceStep, ...]):
+    """The steps of a run, in order."""
+
+    __slots__ = ()
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """Every call of a tool, in order; those of children stand where their step does."""
+        return tuple(
+            call
+            for step in self
+            for call in (*step.calls, *(c for child in step.inside for c in child.calls))
+        )
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """Plain data."""
+        return [
+            {
+                **plain(step._asdict()),
+                "calls": [plain(call._asdict()) for call in step.calls],
+                "inside": [child.to_list() for child in step.inside],
+            }
+            for step in self
+        ]
+
+
+async def trace(journal: Journal, run_id: str, records: Iterable[Record]) -> Trace:
+    """What was done in these records, all of a run, and in the runs of its children."""
+    steps: list[TraceStep] = []
+    for step in _steps(run_id, records):
+        inside: list[Trace] = []
+        for child in _children(step.result):
+            events = await journal.events(child)
+            found = [event.record for event in events if event.record is not None]
+            inside.append(await trace(journal, child, found))
+        steps.append(step._replace(inside=tuple(inside)))
+    return Trace(steps)
+
+
+_OF_A_CHILD = frozenset({"run", "machine", "reason", "kind", "output"})
+
+
+def _children(result: Any) -> Iterator[str]:
+    """The ids of the runs whose results are in what an action returned."""
+    if isinstance(result, Mapping):
+        data = cast("Mapping[str, Any]", result)
+        if data.keys() >= _OF_A_CHILD:
+            yield str(data["run"])
+        elif isinstance(several := data.get("children"), (list, tuple)):
+            for one in cast("Sequence[Any]", several):
+                yield from _children(one)
+
+
+def _steps(run_id: str, records: Iterable[Record]) -> Iterator[TraceStep]:
+    begun: float | None = None
+    number = tokens = 0
+    now = 0.0
+    asked: Sequence[ToolCall] = ()
+    for record in records:
+        given, outcome = record.input, record.input.outcome
+        begun = given.at if begun is None else begun
+        if outcome is None:
+            continue
+        number += 1
+        spent = outcome.spent.prompt_tokens + outcome.spent.completion_tokens
+        tokens += spent
+        started = max(given.started - begun, now)  # a clock may jump back
+        now = max(given.at - begun, started)
+        error = outcome.error
+        said = None if error is None else {"category": error.category, "message": error.message}
+        calls = (
+            [Call(run_id, number, record.state, *call) for call in _calls(outcome, asked)]
+            if not any(_children(outcome.result))
+            else []
+        )
+        asked = asked if outcome.reply is None else outcome.reply.tool_calls
+        yield TraceStep(
+            number, record.state, started, now, outcome.ok, said, spent, tokens,
+            plain(outcome.result), tuple(calls),
+        )  # fmt: skip
+
+
+def _calls(outcome: Outcome, asked: Sequence[ToolCall]) -> Iterator[tuple[str, Any, bool, Any]]:
+    """The calls that an action made: those of a reply, or the one that the file asks for."""
+    if not outcome.spent.tools and not outcome.tool_errors:
+        return
+    if not _answers_a_reply(outcome.result):
+        result = plain(outcome.result) if outcome.ok else _message(outcome)
+        for name in outcome.spent.tools:
+            yield name, None, outcome.ok, result
+        return
+    left = list(asked)
+    for done in cast("Sequence[Mapping[str, Any]]", outcome.result):
+        call = next((c for c in left if c.id == done["id"]), None)
+        if call is not None:
+            left.remove(call)
+        given = None if call is None else arguments_of(call)
+        result = done["result"] if done["ok"] and done["result"] is not None else done["content"]
+        yield done["name"], given, done["ok"], plain(result)
+
+
+_CALLED = frozenset({"id", "name", "ok", "content", "result"})
+
+
+def _answers_a_reply(result: Any) -> bool:
+    """Whether it is what `call_tools` returns."""
+    if not isinstance(result, (list, tuple)):
+        return False
+    return len(result) > 0 and all(  # pyright: ignore[reportUnknownArgumentType]
+        isinstance(part, Mapping) and _CALLED.issuperset(part)  # pyright: ignore[reportUnknownArgumentType]
+        for part in result  # pyright: ignore[reportUnknownVariableType]
+    )
+
+
+def _message(outcome: Outcome) -> str:
+    return "" if outcome.error is None else outcome.error.message

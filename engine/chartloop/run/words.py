@@ -1,0 +1,78 @@
+"""Records in words: what was done, what came of it, where it led and why.
+
+Belongs here: cells about one record. Never: tables, printing, colours.
+Imported by: notebook, cli.words
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from chartloop.core.units import say_elapsed
+from chartloop.machine.saying import say_value
+
+if TYPE_CHECKING:  # the command line says words before it loads a machine
+    from chartloop.core.records import Record
+    from chartloop.machine.build import Chart
+
+
+def path_of(chart: Chart, record: Record) -> tuple[str, ...]:
+    """The states that a record entered, in order."""
+    entered: list[str] = []
+    for origin in record.taken:
+        transition = chart.by_origin.get(origin)
+        if transition is not None and transition.dest is not None:
+            entered.append(transition.dest)
+    if record.next and (not entered or entered[-1] != record.next):
+        moved = record.next != record.state or record.kind == "start"
+        entered += [record.next] if moved else []
+    return tuple(entered)
+
+
+def because(chart: Chart, record: Record) -> str:
+    """Why a record led where it did: the guards of the edges and rules that were taken."""
+    reasons: list[str] = []
+    for origin in record.taken:
+        transition = chart.by_origin.get(origin)
+        if transition is None:
+            continue
+        if transition.rule is not None:
+            rule = transition.rule
+            reasons.append(f"rule {rule.when.text}" + (f": {rule.stop}" if rule.stop else ""))
+        elif transition.guards and transition.kind != "raised" and not transition.forks:
+            reasons.append(" and ".join(g.__name__ for g in transition.guards))
+    return ", ".join(dict.fromkeys(reasons))
+
+
+def outcome_of(record: Record) -> str:
+    """What came of a record's input: ``ok``, an error, the event, the reason."""
+    outcome = record.outcome
+    if record.kind == "step" and outcome is not None:
+        if outcome.ok:
+            calls = outcome.reply.tool_calls if outcome.reply is not None else ()
+            asked = ", ".join(c.name for c in calls)
+            return f"ok, calls {asked}" if asked else "ok"
+        error = outcome.error
+        return f"failed: {error.category} {error.message}" if error is not None else "failed"
+    given = record.input
+    if record.kind == "edit":
+        return ", ".join(f"{n} = {say_value(v)}" for n, v in given.data.items())
+    if record.kind == "enqueue":
+        return ", ".join(task["text"] for task in given.data["tasks"])
+    if record.kind == "blocked":
+        return f"waits: {given.data.get('on', '')}"
+    return given.event
+
+
+def action_of(chart: Chart, record: Record) -> str:
+    """The action that a record finished."""
+    state = chart.spec.states.get(record.state)
+    is_step = record.kind in ("step", "blocked")
+    return state.action.name if is_step and state is not None and state.action is not None else ""
+
+
+def duration_of(record: Record) -> str:
+    """How long the action took; empty for what is no action."""
+    given = record.input
+    took = given.at - given.started
+    return say_elapsed(max(0.0, took)) if record.kind == "step" and given.started else ""

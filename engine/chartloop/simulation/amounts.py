@@ -1,0 +1,146 @@
+"""Amounts: a number that is fixed, or drawn from a distribution.
+
+Belongs here: what a file may write for one, its mean, its draw. Never: what it is an amount of.
+
+    12                            always 12
+    [10, 20, 20]                  one of these, each as likely as the others
+    {low: 1, high: 3}             anything between, evenly
+    {median: 200, p95: 800}       log-normal: half below the median, one in twenty above p95
+    {counts: {0: 60%, 1: 40%}}    one of these, by weight
+
+Durations are written as in machine files: `2s`, `1m30s`.
+
+Imported by: simulation.world and what reads or uses one
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate
+from random import Random
+from typing import Any, NamedTuple
+
+from chartloop.core.units import write_duration
+
+P95 = 1.6448536269514722
+"""Standard deviations above the mean that one in twenty exceeds."""
+MOST_VALUES = 200
+"""Values of a distribution that was learnt; more are thinned out to so many quantiles."""
+
+
+class Amount(NamedTuple):
+    """A number: one of `values` by `weights`, or drawn between or around two others."""
+
+    kind: str
+    """``values``, ``even`` or ``lognormal``."""
+    values: tuple[float, ...]
+    """The values; or low and high; or median and 95th percentile."""
+    weights: tuple[float, ...] = ()
+    """Of `values`: the shares, which sum to 1."""
+
+    @property
+    def fixed(self) -> float | None:
+        """The value, where there is only one."""
+        return self.values[0] if self.finite and len(self.values) == 1 else None
+
+    @property
+    def finite(self) -> bool:
+        """Whether it has finitely many values: an exact chain can hold it."""
+        return self.kind == "values"
+
+    @property
+    def mean(self) -> float:
+        """Its expected value."""
+        if self.kind == "values":
+            return sum(v * w for v, w in zip(self.values, self.weights, strict=True))
+        low, high = self.values
+        if self.kind == "even":
+            return (low + high) / 2
+        sigma = _sigma(low, high)
+        return low * math.exp(sigma * sigma / 2)
+
+    def split(self, at: float) -> list[tuple[float, float]]:
+        """Its values below `at` and from there on, each part by its mean, with their shares."""
+        if self.finite:
+            return [*zip(self.values, self.weights, strict=True)]
+        below, mean_below = self._below(at)
+        parts = [(mean_below, below), (self.mean - mean_below, 1.0 - below)]
+        return [(mean / share, share) for mean, share in parts if share > 0]
+
+    def _below(self, at: float) -> tuple[float, float]:
+        """The share of its values below `at`, and what these add to the mean."""
+        low, high = self.values
+        if self.kind == "even":
+            share = min(max((at - low) / (high - low), 0.0), 1.0)
+            return share, share * (low + min(max(at, low), high)) / 2
+        if at <= 0:
+            return 0.0, 0.0
+        sigma = _sigma(low, high)
+        z = math.log(at / low) / sigma
+        return _normal(z), self.mean * _normal(z - sigma)
+
+    def to_data(self, *, seconds: bool = False) -> Any:
+        """As a world file writes it."""
+        write: Any = write_duration if seconds else _number
+        if self.kind == "even":
+            return {"low": write(self.values[0]), "high": write(self.values[1])}
+        if self.kind == "lognormal":
+            return {"median": write(self.values[0]), "p95": write(self.values[1])}
+        if len(self.values) == 1:
+            return write(self.values[0])
+        pairs = zip(self.values, self.weights, strict=True)
+        return {"counts": {str(write(v)): round(w, 6) for v, w in pairs}}
+
+
+def drawing(amount: Amount) -> Callable[[Random], float]:
+    """What draws one value of it, worked out once: this is done in every simulated step."""
+    if (value := amount.fixed) is not None:
+        return lambda _: value
+    if amount.finite:
+        values, steps = amount.values, [*accumulate(amount.weights[:-1])]
+        return lambda chance: values[bisect_right(steps, chance.random())]
+    low, high = amount.values
+    if amount.kind == "even":
+        return lambda chance: low + (high - low) * chance.random()
+    sigma = _sigma(low, high)
+    return lambda chance: low * math.exp(sigma * chance.gauss(0.0, 1.0))
+
+
+NOTHING = Amount("values", (0.0,), (1.0,))
+
+
+def fixed(value: float) -> Amount:
+    """Always this."""
+    return Amount("values", (value,), (1.0,))
+
+
+def weighted(weights: Mapping[float, float]) -> Amount:
+    """One of the keys, by weight."""
+    total = sum(weights.values())
+    kept = {value: weight / total for value, weight in sorted(weights.items()) if weight > 0}
+    return Amount("values", tuple(kept), tuple(kept.values()))
+
+
+def seen(values: Iterable[float]) -> Amount:
+    """As often as in these: an empirical distribution. Of very many values, their quantiles."""
+    found: Sequence[float] = sorted(values)
+    if len(set(found)) > MOST_VALUES:
+        step = len(found) / MOST_VALUES
+        found = [found[int((n + 0.5) * step)] for n in range(MOST_VALUES)]
+    return weighted(Counter(found))
+
+
+def _sigma(median: float, p95: float) -> float:
+    return math.log(p95 / median) / P95
+
+
+def _normal(z: float) -> float:
+    """The share of a normal distribution below so many standard deviations."""
+    return (1.0 + math.erf(z / math.sqrt(2.0))) / 2.0
+
+
+def _number(value: float) -> int | float:
+    return int(value) if value == int(value) else round(value, 6)

@@ -1,0 +1,144 @@
+"""Time in a what-if: deadlines and waits that other limits would have moved.
+
+An action has until its `within` or until what a time rule leaves; a wait until its `within`. Where
+such a limit is another, an action may have been cut off, or a wait may have expired, before or
+after it was.
+
+Belongs here: what the clock of the record says about it. Never: decisions.
+
+Imported by: studies.whatif.asking
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from chartloop.core.errors import Category
+from chartloop.core.outcome import Outcome
+from chartloop.core.position import Position
+from chartloop.core.records import Input, Record
+from chartloop.core.units import say_duration
+from chartloop.language.expression import Expression
+from chartloop.machine.allowed import time_allowed
+from chartloop.machine.build import Chart
+from chartloop.run.failing import A_HAIR, too_long
+
+_CLOCK = ("run.elapsed", "run.working", "run.idle", "progress.stalled_for")
+
+
+class Timed(NamedTuple):
+    """What the clock makes of a record: nothing, another input, or that nobody can know."""
+
+    instead: Input | None = None
+    because: str = ""
+    note: str = ""
+    """What is otherwise although the run goes the same way."""
+
+
+_AS_IT_WAS = Timed()
+
+
+class Timing:
+    """The clock of one question. `names` are the facts that differ, `limits` those of then."""
+
+    def __init__(
+        self, chart: Chart, old: Chart, names: frozenset[str], limits: Mapping[str, Any]
+    ) -> None:
+        self.chart, self.old, self.limits = chart, old, dict(limits)
+        within = [s.within for s in chart.spec.states.values() if isinstance(s.within, Expression)]
+        self.matters = old is not chart or reads_any([*chart.time_left, *within], names)
+        self.before: Record | None = None
+        """The record before the one at hand."""
+
+    def edited(self, edit: Record) -> None:
+        """Somebody changed limits by hand: they hold from here on, then as now."""
+        self.limits |= _limits_in(edit)
+
+    def of(self, position: Position, record: Record) -> Timed:
+        """What becomes of a record at a wait, or at an action that was cut off."""
+        before = self.before
+        if before is None:
+            return _AS_IT_WAS
+        if position.wake_at != before.wake_at and position.status == "paused":
+            return self._waited(position, record)
+        if record.kind != "step" or record.outcome is None or not record.outcome.timed_out:
+            return _AS_IT_WAS
+        due, was = self._deadline(position, record), self._was_due(position, record)
+        if due == was:
+            return _AS_IT_WAS
+        return Timed(because=f"`{record.state}` was cut off at its deadline, which is another now")
+
+    def _waited(self, position: Position, record: Record) -> Timed:
+        state, due = position.state, position.wake_at
+        if state not in self.chart.waiting:
+            return Timed(because=f"the back-off at `{state}` would end at another time")
+        if record.kind == "expired":
+            if due is None or due > record.input.at:
+                return Timed(because=f"the wait at `{state}` would not have expired yet")
+            if self._reads_clock():
+                return Timed(because=f"the wait at `{state}` would have expired earlier")
+            sooner = say_duration(record.input.at - due)
+            return Timed(note=f"the wait at `{state}` would have expired {sooner} sooner")
+        if due is None or record.input.at < due:
+            return _AS_IT_WAS
+        return Timed(Input("expired", at=due))
+
+    def cut(self, position: Position, record: Record) -> Input | None:
+        """The input of an action that would have been cut off; None for one that is in time."""
+        if not self.matters or record.outcome is None or record.outcome.timed_out:
+            return None
+        due, at = self._deadline(position, record), record.input.at
+        was = self._was_due(position, record)
+        if due is None or at <= due + A_HAIR or (was is not None and at > was + A_HAIR):
+            return None  # in time, or an action that no deadline can end
+        failure = too_long(record.state, due - record.input.started)
+        cut = Outcome.failed(Category.TRANSIENT, failure.message, kind=failure.kind, timed_out=True)
+        return record.input._replace(outcome=cut, at=max(due, record.input.started))
+
+    def cut_said(self, record: Record, cut: Input) -> str:
+        """Why nobody knows what would have come of an action."""
+        took, left = record.input.at - record.input.started, cut.at - cut.started
+        return (
+            f"`{record.state}` took {say_duration(took)} and would have been cut off "
+            f"after {say_duration(left)}"
+        )
+
+    def _deadline(self, position: Position, record: Record) -> float | None:
+        return _due(self.chart, position, position.state, record.input.started)
+
+    def _was_due(self, position: Position, record: Record) -> float | None:
+        facts = position.facts
+        then = position._replace(facts=facts._replace(limits={**facts.limits, **self.limits}))
+        called = {new: old for old, new in self.chart.spec.renamed.items()}
+        state = called.get(position.state, position.state)
+        if state not in self.old.spec.states:
+            state = position.state
+        return _due(self.old, then, state, record.input.started)
+
+    def _reads_clock(self) -> bool:
+        spec = self.chart.spec
+        guards = [r.when for r in spec.rules] + [e.when for e in spec.edges() if e.when is not None]
+        return reads_any(guards, frozenset(_CLOCK))
+
+
+def _due(chart: Chart, position: Position, name: str, started: float) -> float | None:
+    """When the action of a state that is started now has to be done."""
+    state = chart.spec.states.get(name)
+    if state is None:
+        return None
+    waits = state.action is not None and state.action.may_wait and position.waited is not None
+    waited = started - position.entered_at if waits else 0.0
+    left = time_allowed(chart, state, position, waited=waited)
+    return None if left is None else started + left
+
+
+def _limits_in(edit: Record) -> dict[str, Any]:
+    """The limits that somebody changed by hand."""
+    named = ((name.partition("."), value) for name, value in edit.input.data.items())
+    return {name: value for (root, _, name), value in named if root == "limits"}
+
+
+def reads_any(expressions: Iterable[Expression], names: frozenset[str]) -> bool:
+    """Whether one of the expressions reads one of the facts."""
+    return any(not names.isdisjoint(e.reads) for e in expressions)

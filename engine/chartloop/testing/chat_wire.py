@@ -1,0 +1,127 @@
+"""What a provider sends: scripted replies in the OpenAI chat format, whole or as a stream.
+
+Belongs here: the form of an answer, and how a fault bends it. Never: sockets and headers.
+Imported by: testing.loopback
+Source: OpenAI API reference, "Create chat completion", "Streaming".
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from chartloop.adapters.scripted import ScriptedCall, ScriptedReply, parse_replies, pieces
+from chartloop.core.errors import ScriptError, nearest
+from chartloop.testing.chat_rules import FAULTS, REFUSALS, Refusal, fields_of
+
+__all__ = ["SAMPLE", "Answer", "Turn", "read_script", "turn_of"]
+
+_CALL = ScriptedCall("get_weather", '{"city": "Paris"}')
+SAMPLE = ScriptedReply("The quick brown fox jumps over the lazy dog.", (), "stop", 12, 9)
+_SAMPLES = {"cut_tool_arguments": ScriptedReply("", (_CALL,), "tool_calls", 12, 9)}
+
+
+class Turn(NamedTuple):
+    """What one request gets: a reply, a reply that a fault bends, or a refusal."""
+
+    reply: ScriptedReply
+    fault: str = ""
+    refusal: Refusal | None = None
+
+
+def turn_of(fault: str, reply: ScriptedReply | None = None) -> Turn:
+    """The turn of a reply, by default of a sample, with this fault or none."""
+    reply = reply or _SAMPLES.get(fault, SAMPLE)
+    if fault in ("length", "content_filter"):
+        return Turn(reply._replace(finish_reason=fault))
+    if (error := reply.error) is None:
+        return Turn(reply, fault, REFUSALS.get(fault))
+    usual = {"TRANSIENT": "unavailable", "RECOVERABLE": "context_too_long"}
+    name = error.kind if error.kind in REFUSALS else usual.get(error.category, "bad_request")
+    said = REFUSALS[name]._replace(message=error.message, retry_after=error.retry_after)
+    return Turn(reply, name, said)
+
+
+def read_script(replies: Sequence[Mapping[str, Any] | str]) -> list[Turn]:
+    """The turns of a script; ``{"fault": name}`` among its replies. `ScriptError` for any other."""
+    given = [{"text": r} if isinstance(r, str) else dict(r) for r in replies]
+    faults = [reply.pop("fault", "") for reply in given]
+    read, problems = parse_replies(given)
+    for n, fault in enumerate(faults):
+        if fault and fault not in FAULTS:
+            problems.append(f"replies.{n}: unknown fault `{fault}`: {nearest(fault, FAULTS)}")
+    if problems:
+        raise ScriptError("the script cannot be read:\n  " + "\n  ".join(problems))
+    return [turn_of(f, r if g else None) for f, r, g in zip(faults, read, given, strict=True)]
+
+
+class Answer(NamedTuple):
+    """A turn as it goes over the wire: the number of the request, and what was asked."""
+
+    turn: Turn
+    number: int
+    asked: Mapping[str, Any]
+
+    def body(self, kind: str, reason: str | None, **said: Any) -> dict[str, Any]:
+        count = range(self.asked.get("n") or 1)
+        choices = [{"index": n, "finish_reason": reason, **said} for n in count]
+        head = {"id": f"chatcmpl-{self.number}", "object": kind, "created": int(time.time())}
+        return {**head, "model": self.asked["model"], "choices": choices}
+
+    def usage(self) -> dict[str, Any]:
+        prompt, completion = self.turn.reply.prompt_tokens, self.turn.reply.completion_tokens
+        options = fields_of(self.asked.get("stream_options"))
+        wanted = options.get("include_usage") or not self.asked.get("stream")
+        if prompt is None or completion is None or not wanted:
+            return {}
+        sums = {"completion_tokens": completion, "total_tokens": prompt + completion}
+        return {"usage": {"prompt_tokens": prompt, **sums}}
+
+    def calls(self) -> list[dict[str, Any]]:
+        return [
+            {"id": id_, "type": "function", "function": {"name": name, "arguments": arguments}}
+            for id_, name, arguments in self.turn.reply.calls(self.number)
+        ]
+
+    def whole(self) -> str:
+        """What is sent when no stream was asked for."""
+        if self.turn.fault == "stream_error":
+            return json.dumps(REFUSALS["server_error"].body())
+        reply, calls = self.turn.reply, self.calls()
+        message = {"role": "assistant", "content": reply.text or None}
+        message |= {"tool_calls": calls} if calls else {}
+        body = self.body("chat.completion", reply.finish_reason, message=message) | self.usage()
+        return json.dumps(body | {"choices": []} if self.turn.fault == "empty_stream" else body)
+
+    def deltas(self) -> Iterator[dict[str, Any]]:
+        """What each event of a stream adds; arguments come in pieces of six characters."""
+        yield {"role": "assistant", "content": ""}
+        for piece in pieces(self.turn.reply.text):
+            yield {"content": piece}
+        for n, call in enumerate(self.calls()):
+            arguments, call["function"]["arguments"] = call["function"]["arguments"], ""
+            yield {"tool_calls": [{"index": n, **call}]}
+            for part in re.findall(r"(?s).{1,6}", arguments):
+                yield {"tool_calls": [{"index": n, "function": {"arguments": part}}]}
+
+    def lines(self) -> Iterator[str]:
+        """The data of each event of a stream."""
+        event = functools.partial(self.body, "chat.completion.chunk")
+        words = [json.dumps(event(None, delta=delta)) for delta in self.deltas()]
+        match self.turn.fault:
+            case "cut_stream" | "torn_stream" | "stalled_stream" | "cut_tool_arguments":
+                yield from words[:-1]
+            case "malformed_json":
+                yield from (*words[:-1], words[-1][:40])
+            case "stream_error":
+                yield from (*words[:-1], json.dumps(REFUSALS["server_error"].body()))
+            case "empty_stream":
+                yield "[DONE]"
+            case _:
+                end = [event(self.turn.reply.finish_reason, delta={})]
+                end += [event(None) | {"choices": []} | used] if (used := self.usage()) else []
+                yield from (*words, *map(json.dumps, end), "[DONE]")

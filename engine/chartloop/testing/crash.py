@@ -1,0 +1,155 @@
+"""A process that dies at a chosen write of its journal: for tests of what survives.
+
+    journal = MemoryJournal()
+    run = machine.start("Add.", script=replies, journal=CrashAt(journal, 7), run_id="r")
+    with pytest.raises(Crashed):
+        run.run()
+    machine.open("r", journal=journal, script=replies).run()     # as another process would
+
+Source: design "architecture", section 4: a recorded call is never paid again
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TypeVar
+
+from chartloop.run.journal import Event, Journal, Letter, RunRow, Snapshot, Update, WholeRun
+
+T = TypeVar("T")
+
+
+class Crashed(BaseException):
+    """The process is dead. No `Exception`: nothing that lives on may catch it."""
+
+
+class CrashAt:
+    """A journal that lets its user die at write `n`, counted from 1.
+
+    `before` the write, so that it never happens; else after it, so that its answer is lost.
+    From then on every call raises `Crashed`: a dead process does nothing more. The journal
+    behind it stays as it is and can be opened anew. `writes` counts what was written or tried; an
+    `n` of 0 never crashes.
+    """
+
+    def __init__(self, journal: Journal, n: int = 0, *, before: bool = True) -> None:
+        self.journal = journal
+        self.n = n
+        self.before = before
+        self.writes = 0
+        self.dead = False
+
+    @property
+    def suspends(self) -> bool:
+        return self.journal.suspends
+
+    @property
+    def name(self) -> str:
+        return self.journal.name
+
+    async def _write(self, write: Callable[[], Awaitable[T]]) -> T:
+        self._live()
+        self.writes += 1
+        self.dead = self.writes == self.n
+        if self.dead and self.before:
+            raise Crashed(f"before write {self.n}")
+        done = await write()
+        if self.dead:
+            raise Crashed(f"after write {self.n}")
+        return done
+
+    def _live(self) -> None:
+        if self.dead:
+            raise Crashed("the process is dead")
+
+    # writes ---------------------------------------------------------------------------------
+
+    async def create(self, row: RunRow) -> None:
+        await self._write(lambda: self.journal.create(row))
+
+    async def create_whole(self, runs: Sequence[WholeRun], *, after: Sequence[RunRow] = ()) -> None:
+        await self._write(lambda: self.journal.create_whole(runs, after=after))
+
+    async def acquire(self, run_id: str) -> RunRow:
+        return await self._write(lambda: self.journal.acquire(run_id))
+
+    async def append(
+        self,
+        run_id: str,
+        head: int,
+        epoch: int,
+        events: Sequence[Event],
+        *,
+        update: Update | None = None,
+        consumed: Sequence[str] = (),
+        durable: bool = False,
+    ) -> int:
+        return await self._write(
+            lambda: self.journal.append(
+                run_id, head, epoch, events, update=update, consumed=consumed, durable=durable
+            )
+        )
+
+    async def send(self, run_id: str, letter: Letter) -> bool:
+        return await self._write(lambda: self.journal.send(run_id, letter))
+
+    async def put_blob(self, data: str) -> str:
+        return await self._write(lambda: self.journal.put_blob(data))
+
+    async def put_snapshot(self, run_id: str, snapshot: Snapshot) -> None:
+        await self._write(lambda: self.journal.put_snapshot(run_id, snapshot))
+
+    async def fork(self, run_id: str, record_seq: int, row: RunRow) -> int:
+        return await self._write(lambda: self.journal.fork(run_id, record_seq, row))
+
+    async def remove(self, run_ids: Iterable[str]) -> int:
+        return await self._write(lambda: self.journal.remove(run_ids))
+
+    # reads ----------------------------------------------------------------------------------
+
+    async def events(self, run_id: str, start: int = 0, limit: int | None = None) -> list[Event]:
+        self._live()
+        return await self.journal.events(run_id, start, limit)
+
+    async def row(self, run_id: str) -> RunRow | None:
+        self._live()
+        return await self.journal.row(run_id)
+
+    async def rows(
+        self,
+        *,
+        machine: str | None = None,
+        status: str | None = None,
+        agent: str | None = None,
+        session: str | None = None,
+        parent: str | None = None,
+        prefix: str | None = None,
+        children: bool = True,
+        limit: int | None = None,
+    ) -> list[RunRow]:
+        self._live()
+        return await self.journal.rows(
+            machine=machine,
+            status=status,
+            agent=agent,
+            session=session,
+            parent=parent,
+            prefix=prefix,
+            children=children,
+            limit=limit,
+        )
+
+    async def letters(self, run_id: str) -> list[Letter]:
+        self._live()
+        return await self.journal.letters(run_id)
+
+    async def blob(self, digest: str) -> str | None:
+        self._live()
+        return await self.journal.blob(digest)
+
+    async def snapshot(self, run_id: str) -> Snapshot | None:
+        self._live()
+        return await self.journal.snapshot(run_id)
+
+    async def close(self) -> None:
+        await self.journal.close()

@@ -1,0 +1,201 @@
+"""A model provider on this machine: real HTTP, the OpenAI chat format, scripted answers.
+
+It refuses what providers refuse (`refuse`), so that what a provider would answer with 400 fails
+in a test too, and it breaks in the ways in which providers break (`FAULTS`). It listens on
+127.0.0.1 only and never calls anything.
+
+Belongs here: the server. What a provider refuses is in `chat_rules`, what it sends in `chat_wire`.
+Never: litellm, or anything of a run.
+Source: OpenAI API reference, "Create chat completion"; design "traps", litellm.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import math
+import select
+import socket
+import sys
+import threading
+import time
+from collections.abc import Collection, Mapping, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple, Self
+
+from chartloop.adapters.scripted import pieces
+from chartloop.testing.chat_rules import FAULTS, REFUSALS, Refusal, fields_of, refuse
+from chartloop.testing.chat_wire import SAMPLE, Answer, Turn, read_script, turn_of
+
+__all__ = ["FAULTS", "LoopbackRequest", "LoopbackServer", "Refusal", "refuse"]
+
+_CUTS = frozenset({"cut_stream", "torn_stream", "cut_tool_arguments"})
+_PAUSE = 0.05  # seconds before each word of a `slow` answer
+
+
+class LoopbackRequest(NamedTuple):
+    """One request as it arrived."""
+
+    path: str
+    headers: Mapping[str, str]  # by lower-case name, with `***` in place of a key
+    body: Mapping[str, Any]  # empty when it was no JSON object
+
+
+class LoopbackServer:
+    """A provider on 127.0.0.1, on a free port, for as long as a `with` block lasts.
+
+    `replies` are those of a script (`adapters.scripted`) or ``{"fault": name}``, one for each
+    request in the order of arrival; a request too many is refused. Without `replies` each gets
+    the same short answer. The model ``fault-<name>`` breaks in that way and uses up no reply.
+    With `key`, a request with another key is refused.
+
+    >>> from urllib.request import urlopen
+    >>> with LoopbackServer() as server:
+    ...     b"loopback" in urlopen(f"{server.url}/models").read()
+    True
+    """
+
+    def __init__(
+        self,
+        replies: Sequence[Mapping[str, Any] | str] | None = None,
+        *,
+        models: Collection[str] = ("loopback",),
+        key: str | None = None,
+    ) -> None:
+        self.models = tuple(models)
+        self.requests: list[LoopbackRequest] = []  # what was asked, in order of arrival
+        self.dropped = 0  # answers broken off because the client closed the connection
+        self.stopping = threading.Event()
+        self._turns = None if replies is None else iter(read_script(replies))
+        self._key = key
+        self._lock = threading.Lock()
+
+    @property
+    def url(self) -> str:
+        """What goes into `api_base`: ``http://127.0.0.1:<port>/v1``."""
+        return f"http://127.0.0.1:{self._http.server_address[1]}/v1"
+
+    def __enter__(self) -> Self:
+        self._http = _Http(("127.0.0.1", 0), functools.partial(_Handler, self))
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stopping.set()
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
+
+    def take(self, request: LoopbackRequest, key: str) -> Answer:
+        """Note a request down, and say what it is answered."""
+        with self._lock:
+            self.requests.append(request)
+            wrong = self._key not in (None, key)
+            refusal = REFUSALS["unauthorized"] if wrong else refuse(request.body, self.models)
+            turn = Turn(SAMPLE, refusal=refusal) if refusal else self._next(request.body["model"])
+            return Answer(turn, len(self.requests) - 1, request.body)
+
+    def left(self) -> None:
+        with self._lock:
+            self.dropped += not self.stopping.is_set()
+
+    def _next(self, model: str) -> Turn:
+        if self._turns is None or model not in self.models:
+            return turn_of("" if model in self.models else model.removeprefix("fault-"))
+        spent = Refusal(400, "The script has no reply left.", "script_exhausted")
+        return next(self._turns, Turn(SAMPLE, refusal=spent))
+
+
+class _Http(ThreadingHTTPServer):
+    request_queue_size = 128
+    daemon_threads = False
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """HTTP 1.0: one request for each connection; the end of a stream is its end."""
+
+    timeout = 5  # seconds for a client to send its request
+    disable_nagle_algorithm = True
+
+    def __init__(self, owner: LoopbackServer, *args: Any) -> None:
+        self.owner = owner
+        super().__init__(*args)
+
+    def log_message(self, format: str, *args: Any) -> None: ...
+
+    def do_GET(self) -> None:
+        models = [{"id": m, "object": "model"} for m in self.owner.models]
+        if self.path == "/v1/models":
+            self._send(200, json.dumps({"object": "list", "data": models}))
+        else:
+            self._send(404, json.dumps(Refusal(404, "Unknown request URL.").body()))
+
+    def do_POST(self) -> None:
+        key = self.headers.get("authorization", "").removeprefix("Bearer ")
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        headers |= dict.fromkeys({"authorization", "api-key", "x-api-key"} & headers.keys(), "***")
+        request = LoopbackRequest(self.path, headers, self._body())
+        try:
+            self._play(self.owner.take(request, key), key)
+        except OSError:
+            self.owner.left()
+
+    def _play(self, answer: Answer, key: str) -> None:
+        (reply, fault, refusal), asked = answer.turn, answer.asked
+        self._wait(math.inf if fault == "timeout" else reply.delay)
+        if refusal is not None:
+            text = refusal.message.replace("{key}", key).replace("{model}", str(asked.get("model")))
+            after = refusal.retry_after
+            wait = {} if after is None else {"retry-after": f"{after:g}"}
+            self._send(refusal.status, json.dumps(refusal._replace(message=text).body()), **wait)
+        elif fault == "html":
+            self._send(200, "<html>Sign in first.</html>", **{"content-type": "text/html"})
+        elif fault == "disconnect":
+            self.connection.shutdown(socket.SHUT_RDWR)
+        elif asked.get("stream") and fault != "not_streamed":
+            self._stream(answer)
+        else:
+            pauses = {"slow": _PAUSE * len(pieces(reply.text)), "stalled_stream": math.inf}
+            self._wait(pauses.get(fault, 0))
+            text, half = answer.whole(), fault in _CUTS or fault == "malformed_json"
+            length = {"content-length": str(len(text))} if fault in _CUTS else {}
+            self._send(200, text[: len(text) // 2] if half else text, **length)
+
+    def _stream(self, answer: Answer) -> None:
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        if answer.turn.fault == "torn_stream":
+            self.send_header("content-length", str(10**6))
+        self.end_headers()
+        for line in answer.lines():
+            self._wait(_PAUSE if answer.turn.fault == "slow" else 0)
+            self.wfile.write(f"data: {line}\n\n".encode())
+        self._wait(math.inf if answer.turn.fault == "stalled_stream" else 0)
+
+    def _body(self) -> dict[str, Any]:
+        with contextlib.suppress(ValueError, RecursionError):
+            return fields_of(json.loads(self.rfile.read(int(self.headers["content-length"] or 0))))
+        return {}
+
+    def _send(self, status: int, text: str, **headers: str) -> None:
+        data = text.encode()
+        usual = {"content-type": "application/json", "content-length": str(len(data))}
+        self.send_response(status)
+        for name, value in (usual | headers).items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(data)
+
+    def _wait(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            readable, _, _ = select.select([self.connection], [], [], 0)
+            gone = readable and not self.connection.recv(1, socket.MSG_PEEK)
+            if gone or self.owner.stopping.wait(min(left, 0.02)):
+                raise ConnectionAbortedError

@@ -1,0 +1,56 @@
+"""Tools, actions and guards by name: what `--tools` and `chartloop_tools` say.
+
+A module (``shop.tools``), a file (``tools.py``), or one thing of either (``shop.tools:refund``).
+This is the one place where a name given by the user imports code; a machine file never does.
+
+Imported by: testing.plugin, cli
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from chartloop.core.errors import SetupError
+
+
+def own_from(name: str, *, folder: Path | None = None) -> object:
+    """The module, file or thing of that name, to be given as `tools`.
+
+    Files are taken from `folder`, by default the current one. Raises `SetupError` when it is
+    not there or cannot be imported.
+    """
+    source, colon, thing = name.partition(":")
+    path = (folder or Path.cwd()) / source
+    try:
+        module = _file(path) if source.endswith(".py") else importlib.import_module(source)
+    except Exception as error:
+        hint = "give a module, a file such as `tools.py`, or `module:name`"
+        cause = f"{type(error).__name__}: {error}"
+        raise SetupError(f"cannot import tools from `{source}`: {cause}", hint=hint) from error
+    if not colon:
+        return module
+    if not hasattr(module, thing):
+        raise SetupError(f"`{source}` has no `{thing}`")
+    return getattr(module, thing)
+
+
+def _file(path: Path) -> ModuleType:
+    """A file as a module, once in a process, under a name that no import can meet."""
+    name = f"chartloop-tools:{path.resolve()}"
+    if (known := sys.modules.get(name)) is not None:
+        return known
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # before it runs: pydantic looks up the types of its functions here
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module

@@ -1,0 +1,340 @@
+"""The screen of `chartloop step`: a run in panes, stepped by keys and by commands.
+
+Belongs here: which key does which command, and where news go. Never: what a command does.
+
+Imports:      tui
+Imported by:  cli.commands.step
+Source:       issue 4, item 5
+"""
+
+from __future__ import annotations
+
+import time
+from typing import ClassVar, NamedTuple
+
+from textual import events, on
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.widgets import Footer, Input, Static
+
+from chartloop.core.columns import Line
+from chartloop.core.units import say_count
+from chartloop.tui.board import Board, Controls
+from chartloop.tui.panes import Log, Pane, StatePane, facts_of, records_of, why_of
+from chartloop.tui.screens import (
+    EventScreen,
+    FieldsScreen,
+    HelpScreen,
+    PictureScreen,
+    StateScreen,
+)
+from chartloop.tui.worker import Crashed, Failed, Heard, Look, News, Worker
+from chartloop.view.flowchart import one_line
+
+LOOK = 1 / 20
+"""Seconds between two looks at what has come from the run."""
+WIDE, HIGH = 116, 28
+"""Columns and rows from which on all panes stand beside one another."""
+PAGES = ("state", "why", "facts", "records", "said")
+TOLD = frozenset({"why", "facts", "records", "help", "break"})
+"""Commands that answer in words: where one pane is shown, it is that of what was said."""
+_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_SIGNS = {"running": "●", "paused": "‖", "debugging": "◆", "completed": "✓", "error": "✗"}
+_COLOURS = {"paused": "$text-warning", "completed": "$text-success", "error": "$text-error"}
+
+
+class Key(NamedTuple):
+    """A key, what it does, and how the help says it."""
+
+    keys: str
+    action: str
+    short: str
+    about: str
+    shown: bool = True
+
+
+KEYS = (
+    Key("s,space,enter", "order('do')", "step", "do the action at hand"),
+    Key("r", "order('run')", "run", "go on to the end, a question or a breakpoint"),
+    Key("t", "run_to", "to", "go on until the run is at a state that you choose"),
+    Key("p,ctrl+c", "pause", "pause", "stop before the next action; again: stop in the middle"),
+    Key("a", "answer", "answer", "answer the question that the run waits with"),
+    Key("b", "order('back')", "back", "take back the newest record, as a new run"),
+    Key("w", "type('why ')", "why", "why a record led where it did: type its number"),
+    Key("m", "picture", "map", "the whole picture"),
+    Key("e", "type('set ')", "set", "change a limit or variable", False),
+    Key("f", "order('fork')", "fork", "go on as a new run; this one stays as it is", False),
+    Key("k", "type('break ')", "break", "set or take away a breakpoint: a state or a guard", False),
+    Key("d", "type('draw ')", "draw", "write the picture into a file", False),
+    Key("colon,slash", "type('')", "type", "type a command"),
+    Key("1,2,3,4,5", "", "pane", "state, why, facts, records, said", False),
+    Key("l", "light", "light", "light or dark", False),
+    Key("question_mark,f1", "help", "help", "this list"),
+    Key("q", "quit_run", "quit", "leave; the run can be resumed"),
+)
+_NAMES = {
+    "question_mark": "?",
+    "colon": ":",
+    "slash": "/",
+    "ctrl+c": "Ctrl-C",
+    "f1": "F1",
+    "space": "Space",
+    "enter": "Enter",
+}
+
+
+class StepApp(App[None]):
+    """One run on a full screen."""
+
+    CSS_PATH = "app.tcss"
+    TITLE = "chartloop step"
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(
+            Binding(
+                key.keys, key.action, key.short, show=key.shown,
+                key_display=_NAMES.get(key.keys.split(",")[0]),
+            )
+            for key in KEYS if key.action
+        ),
+        *(Binding(str(n), f"page('{p}')", show=False) for n, p in enumerate(PAGES, start=1)),
+        Binding("escape", "panes", show=False, priority=True),
+    ]  # fmt: skip
+
+    def __init__(self, controls: Controls) -> None:
+        super().__init__()
+        self.worker = Worker(controls)
+        self.board: Board | None = None
+        self.crash: BaseException | None = None
+        self.rested = True
+        """Whether the run had come to rest when the screen was left."""
+        self._controls = controls
+        self._frame = 0
+        self._printing = ""
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="head")
+        with Horizontal(id="main"):
+            with Vertical(id="left", classes="side"):
+                yield StatePane("state", "1 State")
+                yield Log()
+            with Vertical(id="right", classes="side"):
+                yield Pane("why", "2 Why", why_of)
+                yield Pane("facts", "3 Facts that changed", facts_of)
+                yield Pane("records", "4 Records", records_of)
+        yield Static(id="ticker")
+        yield Input(id="line", placeholder="1 to 5: panes   : a command   ? help")
+        yield Footer(compact=True)
+
+    def on_mount(self) -> None:
+        self.query_one(Log).border_title = "5 Said"
+        self.begin_capture_print(self)
+        self.action_page("state")
+        self.worker.start()
+        self.set_interval(LOOK, self._look)
+
+    # what comes from the run ----------------------------------------------------------------
+
+    def _look(self) -> None:
+        """Take what has come since the last look."""
+        if not self.query("#head"):  # the screen is being closed
+            return
+        log, said = self.query_one(Log), False
+        boards: list[Board] = []
+        while self.worker.news:
+            news = self.worker.news.popleft()
+            if isinstance(news, Board):
+                boards.append(news)
+            else:
+                said = self._take(news, log) or said
+        if said:
+            log.refresh_lines()
+            self.query_one("#ticker", Static).update(Content(log.last))
+        if boards:
+            self._show(boards[-1])
+        self._head()
+        if self._controls.left:
+            self.exit()
+
+    def _take(self, news: News, log: Log) -> bool:
+        match news:
+            case Line():
+                log.say(news)
+            case Heard():
+                log.hear(news.text)
+            case Failed():
+                self.notify(news.text, severity="error", markup=False)
+                return False
+            case Look():
+                self.call_later(self.action_picture)
+                return False
+            case Crashed():
+                self.crash = news.error
+                self.exit()
+                return False
+            case _:
+                return False
+        return True
+
+    def _show(self, board: Board) -> None:
+        first = self.board is None
+        self.board = board
+        self.query_one("#why", Pane).border_title = f"2 {board.why_title}"
+        for pane in self.query(Pane):
+            pane.show(board)
+            if pane.id == "records":
+                pane.call_after_refresh(pane.scroll_end, animate=False)
+            elif not first:
+                pane.scroll_home(animate=False)
+        if board.question and not self.worker.busy:
+            self.query_one("#state", Pane).border_subtitle = "the run waits: press a to answer"
+        else:
+            self.query_one("#state", Pane).border_subtitle = ""
+
+    def _head(self) -> None:
+        board = self.board
+        if board is None:
+            return
+        sign, colour = _SIGNS.get(board.status, "○"), _COLOURS.get(board.status, "$text-primary")
+        parts: list[tuple[str, str]] = [
+            (f" {board.title or board.machine} ", "bold"),
+            (f"  {sign} {board.status} at ", colour),
+            (board.state, f"bold {colour}"),
+            (
+                f"   step {board.step}" if not board.ended else f"   after {board.step - 1} steps",
+                "",
+            ),
+            (f"   run {board.run}", "$foreground-muted"),
+        ]
+        if self.worker.busy:
+            self._frame += 1
+            took = time.monotonic() - self.worker.since
+            spin = _SPINNER[self._frame // 2 % len(_SPINNER)]
+            parts.append((f"   {spin} {self.worker.busy} {took:.0f} s", "bold $text-warning"))
+        if board.breakpoints:
+            said = say_count(len(board.breakpoints), "breakpoint")
+            parts.append((f"   {said}", "$foreground-muted"))
+        self.query_one("#head", Static).update(Content.assemble(*parts))
+
+    @on(events.Print)
+    def _printed(self, event: events.Print) -> None:
+        """What tools print stands among what is said."""
+        *whole, self._printing = (self._printing + event.text).split("\n")
+        log = self.query_one(Log)
+        for line in whole:
+            log.say(Line(one_line(line), "dim"))
+        log.refresh_lines()
+
+    # keys -----------------------------------------------------------------------------------
+
+    def action_order(self, line: str) -> None:
+        """Do a command."""
+        self._order(line)
+
+    def _order(self, line: str) -> None:
+        if self.worker.busy:
+            self.notify("the run is being driven: p pauses it", severity="warning")
+            return
+        self.query_one(Log).say(Line(f"> {line}", "dim"))
+        self.worker.width = self.query_one(Log).room or max(20, self.size.width - 5)
+        self.worker.order(line)
+        told = line.partition(" ")[0] in TOLD
+        if told and self.screen_stack[0].has_class("narrow"):
+            self.action_page("said")
+
+    def action_pause(self) -> None:
+        """Stop before the next action; asked twice, now."""
+        if not self.worker.busy:
+            self.notify("nothing is being done; q leaves")
+        elif self.worker.pause():
+            self.notify("stopping in the middle of the action", severity="warning")
+        else:
+            self.notify("stopping before the next action; again: now")
+
+    def action_type(self, text: str) -> None:
+        """Go to the line of commands, with the beginning of one."""
+        line = self.query_one("#line", Input)
+        line.value = text
+        line.focus()
+        self.call_after_refresh(line.action_end)
+
+    def action_panes(self) -> None:
+        """Leave the line of commands, or what is open over the screen."""
+        if len(self.screen_stack) > 1:
+            self.pop_screen()
+            return
+        self.query_one("#line", Input).value = ""
+        self._focus_page()
+
+    def action_page(self, page: str) -> None:
+        """Show a pane; where all are shown, focus it."""
+        for name in PAGES:
+            self.query_one(f"#{name}").set_class(name == page, "current")
+        for side in self.query(".side"):
+            side.set_class(bool(side.query(".pane.current")), "current")
+        self._focus_page()
+
+    def _focus_page(self) -> None:
+        self.query_one(".pane.current").focus()
+
+    def action_picture(self) -> None:
+        """The whole picture."""
+        if self.board is not None and len(self.screen_stack) == 1:
+            self.push_screen(PictureScreen(self.board, self.size.width))
+
+    def action_run_to(self) -> None:
+        """Choose a state, and go on to it."""
+        if self.board is not None:
+            self.push_screen(
+                StateScreen(self.board), lambda to: self._order(f"run to {to}") if to else None
+            )
+
+    def action_answer(self) -> None:
+        """Answer the question of the wait."""
+        if self.board is None or not self.board.answers:
+            self.notify("the run waits for nothing")
+            return
+        self.push_screen(EventScreen(self.board), self._answer_with)
+
+    def _answer_with(self, event: str | None) -> None:
+        if event is None or self.board is None:
+            return
+        if fields := self.board.answers[event]:
+            screen = FieldsScreen(event, fields, self._controls.fault)
+            self.push_screen(screen, lambda line: self._order(line) if line else None)
+        else:
+            self._order(f"answer {event}")
+
+    def action_light(self) -> None:
+        """Light or dark."""
+        self.theme = "textual-dark" if self.theme == "textual-light" else "textual-light"
+
+    def action_help(self) -> None:
+        """Keys and commands."""
+        keys = [
+            (", ".join(_NAMES.get(k, k) for k in key.keys.split(",")), key.about) for key in KEYS
+        ]
+        self.push_screen(HelpScreen(keys, self._controls.commands))
+
+    def action_quit_run(self) -> None:
+        """Leave; what is being done is left undone."""
+        self.exit()
+
+    @on(Input.Submitted, "#line")
+    def _typed(self, event: Input.Submitted) -> None:
+        self.query_one("#line", Input).value = ""
+        self._focus_page()
+        if event.value.strip():
+            self._order(event.value.strip())
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Panes beside one another where there is room, else one at a time."""
+        narrow = event.size.width < WIDE or event.size.height < HIGH
+        self.screen_stack[0].set_class(narrow, "narrow")
+        self.screen_stack[0].set_class(event.size.height < 14, "low")
+
+    async def on_unmount(self) -> None:
+        """The run comes to rest before the screen is gone."""
+        self.rested = self.worker.close()

@@ -1,0 +1,72 @@
+"""Lines and drawings as textual shows them: in colours of its theme, light or dark.
+
+Belongs here: which colour shows what. Colours are never the only sign: shapes and marks say it too.
+
+Imports:      core.columns, view.text
+Imported by:  tui.app, tui.panes, tui.screens
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+
+from textual.content import Content
+
+from chartloop.core.columns import Line
+from chartloop.view.text.draw import Drawing
+
+_LINES: Mapping[str, str] = MappingProxyType(
+    {
+        "red": "$text-error", "green": "$text-success", "yellow": "$text-warning",
+        "dim": "$foreground-muted", "bold": "bold", "cyan": "$text-primary",
+    }
+)  # fmt: skip
+_KINDS: Mapping[str, str] = MappingProxyType(
+    {
+        "stop": "$text-error", "completed": "$text-success", "decision": "$text-secondary",
+        "start": "$text-primary", "end": "$text-primary", "hub": "$text-warning",
+        "label": "$text-primary", "title": "bold", "held": "bold $text-success",
+        **dict.fromkeys(("rules", "line", "dim", "not-held"), "$foreground-muted"),
+    }
+)  # fmt: skip
+HERE = "bold $text-warning"
+"""The box where the run is."""
+
+
+def of_lines(lines: Iterable[Line]) -> Content:
+    """Lines of a table, of the log."""
+    parts = [Content.styled(line.text, _LINES.get(line.colour, "")) for line in lines]
+    return Content("\n").join(parts)
+
+
+def of_drawing(drawing: Drawing, here: str) -> Content:
+    """A picture in characters, the box `here` brighter than the rest."""
+    rows: list[Content] = []
+    for line in drawing.lines:
+        spans = [(s.text, HERE if s.box == here else _KINDS.get(s.kind, "")) for s in line]
+        rows.append(Content.assemble(*spans))
+    return Content("\n").join(rows)
+
+
+def of_changes(changes: Sequence[tuple[str, str, str]], width: int) -> Content:
+    """Facts that changed: the name, the old value, the new one."""
+    if not changes:
+        return Content.styled("nothing has changed yet", "$foreground-muted")
+    wide = min(max(len(name) for name, _, _ in changes), max(12, width // 2))
+    rows: list[Content] = []
+    for name, old, new in changes:
+        rows.append(
+            Content.assemble(
+                (f"{_cut(name, wide):<{wide}}  ", ""),
+                (_cut(old, 24), "$foreground-muted"),
+                (" → ", "$foreground-muted"),
+                (_cut(new, max(24, width - wide - 32)), "bold"),
+            )
+        )
+    return Content("\n").join(rows)
+
+
+def _cut(text: str, width: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= width else line[: width - 1] + "…"

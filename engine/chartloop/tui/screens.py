@@ -1,0 +1,231 @@
+"""What opens over the screen: the whole picture, the choice of a state, an answer, the help.
+
+Each gives back the line of a command, or nothing.
+
+Imports:      tui.board, tui.drawn
+Imported by:  tui.app
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import ScrollableContainer, Vertical, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Footer, Input, Label, OptionList, Static
+from textual.widgets.option_list import Option
+
+from chartloop.core.columns import Line, Row, lay_out
+from chartloop.tui.board import Board
+from chartloop.tui.drawn import of_drawing, of_lines
+
+_CLOSE = Binding("escape", "dismiss(None)", "close")
+
+
+class PictureScreen(ModalScreen[None]):
+    """The whole picture; the arrow keys scroll it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        _CLOSE, Binding("m,q", "dismiss(None)", "close", show=False),
+        Binding("h", "here", "where it is"),
+    ]  # fmt: skip
+
+    def __init__(self, board: Board, width: int) -> None:
+        super().__init__()
+        self._board = board
+        self._drawing = board.picture.drawn(width=max(60, width - 4), here=board.state)
+
+    def compose(self) -> ComposeResult:
+        drawing = self._drawing
+        if drawing is None:
+            content = of_lines(Line(t) for t in self._board.picture.outline().splitlines())
+        else:
+            content = of_drawing(drawing, self._board.state)
+        with ScrollableContainer(id="picture"):
+            yield Static(content, classes="drawing")
+        yield Footer()
+
+    def on_mount(self) -> None:
+        box = self.query_one("#picture")
+        box.border_title = f"{self._board.title}: the run is at {self._board.state}"
+        box.focus()
+        self.call_after_refresh(self.action_here)
+
+    def action_here(self) -> None:
+        """Scroll to where the run is."""
+        box = self.query_one("#picture", ScrollableContainer)
+        area = self._drawing.areas.get(self._board.state) if self._drawing else None
+        if area is not None:
+            middle = (area.top + area.bottom) // 2 - box.size.height // 2
+            box.scroll_to(y=max(0, middle), animate=False)
+
+
+class StateScreen(ModalScreen[str | None]):
+    """Which state a run goes on to: typed letters narrow the list."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        _CLOSE, Binding("down", "cursor_down", show=False), Binding("up", "cursor_up", show=False),
+    ]  # fmt: skip
+
+    def __init__(self, board: Board) -> None:
+        super().__init__()
+        self._board = board
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog") as box:
+            box.border_title = "Run to which state?"
+            yield Input(placeholder="a state, or a guard such as run.steps >= 5")
+            yield OptionList()
+
+    def on_mount(self) -> None:
+        self._list("")
+        self.query_one(Input).focus()
+
+    @on(Input.Changed)
+    def _narrow(self, event: Input.Changed) -> None:
+        self._list(event.value)
+
+    def _list(self, typed: str) -> None:
+        found = self.query_one(OptionList)
+        found.clear_options()
+        wide = max((len(name) for name, _ in self._board.states), default=0)
+        for name, label in self._board.states:
+            if typed.lower() in f"{name} {label}".lower():
+                stop = " ●" if name in self._board.breakpoints else ""
+                said = "" if label == name else label
+                found.add_option(Option(Content(f"{name:<{wide}}  {said}{stop}"), id=name))
+        found.highlighted = 0 if found.option_count else None
+
+    @on(Input.Submitted)
+    def _take(self, event: Input.Submitted) -> None:
+        found = self.query_one(OptionList)
+        typed = event.value.strip()
+        if found.highlighted is not None:
+            self.dismiss(found.get_option_at_index(found.highlighted).id)
+        elif typed:
+            self.dismiss(typed)
+
+    @on(OptionList.OptionSelected)
+    def _chosen(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(event.option_id)
+
+    def action_cursor_down(self) -> None:
+        """The next state of the list."""
+        self.query_one(OptionList).action_cursor_down()
+
+    def action_cursor_up(self) -> None:
+        """The one before."""
+        self.query_one(OptionList).action_cursor_up()
+
+
+class EventScreen(ModalScreen[str | None]):
+    """The question of a wait, and what may be answered."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [_CLOSE]
+
+    def __init__(self, board: Board) -> None:
+        super().__init__()
+        self._board = board
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog") as box:
+            box.border_title = "Answer"
+            yield Label(Content(self._board.question), classes="question")
+            yield OptionList(*(self._option(e, f) for e, f in self._board.answers.items()))
+
+    def on_mount(self) -> None:
+        self.query_one(OptionList).focus()
+
+    def _option(self, event: str, fields: Mapping[str, str]) -> Option:
+        said = ", ".join(f"{name} ({type})" for name, type in fields.items())
+        return Option(Content(f"{event}   {said}" if said else event), id=event)
+
+    @on(OptionList.OptionSelected)
+    def _chosen(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(event.option_id)
+
+
+class FieldsScreen(ModalScreen[str | None]):
+    """The data of an answer, field by field."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [_CLOSE]
+
+    def __init__(
+        self, event: str, fields: Mapping[str, str], fault: Callable[[str, Mapping[str, str]], str]
+    ) -> None:
+        super().__init__()
+        self._event, self._fields, self._fault = event, fields, fault
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll(classes="dialog") as box:
+            box.border_title = f"Answer {self._event}"
+            for number, (name, type) in enumerate(self._fields.items()):
+                yield Label(Content(f"{name} ({type})"))
+                yield Input(
+                    id=f"field-{number}", placeholder="yes or no" if type == "bool" else type
+                )
+            yield Label("", id="fault")
+            yield Label("Enter goes to the next field and sends after the last", classes="hint")
+
+    def on_mount(self) -> None:
+        self.query(Input).first().focus()
+
+    @on(Input.Submitted)
+    def _next(self, event: Input.Submitted) -> None:
+        inputs = list(self.query(Input))
+        at = inputs.index(event.input)
+        if at + 1 < len(inputs):
+            inputs[at + 1].focus()
+            return
+        given = dict(
+            zip(self._fields, map(self._value, inputs, self._fields.values()), strict=True)
+        )
+        if fault := self._fault(self._event, given):
+            self.query_one("#fault", Label).update(Content.styled(fault, "$text-error"))
+            return
+        said = " ".join(shlex.quote(f"{name}={value}") for name, value in given.items())
+        self.dismiss(f"answer {self._event} {said}")
+
+    def _value(self, field: Input, type: str) -> str:
+        words = {"y": "true", "yes": "true", "n": "false", "no": "false"}
+        return (
+            words.get(field.value.strip().lower(), field.value) if type == "bool" else field.value
+        )
+
+
+class HelpScreen(ModalScreen[None]):
+    """The keys and the commands."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        _CLOSE,
+        Binding("question_mark,q", "dismiss(None)", show=False),
+    ]
+
+    def __init__(
+        self, keys: Sequence[tuple[str, str]], commands: Sequence[tuple[str, str]]
+    ) -> None:
+        super().__init__()
+        self._keys, self._commands = keys, commands
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll(classes="dialog wide") as box:
+            box.border_title = "Help"
+            yield Static(classes="content")
+
+    def on_mount(self) -> None:
+        self.call_after_refresh(self._fill)
+
+    def _fill(self) -> None:
+        width = max(30, self.query_one(Static).size.width)
+        lines = [
+            Line("Keys", "bold"), *lay_out([Row(k) for k in self._keys], width=width, indent="  "),
+            Line(""), Line("Commands, typed after `:`", "bold"),
+            *lay_out([Row(c) for c in self._commands], width=width, indent="  "),
+        ]  # fmt: skip
+        self.query_one(Static).update(of_lines(lines))

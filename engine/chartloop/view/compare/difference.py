@@ -1,0 +1,129 @@
+"""What differs between two charts, in words; nothing exactly when they are the same chart.
+
+Belongs here: what counts as a difference and how it is said. Never: the search for which box is
+which (`align`), reading or drawing. Ids and order are no differences; neither is how a label is
+broken into lines, a title, a number of trial or where a box came from.
+
+Imports:      view.compare.alike, view.align, view.flowchart
+Imported by:  api, cli, review
+Source:       design "language", section 1 (`deviations`) and 4 (what comparisons ignore)
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Literal
+
+from chartloop.view.compare.align import align
+from chartloop.view.compare.alike import Graph, Labels, Node
+from chartloop.view.flowchart import Box, Flowchart, one_line
+
+Change = Literal["added", "removed", "label", "shape", "fill"]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing that must change to make the first chart the second."""
+
+    change: Change
+    what: Literal["node", "edge"]
+    name: str
+    """The id of the box, or `from → to`: as the second chart calls them, else the first."""
+    before: str = ""
+    after: str = ""
+
+    def __str__(self) -> str:
+        if self.change in ("added", "removed"):
+            return f"{self.what} {self.name} {self.change}"
+        of = f"edge {self.name}" if self.what == "edge" else self.name
+        quote = '"' if self.change == "label" else ""
+        return (
+            f"{self.change} of {of}: {quote}{self.before}{quote} became {quote}{self.after}{quote}"
+        )
+
+
+def differences(a: Flowchart, b: Flowchart) -> tuple[Difference, ...]:
+    """What makes `b` another chart than `a`, a document's say.
+
+    Boxes are found by their place in the chart, not by id, and not by label alone. Parallel
+    arrows are counted. Fills are compared when `a` gives any.
+    """
+    fills = any(box.fill for box in a.boxes)
+    graph_a, graph_b = _graph(a, fills=fills), _graph(b, fills=fills)
+    found = align(graph_a, graph_b)
+    back = {v: u for u, v in enumerate(found) if v is not None}
+    names_a = [a.boxes[u].id if v is None else b.boxes[v].id for u, v in enumerate(found)]
+    names_b = [box.id for box in b.boxes]
+    gone = [Difference("removed", "node", names_a[u]) for u, v in enumerate(found) if v is None]
+    new = [Difference("added", "node", name) for v, name in enumerate(names_b) if v not in back]
+    changed = [
+        difference
+        for u, v in enumerate(found)
+        if v is not None
+        for difference in _box_changes(graph_a.nodes[u], graph_b.nodes[v], names_b[v])
+    ]
+    return (*gone, *new, *changed, *_edge_differences(graph_a, graph_b, found, (names_a, names_b)))
+
+
+def matched(a: Flowchart, b: Flowchart) -> dict[str, str]:
+    """The id in `a` of each box of `b` that has a like there, and of each box of `a` that has none.
+
+    The keys are the names that `differences` uses.
+    """
+    fills = any(box.fill for box in a.boxes)
+    found = align(_graph(a, fills=fills), _graph(b, fills=fills))
+    ours = {box.id: box.id for box, v in zip(a.boxes, found, strict=True) if v is None}
+    pairs = zip(a.boxes, found, strict=True)
+    return ours | {b.boxes[v].id: box.id for box, v in pairs if v is not None}
+
+
+def _graph(chart: Flowchart, *, fills: bool) -> Graph:
+    place = {box.id: at for at, box in enumerate(chart.boxes)}
+    return Graph.of(
+        [_node(box, fills=fills) for box in chart.boxes],
+        ((place[a.source], place[a.target], one_line(a.label)) for a in chart.arrows),
+    )
+
+
+def _node(box: Box, *, fills: bool) -> Node:
+    return Node(one_line(box.label), box.shape, (box.fill or "none").lower() if fills else "")
+
+
+def _box_changes(a: Node, b: Node, name: str) -> Iterator[Difference]:
+    if a.label != b.label:
+        yield Difference("label", "node", name, a.label, b.label)
+    if a.shape != b.shape:
+        yield Difference("shape", "node", name, a.shape, b.shape)
+    if a.fill != b.fill:
+        yield Difference("fill", "node", name, a.fill, b.fill)
+
+
+def _edge_differences(
+    a: Graph,
+    b: Graph,
+    found: Sequence[int | None],
+    names: tuple[Sequence[str], Sequence[str]],
+) -> Iterator[Difference]:
+    back = {v: u for u, v in enumerate(found) if v is not None}
+    for (u, w), said in a.edges.items():
+        v, x = found[u], found[w]
+        there = () if v is None or x is None else b.edges.get((v, x), ())
+        yield from _label_changes(said, there, f"{names[0][u]} → {names[0][w]}")
+    for (v, x), said in b.edges.items():
+        if (back.get(v), back.get(x)) not in a.edges:
+            yield from _label_changes((), said, f"{names[1][v]} → {names[1][x]}")
+
+
+def _label_changes(ours: Labels, theirs: Labels, name: str) -> Iterator[Difference]:
+    gone = sorted((Counter(ours) - Counter(theirs)).elements())
+    new = sorted((Counter(theirs) - Counter(ours)).elements())
+    for before, after in zip_longest(gone, new):
+        if after is None:
+            yield Difference("removed", "edge", name)
+        elif before is None:
+            yield Difference("added", "edge", name)
+        else:
+            yield Difference("label", "edge", name, before, after)

@@ -1,0 +1,91 @@
+"""Graphviz itself: DOT text to SVG and PNG.
+
+Belongs here: running an engine, `dot` on PATH, else pygraphviz, whose wheels carry Graphviz. Both
+in a process of their own, which ends when its time is up. Never: what a picture looks like.
+
+Imports:      view.dot.write (the name of a font)
+Imported by:  view.picture
+Source:       design "traps" (pictures)
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+from typing import Literal
+
+from chartloop.core.errors import RunError, SetupError
+from chartloop.view.dot.write import BOLD, FONT
+
+Engine = Literal["dot", "pygraphviz", "mermaid"]
+"""What draws: `mermaid` when there is no Graphviz, and whoever shows the picture must draw it."""
+
+INSTALL = 'pip install "chartloop[diagrams]"'
+
+
+def find_engine() -> Engine:
+    """What is here to draw with."""
+    if shutil.which("dot"):
+        return "dot"
+    return "pygraphviz" if importlib.util.find_spec("pygraphviz") else "mermaid"
+
+
+def render(
+    source: str, form: Literal["svg", "png"], *, engine: Engine, timeout: float = 30.0
+) -> bytes:
+    """The picture of a DOT text, laid out within `timeout` seconds.
+
+    SetupError: there is no such engine, or it failed. RunError: it took too long.
+    """
+    command = _command(engine, form)
+    try:
+        done = subprocess.run(
+            command, input=source.encode(), capture_output=True, timeout=timeout, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise RunError(
+            f"Graphviz did not lay the chart out within {timeout:g} s",
+            hint="save it as `.mmd` or `.dot` and draw it elsewhere, or draw a smaller machine",
+        ) from None
+    except OSError as error:
+        raise SetupError(f"`{command[0]}` cannot be started: {error}", hint=INSTALL) from None
+    if done.returncode or not done.stdout:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        raise SetupError(
+            f"{engine} drew nothing: {said[-1] if said else 'it gave no reason'}",
+            hint=f"see whether it is installed whole; or {INSTALL}",
+        )
+    return _for_pages(done.stdout) if form == "svg" else done.stdout
+
+
+# `string=`: a text that is no graph would otherwise be taken for the name of a file.
+_PYGRAPHVIZ = (
+    "import sys, pygraphviz\n"
+    "graph = pygraphviz.AGraph(string=sys.stdin.buffer.read().decode())\n"
+    "sys.stdout.buffer.write(graph.draw(format=sys.argv[1], prog='dot'))"
+)
+
+
+def _command(engine: Engine, form: str) -> list[str]:
+    if engine == "dot" and (program := shutil.which("dot")):
+        return [program, f"-T{form}"]
+    if engine == "pygraphviz" and importlib.util.find_spec("pygraphviz"):
+        return [sys.executable, "-P", "-c", _PYGRAPHVIZ, form]
+    missing = "there is no Graphviz" if engine == "mermaid" else f"{engine} is not installed"
+    raise SetupError(f"{missing}: {form.upper()} cannot be drawn", hint=INSTALL)
+
+
+def _for_pages(svg: bytes) -> bytes:
+    """The SVG with what browsers and scripts look for.
+
+    Graphviz writes the weight of a font into its name, where no browser finds it, and some
+    versions write the hyphens of an id as codes. Neither text can stand in a label: there
+    quotes are written as codes.
+    """
+    bold = f'font-family="{FONT}" font-weight="bold"'.encode()
+    for written in (f'font-family="{BOLD}" font-weight="bold"', f'font-family="{BOLD}"'):
+        svg = svg.replace(written.encode(), bold)
+    return re.sub(rb' id="[^"]*"', lambda found: found.group().replace(b"&#45;", b"-"), svg)

@@ -1,0 +1,42 @@
+"""A chart with a moment of a run written into it, for formats that only know charts.
+
+Belongs here: labels and fills. Never: a format.
+
+Imports:      view.flowchart, view.live
+Imported by:  view.report.picture
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from chartloop.view.dot.write import PAINTS
+from chartloop.view.flowchart import Arrow, Box, Flowchart, one_line
+from chartloop.view.live.colours import paint_of, pale
+from chartloop.view.live.plan import Plan, say_times
+
+TAKEN = "•"
+"""Stands at an arrow that was taken, where it is not known how often."""
+
+
+def marked(chart: Flowchart, plan: Plan) -> Flowchart:
+    """The chart with the badge in its box, counts on its arrows, and what was not reached pale."""
+    boxes = tuple(_box(box, plan) for box in chart.boxes)
+    arrows = tuple(_arrow(arrow, plan.counts.get(at)) for at, arrow in enumerate(chart.arrows))
+    title = ": ".join(part for part in (one_line(chart.title), plan.caption) if part)
+    return replace(chart, title=title, boxes=boxes, arrows=arrows)
+
+
+def _box(box: Box, plan: Plan) -> Box:
+    if box.id == plan.now:
+        label = f"{box.label}\n{plan.badge}".strip()
+        return replace(box, label=label, fill=paint_of(plan.how).fill)
+    if not plan.counted or box.id in plan.visited or box.origin == "rule":
+        return box
+    return replace(box, fill=pale(box.fill or PAINTS[box.role].fill))
+
+
+def _arrow(arrow: Arrow, times: int | None) -> Arrow:
+    if times is None:
+        return arrow
+    return replace(arrow, label=f"{arrow.label} {say_times(times) or TAKEN}".strip())

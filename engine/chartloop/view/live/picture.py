@@ -1,0 +1,143 @@
+"""The live picture: a chart that is laid out once and painted anew for every moment of a run.
+
+Belongs here: the painter that others use, and what it gives where there is no Graphviz. Never: a
+run, a notebook, a thread; whoever shows the picture says when.
+
+Imports:      view.dot, view.live
+Imported by:  notebook, api
+Source:       design "traps" (pictures and notebooks); design "look", `live.png`
+"""
+
+from __future__ import annotations
+
+import secrets
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from chartloop.core.errors import ChartloopError
+from chartloop.view.dot.engine import INSTALL, Engine, find_engine, render
+from chartloop.view.dot.write import svg_ids, to_dot
+from chartloop.view.flowchart import Flowchart
+from chartloop.view.live.css import Css
+from chartloop.view.live.dress import LiveDress, PaintedDress
+from chartloop.view.live.outline import Outline
+from chartloop.view.live.plan import Plan, Planner, say_times
+from chartloop.view.live.slots import Slots, slot_id
+from chartloop.view.live.standing import Standing
+from chartloop.view.saving import save
+
+
+class Changes(NamedTuple):
+    """What has to be put into a picture that is on a page: its style, and the texts by id."""
+
+    style: str
+    """The whole text of the picture's only `<style>`, whose id is `<prefix>style`."""
+    texts: dict[str, str]
+    """Plain text for each element that has some now; every other `-said` element is empty."""
+
+
+class LivePicture:
+    """A chart that shows where a run is: `picture.svg(standing)`.
+
+    The layout is made at the first drawing and never again; a repaint is work on strings.
+    `prefix` stands in front of every id in the SVG: two pictures on one page need two, and get
+    them when it is left out. `engine` and `timeout` are those of `Picture`.
+    """
+
+    def __init__(
+        self,
+        chart: Flowchart,
+        *,
+        prefix: str | None = None,
+        engine: Engine | None = None,
+        timeout: float = 30.0,
+    ) -> None:
+        self.chart = chart
+        self.prefix = f"live{secrets.token_hex(4)}-" if prefix is None else prefix
+        self.ids = svg_ids(chart, self.prefix)
+        self._engine: Engine | None = engine
+        self._timeout = timeout
+        self._planner = Planner(chart)
+        self._outline = Outline(chart)
+
+    @property
+    def engine(self) -> Engine:
+        """What lays the picture out here; `mermaid` when there is no Graphviz."""
+        return self._engine or find_engine()
+
+    @property
+    def _slots(self) -> Slots:
+        """The layout. Where it failed it fails again at once: it may have taken all its time."""
+        found = self._laid_out
+        if isinstance(found, ChartloopError):
+            raise found.with_traceback(None)
+        return found
+
+    @cached_property
+    def _laid_out(self) -> Slots | ChartloopError:
+        try:
+            return self._lay_out()
+        except ChartloopError as error:
+            return error
+
+    def _lay_out(self) -> Slots:
+        source = to_dot(self.chart, prefix=self.prefix, dress=LiveDress(self.chart))
+        drawn = render(source, "svg", engine=self.engine, timeout=self._timeout).decode()
+        arrows = zip(self.chart.arrows, self.ids.arrows, strict=True)
+        counted = [name for arrow, name in arrows if arrow.id]
+        return Slots(drawn[drawn.index("<svg") :], self.ids, counted)
+
+    @cached_property
+    def _css(self) -> Css:
+        return Css(self.chart, self.ids, self._slots)
+
+    def changes(self, standing: Standing) -> Changes:
+        """The style and the texts of a moment, for a picture that is on a page already."""
+        plan = self._planner.plan(standing)
+        return Changes(self._css.style(plan), self._texts(plan))
+
+    def svg(self, standing: Standing) -> str:
+        """An `<svg>` element of a moment, with room for every other one.
+
+        Errors: see `view.dot.engine.render`.
+        """
+        return self._slots.filled(*self.changes(standing))
+
+    def still(self, standing: Standing) -> str:
+        """An `<svg>` element of a moment that will not be painted again: laid out for it alone.
+
+        No room is kept in it for what other moments would say. That takes the time of a layout.
+        """
+        drawn = self._still(standing, "svg").decode()
+        return drawn[drawn.index("<svg") :]
+
+    def png(self, standing: Standing) -> bytes:
+        """The same as a PNG image."""
+        return self._still(standing, "png")
+
+    def _still(self, standing: Standing, form: Literal["svg", "png"]) -> bytes:
+        dress = PaintedDress(self.chart, self._planner.plan(standing))
+        source = to_dot(self.chart, prefix=self.prefix, dress=dress)
+        return render(source, form, engine=self.engine, timeout=self._timeout)
+
+    def text(self, standing: Standing) -> str:
+        """The same in characters, and what brings a picture where there is no Graphviz."""
+        drawn = self._outline.text(self._planner.plan(standing))
+        if self.engine != "mermaid":
+            return drawn
+        return f"{drawn}\nFor a picture: {INSTALL}\n"
+
+    def save(self, path: str | Path, standing: Standing) -> Path:
+        """Write a moment to a file: `.svg`, `.png` or `.txt`. Errors: see `Picture.save`."""
+        draw = {".svg": self.still, ".png": self.png, ".txt": self.text}
+        return save(path, {suffix: partial(write, standing) for suffix, write in draw.items()})
+
+    def _texts(self, plan: Plan) -> dict[str, str]:
+        texts = {slot_id(self.ids.chart): plan.caption} if plan.caption else {}
+        if plan.now:
+            texts[slot_id(self.ids.boxes[plan.now])] = plan.badge
+        for place, times in plan.counts.items():
+            if times:
+                texts[slot_id(self.ids.arrows[place])] = say_times(times)
+        return texts

@@ -1,0 +1,88 @@
+"""A laid-out SVG taken apart where it will change: its style, its badges, counts and caption.
+
+Belongs here: finding the rooms that `dress` kept, by the ids of their boxes and arrows, and
+putting the pieces together again. Never: what is put into them.
+
+The text in a room is always the last of its box or arrow, so that no label can be taken for one.
+
+Imports:      view.dot.write, view.live.dress
+Imported by:  view.live.picture
+Source:       design "traps" (pictures and notebooks): lay out once, repaint on stable ids
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Mapping
+
+from chartloop.view.dot.write import SvgIds
+from chartloop.view.live.dress import BADGE, CAPTION, COUNT, REASON
+
+_PARTS = re.compile(r'(?=<g id="[^"]*" class="(?:graph|node|edge)")')
+_ID = re.compile(r'<g id="([^"]*)"')
+_TEXT = re.compile(r"<text ([^>]*)>([^<]*)</text>")
+_SHAPE = re.compile(r"<(path|polygon|ellipse|polyline) ")
+_CAPTION = 'font-size="11.00" font-weight="normal"'
+_BADGE = 'font-size="9.00" font-weight="bold"'
+_COUNT = 'font-weight="bold"'
+_Y = re.compile(r'(<text [^>]*? y=")([^"]*)"')
+_LOWER = 3.0
+"""How far a label is moved down into the room under it, which is empty in all boxes but one."""
+
+_ROOMS = (BADGE, REASON, f"{COUNT} ", CAPTION)
+
+
+class Slots:
+    """An SVG with places in it that are filled again and again. Nothing else of it changes."""
+
+    def __init__(self, svg: str, ids: SvgIds, counted: Iterable[str]) -> None:
+        """`counted` are the ids of the arrows in which room was kept."""
+        self.shapes: dict[str, tuple[str, ...]] = {}
+        """Which elements draw the box or arrow of each id."""
+        self._places: dict[str, int] = {}
+        # Graphviz puts a letter in front of the ids of tooltips: they are to begin like all others
+        svg = svg.replace(f'id="a_{ids.prefix}', f'id="{ids.prefix}a-')
+        first, *parts = _PARTS.split(svg)
+        self._pieces: list[str] = [f'{first}<style id="{ids.prefix}style">', "", "</style>\n"]
+        looks = {ids.chart: _CAPTION, **dict.fromkeys(ids.boxes.values(), _BADGE)}
+        looks |= dict.fromkeys(counted, _COUNT)
+        for part in parts:
+            named = _ID.match(part)
+            name = named[1] if named else ""
+            self.shapes[name] = tuple(dict.fromkeys(_SHAPE.findall(part)))
+            if name in looks:
+                lowered = _lowered(part) if looks[name] is _BADGE else part
+                self._cut(lowered, slot_id(name), looks[name])
+            else:
+                self._pieces.append(part)
+
+    def _cut(self, part: str, slot: str, look: str) -> None:
+        """Make a place of the last text of a part that ends with a room."""
+        found = [text for text in _TEXT.finditer(part) if text[2].endswith(_ROOMS)]
+        text = found[-1]
+        room = next(room for room in _ROOMS if text[2].endswith(room))
+        self._places[slot] = len(self._pieces) + 1
+        self._pieces += [
+            f'{part[: text.start(2)]}{text[2].removesuffix(room)}<tspan id="{slot}" {look}>',
+            "",
+            f"</tspan>{part[text.end(2) :]}",
+        ]
+
+    def filled(self, style: str, texts: Mapping[str, str]) -> str:
+        """The SVG with this style and these texts, by the ids of their places."""
+        pieces = self._pieces.copy()
+        pieces[1] = style
+        for slot, text in texts.items():
+            if (place := self._places.get(slot)) is not None:
+                pieces[place] = html.escape(text)
+        return "".join(pieces)
+
+
+def _lowered(part: str) -> str:
+    return _Y.sub(lambda y: f'{y[1]}{float(y[2]) + _LOWER:.2f}"', part)
+
+
+def slot_id(part: str) -> str:
+    """The id of the text that is filled in, from that of its box, its arrow or the chart."""
+    return f"{part}-said"

@@ -1,0 +1,265 @@
+"""A Mermaid text as its grammar gets to see it, with the way back to the text that was written.
+
+Belongs here: what Mermaid does to a text before it reads it (line ends, front matter, directives,
+comments, codes), in linear time where Mermaid's own patterns are not, and places. Never: a token.
+
+Imports:      core.errors, core.codes, language.yaml (front matter)
+Imported by:  view.mermaid.lexer, view.mermaid.parse, view.mermaid.read
+Source:       mermaid 12.3: `preprocess.ts`, `frontmatter.ts`, `regexes.ts`, `comments.ts`,
+              `encodeEntities` of `utils.ts`, `flowParser.ts`
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import Any, NoReturn, cast
+
+from chartloop.core.codes import finding
+from chartloop.core.errors import Place, SpecError
+from chartloop.language.yaml.reading import read as read_yaml
+
+LARGEST = 1_000_000
+"""Characters of a text that is read."""
+
+BLANKS = " \\t\\n\\v\\f\\r\\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000\\ufeff"
+"""What JavaScript takes for blank: for use between the square brackets of a pattern."""
+
+STRIPPED = "".join(chr(n) for n in range(0x10000) if re.match(f"[{BLANKS}]", chr(n)))
+"""The same signs, as `str.strip` takes them."""
+
+_RETURN = re.compile(r"\r\n?")
+_LINE_END = re.compile(r"\r\n?|\n")
+_TAG = re.compile(r"<[A-Za-z0-9_]+")
+_QUOTED = re.compile(r'="([^"]*)"')
+_DIRECTIVE = re.compile(
+    rf"%%\{{[{BLANKS}]*+(?:\w++[{BLANKS}]*+:|\w++)[{BLANKS}]*+"
+    rf"(?:\w++|(?:(?!\}}%%)[^\u2028\u2029])*+)[{BLANKS}]*+(?:\}}%%)?",
+    re.ASCII,
+)
+_COMMENT = re.compile(r"%%(?!\{)[^\n]+\n?")
+_STYLE_CODE = re.compile(rf":[^{BLANKS}#:]*+#")
+_CODE = re.compile(r"#(\w+);", re.ASCII)
+_AFTER_BRACE = re.compile(rf"\}}([{BLANKS}]+)")
+
+
+class Traced:
+    """A text that knows where each of its characters stood before it was changed."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._changes: list[tuple[list[int], list[int]]] = []
+
+    def change(self, edits: Iterable[tuple[int, int, str]]) -> None:
+        """Put other texts in the place of some parts, which are in order and do not overlap."""
+        parts: list[str] = []
+        here, before = [0], [0]
+        done = length = 0
+        for start, end, new in edits:
+            parts += (self.text[done:start], new)
+            length += start - done
+            here += (length, length + len(new))
+            before += (start, end)
+            length, done = length + len(new), end
+        if parts:
+            self.text = "".join((*parts, self.text[done:]))
+            self._changes.append((here, before))
+
+    def written(self, at: int) -> int:
+        """Where a place of this text stood in the text as it was written."""
+        for here, before in reversed(self._changes):
+            part = bisect_right(here, at) - 1
+            inside = at - here[part]
+            if (
+                part + 1 < len(here)
+                and here[part + 1] - here[part] != before[part + 1] - before[part]
+            ):
+                inside = 0  # within what stands there now: where the old text began
+            at = before[part] + inside
+        return at
+
+
+class Source:
+    """What was written, for errors, and what the grammar reads of it."""
+
+    def __init__(self, written: str, file: str) -> None:
+        self.file = file
+        self._written = written
+        self._text = Traced(written)
+        self.front: Mapping[str, Any] = {}
+        """The front matter."""
+        if len(written) > LARGEST:
+            self._fail(0, "the chart is larger than 1 MB", "split it")
+        for step in (
+            _lines,
+            _tags,
+            self._front_matter,
+            _directives,
+            _comments,
+            _codes,
+            _ending,
+            _braces,
+        ):
+            step(self._text)
+        self.text = self._text.text
+        if not self.text.strip() and "%%{" in written and "}%%" not in written:
+            self._fail(
+                written.index("%%{"), "the directive `%%{` is never closed", "end it with `}%%`"
+            )
+
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        return [0, *(found.end() for found in _LINE_END.finditer(self._written))]
+
+    def line(self, at: int) -> int:
+        """The line, from 1, on which a place of the text was written."""
+        return bisect_right(self._line_starts, self._text.written(at))
+
+    def sign(self, at: int) -> str:
+        """The character that was written at a place; nothing behind the last one."""
+        written = self._text.written(at)
+        return self._written[written : written + 1]
+
+    def place(self, at: int, width: int = 1) -> Place:
+        """The line and column that a place of the text has in what was written."""
+        return self._place(self._text.written(min(at, len(self._text.text))), width)
+
+    def _place(self, at: int, width: int = 1) -> Place:
+        at = min(at, len(self._written))
+        line = bisect_right(self._line_starts, at)
+        start = self._line_starts[line - 1]
+        shown = _LINE_END.split(self._written[start : start + 10_000], maxsplit=1)[0]
+        return Place(self.file, line, at - start + 1, width, shown)
+
+    def fail(self, at: int, message: str, hint: str = "", *, width: int = 1) -> NoReturn:
+        """Raise SpecError with a place of the text."""
+        raise SpecError([finding("CL412", message, self.place(at, width), hint=hint)])
+
+    def _fail(self, at: int, message: str, hint: str) -> NoReturn:
+        """The same with a place of what was written."""
+        raise SpecError([finding("CL412", message, self._place(at), hint=hint)])
+
+    def _front_matter(self, text: Traced) -> None:
+        found = _front_matter(text.text)
+        if found is None:
+            return
+        body, start, end = found
+        document = read_yaml(body)
+        errors = [fault for fault in document.findings if fault.is_error]
+        if errors:
+            at = start + _offset(body, errors[0].place)
+            self.fail(at, f"the front matter is no YAML: {errors[0].message}", errors[0].hint)
+        data: object = document.data
+        if isinstance(data, dict):
+            self.front = cast("dict[str, Any]", data)
+        text.change([(0, end, "")])
+
+
+def _offset(text: str, place: Place) -> int:
+    lines = text.split("\n")[: max(place.line - 1, 0)]
+    return sum(len(line) + 1 for line in lines) + max(place.column - 1, 0)
+
+
+def _lines(text: Traced) -> None:
+    text.change((*found.span(), "\n") for found in list(_RETURN.finditer(text.text)))
+
+
+def _tags(text: Traced) -> None:
+    """Attributes of tags in single quotes, as Mermaid's grammar needs them."""
+    edits: list[tuple[int, int, str]] = []
+    at = 0
+    while found := _TAG.search(text.text, at):
+        at = text.text.find(">", found.end()) + 1
+        if not at:
+            break
+        edits += (
+            (quoted.start(), quoted.end(), f"='{quoted[1]}'")
+            for quoted in _QUOTED.finditer(text.text, found.end(), at - 1)
+        )
+    text.change(edits)
+
+
+def _front_matter(text: str) -> tuple[str, int, int] | None:
+    """The front matter, where it begins, and where what is behind it begins."""
+    first = re.match(rf"(?:(?!\n)[{BLANKS}])*", text)
+    indent = first.group() if first else ""
+    if not text.startswith("---", len(indent)):
+        return None
+    opening = re.compile(rf"[{BLANKS}]*").match(text, len(indent) + 3)
+    blank = opening.group() if opening else ""
+    begins = (
+        [opening.start() + n for n, sign in enumerate(blank) if sign == "\n"] if opening else []
+    )
+    closing = re.compile(rf"\n{re.escape(indent)}---([{BLANKS}]*\n)")
+    fences = list(closing.finditer(text, begins[0] + 1)) if begins else []
+    if not fences:
+        return None
+    begin = max(at for at in begins if at < fences[-1].start() or at == begins[0]) + 1
+    fence = next(found for found in fences if found.start() >= begin)
+    return text[begin : fence.start()], begin, fence.end()
+
+
+def _directives(text: Traced) -> None:
+    text.change((*found.span(), "") for found in list(_DIRECTIVE.finditer(text.text)))
+
+
+def _comments(text: Traced) -> None:
+    """Whole lines that are comments, with the blank lines above them."""
+    edits: list[tuple[int, int, str]] = []
+    done = 0
+    while found := _COMMENT.search(text.text, done):
+        start = _first_line_start(text.text, done, found.start())
+        if start is None:
+            done = found.start() + 2
+        else:
+            edits.append((start, found.end(), ""))
+            done = found.end()
+    text.change(edits)
+    text.change([(0, len(text.text) - len(text.text.lstrip(STRIPPED)), "")])
+
+
+def _first_line_start(text: str, done: int, at: int) -> int | None:
+    """Where the first line begins that is blank up to a place; None when something precedes it."""
+    blank = done + len(text[done:at].rstrip(STRIPPED))
+    if blank == 0 or text[blank - 1] == "\n":
+        return blank
+    line_end = text.find("\n", blank, at)
+    return None if line_end < 0 else line_end + 1
+
+
+def _codes(text: Traced) -> None:
+    """Codes such as `#35;` in marks of Mermaid's own, in which no `;` ends a statement."""
+    for word in ("style", "classDef"):
+        text.change(_last_semicolons(text.text, word))
+    text.change(
+        (*found.span(), f"ﬂ°{'°' if found[1].isdecimal() else ''}{found[1]}¶ß")
+        for found in list(_CODE.finditer(text.text))
+    )
+
+
+def _last_semicolons(text: str, word: str) -> list[tuple[int, int, str]]:
+    """The last `;` of lines that look as if they gave a style in a colour's number."""
+    edits: list[tuple[int, int, str]] = []
+    at = text.find(word)
+    while at >= 0:
+        end = text.find("\n", at) % (len(text) + 1)
+        last = text.rfind(";", at, end)
+        if last > 0 and _STYLE_CODE.search(text, at + len(word), last):
+            edits.append((last, last + 1, ""))
+        at = text.find(word, end)
+    return edits
+
+
+def _ending(text: Traced) -> None:
+    text.change([(len(text.text), len(text.text), "\n")])
+
+
+def _braces(text: Traced) -> None:
+    """Nothing but one line end behind a `}` that ends its line."""
+    text.change(
+        (found.start(1), found.start(1) + found[1].rfind("\n") + 1, "\n")
+        for found in list(_AFTER_BRACE.finditer(text.text))
+        if "\n" in found[1]
+    )

@@ -1,0 +1,69 @@
+"""A part of a chart: some of its boxes, the arrows between them, and how many boxes are hidden.
+
+Belongs here: what is near a box, and how a part says that it is one. Never: why somebody looks at
+it.
+
+Imports:      view.flowchart
+Imported by:  api, diff.merged
+Source:       the issue "Pictures", 3 (focus view)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from chartloop.core.errors import RunError, nearest
+from chartloop.view.flowchart import Box, Flowchart
+
+HIDDEN = "hidden-note"
+"""The id of the box that says what is not shown: no state has a hyphen in its name."""
+
+
+def around(chart: Flowchart, state: str, *, hops: int = 1) -> Flowchart:
+    """A box, and what is at most so many arrows away from it, whichever way they lead.
+
+    `RunError`: the chart has no such box, or `hops` is less than 0.
+    """
+    known = [box.id for box in chart.boxes]
+    if state not in known:
+        hint = nearest(state, known, otherwise="names are those of the states in the file")
+        raise RunError(f"there is no state `{state[:80]}` in the picture", hint=hint)
+    if hops < 0:
+        raise RunError(f"a neighbourhood of {hops} arrows is none", hint="0 is the state alone")
+    shown = near(chart, state, hops)
+    hidden = len(chart.boxes) - len(shown)
+    return chart if hidden <= 1 else part(chart, shown, f"… {hidden} boxes hidden")
+
+
+def near(chart: Flowchart, name: str, hops: int = 1) -> set[str]:
+    """The boxes that are at most so many arrows away from one; it is among them.
+
+    A box of rules is shown and not passed: it leads to every way to stop, from wherever a run is.
+    """
+    rules = {box.id for box in chart.boxes if box.role == "rules"}
+    beside: dict[str, set[str]] = {}
+    for arrow in chart.arrows:
+        beside.setdefault(arrow.source, set()).add(arrow.target)
+        beside.setdefault(arrow.target, set()).add(arrow.source)
+    found = last = {name}
+    for _ in range(hops):
+        last = {
+            box for one in last if one == name or one not in rules for box in beside.get(one, ())
+        } - found
+        if not last:
+            break
+        found = found | last
+    return found
+
+
+def part(chart: Flowchart, shown: Collection[str], said: str = "") -> Flowchart:
+    """The chart of these boxes alone; `said` stands in a box of its own."""
+    boxes = [box for box in chart.boxes if box.id in shown]
+    arrows = tuple(a for a in chart.arrows if a.source in shown and a.target in shown)
+    led_to = {arrow.target for arrow in arrows}
+    top = next((box for box in boxes if box.id not in led_to), None)
+    boxes = boxes if top is None else [top, *(box for box in boxes if box is not top)]
+    if said:
+        boxes.append(Box(HIDDEN, said, "text", "rules", origin="rule"))
+    return replace(chart, boxes=tuple(boxes), arrows=arrows)

@@ -1,0 +1,167 @@
+"""A chart that can be looked at: in a notebook, in a file, in any of the formats.
+
+Belongs here: which format is drawn with what, and where it is written. Never: how a format is
+written; each has its own module. Nothing is drawn before it is asked for.
+
+Imports:      view.mermaid, view.dot, view.text
+Imported by:  api, cli, notebook
+Source:       design "architecture", section 2 (`Picture`); "traps" (pictures and notebooks)
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable, Mapping
+from functools import cached_property, partial
+from operator import methodcaller
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+from chartloop.core.errors import ChartloopError
+from chartloop.core.html import image
+from chartloop.view.dot.engine import INSTALL, Engine, find_engine, render
+from chartloop.view.dot.write import to_dot
+from chartloop.view.flowchart import Flowchart, one_line
+from chartloop.view.mermaid.write import to_mermaid, too_large
+from chartloop.view.saving import save
+from chartloop.view.text.draw import MOST, WIDTH, Drawing, draw
+from chartloop.view.text.outline import to_outline
+
+_SMALL = 60
+"""Boxes up to which a notebook gets a PNG too, for where it may not show SVG. A larger picture
+goes out once more as an image in HTML: a PNG of it would take megabytes."""
+
+
+class Picture:
+    """One chart, in whatever format is asked for. Shows itself in a notebook.
+
+    `engine` chooses what draws SVG and PNG: `dot` or `pygraphviz`; left out, the first that is
+    here. With `mermaid`, which is also what is left where neither is here, notebooks get Mermaid
+    text. `prefix` stands in front of every id in the SVG, and is made from the chart when left
+    out. `timeout` bounds each drawing, in seconds.
+    """
+
+    def __init__(
+        self,
+        chart: Flowchart,
+        *,
+        prefix: str | None = None,
+        engine: Engine | None = None,
+        timeout: float = 30.0,
+    ) -> None:
+        self.chart = chart
+        self._prefix = prefix
+        self._engine: Engine | None = engine
+        self._timeout = timeout
+
+    def __repr__(self) -> str:
+        chart = self.chart
+        return (
+            f"<Picture {one_line(chart.title)!r}: "
+            f"{len(chart.boxes)} boxes, {len(chart.arrows)} arrows>"
+        )
+
+    @property
+    def engine(self) -> Engine:
+        """What draws SVG and PNG here; `mermaid` when there is no Graphviz."""
+        return self._engine or find_engine()
+
+    @cached_property
+    def prefix(self) -> str:
+        """What stands in front of every id in the SVG; equal charts have equal ones."""
+        if self._prefix is not None:
+            return self._prefix
+        return f"m{hashlib.sha256(self.mermaid().encode()).hexdigest()[:8]}-"
+
+    def mermaid(self) -> str:
+        """Mermaid text."""
+        return to_mermaid(self.chart)
+
+    def dot(self) -> str:
+        """Text in the language of Graphviz."""
+        return to_dot(self.chart, prefix=self.prefix)
+
+    def text(self, width: int = WIDTH) -> str:
+        """A picture in characters, `width` columns wide at most; else the outline.
+
+        The outline stands for charts that are too wide, or too large to follow lines through.
+        """
+        drawn = self.drawn(width=width)
+        return self.outline() if drawn is None else drawn.text()
+
+    def drawn(self, *, width: int = WIDTH, here: str = "") -> Drawing | None:
+        """The picture in characters with what each belongs to; None where `text` is an outline.
+
+        `here` is the box where a run is.
+        """
+        return draw(self.chart, width=width, here=here) if len(self.chart.boxes) <= MOST else None
+
+    def outline(self) -> str:
+        """A line for each box and each arrow: for logs, for screen readers, to be searched."""
+        return to_outline(self.chart)
+
+    def svg(self) -> str:
+        """An `<svg>` element, for a file or for a page. Errors: see `view.dot.engine.render`."""
+        return self._svg
+
+    def png(self) -> bytes:
+        """A PNG image. Errors: see `view.dot.engine.render`."""
+        return self._png
+
+    @cached_property
+    def _svg(self) -> str:
+        drawn = self._drawn("svg").decode()
+        return drawn[drawn.index("<svg") :]
+
+    @cached_property
+    def _png(self) -> bytes:
+        return self._drawn("png")
+
+    def _drawn(self, form: Literal["svg", "png"]) -> bytes:
+        return render(self.dot(), form, engine=self.engine, timeout=self._timeout)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the picture to a file, in the format that its suffix names; returns the path.
+
+        The file is whole or as it was before. RunError: no such format, or it cannot be written.
+        """
+        return save(path, {suffix: partial(write, self) for suffix, write in _FORMATS.items()})
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
+        return self.bundle()
+
+    def bundle(self) -> dict[str, Any]:
+        """What a notebook shows: SVG, PNG where it is small, text; Mermaid without Graphviz."""
+        return self._bundle(self.text())
+
+    def _bundle(self, text: str) -> dict[str, Any]:
+        bundle: dict[str, Any] = {"text/plain": text}
+        if self.engine == "mermaid":
+            bundle["text/plain"] += f"\nFor a picture: {INSTALL}\n"
+            chart = self.mermaid()
+            return bundle if too_large(chart) else bundle | {"text/vnd.mermaid": chart}
+        try:
+            bundle["image/svg+xml"] = self.svg()
+            if len(self.chart.boxes) <= _SMALL:
+                bundle["image/png"] = base64.b64encode(self.png()).decode()
+            else:
+                bundle["text/html"] = image(self.svg(), self.chart.title)
+        except ChartloopError as error:  # Graphviz failed: the text is there, and why
+            bundle["text/plain"] += f"\n{error}\n"
+        return bundle
+
+
+# By name: a picture with a dress of its own writes each in its own way.
+_FORMATS: Mapping[str, Callable[[Picture], str | bytes]] = MappingProxyType(
+    {
+        ".svg": methodcaller("svg"),
+        ".png": methodcaller("png"),
+        ".mmd": methodcaller("mermaid"),
+        ".mermaid": methodcaller("mermaid"),
+        ".dot": methodcaller("dot"),
+        ".gv": methodcaller("dot"),
+        ".txt": methodcaller("text"),
+    }
+)

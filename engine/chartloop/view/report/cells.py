@@ -1,0 +1,75 @@
+"""Pieces of labels in the HTML of Graphviz: rows, small print, bars, the legend.
+
+Belongs here: elements of that language. Never: escapes (`html_text` makes a text safe before it
+comes here), what a label says.
+
+Imports:      view.dot.write, view.live.colours
+Imported by:  view.report.dress
+Source:       design "look", `live.png` (ten cells; green, amber from 80 % on, red at 100 %)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from chartloop.view.dot.write import FONT, PAINTS, Html, html_text
+from chartloop.view.live.colours import NOW, TAKEN
+
+CELLS = 10
+"""Cells of a bar."""
+AMBER, RED = 0.8, 1.0
+"""Shares of a bound from which a bar is amber, and red."""
+GREEN_CELL, AMBER_CELL, RED_CELL, EMPTY_CELL = "#22c55e", "#f59e0b", "#dc2626", "#cbd5e1"
+SMALL_INK = "#475569"
+_BARE = 'BORDER="0" CELLBORDER="0"'
+
+
+def table(rows: Iterable[str]) -> Html:
+    """A whole label."""
+    return Html(f'<<TABLE {_BARE} CELLSPACING="0" CELLPADDING="1">{"".join(rows)}</TABLE>>')
+
+
+def row(inside: str, align: str = "CENTER", span: int = 1) -> str:
+    """A row of one cell."""
+    across = f' COLSPAN="{span}"' if span > 1 else ""
+    return f'<TR><TD ALIGN="{align}"{across}>{inside}</TD></TR>'
+
+
+def cells(*inside: str) -> str:
+    """A row of several cells, all of them at the left."""
+    return "<TR>" + "".join(f'<TD ALIGN="LEFT">{cell}</TD>' for cell in inside) + "</TR>"
+
+
+def small(text: str, ink: str) -> str:
+    """A text in small print."""
+    return f'<FONT POINT-SIZE="8" COLOR="{ink}">{html_text(text)}</FONT>' if text.strip() else " "
+
+
+def full_cells(share: float) -> int:
+    """How many cells of a bar are full. The last is only when the bound is reached."""
+    return min(CELLS, int(max(0.0, share) * CELLS + 1e-9))
+
+
+def bar(share: float, *, bright: bool = True, align: str = "CENTER") -> str:
+    """Ten cells."""
+    full = full_cells(share) if bright else 0
+    colour = RED_CELL if share >= RED else AMBER_CELL if share >= AMBER else GREEN_CELL
+    size = 'FIXEDSIZE="TRUE" WIDTH="6" HEIGHT="4"'
+    drawn = "".join(
+        f'<TD {size} BGCOLOR="{colour if at < full else EMPTY_CELL}"></TD>' for at in range(CELLS)
+    )
+    # else it is stretched over the cell that it stands in
+    whole = f'FIXEDSIZE="TRUE" WIDTH="{7 * CELLS + 1}" HEIGHT="6" ALIGN="{align}"'
+    return f'<TABLE {_BARE} {whole} CELLSPACING="1" CELLPADDING="0"><TR>{drawn}</TR></TABLE>'
+
+
+def legend() -> str:
+    """What the colours of a run mean, in one line."""
+    marks = (
+        ("now", NOW.border), ("visited", TAKEN), ("stop", PAINTS["stop"].border),
+        ("completed", PAINTS["completed"].border),
+    )  # fmt: skip
+    shown = "".join(f'<FONT COLOR="{ink}">■</FONT>&#160;{name}    ' for name, ink in marks)
+    times = f'<FONT COLOR="{TAKEN}">×3</FONT>&#160;times taken'
+    space = '<FONT POINT-SIZE="18"> </FONT>'
+    return f'<FONT FACE="{FONT}" POINT-SIZE="10">{shown}{times}</FONT>{space}'

@@ -1,0 +1,58 @@
+"""Pictures as files: the format is what the name says, and a file is whole or not there.
+
+Belongs here: suffixes, and how a file takes the place of another. Never: what is written.
+
+Imports:      nothing
+Imported by:  view.picture, view.live.picture, cli
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from chartloop.core.errors import RunError
+
+
+def save(path: str | Path, formats: Mapping[str, Callable[[], str | bytes]]) -> Path:
+    """Write what the suffix of a path names; returns the path.
+
+    The file is whole or as it was before. RunError: no such format, or it cannot be written.
+    """
+    path = Path(path)
+    write = formats.get(path.suffix.lower())
+    if write is None:
+        raise RunError(
+            f"`{path.name}` does not say which format is meant",
+            hint=f"end it with one of {' '.join(formats)}",
+        )
+    content = write()
+    write_whole(path, content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Put a finished file in the place of the one that was there: it is never half written.
+
+    A device or a pipe, `/dev/stdout` say, is written to: a file must not take its place.
+    RunError: it cannot be written.
+    """
+    try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            path.write_bytes(content)
+        else:
+            _replace(path.resolve(), content)
+    except OSError as error:
+        raise RunError(f"`{path}` cannot be written: {error.strerror or error}") from None
+
+
+def _replace(path: Path, content: bytes) -> None:
+    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        with unfinished.open("xb") as file:
+            file.write(content)
+        unfinished.replace(path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise

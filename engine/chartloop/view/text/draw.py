@@ -1,0 +1,185 @@
+"""A chart as a picture in characters: boxes, and every arrow as a line that can be followed.
+
+Belongs here: which characters are put where, and how wide a picture may be. Never: colours (a
+`Span` says what it belongs to; whoever shows it chooses), terminals.
+
+How to read it: a box has its arrows at its right border and along the trunk below it, in order;
+a line that leads away to the right ends in a lane, which leads to one box only, where `◀` enters
+the trunk above it. `┼` is a crossing, never a junction.
+
+Imports:      view.text.order, view.text.place, view.text.lanes, view.text.cells
+Imported by:  view.picture, view.text.around
+Source:       issue 4, item 5
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from chartloop.view.flowchart import Flowchart, Shape, one_line
+from chartloop.view.text.canvas import Canvas, Span
+from chartloop.view.text.cells import wrapped
+from chartloop.view.text.lanes import Lane, lanes
+from chartloop.view.text.order import ordered
+from chartloop.view.text.place import HANGING, Area, Form, Label, Layout, Run, placed
+
+WIDTH = 100
+"""Columns of a picture where no terminal says how many there are."""
+MOST = 150
+"""Boxes of a picture at most: nobody follows lines through more, an outline can be searched."""
+
+FORMS = (
+    *(Form(2, words) for words in (34, 30, 26)),
+    *(Form(1, words) for words in (34, 30, 26, 22, 18, 16)),
+    *(Form(0, words) for words in (34, 26, 16)),
+)
+"""What is tried, the most readable first."""
+
+
+class Frame(NamedTuple):
+    """The border of a box."""
+
+    corners: str
+    across: str
+    left: str
+    right: str
+
+
+_PLAIN = Frame("┌┐└┘", "─", "│", "│")
+_HEAVY = Frame("┏┓┗┛", "━", "┃", "┃")
+_ROUND = Frame("╭╮╰╯", "─", "│", "│")
+_FRAMES: Mapping[Shape, Frame] = MappingProxyType(
+    {
+        "pill": _ROUND, "round": _ROUND, "circle": _ROUND,
+        "subroutine": Frame("╔╗╚╝", "═", "║", "║"), "flag": Frame("┌┐└┘", "─", "│", ">"),
+    }
+)  # fmt: skip
+_LEAVING: Mapping[str, str] = MappingProxyType({"│": "├", "┃": "┠", "║": "╟", "╎": "├"})
+"""A right border where an arrow leaves."""
+_RULES = Frame("┌┐└┘", "╌", "╎", "╎")
+
+
+class Drawing(NamedTuple):
+    """A picture in characters."""
+
+    lines: tuple[tuple[Span, ...], ...]
+    areas: Mapping[str, Area]
+    """Where each box is, by its id; rows count from the first line."""
+
+    def text(self) -> str:
+        """The picture without colours; it ends with a newline."""
+        return "".join("".join(s.text for s in line).rstrip() + "\n" for line in self.lines)
+
+
+def draw(
+    chart: Flowchart, *, width: int = WIDTH, here: str = "", forms: tuple[Form, ...] = FORMS
+) -> Drawing | None:
+    """The picture of a chart in at most `width` columns; None where none is that narrow.
+
+    `here` is the box where a run is: its border is heavy, and `▶` stands in it.
+    """
+    orders = {depth: ordered(chart, depth=depth) for depth in {form.depth for form in forms}}
+    for form in forms:
+        layout = placed(orders[form.depth], form, here=here)
+        found = lanes(layout)
+        wide = max([*layout.extents.values(), *(lane.column for lane in found)], default=0)
+        if wide < width:
+            return _drawn(chart, layout, found, here, width)
+    return None
+
+
+def _drawn(chart: Flowchart, layout: Layout, found: list[Lane], here: str, width: int) -> Drawing:
+    canvas = Canvas()
+    for area in layout.areas.values():
+        draw_box(canvas, area, heavy=area.box.id == here)
+    _lines(canvas, layout, found)
+    for label in layout.labels:
+        _label(canvas, label)
+    title = one_line(chart.title)
+    head = [(Span(line, "title"),) for line in wrapped(title, width)] + [()] if title else []
+    for area in layout.areas.values():
+        area.top += len(head)
+    return Drawing((*head, *canvas.lines(layout.rows)), layout.areas)
+
+
+# boxes --------------------------------------------------------------------------------------
+
+
+def draw_box(canvas: Canvas, area: Area, *, heavy: bool) -> None:
+    """Draw the border of a box and what stands in it."""
+    box, inner = area.box, area.width - 2
+    if box.shape in ("diamond", "hexagon"):
+        _pointed(canvas, area, heavy=heavy)
+        return
+    frame = _HEAVY if heavy else _RULES if box.role == "rules" else _FRAMES.get(box.shape, _PLAIN)
+    corners, across = frame.corners, frame.across
+    rows = [corners[0] + across * inner + corners[1]]
+    rows += [frame.left + " " * inner + frame.right for _ in area.lines]
+    rows += [corners[2] + across * inner + corners[3]]
+    for number, row in enumerate(rows):
+        canvas.put(area.top + number, area.left, row, box.role, box.id)
+    for number, line in enumerate(area.lines, start=1):
+        canvas.put(area.top + number, area.left + 2, line, "", box.id)
+
+
+def _pointed(canvas: Canvas, area: Area, *, heavy: bool) -> None:
+    """A decision: its sides lean outwards to the middle."""
+    box, across = area.box, ("━" if heavy else "─") * (area.width - 4)
+    canvas.put(area.top, area.left + 1, f"╱{across}╲", box.role, box.id)
+    canvas.put(area.bottom, area.left + 1, f"╲{across}╱", box.role, box.id)
+    last = len(area.lines) - 1
+    for number, line in enumerate(area.lines):
+        left, right = (
+            "<>" if not last else "╱╲" if number == 0 else "╲╱" if number == last else "││"
+        )
+        if box.shape == "hexagon":
+            left, right = "││"
+        row = area.top + 1 + number
+        canvas.put(row, area.left, left, box.role, box.id)
+        canvas.put(row, area.right, right, box.role, box.id)
+        canvas.put(row, area.left + 3, line, "", box.id)
+
+
+# lines --------------------------------------------------------------------------------------
+
+
+def _lines(canvas: Canvas, layout: Layout, found: list[Lane]) -> None:
+    columns = {lane.target: lane.column for lane in found}
+    for trunk in layout.trunks:
+        area = trunk.area
+        canvas.down(area.trunk, area.bottom, trunk.last + trunk.leads)
+        canvas.put(area.bottom, area.trunk, "┬", area.box.role, area.box.id)
+        if trunk.leads:
+            canvas.put(trunk.last + 1, area.trunk, "▼", "line")
+    for entry in layout.entries.values():
+        area = entry.area
+        canvas.across(entry.row, area.trunk, columns[area.box.id])
+        canvas.down(area.trunk, entry.row, area.top)
+        canvas.put(entry.row, area.trunk + 1, "◀", "line")
+        canvas.put(area.top, area.trunk, "▼", "line")
+    for run in layout.runs:
+        _run(canvas, run, layout.areas[run.arrow.source], columns)
+    for lane in found:
+        canvas.down(lane.column, lane.rows[0], lane.rows[-1])
+
+
+def _run(canvas: Canvas, run: Run, source: Area, columns: Mapping[str, int]) -> None:
+    border = run.left == source.right + 1 and run.row <= source.bottom
+    first = run.left if border else run.left - 1
+    if border:
+        side = canvas.at(run.row, source.right)
+        canvas.put(run.row, source.right, _LEAVING.get(side, side), source.box.role, source.box.id)
+    if run.beside is None:
+        canvas.across(run.row, first, columns[run.arrow.target])
+    else:
+        canvas.across(run.row, first, run.beside.left - 1)
+        canvas.put(run.row, run.beside.left - 1, "▶", "line")
+
+
+def _label(canvas: Canvas, label: Label) -> None:
+    first, *rest = label.lines
+    canvas.put(label.row, label.left - 1, f" {first} ", "label")
+    for number, line in enumerate(rest, start=1):
+        canvas.put(label.row + number, label.left + HANGING, line, "label")

@@ -1,0 +1,213 @@
+"""Which box of a chart stands under which, which beside it, and which arrows take a lane.
+
+Belongs here: the order of reading. Never: rows, columns, characters.
+
+The longest way through a chart is the spine; it runs down. A short way off it (a stop, say, with
+what only it leads to) stands beside the box that it leaves. Every other arrow, each way back
+among them, takes a lane at the right. Linear in boxes and arrows, apart from common dominators.
+
+Imports:      view.flowchart
+Imported by:  view.text.place, view.text.draw
+Source:       Cooper, Harvey, Kennedy 2001, "A simple, fast dominance algorithm"
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from chartloop.view.flowchart import Arrow, Box, Flowchart
+
+BESIDE = 6
+"""Boxes that a way beside the spine has at most."""
+
+Way = Literal["below", "beside", "lane"]
+
+
+@dataclass(slots=True)
+class Exit:
+    """How an arrow leaves its box."""
+
+    arrow: Arrow
+    way: Way
+    beside: Column | None = None
+    """What stands beside, where it leads there."""
+
+
+@dataclass(slots=True)
+class Node:
+    """A box in its column, with its exits in the order of the chart."""
+
+    box: Box
+    exits: list[Exit] = field(default_factory=list["Exit"])
+
+    @property
+    def below(self) -> Exit | None:
+        """The exit to the next box of the column."""
+        return next((way for way in self.exits if way.way == "below"), None)
+
+
+Column = list[Node]
+"""Boxes under one another."""
+
+
+def ordered(chart: Flowchart, *, depth: int) -> Column:
+    """The spine, with what stands beside it, `depth` columns at most."""
+    return _Order(chart, depth).spine()
+
+
+def all_nodes(column: Column) -> Iterator[Node]:
+    """Every box of a column and of those beside it."""
+    for node in column:
+        yield node
+        for way in node.exits:
+            yield from all_nodes(way.beside) if way.beside is not None else ()
+
+
+class _Order:
+    def __init__(self, chart: Flowchart, depth: int) -> None:
+        self._depth = depth
+        self._boxes = {box.id: box for box in chart.boxes}
+        self._leaving: dict[str, list[Arrow]] = {box.id: [] for box in chart.boxes}
+        for arrow in chart.arrows:
+            self._leaving[arrow.source].append(arrow)
+        self._topological = _topological(_roots(chart), self._leaving)
+        self._rank = {name: n for n, name in enumerate(self._topological)}
+        self._ahead = {
+            name: [a.target for a in arrows if self._rank[a.target] > self._rank[name]]
+            for name, arrows in self._leaving.items()
+        }
+        self._before: dict[str, list[str]] = {name: [] for name in self._boxes}
+        for name, targets in self._ahead.items():
+            for target in targets:
+                self._before[target].append(name)
+        self._height = self._heights()
+        self._only_through, self._weight = self._dominated()
+        self._placed: set[str] = set()
+
+    def spine(self) -> Column:
+        return self._column(self._topological, 0)
+
+    def _column(self, members: list[str], depth: int) -> Column:
+        """The boxes of a column: each under one that leads to it, where that can be."""
+        column: Column = []
+        waiting, own = iter(members), frozenset(members)
+        after: str | None = None
+        while True:
+            name = after or next((m for m in waiting if m not in self._placed), None)
+            if name is None:
+                return column
+            self._placed.add(name)
+            node = Node(self._boxes[name])
+            column.append(node)
+            after = self._below(name, own, depth)
+            node.exits = [Exit(a, "lane") for a in self._leaving[name]]
+            leads = [way for way in node.exits if way.arrow.target == after]
+            if leads:
+                leads[-1].way = "below"
+            self._put_beside(node, after, depth)
+
+    def _below(self, name: str, members: frozenset[str], depth: int) -> str | None:
+        """Which of the boxes ahead goes on with the column.
+
+        On the spine the one with the longest way; beside it, where ways soon leave by a lane, the
+        one through which most is reached.
+        """
+        size: Mapping[str, int] = self._weight if depth else self._height
+        ahead = [t for t in dict.fromkeys(self._ahead[name]) if t not in self._placed]
+        if not ahead:
+            return None
+        largest = max(size[t] for t in ahead)
+        ready = [
+            t for t in ahead
+            if t in members and all(b in self._placed for b in self._before[t])
+            and (size[t] == largest or not self._fits(name, t, depth))
+        ]  # fmt: skip
+        return max(ready, key=size.__getitem__, default=None)
+
+    def _fits(self, name: str, target: str, depth: int) -> bool:
+        """Whether a box can stand beside another one, with all that is reached through it only."""
+        only = set(self._before[target]) == {name}
+        return only and depth < self._depth and self._weight[target] <= BESIDE
+
+    def _put_beside(self, node: Node, below: str | None, depth: int) -> None:
+        for way in node.exits:
+            target = way.arrow.target
+            free = way.way == "lane" and target != below and target not in self._placed
+            if free and self._fits(node.box.id, target, depth):
+                way.way = "beside"
+                way.beside = self._column(self._through(target), depth + 1)
+
+    def _through(self, target: str) -> list[str]:
+        """The boxes that are reached through one only, in order."""
+        found: list[str] = []
+        waiting = [target]
+        while waiting:
+            name = waiting.pop()
+            found.append(name)
+            waiting += self._only_through[name]
+        return sorted(found, key=self._rank.__getitem__)
+
+    def _heights(self) -> dict[str, int]:
+        """The length of the longest way ahead of each box."""
+        height: dict[str, int] = {}
+        for name in reversed(self._topological):
+            height[name] = 1 + max((height[t] for t in self._ahead[name]), default=0)
+        return height
+
+    def _dominated(self) -> tuple[dict[str, list[str]], Counter[str]]:
+        """For each box those next to it that are reached through it only; how many in all."""
+        above: dict[str, str | None] = {}
+        level: dict[str | None, int] = {None: 0}
+        below: dict[str, list[str]] = {name: [] for name in self._boxes}
+        for name in self._topological:
+            before: list[str | None] = [*self._before[name]]
+            common = before[0] if before else None
+            for other in before[1:]:
+                while common != other:
+                    if level[common] < level[other]:
+                        common, other = other, common
+                    common = above[common] if common is not None else None
+            above[name], level[name] = common, level[common] + 1
+            if common is not None:
+                below[common].append(name)
+        weight: Counter[str] = Counter()
+        for name in reversed(self._topological):
+            weight[name] = 1 + sum(weight[child] for child in below[name])
+        return below, weight
+
+
+def _roots(chart: Flowchart) -> list[str]:
+    """Where reading begins: where runs start, then what rules do, then what is not reached."""
+    led_to = {arrow.target for arrow in chart.arrows if arrow.source != arrow.target}
+    starts = [box.id for box in chart.boxes if box.entry or box.role == "start"]
+    panels = [box.id for box in chart.boxes if box.role == "rules"]
+    loose = [box.id for box in chart.boxes if box.id not in led_to]
+    return [*starts, *(n for n in loose if n not in panels), *panels, *(b.id for b in chart.boxes)]
+
+
+def _topological(roots: list[str], leaving: dict[str, list[Arrow]]) -> list[str]:
+    """All boxes, each before those that its arrows lead ahead to; a way back leads to an earlier.
+
+    Of two boxes that an earlier one leads to, that of its first arrow comes first.
+    """
+    found: list[str] = []
+    seen: set[str] = set()
+    for root in roots:
+        finished: list[str] = []
+        waiting: list[tuple[str, list[str]]] = []
+        if root not in seen:
+            seen.add(root)
+            waiting.append((root, [a.target for a in leaving[root]]))
+        while waiting:
+            name, targets = waiting[-1]
+            if not targets:
+                finished.append(name)
+                waiting.pop()
+            elif (target := targets.pop()) not in seen:
+                seen.add(target)
+                waiting.append((target, [a.target for a in leaving[target]]))
+        found += reversed(finished)
+    return found

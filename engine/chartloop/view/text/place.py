@@ -1,0 +1,291 @@
+"""Rows and columns: where each box stands, where arrows leave and enter.
+
+Belongs here: numbers. Never: characters, lanes' columns (`view.text.lanes`).
+
+A box takes the full width of its column. Its arrows leave at its right border (the first) and
+along its trunk, which runs down from its bottom border; they enter by the trunk above it. So in
+each row at most one line is open to the right, and lanes can cross such a line but never meet it
+by accident.
+
+Imports:      view.text.order, view.text.cells, view.flowchart
+Imported by:  view.text.lanes, view.text.draw
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import NamedTuple
+
+from chartloop.view.flowchart import Arrow, Box, Role, one_line, printable
+from chartloop.view.text.cells import size, wrapped
+from chartloop.view.text.order import Column, Exit, Node, all_nodes
+
+TRUNK = 3
+"""Columns from the left border of a box to its trunk."""
+HANGING = 2
+"""Columns by which the further lines of a label are indented."""
+SAID = 36
+"""Columns of an arrow's label at most."""
+MARKS: Mapping[Role, str] = MappingProxyType({"stop": "■", "completed": "✓"})
+ENTRY = "●"
+HERE = "▶"
+
+
+class Form(NamedTuple):
+    """How wide a picture is laid out: what is tried when a wider one does not fit."""
+
+    depth: int
+    """Columns beside the spine."""
+    words: int
+    """Columns of a box's label."""
+
+
+@dataclass(slots=True)
+class Area:
+    """A box on the canvas. `top` is the row of its upper border."""
+
+    box: Box
+    lines: list[str]
+    left: int
+    top: int
+    width: int
+
+    @property
+    def right(self) -> int:
+        """The column of its right border."""
+        return self.left + self.width - 1
+
+    @property
+    def bottom(self) -> int:
+        """The row of its lower border."""
+        return self.top + len(self.lines) + 1
+
+    @property
+    def trunk(self) -> int:
+        """The column in which arrows enter from above and leave below."""
+        return self.left + TRUNK
+
+
+class Label(NamedTuple):
+    """The words of an arrow: lines from a cell on, downwards."""
+
+    row: int
+    left: int
+    lines: list[str]
+
+
+class Run(NamedTuple):
+    """A horizontal line of one arrow, to a lane or to the box beside."""
+
+    arrow: Arrow
+    row: int
+    left: int
+    """Where it begins: the first column right of its box or trunk."""
+    beside: Area | None = None
+
+
+class Trunk(NamedTuple):
+    """A vertical line from the lower border of a box down to its last exit, or to the next box."""
+
+    area: Area
+    last: int
+    """The row of the last exit; where it leads to the next box, the row above that."""
+    leads: bool
+    """Whether it leads to the next box."""
+
+
+class Entry(NamedTuple):
+    """The row in which a lane comes to a box."""
+
+    area: Area
+    row: int
+
+
+@dataclass(slots=True)
+class Layout:
+    """Everything of a picture but its lanes."""
+
+    areas: dict[str, Area] = field(default_factory=dict[str, Area])
+    runs: list[Run] = field(default_factory=list[Run])
+    trunks: list[Trunk] = field(default_factory=list[Trunk])
+    entries: dict[str, Entry] = field(default_factory=dict[str, Entry])
+    labels: list[Label] = field(default_factory=list[Label])
+    extents: dict[int, int] = field(default_factory=dict[int, int])
+    """For each row the last column that is taken."""
+    rows: int = 0
+
+    def take(self, row: int, column: int) -> None:
+        """Up to this column the row is taken."""
+        self.extents[row] = max(self.extents.get(row, 0), column)
+        self.rows = max(self.rows, row + 1)
+
+
+def placed(spine: Column, form: Form, *, here: str = "") -> Layout:
+    """The layout of a chart. `here` is the box where a run is."""
+    return _Placing(spine, form, here).all()
+
+
+def said(arrow: Arrow) -> list[str]:
+    """The label of an arrow in lines; none where it has none."""
+    return [line for line in wrapped(printable(arrow.shown), SAID) if line]
+
+
+def _listed(text: str, width: int) -> list[str]:
+    """A list: the further lines of each entry are indented."""
+    lines: list[str] = []
+    for entry in text.split("\n"):
+        first, *rest = wrapped(entry, width)
+        lines += [first, *(" " * HANGING + line for line in wrapped(" ".join(rest), width - 2))]
+    return [line for line in lines if line.strip()] or [""]
+
+
+class _Placing:
+    def __init__(self, spine: Column, form: Form, here: str) -> None:
+        self._spine, self._here, self._layout = spine, here, Layout()
+        nodes = list(all_nodes(spine))
+        self._lanes = {w.arrow.target for n in nodes for w in n.exits if w.way == "lane"}
+        self._lines = {n.box.id: self._words(n.box, form) for n in nodes}
+        self._lefts, self._widths = self._columns()
+
+    def all(self) -> Layout:
+        self._column(self._spine, 0, 0)
+        return self._layout
+
+    def _words(self, box: Box, form: Form) -> list[str]:
+        """What stands in a box, behind the marks of what it is."""
+        signs = (HERE * (box.id == self._here), ENTRY * box.entry, MARKS.get(box.role, ""))
+        mark = "".join(f"{sign} " for sign in signs if sign)
+        text = printable(box.label if box.label.split() else box.id)
+        if box.role == "rules":
+            first, *rest = _listed(text, form.words + form.words // 2)
+        else:
+            room = form.words - len(mark)
+            joined = one_line(text)
+            first, *rest = wrapped(joined if size(joined) <= room else text, room)
+        return [mark + first, *(" " * len(mark) + line for line in rest)]
+
+    def _columns(self) -> tuple[list[int], list[int]]:
+        """The left border and the width of the boxes of each depth."""
+        lefts, widths = [0], [0]
+        column: list[Column] = [self._spine]
+        while column:
+            nodes = [node for part in column for node in part]
+            wide = max((self._wanted(n.box) for n in nodes if n.box.role != "rules"), default=8)
+            widths[-1] = wide
+            between = max((self._between(node, wide) for node in nodes), default=0)
+            lefts.append(lefts[-1] + wide + between)
+            widths.append(0)
+            column = [w.beside for n in nodes for w in n.exits if w.beside is not None]
+        return lefts, widths
+
+    def _between(self, node: Node, wide: int) -> int:
+        """How far the next column must be from a box so wide, for the words of its arrows."""
+        room = 0
+        leaving = [way for way in node.exits if way.way != "below"]
+        for number, way in enumerate(leaving):
+            if way.beside is None:
+                continue
+            words = max(map(size, said(way.arrow)), default=0)
+            at_border = number == 0 and way.arrow.target not in self._lanes
+            # before and behind the words a line, its arrow, and what is between trunk and border
+            needed = words + 6 if words else 4
+            room = max(room, needed if at_border else needed - (wide - TRUNK - 2))
+        return room
+
+    def _wanted(self, box: Box) -> int:
+        return max(size(line) for line in self._lines[box.id]) + (
+            6 if box.shape in ("diamond", "hexagon") else 4
+        )
+
+    def _column(self, column: Column, depth: int, row: int) -> int:
+        """Place a column from a row on; gives the first free row below all of it."""
+        above: Area | None = None
+        for node in column:
+            name = node.box.id
+            enters = name in self._lanes
+            area = self._area(node.box, depth, row + enters)
+            if enters:
+                self._layout.entries[name] = Entry(area, row)
+                self._layout.take(row, area.trunk + 1)
+            if above is not None:
+                self._layout.trunks.append(Trunk(above, area.top - 1, leads=True))
+            row, last = self._leave(node, area, depth)
+            below = node.below
+            above = area if below is not None else None
+            if below is not None:
+                rows = self._label(below.arrow, row, area.trunk + 2)
+                bare = not rows and below.arrow.target not in self._lanes
+                row += self._empty(row, area) if bare else rows
+            elif last is not None:
+                self._layout.trunks.append(Trunk(area, last, leads=False))
+            row += below is None and node is not column[-1]
+        return row
+
+    def _area(self, box: Box, depth: int, top: int) -> Area:
+        width = self._wanted(box) if box.role == "rules" else self._widths[depth]
+        area = Area(box, self._lines[box.id], self._lefts[depth], top, max(width, 2 * TRUNK))
+        self._layout.areas[box.id] = area
+        for row in range(top, area.bottom + 1):
+            self._layout.take(row, area.right)
+        return area
+
+    def _empty(self, row: int, area: Area) -> int:
+        """A row in which nothing but the trunk is."""
+        self._layout.take(row, area.trunk)
+        return 1
+
+    def _label(self, arrow: Arrow, row: int, left: int) -> int:
+        """Put the words of an arrow; gives how many rows they take."""
+        lines = said(arrow)
+        if lines:
+            self._layout.labels.append(Label(row, left, lines))
+        for number, line in enumerate(lines):
+            self._layout.take(row + number, left + size(line) + (number > 0) * HANGING)
+        return len(lines)
+
+    def _leave(self, node: Node, area: Area, depth: int) -> tuple[int, int | None]:
+        """Place the exits that do not go on below.
+
+        Gives the first free row, and that of the last exit of the trunk, if one leaves there.
+        """
+        row, last = area.bottom + 1, None
+        leaving = [way for way in node.exits if way.way != "below"]
+        for number, way in enumerate(leaving):
+            if number == 0 and self._has_room(way, area, depth):
+                row = max(row, self._to_the_right(way, area, depth))
+            else:
+                row, last = self._from_trunk(way, area, depth, row)
+        return row, last
+
+    def _has_room(self, way: Exit, area: Area, depth: int) -> bool:
+        """Whether an exit can leave at the right border."""
+        if way.beside is None:
+            return True
+        wide = max(map(size, said(way.arrow)), default=0)
+        fits = area.right + wide + 6 <= self._lefts[depth + 1]
+        return fits and way.arrow.target not in self._lanes
+
+    def _to_the_right(self, way: Exit, area: Area, depth: int) -> int:
+        row, left = area.top + 1, area.right + 1
+        end = row + self._label(way.arrow, row, left + 2)
+        if way.beside is None:
+            self._layout.runs.append(Run(way.arrow, row, left))
+            return end
+        end = max(end, self._column(way.beside, depth + 1, area.top))
+        self._layout.runs.append(Run(way.arrow, row, left, self._root(way)))
+        return end
+
+    def _from_trunk(self, way: Exit, area: Area, depth: int, row: int) -> tuple[int, int]:
+        left, end = area.trunk + 1, row
+        if way.beside is not None:
+            end = self._column(way.beside, depth + 1, row)
+            row = self._root(way).top + 1
+        beside = None if way.beside is None else self._root(way)
+        self._layout.runs.append(Run(way.arrow, row, left, beside))
+        self._layout.take(row, left)
+        return max(end, row + 1, row + self._label(way.arrow, row, left + 1)), row
+
+    def _root(self, way: Exit) -> Area:
+        return self._layout.areas[way.arrow.target]

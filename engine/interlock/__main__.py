@@ -1,5 +1,0 @@
-"""`python -m interlock`: the command line."""
-
-from interlock.cli import main
-
-main()
