@@ -32,6 +32,7 @@ from chartloop.run.failing import (
     too_long,
 )
 from chartloop.run.fields import fields_of
+from chartloop.run.holding import say_doubt
 from chartloop.run.job import Job
 from chartloop.run.session import Session
 from chartloop.run.sound import is_sound, sound_data, sound_signal
@@ -175,7 +176,7 @@ def _deadline(session: Session, state: StateSpec, started: float, waited: float)
 async def _doubt(
     session: Session, state: StateSpec, action: ActionSpec
 ) -> Outcome | Blocked | None:
-    """What to do about paid calls that were begun before a crash and never answered.
+    """What to do about paid calls that an earlier driver began, and of which no answer is known.
 
     None: go on and make them again. They are on the record either way.
     """
@@ -184,12 +185,13 @@ async def _doubt(
         return None
     session.doubted = True
     for key in open_calls:
-        await session.note("in_doubt", key, {"state": state.name, "action": action.name})
+        about = {"state": state.name, "action": action.name, **session.holder.doubt}
+        await session.note("in_doubt", key, about)
     policy = state.in_doubt or session.chart.spec.in_doubt
     if policy == "ask":
         return Blocked(None, IN_DOUBT)
     if policy == "fail":
-        text = f"{action.name} was begun before an interruption; whether it happened is not known"
+        text = say_doubt(action.name, session.holder.doubt)
         return Outcome.failed(Category.RECOVERABLE, text, kind="in_doubt", in_doubt=True)
     return None
 

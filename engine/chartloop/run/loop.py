@@ -10,6 +10,7 @@ Source: design "architecture", section 3; 002 "How the Loop Decides to Stop"; 00
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from chartloop.core.errors import Category, StatusError
@@ -51,6 +52,20 @@ async def advance(session: Session) -> Record | None:
         if record is None or session.position.ended:
             await leave(session)
         return record
+
+
+async def change(session: Session, data: Mapping[str, Any]) -> Record:
+    """One record of limits or variables that somebody changed by hand. The run rests as it did."""
+    holder = session.holder
+    with session.turn:
+        rested = holder.driver is None
+        if not session.owned or rested:
+            await session.take_over()
+        try:
+            return await session.apply(Input("edit", at=session.ports.clock.now(), data=data))
+        finally:
+            if rested:
+                await leave(session)
 
 
 async def leave(session: Session) -> None:
@@ -261,7 +276,7 @@ async def _settle(session: Session, answer: str, at: float, consumed: tuple[str,
     """Somebody said what to do about a call in doubt."""
     record = await session.apply(Input("resume", at=at), consumed=consumed)
     if answer == "fail" and session.position.state == record.state:
-        text = "the paid call may have been made before the crash"
+        text = "the paid call that is in doubt may have been made"
         outcome = Outcome.failed(Category.RECOVERABLE, text, kind="in_doubt", in_doubt=True)
         return await session.apply(Input("step", outcome=outcome, started=at, at=at))
     return record
