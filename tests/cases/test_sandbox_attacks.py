@@ -18,7 +18,7 @@ import pytest
 from chartloop.adapters.monty import CHECKPOINT, MontySandbox
 from chartloop.run.ports import SandboxResult
 
-pytestmark = pytest.mark.extra("pydantic_monty", install='pip install "chartloop[sandbox]"')  # noqa: S610 - no Django
+pytestmark = pytest.mark.extra("pydantic_monty", install='pip install -e ".[sandbox]"')  # noqa: S610 - no Django
 
 ALLOWED = 0.5
 """Seconds that the code of an attack is given."""

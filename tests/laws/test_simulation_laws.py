@@ -118,7 +118,7 @@ def world(p: float, **think: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@pytest.mark.extra("numpy", install='pip install "chartloop[simulate]"')  # noqa: S610 - no Django
+@pytest.mark.extra("numpy", install='pip install -e ".[simulate]"')  # noqa: S610 - no Django
 @given(st.floats(0.0, 0.95))
 @settings(deadline=None, max_examples=20)
 def test_a_loop_that_only_the_model_leaves_is_geometric(p: float) -> None:
@@ -186,7 +186,7 @@ class Unknown(NamedTuple):
     said: str
 
 
-@pytest.mark.extra("numpy", install='pip install "chartloop[simulate]"')  # noqa: S610 - no Django
+@pytest.mark.extra("numpy", install='pip install -e ".[simulate]"')  # noqa: S610 - no Django
 @pytest.mark.parametrize(
     "case",
     [
@@ -210,7 +210,7 @@ def test_where_there_is_no_chain_the_reason_is_said(case: Unknown) -> None:
     assert simulation.agrees is None
 
 
-@pytest.mark.extra("numpy", install='pip install "chartloop[simulate]"')  # noqa: S610 - no Django
+@pytest.mark.extra("numpy", install='pip install -e ".[simulate]"')  # noqa: S610 - no Django
 def test_runs_that_were_left_are_not_held_against_the_chain() -> None:
     world = {
         "world": 1,

@@ -28,10 +28,11 @@ from chartloop.adapters.monty import (
 )
 from chartloop.adapters.monty_values import PRINTED, VALUE, Printed, as_json, text_of
 from chartloop.core.errors import SetupError
+from chartloop.extras import install
 from chartloop.run.ports import Sandbox, SandboxResult
 from tests.effort import calls
 
-needs_monty = pytest.mark.extra("pydantic_monty", install='pip install "chartloop[sandbox]"')  # noqa: S610 - no Django
+needs_monty = pytest.mark.extra("pydantic_monty", install='pip install -e ".[sandbox]"')  # noqa: S610 - no Django
 
 
 @pytest.fixture
@@ -332,7 +333,7 @@ def test_without_the_extra_the_module_is_there_and_the_sandbox_says_how_to_get_i
     )
     said = python(code)
     assert said.startswith("SetupError the sandbox is not installed")
-    assert 'pip install "chartloop[sandbox]"' in said
+    assert install("sandbox") in said
 
 
 @needs_monty

@@ -575,7 +575,7 @@ def test_hostile_texts_take_no_time(text: str) -> None:
 def test_a_part_of_a_long_block_takes_no_quadratic_time() -> None:
     document = read("a: |\n" + "  x y\n" * 100_000)
     found: list[Place] = []
-    assert calls(lambda: found.append(document.part(("a",), 399_997, 1))) < 20_000_000
+    assert calls(lambda: found.append(document.part(("a",), 399_997, 1))) < 5_000_000
     assert found[0].line == 100_001
 
 

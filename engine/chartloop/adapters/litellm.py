@@ -27,6 +27,7 @@ from chartloop.adapters.model_errors import FALL_BACK_ON, KINDS, Kind, classifie
 from chartloop.adapters.model_reply import Heard
 from chartloop.adapters.model_target import Target, provider_of, targets_of
 from chartloop.core.errors import Category, ModelError, SetupError
+from chartloop.extras import install
 from chartloop.run.ports import ModelReply, ModelRequest, OnText
 
 __all__ = ["FALL_BACK_ON", "KINDS", "Kind", "LiteLLM"]
@@ -93,7 +94,7 @@ def _litellm() -> Any:
     except Exception as error:
         missing = getattr(error, "name", "") == "litellm"
         text = "litellm is not installed" if missing else f"litellm cannot be imported: {error}"
-        raise SetupError(text, hint='pip install --upgrade "chartloop[llm]"') from error
+        raise SetupError(text, hint=install("llm")) from error
     litellm.suppress_debug_info = True
     # In place of HF_HUB_OFFLINE, which would bind the whole process: no tokenizer is fetched.
     litellm.disable_hf_tokenizer_download = True

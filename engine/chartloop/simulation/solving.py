@@ -16,6 +16,8 @@ from typing import Any, cast
 
 import networkx as nx
 
+from chartloop.extras import install
+
 Step = tuple[int, float]
 """Where to, an end where it is negative, and with which probability."""
 LARGEST = 2_000
@@ -24,7 +26,6 @@ ROUNDING = 1e-6
 """How much less or more than 1 the probabilities of all ends may come to."""
 FOR_EVER = "a run may come to positions that no way leaves, and stay there for ever"
 ALMOST = "a run stays so long among some positions that rounding hides how it ends"
-INSTALL = 'pip install "chartloop[simulate]"'
 
 
 def expected_visits(
@@ -81,7 +82,9 @@ def _together(
     try:
         import numpy as np  # noqa: PLC0415  an extra: most chains need none
     except ImportError:
-        return f"positions come back to each other, and numpy is not installed: {INSTALL}"
+        return (
+            f"positions come back to each other, and numpy is not installed: {install('simulate')}"
+        )
     place = {number: n for n, number in enumerate(part)}
     matrix: Any = np.eye(len(part))
     for number in part:
