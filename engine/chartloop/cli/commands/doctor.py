@@ -149,10 +149,6 @@ _EXTRAS = (
         "no z3: guards that intervals cannot settle stay open in `chartloop check`",
     ),
     _Extra(
-        "simulation", "numpy", "simulate",
-        "no numpy: loops that no counter cuts have no exact chain in `chartloop simulate`",
-    ),
-    _Extra(
         "plots", "matplotlib", "plots",
         "no matplotlib: `chartloop stats` has tables, but no --plot",
     ),
