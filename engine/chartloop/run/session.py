@@ -39,6 +39,7 @@ from chartloop.run.journal import (
     digest,
 )
 from chartloop.run.moving import refuse_moved
+from chartloop.run.plausible import wrong_with
 from chartloop.run.ports import Cancel
 from chartloop.run.renaming import Names, as_now
 from chartloop.run.tally import Tally
@@ -182,6 +183,8 @@ class Session:
 
     def _fold(self, event: Event) -> None:
         if event.record is not None:
+            if wrong := wrong_with(event.record):
+                raise self._damaged(f"record {event.record.seq}: {wrong}")
             record = as_now(event.record, *self.names)
             self.position, decision = evolve(self.chart, self.position, record.input)
             self.tally.add(record, decision, self.position.facts)
