@@ -36,6 +36,7 @@ from chartloop.run.failing import (
 )
 from chartloop.run.fields import fields_of
 from chartloop.run.job import Job
+from chartloop.run.leaving import or_leave
 from chartloop.run.session import Session
 from chartloop.run.sound import is_sound, sound_data, sound_signal
 
@@ -85,7 +86,8 @@ async def _call(
                 else action.run(context, fields)
             )
             if inspect.isawaitable(done):
-                done = await done
+                bounded = scope is not _NO_BOUND and context.ports.clock.suspends
+                done = await (or_leave(done) if bounded else done)
     except TimeoutError as error:
         if await _was_cut(context, entered):
             return _cut_off(action, context)
@@ -119,6 +121,7 @@ def _cut_off(action: ActionSpec, context: Context) -> Outcome:
     """The failure of an action at its deadline, with what it had come to."""
     assert context.deadline is not None
     error = too_long(action.name, context.deadline - context.now)
+    context.left = True
     done = context.so_far() if context.so_far is not None else Outcome()
     done = _checked(action, context, done)
     return done._replace(
