@@ -26,6 +26,7 @@ from chartloop.language.spec import (
     Given,
     LimitSpec,
     MachineSpec,
+    Retry,
     Rule,
     Save,
     StateSpec,
@@ -211,6 +212,7 @@ def _retry(state: StateSpec) -> Data | None:
         "base": _exactly(retry.base),
         "factor": retry.factor,
         "on": list(retry.on),
+        **({} if retry.most == Retry(0).most else {"most": _exactly(retry.most)}),
     }
 
 

@@ -39,6 +39,7 @@ from chartloop.run.journal import (
     digest,
 )
 from chartloop.run.moving import refuse_moved
+from chartloop.run.plausible import wrong_with
 from chartloop.run.ports import Cancel
 from chartloop.run.renaming import Names, as_now
 from chartloop.run.tally import Tally
@@ -111,6 +112,8 @@ class Session:
         self.cancels: list[Cancel] = []
         self.above: Session | None = None
         """The run that this one is a child of, where its action drives it."""
+        self.spending: Callable[[], StopRequest | None] | None = None
+        """Asked by a child that shares a budget: why it may not do the action at hand."""
         self.deadline: float | None = None
         """When a child has to be done, on the run's clock: its parent's action ends then."""
         self.intents: dict[str, Mapping[str, Any]] = {}
@@ -182,6 +185,8 @@ class Session:
 
     def _fold(self, event: Event) -> None:
         if event.record is not None:
+            if wrong := wrong_with(event.record):
+                raise self._damaged(f"record {event.record.seq}: {wrong}")
             record = as_now(event.record, *self.names)
             self.position, decision = evolve(self.chart, self.position, record.input)
             self.tally.add(record, decision, self.position.facts)
@@ -383,6 +388,8 @@ class Session:
         asked = await self.above.asked_at_all() if self.above is not None else None
         if asked is not None:
             return asked._replace(source=PARENT)
+        if self.spending is not None and (asked := self.spending()) is not None:
+            return asked
         return StopRequest("user_requested", "", "caller") if self.cancel_requested() else None
 
     async def asked_at_all(self) -> StopRequest | None:

@@ -133,6 +133,8 @@ class RetryShape(Shape):
         default_factory=lambda: ["TRANSIENT"]
     )
     """Categories of failure that are retried; default: `[TRANSIENT]`."""
+    most: Scalar = "5m"
+    """The longest wait that a provider may ask for (`Retry-After`); beyond it the action fails."""
 
 
 class StateShape(Shape):

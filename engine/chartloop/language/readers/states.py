@@ -77,18 +77,26 @@ def _message(reader: Reader, path: Path, shape: file.StateShape) -> Template | N
 def _retry(reader: Reader, path: Path, shape: file.RetryShape | None) -> Retry | None:
     if shape is None:
         return None
-    at = (*path, "retry", "base")
-    base = reader.duration(at, shape.base)
-    if isinstance(base, Expression):
-        said = "the wait of `retry` is written out"
-        reader.say("CL209", at, said, hint="write `1s`; an expression cannot stand here")
+    base, most = (
+        _wait(reader, (*path, "retry", key), text)
+        for key, text in (("base", shape.base), ("most", shape.most))
+    )
     on = [c for _, c in reader.items((*path, "retry", "on"), shape.on)]
     return Retry(
         shape.times,
-        base if isinstance(base, float) else 1.0,
+        base,
         shape.factor,
         tuple(dict.fromkeys(on)),
+        most,
     )
+
+
+def _wait(reader: Reader, at: Path, text: file.Scalar) -> float:
+    found = reader.duration(at, text)
+    if isinstance(found, Expression):
+        said = "the waits of `retry` are written out"
+        reader.say("CL209", at, said, hint="write `1s`; an expression cannot stand here")
+    return found if isinstance(found, float) else 1.0
 
 
 def _allow(reader: Reader, path: Path, names: list[str] | None) -> tuple[str, ...] | None:
