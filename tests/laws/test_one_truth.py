@@ -160,7 +160,7 @@ class Shorter(Region):
             event, t = among[self.pick % len(among)]
             rule = t.rule.id if t.rule is not None else ""
             type(self).gone = Gone(event, t.source, t.dest or "", rule)
-            cast(Any, self).remove_transition(event, t.source, t.dest)
+            cast(Any, self).remove_transition(event, t.source, [t.dest])
         super().close()
 
 
