@@ -20,6 +20,7 @@ from chartloop.cli import out
 from chartloop.core.errors import (
     AnswerError,
     ChartloopError,
+    ClosedChartError,
     Fenced,
     Finding,
     JournalError,
@@ -70,6 +71,7 @@ _KINDS: tuple[tuple[type[ChartloopError], Kind], ...] = (
     (UntrustedError, Kind("CL324", USAGE)),
     (MisuseError, Kind("CL607", USAGE)),
     (StatusError, Kind("CL601")),
+    (ClosedChartError, Kind("CL621")),
     (AnswerError, Kind("CL602", USAGE)),
     (LimitError, Kind("CL603", USAGE)),
     (TaskError, Kind("CL611", USAGE)),

@@ -5,6 +5,7 @@
     ├── ModelError           a model call failed; its category decides what the machine does
     └── RunError             fix the call
         ├── StatusError      the run is not in a status that allows this
+        ├── ClosedChartError a machine that is built was to be changed
         ├── AnswerError      a wait does not take this event, or its data
         ├── LimitError       a limit or variable cannot take this value
         ├── TaskError        what was given is no task of the queue
@@ -36,6 +37,7 @@ __all__ = [
     "AnswerError",
     "Category",
     "ChartloopError",
+    "ClosedChartError",
     "Fenced",
     "Finding",
     "Findings",
@@ -281,6 +283,10 @@ class RunError(ChartloopError):
 
 class StatusError(RunError):
     """The run is not in a status that allows this, or is not at a state that does."""
+
+
+class ClosedChartError(RunError):
+    """A machine that is built was to be changed: what is drawn would no longer be what runs."""
 
 
 class AnswerError(RunError):
