@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from chartloop.cli import out
 from chartloop.core.errors import (
+    AheadError,
+    AnsweredError,
     AnswerError,
     ChartloopError,
     Fenced,
@@ -33,6 +35,7 @@ from chartloop.core.errors import (
     StatusError,
     TaskError,
     UnknownRunError,
+    WaitError,
 )
 from chartloop.core.units import say_count
 
@@ -70,6 +73,9 @@ _KINDS: tuple[tuple[type[ChartloopError], Kind], ...] = (
     (UntrustedError, Kind("CL324", USAGE)),
     (MisuseError, Kind("CL607", USAGE)),
     (StatusError, Kind("CL601")),
+    (AnsweredError, Kind("CL616", USAGE)),
+    (WaitError, Kind("CL615", USAGE)),
+    (AheadError, Kind("CL617", USAGE)),
     (AnswerError, Kind("CL602", USAGE)),
     (LimitError, Kind("CL603", USAGE)),
     (TaskError, Kind("CL611", USAGE)),

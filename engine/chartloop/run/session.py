@@ -46,7 +46,7 @@ from chartloop.run.tally import Tally
 SNAPSHOT_AFTER = 256
 """Records before the first snapshot; each next one waits for half as many again as there are,
 so that what snapshots cost stays in proportion to the run."""
-SNAPSHOT_FORMAT = 3
+SNAPSHOT_FORMAT = 4
 """A snapshot of another format is passed over: the log has everything."""
 
 PAGE = 256
@@ -123,6 +123,8 @@ class Session:
         """This process drives the run: it has raised the epoch."""
         self.closing = False
         """This run is to be stopped, after the child that it waits for."""
+        self.spent: Sequence[str] = ()
+        """Letters that change nothing: they go out of the inbox with the next record."""
         self.doubted = False
         """What is in doubt about the present action has been said."""
         self._snapshot_at = SNAPSHOT_AFTER
@@ -270,6 +272,8 @@ class Session:
         steps = position.facts.run.steps
         update = Update(position.status, position.state, reason, steps, position.wake_at)
         event = Event(self.head, "record", input.at, record, EMPTY, self.epoch)
+        if self.spent:
+            consumed, self.spent = (*consumed, *self.spent), ()
         await self._append(event, update, consumed, durable=self.save_now)
         self.position = position
         self.tally.add(record, decision, position.facts)
