@@ -10,7 +10,7 @@ import pytest
 
 from chartloop import RunError, ToolResult, load, tool
 from chartloop.adapters.sqlite import SqliteJournal
-from chartloop.core.errors import AnswerError
+from chartloop.core.errors import AnswerError, WaitError
 from chartloop.testing import ManualClock
 from tests.cases.moderating import BUSY, REFUSED, done_at, late, moderated, reply, upto, visits
 
@@ -237,7 +237,8 @@ def test_an_answer_after_the_deadline_changes_nothing() -> None:
     clock = ManualClock(1_700_000_000)
     run = upto(moderated(REFUSED, REFUSED, REFUSED, clock=clock), "user_responds")
     clock.advance(301)
-    run.send("fix", {"note": "Too late."})
+    with pytest.raises(WaitError, match="expired at"):
+        run.send("fix", {"note": "Too late."})
     result = run.run()
     assert result.reason == "user_unresponsive"
     assert run.facts.run.visits["apply_fix"] == 0

@@ -440,6 +440,7 @@ class TestResult:
         "elapsed",
         "output",
         "question",
+        "wait",
         "signals",
         "warnings",
         "errors",
@@ -487,7 +488,7 @@ class TestResult:
             "Go on?",
             ("yes",),
         )
-        assert said.explain() == "The run has not ended. It is paused at `w`: Go on?"
+        assert said.explain() == "The run has not ended. It is paused at `w` (wait 0): Go on?"
 
     def test_explain_names_reason_source_and_the_rest(self) -> None:
         signals = Outcome(signals=())

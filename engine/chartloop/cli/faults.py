@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from chartloop.cli import out
 from chartloop.core.errors import (
+    AheadError,
+    AnsweredError,
     AnswerError,
     ChartloopError,
     ClosedChartError,
@@ -34,6 +36,7 @@ from chartloop.core.errors import (
     StatusError,
     TaskError,
     UnknownRunError,
+    WaitError,
 )
 from chartloop.core.units import say_count
 
@@ -72,6 +75,9 @@ _KINDS: tuple[tuple[type[ChartloopError], Kind], ...] = (
     (MisuseError, Kind("CL607", USAGE)),
     (StatusError, Kind("CL601")),
     (ClosedChartError, Kind("CL621")),
+    (AnsweredError, Kind("CL616", USAGE)),
+    (WaitError, Kind("CL615", USAGE)),
+    (AheadError, Kind("CL617", USAGE)),
     (AnswerError, Kind("CL602", USAGE)),
     (LimitError, Kind("CL603", USAGE)),
     (TaskError, Kind("CL611", USAGE)),

@@ -125,6 +125,9 @@ _ROWS = (
     Code("CL611", "no task", "What was given is no task of the queue, or the file that holds the tasks cannot be read.", "A task is a text, or a mapping with `text` and, where they are needed, `id`, `kind`, `acceptance` and `by`."),
     Code("CL612", "no query", "What was asked is no query, or names something that the machine does not have.", "Write `reach A`, `avoid A`, `never A before B`, `never A after B` or `always B after A`."),
     Code("CL621", "chart closed", "A live machine was to be changed after it was built: a transition added or taken away, a guard set, a callback given.", "Change the machine's file and load it: the new chart has its own picture and hash."),
+    Code("CL615", "answer for another wait", "The answer names a wait that is over or another one, or the run waits for nothing.", "Look at what the run asks now (`chartloop show RUN`), and answer that."),
+    Code("CL616", "answered already", "Somebody has answered this wait.", "Nothing was sent. `chartloop show RUN` says what the run asks now."),
+    Code("CL617", "answer ahead not taken", "An answer ahead of its question names a state that does not wait, asks now, or has one already.", "Name a state that waits and is still to come; answer the question at hand without `ahead`."),
 )  # fmt: skip
 
 CODES: Mapping[str, Code] = MappingProxyType({row.code: row for row in _ROWS})

@@ -24,7 +24,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from chartloop.core.errors import Fenced, RunError, UnknownRunError
 from chartloop.core.records import Record
@@ -90,6 +90,10 @@ class Letter(NamedTuple):
     msg_id: str
     at: float
     data: Mapping[str, Any]
+
+
+Check: TypeAlias = Callable[[RunRow, Sequence[Letter]], None]
+"""Looks at a run's row and its open letters, and raises a `RunError` where nothing may be sent."""
 
 
 class Snapshot(NamedTuple):
@@ -198,8 +202,16 @@ class Journal(Leases, Protocol):
         """Runs that fit, the newest first; with `children` false no child's (see `CHILD_MARK`)."""
         ...
 
-    async def send(self, run_id: str, letter: Letter) -> bool:
-        """Put a letter into the run's inbox. False when that id is there already."""
+    async def send(self, run_id: str, letter: Letter, *, check: Check | None = None) -> bool:
+        """Put a letter into the run's inbox. False when a letter of that id was put there before.
+
+        `check` is called in the same transaction, for a new letter: what it looks at is still so
+        when the letter is written. What it raises is raised, with nothing written.
+        """
+        ...
+
+    async def received(self, run_id: str, msg_id: str) -> bool:
+        """Whether a letter of that id was ever put into the inbox of the run, or of a child."""
         ...
 
     async def letters(self, run_id: str) -> list[Letter]:
@@ -383,12 +395,23 @@ class MemoryJournal(MemoryLeases):
         found.sort(key=lambda r: r.created, reverse=True)
         return found[:limit]
 
-    async def send(self, run_id: str, letter: Letter) -> bool:
-        inbox = self._log(run_id).inbox
+    async def send(self, run_id: str, letter: Letter, *, check: Check | None = None) -> bool:
+        log = self._log(run_id)
+        inbox = log.inbox
         if letter.msg_id in inbox:
             return False
+        if check is not None:
+            check(log.row, await self.letters(run_id))
         inbox[letter.msg_id] = (letter, False)
         return True
+
+    async def received(self, run_id: str, msg_id: str) -> bool:
+        below = run_id + CHILD_MARK
+        return any(
+            msg_id in log.inbox
+            for name, log in self._logs.items()
+            if name == run_id or name.startswith(below)
+        )
 
     async def letters(self, run_id: str) -> list[Letter]:
         inbox = self._log(run_id).inbox

@@ -48,7 +48,7 @@ from chartloop.run.tally import Tally
 SNAPSHOT_AFTER = 256
 """Records before the first snapshot; each next one waits for half as many again as there are,
 so that what snapshots cost stays in proportion to the run."""
-SNAPSHOT_FORMAT = 3
+SNAPSHOT_FORMAT = 4
 """A snapshot of another format is passed over: the log has everything."""
 
 PAGE = 256
@@ -130,6 +130,8 @@ class Session:
         """Its lease; a child's is that of the run that it is a child of."""
         self.closing = False
         """This run is to be stopped, after the child that it waits for."""
+        self.spent: Sequence[str] = ()
+        """Letters that change nothing: they go out of the inbox with the next record."""
         self.doubted = False
         """What is in doubt about the present action has been said."""
         self._snapshot_at = SNAPSHOT_AFTER
@@ -278,6 +280,8 @@ class Session:
         steps = position.facts.run.steps
         update = Update(position.status, position.state, reason, steps, position.wake_at)
         event = Event(self.head, "record", input.at, record, EMPTY, self.epoch)
+        if self.spent:
+            consumed, self.spent = (*consumed, *self.spent), ()
         await self._append(event, update, consumed, durable=self.save_now)
         self.position = position
         self.tally.add(record, decision, position.facts)
