@@ -35,12 +35,19 @@ def competing_machines(draw: st.DrawFn) -> Data:
     data["states"]["stopped"]["stop"] = draw(st.one_of(reason, st.just("highest")))
     if draw(st.booleans()):
         data["states"]["done"]["stop"] = draw(st.sampled_from(["highest", *NAMES]))
+    quiet = draw(st.booleans())
     for state in data["states"].values():
+        if quiet and state.get("do") in CALLING:
+            state["do"] = "nothing"
+            state.pop("with", None)
+            state.pop("retry", None)
         _compete(draw, state)
     return data
 
 
 ENDS = ("completed", "error")
+CALLING = ("call_tools", "call_tool", "tool", "work", "run_machine", "run_machines")
+"""Actions that may ask to stop for any reason: beside them no reason is out of reach."""
 
 
 def _compete(draw: st.DrawFn, state: Data) -> None:
