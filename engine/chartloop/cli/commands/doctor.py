@@ -27,7 +27,7 @@ _CORE = (
     "transitions",
     "pydantic",
     "networkx",
-    "graphviz",
+    "jsonschema-rs",
     "PyYAML",
     "click",
     "rich",
