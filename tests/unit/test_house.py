@@ -114,7 +114,7 @@ def test_public_names_are_there_and_hide_no_module() -> None:
     assert set(names) <= set(dir(chartloop))
 
 
-LATE = ["graphviz", "jinja2", "litellm", "networkx", "pydantic", "rich"]
+LATE = ["jinja2", "jsonschema_rs", "litellm", "networkx", "pydantic", "rich"]
 """Imported by what needs them, when it does."""
 
 
@@ -131,7 +131,7 @@ STARTS = [
     Start(
         "help",
         "from chartloop.cli import main; sys.argv = ['chartloop', '--help']; main()",
-        never=["graphviz", "litellm", "networkx", "rich"],
+        never=["jsonschema_rs", "litellm", "networkx", "rich"],
     ),
 ]
 

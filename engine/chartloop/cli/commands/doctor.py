@@ -28,7 +28,7 @@ _CORE = (
     "transitions",
     "pydantic",
     "networkx",
-    "graphviz",
+    "jsonschema-rs",
     "PyYAML",
     "click",
     "rich",

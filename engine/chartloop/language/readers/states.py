@@ -33,7 +33,8 @@ def read_state(reader: Reader, name: str, shape: file.StateShape) -> StateSpec:
     entry = reader.at(name, "entry")
     job = job_of(reader, path, shape)
     action = _action(reader, path, shape)
-    result = result_of(action, shape.with_)
+    args = read_args(reader, (*path, "with"), action, shape.with_, entry)
+    result = result_of(action, args)
     within = None
     if shape.within is not None:
         within = reader.duration((*path, "within"), shape.within, entry)
@@ -43,7 +44,7 @@ def read_state(reader: Reader, name: str, shape: file.StateShape) -> StateSpec:
         ask=reader.label((*path, "ask"), shape.ask),
         about=shape.about or "", role=shape.role or "", shape=shape.shape or "",
         action=action, result=result,
-        args=read_args(reader, (*path, "with"), action, shape.with_, entry),
+        args=args,
         save=read_save(reader, (*path, "save"), shape.save, result),
         within=within, retry=_retry(reader, path, shape.retry), failed_next=shape.failed == "next",
         set=read_sets(reader, (*path, "set"), shape.set, entry),
