@@ -260,7 +260,7 @@ _NAMES: dict[type[ast.expr], tuple[str, str]] = {
     ast.SetComp: ("a bare comprehension", "write `any(... for x in ...)`"),
     ast.DictComp: ("a bare comprehension", "write `any(... for x in ...)`"),
     ast.Starred: ("`*`", ""),
-    ast.Slice: ("a slice", "an index is one number or text"),
+    ast.Slice: ("a slice", "an index is one whole number: `vars.list[0]`"),
     ast.Await: ("`await`", ""),
     ast.Yield: ("`yield`", ""),
     ast.YieldFrom: ("`yield`", ""),

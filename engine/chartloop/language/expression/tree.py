@@ -80,6 +80,15 @@ class Element(NamedTuple):
     key: int | str
 
 
+class Indexed(NamedTuple):
+    """An element of a list, by an index that is computed: ``vars.plan[vars.i]``."""
+
+    type: Type
+    text: str
+    base: Node
+    index: Node
+
+
 class Logic(NamedTuple):
     """``a and b and ...``, or the same with `or`."""
 
@@ -201,7 +210,7 @@ class Opaque(NamedTuple):
 
 
 Node: TypeAlias = (
-    Const | Fact | Local | Field | Element | Logic | Not | Compare | Arith | Negative
+    Const | Fact | Local | Field | Element | Indexed | Logic | Not | Compare | Arith | Negative
     | Choice | Items | Pairs | Call | Method | Each | Opaque
 )  # fmt: skip
 
@@ -213,6 +222,8 @@ def children(node: Node) -> tuple[Node, ...]:
             return ()
         case Field(base=base) | Element(base=base):
             return (base,)
+        case Indexed(base=base, index=index):
+            return (base, index)
         case Logic(parts=parts):
             return parts
         case Not(part=part) | Negative(part=part):

@@ -211,15 +211,28 @@ class Checker:
         index = node.arg.node if _kind(node.arg) == "Neg" else node.arg
         if _kind(index) in _REFUSED:
             raise self._unknown(index)
-        if _kind(index) != "Const" or not isinstance(index.value, (int, str)):
-            hint = 'write `[0]` or `["key"]`; go through all with `{% for %}`'
-            raise self._refused("a subscript that is not a constant", index, hint)
+        if _kind(index) != "Const":
+            return self._indexed(node)
+        if not isinstance(index.value, (int, str)):
+            hint = 'write `[0]`, `[vars.i]` or `["key"]`; go through all with `{% for %}`'
+            raise self._refused("such a subscript", index, hint)
         if isinstance(index.value, str):
             return self._below(node, index.value)
         base = self._value(node.node)
         if base.kind not in ("list", "any"):
             what = f"a number as subscript of {_a(base)}"
             raise self._refused(what, node, "only lists have places")
+        return _Value(base.of or ANY)
+
+    def _indexed(self, node: Any) -> _Value:
+        """An element of a list, by an index that is computed."""
+        base, index = self._value(node.node), self._value(node.arg)
+        if index.kind not in ("int", "any"):
+            hint = "an index is a whole number"
+            raise self._refused(f"{_a(index)} as index", node.arg, hint)
+        if base.kind not in ("list", "any"):
+            hint = 'only lists have places; a map is read by `["key"]`'
+            raise self._refused(f"a computed subscript of {_a(base)}", node, hint)
         return _Value(base.of or ANY)
 
     def _below(self, node: Any, name: str) -> _Value:
