@@ -149,8 +149,8 @@ class _Emitter:
                 return _step(self.emit(base), step)
             case Element(base=base, key=key):
                 return _call("_nth", self.emit(base), ast.Constant(key))
-            case Indexed(base=base, index=index):
-                return _call("_indexed", self.emit(base), self.handed_out(index))
+            case Indexed(base=base, at=at):
+                return _call("_indexed", self.emit(base), self.handed_out(at))
             case Logic(op=op, parts=parts):
                 joined = ast.And() if op == "and" else ast.Or()
                 return ast.BoolOp(joined, [self.emit(part) for part in parts])

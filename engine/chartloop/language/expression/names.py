@@ -58,7 +58,7 @@ def attribute(ctx: Context, node: ast.Attribute) -> Node:
 
 
 def subscript(ctx: Context, node: ast.Subscript) -> Node:
-    """``vars.list[0]``, ``vars.list[vars.i]``, ``vars.map["k"]``; ``run.visits["continue"]`` too."""
+    """``vars.list[0]``, ``vars.list[vars.i]``, ``vars.map["k"]``, ``run.visits["continue"]``."""
     key = _constant_key(node.slice)
     if key is None:
         return _indexed(ctx, node)

@@ -86,7 +86,7 @@ class Indexed(NamedTuple):
     type: Type
     text: str
     base: Node
-    index: Node
+    at: Node
 
 
 class Logic(NamedTuple):
@@ -222,15 +222,13 @@ def children(node: Node) -> tuple[Node, ...]:
             return ()
         case Field(base=base) | Element(base=base):
             return (base,)
-        case Indexed(base=base, index=index):
-            return (base, index)
         case Logic(parts=parts):
             return parts
         case Not(part=part) | Negative(part=part):
             return (part,)
         case Compare(first=first, links=links):
             return (first, *(link.right for link in links))
-        case Arith(left=left, right=right):
+        case Arith(left=left, right=right) | Indexed(base=left, at=right):
             return (left, right)
         case Choice(test=test, then=then, other=other):
             return (then, test, other)

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from chartloop.core.errors import nearest
 from chartloop.core.types import ANY, BOOL, COUNT, STR, Type, list_of, struct, type_of
+from chartloop.language.expression.words import DOUBT, word_fault
 from chartloop.language.template.filters import FILTERS
 from chartloop.language.text_fault import TextFault
 
@@ -50,7 +51,7 @@ _NAMES = {"str": "a text", "int": "a number", "float": "a number", "enum": "a te
 class TemplateFault(TextFault):
     """A template cannot be used.
 
-    `code` is CL103 for a fact that does not exist, else CL406.
+    `code` is CL103 for a fact that does not exist, CL111 or CL114 for a misspelt word, else CL406.
     """
 
 
@@ -186,11 +187,37 @@ class Checker:
             case "Concat" | "List" | "Tuple":
                 self._parts(node)
                 return STR if kind == "Concat" else list_of(ANY)
+            case "Compare":
+                return self._compare(node)
             case _ if kind in _OPERATORS:
                 self._parts(node)
                 return ANY
             case _:
                 raise self._unknown(node)
+
+    def _compare(self, node: Any) -> Type:
+        """A comparison; a word in quotes must be one that the other side can be."""
+        left = self._value(node.expr)
+        for operand in node.ops:
+            right = self._value(operand.expr)
+            if operand.op in ("eq", "ne"):
+                self._word(left, operand.expr)
+                self._word(right, node.expr)
+            elif operand.op in ("in", "notin"):
+                listed = operand.expr.items if _kind(operand.expr) in ("List", "Tuple") else ()
+                for item in listed:
+                    self._word(left, item)
+                if right.kind == "list" and right.of is not None:
+                    self._word(right.of, node.expr)
+            left = right
+        return BOOL
+
+    def _word(self, type: Type, node: Any) -> None:
+        if _kind(node) != "Const" or not isinstance(node.value, str):
+            return
+        wrong = word_fault(type, node.value)
+        if wrong is not None and wrong.code != DOUBT:
+            raise TemplateFault(wrong.code, wrong.message, wrong.hint, *self._span(node))
 
     def _parts(self, node: Any) -> None:
         for part in node.iter_child_nodes():
