@@ -45,9 +45,12 @@ _ROWS = (
     Code("CL108", "unknown function", "Only `len min max abs round duration any all count sum`, the listed string methods and registered guards may be called.", "See the language page for the list."),
     Code("CL109", "limit may be off", "A limit that may be off is read in a way that has no meaning then.", "Compare it as `fact >= limits.x`, or test `limits.x is not None` first."),
     Code("CL110", "type not known", "The value is of type `any`: it may be saved into a variable, not judged.", "Save it into a typed variable first and read that."),
-    Code("CL111", "no such word", "A fact that is one of a few words is compared with another word.", "Use one of the words that are shown."),
+    Code("CL111", "no such word", "A fact that names a tool, state, action or reason, or is one of a few words, is compared with another word.", "Use one of the words that are shown, or declare the tool or reason."),
     Code("CL112", "definition goes round", "Definitions under `define` use each other in a circle.", "Break the circle."),
     Code("CL113", "bare word", "A bare word stands where text is meant.", "Write the text in double quotes inside the quotes of YAML: `'\"Running\"'`."),
+    Code("CL114", "misspelt word", "A text is compared with a word that nothing in the file gives it, and that is like one which something does.", "Write the word that is suggested. If a caller really gives the other one, accept the finding under `ignore`."),
+    Code("CL115", "word that nothing gives", "A variable is compared with a word that the file never writes into it: only a caller could, with `--var`.", "Write one of the words that are shown, or accept the finding under `ignore`.", _W),
+    Code("CL116", "loop over a list", "A state with `for` cannot go through its list: `in` is not a list, or the loop makes a state or variable that there is already.", "Write `{for: vars.item, in: vars.list, each: state, then: state}`."),
     # CL2xx: the shape of the file
     Code("CL201", "unknown key", "The language has no such key here.", "Use the key that is suggested, or remove it."),
     Code("CL202", "missing key", "A key that must be there is not.", "Add it."),

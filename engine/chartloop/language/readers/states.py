@@ -13,6 +13,7 @@ from typing import Any
 from chartloop.core.specs import ActionSpec
 from chartloop.core.types import Type
 from chartloop.language.expression import Expression, Scope
+from chartloop.language.expression.words import DOUBT
 from chartloop.language.file import file
 from chartloop.language.readers.cases import case_fault, case_value, uncovered
 from chartloop.language.readers.edges import Slot, read_edge, read_edges, read_event, read_sets
@@ -209,7 +210,8 @@ def _said_once(
     for word, edge in (shape.cases or {}).items():
         at = (*path, "cases", word)
         if of is not None and (fault := case_fault(of.type, word)):
-            reader.say("CL111", at, fault.message, hint=fault.hint, key=True)
+            note = reader.warn if fault.code == DOUBT else reader.say
+            note(fault.code, at, fault.message, hint=fault.hint, key=True)
         elif of is not None and (value := case_value(of.type, word)) in seen:
             said = f"`{word}` is a second case for {value}"
             reader.say("CL307", at, said, hint="remove one of them", key=True)
