@@ -18,7 +18,7 @@ import pytest
 from chartloop.adapters.sqlite import SqliteJournal
 from chartloop.api import Machine, Run, load
 from chartloop.core.errors import Fenced
-from chartloop.run.journal import Journal, Letter, MemoryJournal
+from chartloop.run.journal import Journal, MemoryJournal
 from chartloop.run.sync import by_hand
 from chartloop.testing import ManualClock
 
@@ -45,9 +45,9 @@ def machine(text: str) -> Machine:
 
 def begun(journal: Journal) -> None:
     """The run `r`: its two children wait, and the first has its answer in the post."""
-    machine(OLD).start("t", clock=ManualClock(), journal=journal, run_id="r").run()
-    letter = Letter("early", ManualClock().now(), {"kind": "answer", "event": "yes", "data": {}})
-    by_hand(journal.send("r", letter))
+    run = machine(OLD).start("t", clock=ManualClock(), journal=journal, run_id="r")
+    run.run()
+    run.send("yes")
 
 
 def opened(journal: Journal, text: str = NEW) -> Run:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 from chartloop.adapters import sqlite_leases, sqlite_rows
 from chartloop.adapters.sqlite_migrations import Connection
 from chartloop.adapters.sqlite_rows import Append, Filled, Writer
-from chartloop.run.journal import Event, Letter, RunRow, Snapshot, Update, WholeRun, digest
+from chartloop.run.journal import Check, Event, Letter, RunRow, Snapshot, Update, WholeRun, digest
 from chartloop.run.lease import TTL, Acquired, Claim, Driver, Lease
 
 T = TypeVar("T")
@@ -141,9 +141,14 @@ class JournalFace(ABC):
             long=True,
         )
 
-    async def send(self, run_id: str, letter: Letter) -> bool:
+    async def send(self, run_id: str, letter: Letter, *, check: Check | None = None) -> bool:
         data = self._writer.document(letter.data)
-        return await self._perform(lambda db: sqlite_rows.send(db, run_id, letter, data))
+        return await self._perform(lambda db: sqlite_rows.send(db, run_id, letter, data, check))
+
+    async def received(self, run_id: str, msg_id: str) -> bool:
+        return await self._perform(
+            lambda db: sqlite_rows.received(db, run_id, msg_id), writes=False
+        )
 
     async def letters(self, run_id: str) -> list[Letter]:
         return await self._perform(lambda db: sqlite_rows.letters(db, run_id), writes=False)

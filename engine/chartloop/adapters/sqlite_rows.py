@@ -20,6 +20,7 @@ from chartloop.core.facts import EMPTY
 from chartloop.core.records import Record, to_json
 from chartloop.run.journal import (
     CHILD_MARK,
+    Check,
     Event,
     Letter,
     RunRow,
@@ -356,8 +357,18 @@ def create_whole(
 # -- inbox, blobs, snapshots -------------------------------------------------------------------
 
 
-def send(db: Connection, run_id: str, letter: Letter, data: str) -> bool:
-    """Put a letter into the inbox. False when that id is there already."""
+def send(
+    db: Connection, run_id: str, letter: Letter, data: str, check: Check | None = None
+) -> bool:
+    """Put a letter into the inbox, if `check` has nothing against it.
+
+    False when a letter of that id is there already.
+    """
+    if check is not None:
+        sql = "SELECT 1 FROM inbox WHERE run_id = ? AND msg_id = ?"
+        if db.execute(sql, (run_id, letter.msg_id)).fetchone():
+            return False
+        check(known(db, run_id), letters(db, run_id))
     sent = db.execute(
         "INSERT INTO inbox (run_id, msg_id, at, data) SELECT run_id, ?, ?, ? FROM run "
         "WHERE run_id = ? ON CONFLICT (run_id, msg_id) DO NOTHING",
@@ -366,6 +377,13 @@ def send(db: Connection, run_id: str, letter: Letter, data: str) -> bool:
     if sent.rowcount == 0:
         known(db, run_id)
     return sent.rowcount == 1
+
+
+def received(db: Connection, run_id: str, msg_id: str) -> bool:
+    """Whether the run or a child of it was ever sent a letter of that id."""
+    below = run_id + CHILD_MARK
+    sql = "SELECT 1 FROM inbox WHERE msg_id = ? AND (run_id = ? OR run_id >= ? AND run_id < ?)"
+    return db.execute(sql, (msg_id, run_id, below, _beyond(below))).fetchone() is not None
 
 
 def letters(db: Connection, run_id: str) -> list[Letter]:

@@ -19,8 +19,11 @@ from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from chartloop.cli import out
 from chartloop.core.errors import (
+    AheadError,
+    AnsweredError,
     AnswerError,
     ChartloopError,
+    ClosedChartError,
     Driven,
     Fenced,
     Finding,
@@ -36,6 +39,7 @@ from chartloop.core.errors import (
     StatusError,
     TaskError,
     UnknownRunError,
+    WaitError,
 )
 from chartloop.core.units import say_count
 
@@ -73,6 +77,10 @@ _KINDS: tuple[tuple[type[ChartloopError], Kind], ...] = (
     (UntrustedError, Kind("CL324", USAGE)),
     (MisuseError, Kind("CL607", USAGE)),
     (StatusError, Kind("CL601")),
+    (ClosedChartError, Kind("CL621")),
+    (AnsweredError, Kind("CL616", USAGE)),
+    (WaitError, Kind("CL615", USAGE)),
+    (AheadError, Kind("CL617", USAGE)),
     (AnswerError, Kind("CL602", USAGE)),
     (LimitError, Kind("CL603", USAGE)),
     (TaskError, Kind("CL611", USAGE)),

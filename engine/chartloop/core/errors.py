@@ -5,6 +5,7 @@
     ├── ModelError           a model call failed; its category decides what the machine does
     └── RunError             fix the call
         ├── StatusError      the run is not in a status that allows this
+        ├── ClosedChartError a machine that is built was to be changed
         ├── AnswerError      a wait does not take this event, or its data
         ├── LimitError       a limit or variable cannot take this value
         ├── TaskError        what was given is no task of the queue
@@ -38,6 +39,7 @@ __all__ = [
     "AnswerError",
     "Category",
     "ChartloopError",
+    "ClosedChartError",
     "Driven",
     "Fenced",
     "Finding",
@@ -287,8 +289,46 @@ class StatusError(RunError):
     """The run is not in a status that allows this, or is not at a state that does."""
 
 
+class ClosedChartError(RunError):
+    """A machine that is built was to be changed: what is drawn would no longer be what runs."""
+
+
 class AnswerError(RunError):
     """The wait does not take this event, or not with this data."""
+
+
+class WaitError(AnswerError):
+    """The answer is for a wait that is over, for another one, or the run waits for nothing.
+
+    `wait` is the id that the answer named, empty if it named none; `question` what the run asks
+    now, a `Question` or None.
+    """
+
+    def __init__(
+        self, message: str, *, hint: str = "", wait: str = "", question: Any = None
+    ) -> None:
+        self.wait = wait
+        self.question = question
+        super().__init__(message, hint=hint)
+
+
+class AnsweredError(WaitError):
+    """Somebody has answered this wait already, `at` that time, in seconds since the epoch."""
+
+    def __init__(
+        self, message: str, *, hint: str = "", wait: str = "", question: Any = None,
+        at: float = 0.0,
+    ) -> None:  # fmt: skip
+        self.at = at
+        super().__init__(message, hint=hint, wait=wait, question=question)
+
+
+class AheadError(AnswerError):
+    """No answer can be given ahead for this `state`: it does not wait, asks now, or has one."""
+
+    def __init__(self, message: str, *, hint: str = "", state: str = "") -> None:
+        self.state = state
+        super().__init__(message, hint=hint)
 
 
 class LimitError(RunError):

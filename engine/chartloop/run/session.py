@@ -40,6 +40,7 @@ from chartloop.run.journal import (
     digest,
 )
 from chartloop.run.moving import refuse_moved
+from chartloop.run.plausible import wrong_with
 from chartloop.run.ports import Cancel
 from chartloop.run.renaming import Names, as_now
 from chartloop.run.tally import Tally
@@ -47,7 +48,7 @@ from chartloop.run.tally import Tally
 SNAPSHOT_AFTER = 256
 """Records before the first snapshot; each next one waits for half as many again as there are,
 so that what snapshots cost stays in proportion to the run."""
-SNAPSHOT_FORMAT = 3
+SNAPSHOT_FORMAT = 4
 """A snapshot of another format is passed over: the log has everything."""
 
 PAGE = 256
@@ -60,10 +61,7 @@ class Session:
     """One run in hand. Driven by `run.loop`."""
 
     def __init__(self, chart: Chart, journal: Journal, run_id: str, ports: Ports) -> None:
-        self.chart = chart
-        self.journal = journal
-        self.run_id = run_id
-        self.ports = ports
+        self.chart, self.journal, self.run_id, self.ports = chart, journal, run_id, ports
         self.position: Position = chart.position(run_id)
         self.names = Names(chart.spec.renamed)
         """What the states and edges of its records are called in this machine."""
@@ -71,8 +69,7 @@ class Session:
         """What is known of a run that was started with another machine: what goes on from it
         under this one keeps that in its `start`."""
         self.tally = Tally()
-        self.head = 0
-        self.epoch = 0
+        self.head, self.epoch = 0, 0
         self.engine = ""
         """The version of chartloop, as a `start` records it."""
         self.rules: int | None = RULES
@@ -90,6 +87,8 @@ class Session:
         self.cancels: list[Cancel] = []
         self.above: Session | None = None
         """The run that this one is a child of, where its action drives it."""
+        self.spending: Callable[[], StopRequest | None] | None = None
+        """Asked by a child that shares a budget: why it may not do the action at hand."""
         self.deadline: float | None = None
         """When a child has to be done, on the run's clock: its parent's action ends then."""
         self.intents: dict[str, Mapping[str, Any]] = {}
@@ -105,6 +104,8 @@ class Session:
         """Its lease; a child's is that of the run that it is a child of."""
         self.closing = False
         """This run is to be stopped, after the child that it waits for."""
+        self.spent: Sequence[str] = ()
+        """Letters that change nothing: they go out of the inbox with the next record."""
         self.doubted = False
         """What is in doubt about the present action has been said."""
         self._snapshot_at = SNAPSHOT_AFTER
@@ -133,7 +134,9 @@ class Session:
             page = await self.journal.events(self.run_id, self.head, PAGE)
             for event in page:
                 if event.record is not None and event.record.kind == "start":
-                    await self._know_rules(event.record.input, upto)
+                    self.rules = meaning.rules_of(event.record.input)
+                    if not meaning.is_known(self.rules):
+                        raise await self._of_other_rules(upto)
                 if event.record is not None and upto is not None and event.record.seq >= upto:
                     return
                 if event.seq != self.head:
@@ -148,11 +151,6 @@ class Session:
                 break
         if upto is None and self.head < self.row.head:
             raise self._damaged(f"it ends before event {self.row.head}")
-
-    async def _know_rules(self, start: Input, upto: int | None) -> None:
-        self.rules = meaning.rules_of(start)
-        if not meaning.is_known(self.rules):
-            raise await self._of_other_rules(upto)
 
     async def _of_other_rules(self, upto: int | None) -> RunError:
         events = await self.journal.events(self.run_id)
@@ -183,6 +181,8 @@ class Session:
 
     def _fold(self, event: Event) -> None:
         if event.record is not None:
+            if wrong := wrong_with(event.record):
+                raise self._damaged(f"record {event.record.seq}: {wrong}")
             record = as_now(event.record, *self.names)
             self.position, decision = evolve(self.chart, self.position, record.input)
             self.tally.add(record, decision, self.position.facts)
@@ -270,6 +270,8 @@ class Session:
         steps = position.facts.run.steps
         update = Update(position.status, position.state, reason, steps, position.wake_at)
         event = Event(self.head, "record", input.at, record, EMPTY, self.epoch)
+        if self.spent:
+            consumed, self.spent = (*consumed, *self.spent), ()
         await self._append(event, update, consumed, durable=self.save_now)
         self.position = position
         self.tally.add(record, decision, position.facts)
@@ -384,6 +386,8 @@ class Session:
         asked = await self.above.asked_at_all() if self.above is not None else None
         if asked is not None:
             return asked._replace(source=PARENT)
+        if self.spending is not None and (asked := self.spending()) is not None:
+            return asked
         return StopRequest("user_requested", "", "caller") if self.cancel_requested() else None
 
     async def asked_at_all(self) -> StopRequest | None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
-from chartloop.run.journal import Event, Journal, Letter, RunRow, Snapshot, Update, WholeRun
+from chartloop.run.journal import Check, Event, Journal, Letter, RunRow, Snapshot, Update, WholeRun
 from chartloop.run.lease import TTL, Acquired, Driver, Lease
 
 T = TypeVar("T")
@@ -104,8 +104,8 @@ class CrashAt:
             )
         )
 
-    async def send(self, run_id: str, letter: Letter) -> bool:
-        return await self._write(lambda: self.journal.send(run_id, letter))
+    async def send(self, run_id: str, letter: Letter, *, check: Check | None = None) -> bool:
+        return await self._write(lambda: self.journal.send(run_id, letter, check=check))
 
     async def put_blob(self, data: str) -> str:
         return await self._write(lambda: self.journal.put_blob(data))
@@ -156,6 +156,9 @@ class CrashAt:
     async def lease(self, run_id: str) -> Lease | None:
         self._live()
         return await self.journal.lease(run_id)
+
+    async def received(self, run_id: str, msg_id: str) -> bool:
+        return await self.journal.received(run_id, msg_id)
 
     async def letters(self, run_id: str) -> list[Letter]:
         self._live()
