@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 from weakref import WeakValueDictionary
 
 from chartloop.core.errors import Driven
@@ -34,7 +34,7 @@ Left: TypeAlias = Literal["", "gone", "silent", "alive"]
 """How an earlier driver left a run: not at all, its process ended, it stopped renewing its lease,
 or it was still driving and was overtaken."""
 
-NOT_LEFT: Left = ""
+NOT_LEFT: Final = ""
 
 
 class Driver(NamedTuple):
@@ -110,7 +110,7 @@ def grant(run_id: str, held: Mapping[str, Lease], claim: Claim, now: float) -> A
         raise driven(alive, others[alive])
     first = alive or next(iter(others), None)
     before = None if first is None else others[first]
-    left = NOT_LEFT if first is None else ways[first]
+    left: Left = NOT_LEFT if first is None else ways[first]
     mine = held.keys() - others.keys()
     if driver is None or mine - {run_id}:
         return Acquired(None, before, left)
