@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 from weakref import WeakValueDictionary
 
 from chartloop.core.errors import Driven
@@ -34,7 +34,7 @@ Left: TypeAlias = Literal["", "gone", "silent", "alive"]
 """How an earlier driver left a run: not at all, its process ended, it stopped renewing its lease,
 or it was still driving and was overtaken."""
 
-NOT_LEFT: Final = ""
+NOT_LEFT: Left = ""
 
 
 class Driver(NamedTuple):
@@ -104,7 +104,7 @@ def grant(run_id: str, held: Mapping[str, Lease], claim: Claim, now: float) -> A
     driver = claim.driver
     token = None if driver is None else driver.token
     others = {of: lease for of, lease in held.items() if lease.driver.token != token}
-    ways = {of: how_left(lease, now) for of, lease in others.items()}
+    ways: dict[str, Left] = {of: how_left(lease, now) for of, lease in others.items()}
     alive = next((of for of in others if ways[of] == "alive"), None)
     if alive is not None and not claim.take_over:
         raise driven(alive, others[alive])
