@@ -70,6 +70,15 @@ class LiteLLM:
             return None if None in each else (float(each[0]), float(each[1]))
         return None
 
+    def worst(self, settings: Mapping[str, Any]) -> tuple[int | None, tuple[float, float] | None]:
+        """The most tokens of a call with its reply, and the dearest prices, by litellm's table."""
+        with contextlib.suppress(SetupError):
+            row = _known(_litellm(), settings.get("name"))
+            window = row.get("max_input_tokens") or row.get("max_tokens")
+            longest = window and int(window) + int(row.get("max_output_tokens") or 0)
+            return longest or None, _dearest(row)
+        return None, None
+
     async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
         """Answer; streamed when `on_text` is given, unless ``stream`` says otherwise."""
         try:
@@ -179,6 +188,25 @@ def _cost(litellm: Any, settings: Mapping[str, Any], target: Target, usage: Any)
         # litellm says 0 where it has no price.
         return math.fsum(ways) or (0.0 if row.get("input_cost_per_token") == 0 else None)
     return None
+
+
+_ASKED_FOR = ("batch", "flex", "priority")
+"""Ways of being served that a call must ask for, by `extra`."""
+
+
+def _dearest(row: Mapping[str, Any]) -> tuple[float, float] | None:
+    """The highest price of a token each way: long prompts, reasoning and audio may cost more."""
+    sides: list[float] = []
+    for way in ("input", "output"):
+        found = [
+            float(price) for name, price in row.items()
+            if way in name and "token" in name and "cost" in name
+            and isinstance(price, (int, float)) and not any(word in name for word in _ASKED_FOR)
+        ]  # fmt: skip
+        if row.get(f"{way}_cost_per_token") is None:
+            return None
+        sides.append(max(found))
+    return sides[0], sides[1]
 
 
 def _known(litellm: Any, name: Any) -> Mapping[str, Any]:
