@@ -25,7 +25,8 @@ from chartloop.core.facts import ToolCall
 from chartloop.core.outcome import Message, Outcome, Reply, Spent
 from chartloop.core.specs import ActionSpec, ArgSpec, Effect, ToolSpec
 from chartloop.core.tokens import estimate_messages
-from chartloop.core.types import BOOL, FLOAT, STR, Type, list_of, map_of, struct
+from chartloop.core.types import BOOL, FLOAT, STR, Type, list_of, struct
+from chartloop.language.json_schema.reply import BrokenReplyError, ReplySchema
 from chartloop.machine.saving import template_names
 from chartloop.run.context import Context
 from chartloop.run.ports import Model, ModelReply, ModelRequest
@@ -128,7 +129,7 @@ class Asked(NamedTuple):
     """What the `with` of an `infer` says about the call."""
 
     model: str = ""
-    output: Mapping[str, Any] | None = None
+    output: ReplySchema | None = None
     tool_choice: Any = None
     temperature: float | None = None
     keep: bool | None = None
@@ -171,7 +172,7 @@ async def complete(
         settings["temperature"] = asked.temperature
     request = ModelRequest(
         messages, tuple(tool.for_model() for tool in tools), settings,
-        asked.tool_choice if tools else None, asked.output, ctx.key,
+        asked.tool_choice if tools else None, asked.output and asked.output.schema, ctx.key,
         ctx.facts.usage.llm_calls + ctx.failed_calls,
     )  # fmt: skip
     streaming = ctx.streaming or bool(settings.get("stream"))
@@ -294,17 +295,16 @@ def _added(ctx: Context, reply: Reply, keep: bool | None) -> tuple[Message, ...]
     return ()
 
 
-def _structured(outcome: Outcome, text: str, schema: Mapping[str, Any]) -> Outcome:
+def _structured(outcome: Outcome, text: str, wanted: ReplySchema) -> Outcome:
     """A reply that must be JSON of a schema: its data becomes the result."""
     try:
-        data = read_json(text)
+        data = wanted.data_of(read_json(text))
+    except BrokenReplyError as error:
+        problem = f"the reply does not fit the schema: {cut(str(error))}"
     except ValueError as error:
         problem = f"the reply is no JSON: {error}"
     else:
-        found = problem_with(data, schema)
-        if found is None:
-            return outcome._replace(result={**outcome.result, "data": data})
-        problem = f"the reply does not fit the schema: {found}"
+        return outcome._replace(result={**outcome.result, "data": data})
     failed = Outcome.failed(Category.RECOVERABLE, problem, kind="output")
     return outcome._replace(ok=False, error=failed.error)
 
@@ -343,9 +343,9 @@ ACTIONS = (
             ArgSpec("model", "text", STR, about="Another model than the file's."),
             ArgSpec(
                 "output",
-                "data",
-                map_of(STR),
-                about="JSON Schema that the reply must satisfy; its data is `result.data`.",
+                "schema",
+                about="JSON Schema that the reply must satisfy, or the name of a pydantic class"
+                " that `--tools` brings; its data is `result.data`.",
             ),
             ArgSpec(
                 "tool_choice",

@@ -30,6 +30,7 @@ from chartloop.adapters.model_target import Target, provider_of, targets_of
 from chartloop.adapters.model_wire import Wire, watch
 from chartloop.core.amounts import is_tokens
 from chartloop.core.errors import Category, ModelError, SetupError
+from chartloop.extras import install
 from chartloop.run.ports import ModelReply, ModelRequest, OnText
 
 __all__ = ["FALL_BACK_ON", "KINDS", "Kind", "LiteLLM"]
@@ -115,7 +116,7 @@ def _litellm() -> Any:
     except Exception as error:
         missing = getattr(error, "name", "") == "litellm"
         text = "litellm is not installed" if missing else f"litellm cannot be imported: {error}"
-        raise SetupError(text, hint='pip install --upgrade "chartloop[llm]"') from error
+        raise SetupError(text, hint=install("llm")) from error
     litellm.suppress_debug_info = True
     with contextlib.suppress(AttributeError, ImportError):
         watch()

@@ -18,8 +18,11 @@ from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from chartloop.cli import out
 from chartloop.core.errors import (
+    AheadError,
+    AnsweredError,
     AnswerError,
     ChartloopError,
+    ClosedChartError,
     Fenced,
     Finding,
     JournalError,
@@ -33,6 +36,7 @@ from chartloop.core.errors import (
     StatusError,
     TaskError,
     UnknownRunError,
+    WaitError,
 )
 from chartloop.core.units import say_count
 
@@ -70,6 +74,10 @@ _KINDS: tuple[tuple[type[ChartloopError], Kind], ...] = (
     (UntrustedError, Kind("CL324", USAGE)),
     (MisuseError, Kind("CL607", USAGE)),
     (StatusError, Kind("CL601")),
+    (ClosedChartError, Kind("CL621")),
+    (AnsweredError, Kind("CL616", USAGE)),
+    (WaitError, Kind("CL615", USAGE)),
+    (AheadError, Kind("CL617", USAGE)),
     (AnswerError, Kind("CL602", USAGE)),
     (LimitError, Kind("CL603", USAGE)),
     (TaskError, Kind("CL611", USAGE)),

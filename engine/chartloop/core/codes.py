@@ -45,9 +45,12 @@ _ROWS = (
     Code("CL108", "unknown function", "Only `len min max abs round duration any all count sum`, the listed string methods and registered guards may be called.", "See the language page for the list."),
     Code("CL109", "limit may be off", "A limit that may be off is read in a way that has no meaning then.", "Compare it as `fact >= limits.x`, or test `limits.x is not None` first."),
     Code("CL110", "type not known", "The value is of type `any`: it may be saved into a variable, not judged.", "Save it into a typed variable first and read that."),
-    Code("CL111", "no such word", "A fact that is one of a few words is compared with another word.", "Use one of the words that are shown."),
+    Code("CL111", "no such word", "A fact that names a tool, state, action or reason, or is one of a few words, is compared with another word.", "Use one of the words that are shown, or declare the tool or reason."),
     Code("CL112", "definition goes round", "Definitions under `define` use each other in a circle.", "Break the circle."),
     Code("CL113", "bare word", "A bare word stands where text is meant.", "Write the text in double quotes inside the quotes of YAML: `'\"Running\"'`."),
+    Code("CL114", "misspelt word", "A text is compared with a word that nothing in the file gives it, and that is like one which something does.", "Write the word that is suggested. If a caller really gives the other one, accept the finding under `ignore`."),
+    Code("CL115", "word that nothing gives", "A variable is compared with a word that the file never writes into it: only a caller could, with `--var`.", "Write one of the words that are shown, or accept the finding under `ignore`.", _W),
+    Code("CL116", "loop over a list", "A state with `for` cannot go through its list: `in` is not a list, or the loop makes a state or variable that there is already.", "Write `{for: vars.item, in: vars.list, each: state, then: state}`."),
     # CL2xx: the shape of the file
     Code("CL201", "unknown key", "The language has no such key here.", "Use the key that is suggested, or remove it."),
     Code("CL202", "missing key", "A key that must be there is not.", "Add it."),
@@ -111,6 +114,9 @@ _ROWS = (
     Code("CL410", "unknown event", "An event is named that no wait of this machine takes.", "Use one of the events under `on`."),
     Code("CL411", "unreadable file", "A file that the machine names cannot be read.", "Check the path; it is taken from the machine's folder."),
     Code("CL412", "unreadable flowchart", "The text is no Mermaid flowchart, or Mermaid itself refuses it.", "Mend the line that is shown; `chartloop import --repair` mends the mistakes that are made most."),
+    Code("CL413", "no JSON Schema", "`output` of `infer` is no JSON Schema of draft 2020-12, or has a word in it that no validator would look at.", "Mend what the finding says; a class gives its schema by itself: `output: Answer`."),
+    Code("CL414", "unknown class", "`output` of `infer` names a Python class that was not given, or that JSON Schema cannot describe.", "Give its file with `--tools`, or the class with `tools=`."),
+    Code("CL415", "class has changed", "A recorded machine names a class whose schema was another when the machine was written.", "Load the file that names the class, or bring back the class as it was."),
     # CL6xx: a call
     Code("CL601", "not in this status", "The run is not in a status or state that allows this.", "See `run.status`; a finished run is continued by a new one with `parent`."),
     Code("CL602", "answer not taken", "The wait does not take this event, or not with this data.", "Use one of the events that are shown."),
@@ -124,6 +130,10 @@ _ROWS = (
     Code("CL610", "model", "A model call failed.", "The category says what may help: TRANSIENT the same call later, RECOVERABLE a change, CRITICAL neither."),
     Code("CL611", "no task", "What was given is no task of the queue, or the file that holds the tasks cannot be read.", "A task is a text, or a mapping with `text` and, where they are needed, `id`, `kind`, `acceptance` and `by`."),
     Code("CL612", "no query", "What was asked is no query, or names something that the machine does not have.", "Write `reach A`, `avoid A`, `never A before B`, `never A after B` or `always B after A`."),
+    Code("CL621", "chart closed", "A live machine was to be changed after it was built: a transition added or taken away, a guard set, a callback given.", "Change the machine's file and load it: the new chart has its own picture and hash."),
+    Code("CL615", "answer for another wait", "The answer names a wait that is over or another one, or the run waits for nothing.", "Look at what the run asks now (`chartloop show RUN`), and answer that."),
+    Code("CL616", "answered already", "Somebody has answered this wait.", "Nothing was sent. `chartloop show RUN` says what the run asks now."),
+    Code("CL617", "answer ahead not taken", "An answer ahead of its question names a state that does not wait, asks now, or has one already.", "Name a state that waits and is still to come; answer the question at hand without `ahead`."),
 )  # fmt: skip
 
 CODES: Mapping[str, Code] = MappingProxyType({row.code: row for row in _ROWS})

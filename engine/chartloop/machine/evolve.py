@@ -261,6 +261,11 @@ def _enqueue(walk: Walk, input: Input) -> None:
     )
 
 
+def _drop(walk: Walk, input: Input) -> None:
+    walk.facts = tick(walk.facts, input.at)
+    walk.warnings += (f"the answer `{input.event}` was dropped: {input.data.get('why', '')}",)
+
+
 _KINDS: Mapping[str, Callable[[Walk, Input], None]] = {
     "start": _start,
     "step": _step,
@@ -272,4 +277,5 @@ _KINDS: Mapping[str, Callable[[Walk, Input], None]] = {
     "stop": _stop,
     "edit": _edit,
     "enqueue": _enqueue,
+    "drop": _drop,
 }

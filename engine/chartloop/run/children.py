@@ -34,7 +34,8 @@ from chartloop.run.loop import advance
 from chartloop.run.passing import PassingModel
 from chartloop.run.ports import Model, ModelReply, ModelRequest, OnText
 from chartloop.run.purse import Purse, pays
-from chartloop.run.result import Result, answers_of, question_of, result_of
+from chartloop.run.question import question_of, wait_of
+from chartloop.run.result import Result, result_of
 from chartloop.run.session import Session, start_data
 
 SHARED = ("messages", "memory", "queue")
@@ -194,14 +195,15 @@ class Child:
     def asks(self) -> Asked:
         """What it asks of somebody, while it waits."""
         session, position = self.session, self.session.position
-        below = position.asked
+        below, question = position.asked, question_of(session)
         return Asked(
             session.run_id,
-            question_of(session) or f"`{session.chart.name}` is {position.status}.",
-            tuple(answers_of(session)),
+            question.text if question else f"`{session.chart.name}` is {position.status}.",
+            tuple(question.answers) if question else (),
             (self.given.machine, *(below.machines if below else ())),
             below.state if below else position.state,
             position.closing,
+            wait=wait_of(session),
         )
 
     @property

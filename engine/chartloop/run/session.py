@@ -27,6 +27,7 @@ from chartloop.run.breakpoints import Breakpoints, Watch
 from chartloop.run.context import PARENT, TOO_LATE, NoteType, Ports, StopRequest
 from chartloop.run.events import Delta, Recorded
 from chartloop.run.events import Event as StreamEvent
+from chartloop.run.holding import Holder
 from chartloop.run.job import Job, job_of
 from chartloop.run.journal import (
     Event,
@@ -47,7 +48,7 @@ from chartloop.run.tally import Tally
 SNAPSHOT_AFTER = 256
 """Records before the first snapshot; each next one waits for half as many again as there are,
 so that what snapshots cost stays in proportion to the run."""
-SNAPSHOT_FORMAT = 3
+SNAPSHOT_FORMAT = 4
 """A snapshot of another format is passed over: the log has everything."""
 
 PAGE = 256
@@ -124,13 +125,17 @@ class Session:
         """The next record is written through to the disk, with a snapshot."""
         self.owned = False
         """This process drives the run: it has raised the epoch."""
+        self.turn = Turn(run_id)
+        self.holder = Holder(run_id, self.turn)
+        """Its lease; a child's is that of the run that it is a child of."""
         self.closing = False
         """This run is to be stopped, after the child that it waits for."""
+        self.spent: Sequence[str] = ()
+        """Letters that change nothing: they go out of the inbox with the next record."""
         self.doubted = False
         """What is in doubt about the present action has been said."""
         self._snapshot_at = SNAPSHOT_AFTER
         self._jobs: dict[str, Job] = {}
-        self.turn = Turn(run_id)
         # calls that are made at once write their intents one after the other: each names its head
         self._writing = Lock()
 
@@ -230,7 +235,7 @@ class Session:
 
     async def take_over(self) -> None:
         """Become the one that drives this run; whoever did before is fenced."""
-        row = await self.journal.acquire(self.run_id)
+        row = await self.holder.acquire(self.journal, self.run_id)
         if row.epoch != self.epoch + 1:
             await refuse_moved(self.journal, self.run_id, self.epoch)
         self.row, self.epoch, self.owned = row, row.epoch, True
@@ -247,7 +252,7 @@ class Session:
             begun = await self.journal.row(self.run_id)
             if begun is None or begun.head or begun.machine_hash != self.row.machine_hash:
                 raise
-        self.row = await self.journal.acquire(self.run_id)
+        self.row = await self.holder.acquire(self.journal, self.run_id)
         self.epoch, self.head = self.row.epoch, self.row.head
         self.owned = True
 
@@ -275,6 +280,8 @@ class Session:
         steps = position.facts.run.steps
         update = Update(position.status, position.state, reason, steps, position.wake_at)
         event = Event(self.head, "record", input.at, record, EMPTY, self.epoch)
+        if self.spent:
+            consumed, self.spent = (*consumed, *self.spent), ()
         await self._append(event, update, consumed, durable=self.save_now)
         self.position = position
         self.tally.add(record, decision, position.facts)
@@ -302,8 +309,8 @@ class Session:
                 self.run_id, self.head, self.epoch, (event,),
                 update=update, consumed=consumed, durable=durable,
             )  # fmt: skip
-        except Fenced:
-            raise
+        except Fenced as error:
+            raise await self.holder.fenced(error) from error
         except BaseException:  # whether it was written is not known: the next step looks first
             self.owned = False
             raise
@@ -411,7 +418,7 @@ class Session:
     def child(self, machine: str, run_id: str) -> Session:
         """A run of a child machine, not begun: beside this one in the journal, asked with it."""
         made = Session(self.chart.child(machine), self.journal, run_id, self.ports)
-        made.above = self
+        made.above, made.holder = self, self.holder
         return made
 
     async def children_at_hand(self) -> list[RunRow]:

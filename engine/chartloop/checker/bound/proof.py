@@ -8,7 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from chartloop.checker.bound.budgets import LIFTS, Budgets, Family, exact, families_of, steps_of
+from chartloop.checker.bound.budgets import (
+    LIFTS,
+    Budgets,
+    Family,
+    exact,
+    families_of,
+    rows_of_loops,
+    steps_of,
+)
 from chartloop.checker.bound.chains import chains
 from chartloop.checker.bound.children import Children
 from chartloop.checker.bound.program import Effort, Number, Solved
@@ -109,7 +117,8 @@ class Proof:
     def plain(self, resource: str, *, spread: bool = False) -> Budgets:
         """No inequality yet: each is found when a cycle asks for it."""
         steps = steps_of(self.routes, self.spending, resource, spread)
-        return Budgets(self.routes, steps, self.families, self.effort)
+        rows = rows_of_loops(self.routes, steps, self.limits, self.world.lowered)
+        return Budgets(self.routes, steps, self.families, self.effort, rows)
 
     def solved(self, budgets: Budgets, gain: Sequence[Number]) -> tuple[Solved, list[int]]:
         """The most over every chain of loops that one run can go through."""

@@ -102,13 +102,12 @@ def _moved(
 
 def _wake(run: Run, journal: Journal) -> None:
     """Undo a pause that was asked for: who resumes does not want it any more."""
+    from chartloop.run.inbox import is_held
     from chartloop.run.journal import Letter
     from chartloop.run.sync import by_hand
 
-    position = run.session.position
     waiting = {letter.data.get("kind") for letter in by_hand(journal.letters(run.id))}
-    at_wait = position.state in run.machine.chart.waiting
-    paused = position.status == "paused" and (not at_wait or position.pause_asked)
-    if (paused and position.blocked_on == "" and position.wake_at is None) or "pause" in waiting:
+    asked = run.session.position.pause_asked or is_held(run.session)
+    if asked or "pause" in waiting:
         letter = Letter(secrets.token_hex(8), run.session.ports.clock.now(), {"kind": "resume"})
         by_hand(journal.send(run.id, letter))
