@@ -17,7 +17,7 @@ from chartloop.api.wiring import PortOptions, suspends
 from chartloop.core.errors import LimitError, RunError
 from chartloop.core.outcome import Message
 from chartloop.core.reasons import Continuation
-from chartloop.core.records import Input, Record
+from chartloop.core.records import Record
 from chartloop.core.types import Type
 from chartloop.core.units import say_count
 from chartloop.language.values import limit_value, var_value
@@ -27,7 +27,7 @@ from chartloop.notebook.tables import KnownFacts, Records
 from chartloop.run.breakpoints import Breakpoints
 from chartloop.run.events import Event as StreamEvent
 from chartloop.run.journal import Journal
-from chartloop.run.loop import advance, drive
+from chartloop.run.loop import advance, change, drive, leave
 from chartloop.run.question import Question, question_of
 from chartloop.run.renaming import as_now
 from chartloop.run.replay import Replay, replay, why
@@ -278,12 +278,7 @@ class Run(Certified, Addressed, Shown["Startable"]):
         await self._move()
         if not self.session.head:
             await advance(self.session)
-        with self.session.turn:
-            if not self.session.owned:
-                await self.session.take_over()
-            return await self.session.apply(
-                Input("edit", at=self.session.ports.clock.now(), data={name: made})
-            )
+        return await change(self.session, {name: made})
 
     # asking ---------------------------------------------------------------------------------
 
@@ -336,6 +331,7 @@ class Run(Certified, Addressed, Shown["Startable"]):
         """Take back the newest records; see `back`."""
         with self.session.turn:  # else what drives it would go on with a run that nobody sees
             forked = await self.afork(first_taken_back(self.session, records))
+            await leave(self.session)
         self.session, self._moved = forked.session, False
         if self._live is not None:
             self._heard.at(self.session)

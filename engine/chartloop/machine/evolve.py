@@ -34,6 +34,16 @@ from chartloop.machine.walk import Walk
 QUESTION = "ask_user"
 """Under this name `ask_user` keeps its question until the wait that follows is over."""
 
+RULES = 1
+"""The number of the rules of deciding, kept with every run (`run.meaning`).
+
+It rises with every change to what `evolve` makes of an input that any released version could have
+recorded: another edge or rule taken, another next state, status, signal or reason. It stays where
+only what is said changes, or what was an error works. The rules before stay known only if
+`evolve` still decides by them; else their runs are refused. The golden journals show a change that
+was overlooked.
+"""
+
 Oracle = Callable[[str, tuple[Any, ...]], bool]
 
 
