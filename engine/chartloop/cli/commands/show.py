@@ -125,10 +125,12 @@ def _head(row: RunRow, machine: Machine, run: Run, parent: str, children: list[s
         ("took", f"{took}, {calls}"),
         ("parent", parent),
         ("agent", row.agent), ("session", row.session), ("waits", result.question or ""),
+        ("wait", result.wait or ""),
         ("output", _short(result.output)),
     ]  # fmt: skip
     lines += [("signal", str(s)) for s in result.signals]
     lines += [("child", said) for said in children]
+    lines += [("inbox", said) for said in _inbox(run)]
     lines += [("warning", w) for w in result.warnings]
     lines += [
         ("error", f"{e['category']}: {e['message']} (step {e['step']}, {e['state']})")
@@ -137,6 +139,20 @@ def _head(row: RunRow, machine: Machine, run: Run, parent: str, children: list[s
     colours = {"ended": _KIND.get(result.kind, ""), "error": "red", "warning": "yellow"}
     shown = [Row((name, text), colours.get(name, "")) for name, text in lines if text]
     return table(shown)
+
+
+def _inbox(run: Run) -> list[str]:
+    """Answers that are kept for the run, and those that came to one that has ended since."""
+    from chartloop.run.sync import by_hand
+
+    said: list[str] = []
+    for letter in by_hand(run.session.letters()):
+        data = letter.data
+        if data.get("kind") == "answer":
+            given = f"given ahead for {data['ahead']}" if "ahead" in data else "not taken yet"
+            late = ", which it did not come to" if "ahead" in data else ", too late: it is dropped"
+            said.append(f"answer {data.get('event')}, {given}{late if run.ended else ''}")
+    return said
 
 
 def _how_it_ended(result: Result, status: str) -> str:
