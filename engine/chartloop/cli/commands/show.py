@@ -64,7 +64,14 @@ def show(run: str, state: str | None, **given: Any) -> None:
         out.result(out.as_json({**opened.result.to_dict(), "records": listed}))
         return
     for line in [
-        *_head(row, machine, opened, _parent(row, records), _children(journal, row)),
+        *_head(
+            row,
+            machine,
+            opened,
+            _parent(row, records),
+            _children(journal, row),
+            _inbox(journal, opened),
+        ),
         "",
         *records_table(machine.chart, records),
         "",
@@ -110,7 +117,9 @@ def _parent(row: RunRow, records: Sequence[Record]) -> str:
     return f"{said}, with a changed file: {origin['verdict']}" if changed else said
 
 
-def _head(row: RunRow, machine: Machine, run: Run, parent: str, children: list[str]) -> list[str]:
+def _head(
+    row: RunRow, machine: Machine, run: Run, parent: str, children: list[str], kept: list[str]
+) -> list[str]:
     from chartloop.cli.stored import ago, moment
 
     result, title = run.result, machine.spec.title
@@ -130,7 +139,7 @@ def _head(row: RunRow, machine: Machine, run: Run, parent: str, children: list[s
     ]  # fmt: skip
     lines += [("signal", str(s)) for s in result.signals]
     lines += [("child", said) for said in children]
-    lines += [("inbox", said) for said in _inbox(run)]
+    lines += [("inbox", said) for said in kept]
     lines += [("warning", w) for w in result.warnings]
     lines += [
         ("error", f"{e['category']}: {e['message']} (step {e['step']}, {e['state']})")
@@ -141,12 +150,12 @@ def _head(row: RunRow, machine: Machine, run: Run, parent: str, children: list[s
     return table(shown)
 
 
-def _inbox(run: Run) -> list[str]:
+def _inbox(journal: Journal, run: Run) -> list[str]:
     """Answers that are kept for the run, and those that came to one that has ended since."""
     from chartloop.run.sync import by_hand
 
     said: list[str] = []
-    for letter in by_hand(run.session.letters()):
+    for letter in by_hand(journal.letters(run.id)):
         data = letter.data
         if data.get("kind") == "answer":
             given = f"given ahead for {data['ahead']}" if "ahead" in data else "not taken yet"
