@@ -63,15 +63,10 @@ def show(run: str, state: str | None, **given: Any) -> None:
         listed = [{"seq": r.seq, **r.to_dict()} for r in records]
         out.result(out.as_json({**opened.result.to_dict(), "records": listed}))
         return
+    beside = [("child", said) for said in _children(journal, row)]
+    beside += [("inbox", said) for said in _inbox(journal, opened)]
     for line in [
-        *_head(
-            row,
-            machine,
-            opened,
-            _parent(row, records),
-            _children(journal, row),
-            _inbox(journal, opened),
-        ),
+        *_head(row, machine, opened, _parent(row, records), beside),
         "",
         *records_table(machine.chart, records),
         "",
@@ -118,7 +113,7 @@ def _parent(row: RunRow, records: Sequence[Record]) -> str:
 
 
 def _head(
-    row: RunRow, machine: Machine, run: Run, parent: str, children: list[str], kept: list[str]
+    row: RunRow, machine: Machine, run: Run, parent: str, beside: list[tuple[str, str]]
 ) -> list[str]:
     from chartloop.cli.stored import ago, moment
 
@@ -138,8 +133,7 @@ def _head(
         ("output", _short(result.output)),
     ]  # fmt: skip
     lines += [("signal", str(s)) for s in result.signals]
-    lines += [("child", said) for said in children]
-    lines += [("inbox", said) for said in kept]
+    lines += beside
     lines += [("warning", w) for w in result.warnings]
     lines += [
         ("error", f"{e['category']}: {e['message']} (step {e['step']}, {e['state']})")
