@@ -276,8 +276,10 @@ class TestExecution:
     def test_up_to_three_retries(self, failures: int) -> None:
         busy = {"error": {"category": "TRANSIENT", "message": "busy"}}
         replies = [busy] * failures + (["Hello."] if failures <= 3 else [])
-        run = load("agent").start("Hi.", script=replies, clock=ManualClock(), limits={"errors": 9})
-        assert run.run().success is (failures <= 3)
+        run = load("agent").start("Hi.", script=replies, clock=ManualClock())
+        result = run.run()
+        assert result.success is (failures <= 3)
+        assert result.reason == ("completed" if failures <= 3 else "error_threshold")
         assert [s.status for s in run.history if s.type == "llm-inference"] == (
             ["failed"] * failures + ["completed"] * (failures <= 3)
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,14 +19,12 @@ from tests.cases.moderating import BUSY, REFUSED, done_at, late, moderated, repl
 
 def test_a_day_of_work_ends_at_its_last_second() -> None:
     """Tasks of 29 minutes, each of which brings the next: progress is made, and the day ends."""
-    begun = time.monotonic()
     endless = [reply(f'{{"tasks": ["Step {n}."]}}', delay=29 * 60) for n in range(60)]
     run = moderated(*endless)
     result = run.run()
     assert result.reason == "time_limit"
     assert result.elapsed == 24 * 3600
     assert run.facts.queue.done == 24 * 60 // 29
-    assert time.monotonic() - begun < 60
 
 
 class Often(NamedTuple):

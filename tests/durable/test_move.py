@@ -138,7 +138,7 @@ def test_killed_at_every_statement_the_old_run_is_left_or_the_new_one(tmp_path: 
 MOVER = """
 import sys
 from chartloop.adapters.sqlite import SqliteJournal
-from chartloop.core.errors import Fenced
+from chartloop.core.errors import Driven, Fenced
 from tests.durable.test_move import NEW, OLD, opened
 
 journal = SqliteJournal(sys.argv[1])
@@ -148,7 +148,7 @@ sys.stdin.readline()
 try:
     run.run()
     print(run.id)
-except Fenced as error:
+except (Driven, Fenced) as error:
     print("fenced:", error.message)
 """
 

@@ -22,11 +22,12 @@ from hypothesis import strategies as st
 from chartloop.adapters.litellm import FALL_BACK_ON, KINDS, LiteLLM
 from chartloop.core.errors import Category, ModelError, SetupError
 from chartloop.core.facts import ToolCall
+from chartloop.extras import install
 from chartloop.run.ports import Model, ModelReply, ModelRequest
 from chartloop.testing.loopback import LoopbackServer
 
 needs_litellm = pytest.mark.extra(  # noqa: S610 - no Django
-    "litellm", install='pip install "chartloop[llm]"'
+    "litellm", install='pip install -e ".[llm]"'
 )
 pytestmark = [
     # Warnings that litellm causes inside itself; it silences the first, pytest puts it back.
@@ -128,9 +129,9 @@ print(json.dumps(said))
     window, message, hint, kind, category, text = run(code)
     assert window is None
     assert message == "litellm is not installed"
-    assert hint == 'pip install --upgrade "chartloop[llm]"'
+    assert hint == install("llm")
     assert (kind, category) == ("setup", "CRITICAL")
-    assert "chartloop[llm]" in text
+    assert install("llm") in text
 
 
 def test_the_fallback_kinds_are_kinds() -> None:

@@ -26,7 +26,9 @@ from typing import Any
 from chartloop.adapters.model_errors import FALL_BACK_ON, KINDS, Kind, classified, failure
 from chartloop.adapters.model_reply import Heard
 from chartloop.adapters.model_target import Target, provider_of, targets_of
+from chartloop.core.amounts import is_tokens
 from chartloop.core.errors import Category, ModelError, SetupError
+from chartloop.extras import install
 from chartloop.run.ports import ModelReply, ModelRequest, OnText
 
 __all__ = ["FALL_BACK_ON", "KINDS", "Kind", "LiteLLM"]
@@ -55,6 +57,14 @@ class LiteLLM:
         with contextlib.suppress(SetupError):
             row = _known(_litellm(), settings.get("name"))
             return row.get("max_input_tokens") or row.get("max_tokens")
+        return None
+
+    def prices(self, settings: Mapping[str, Any]) -> tuple[float, float] | None:
+        """USD for a token that is sent and for one that is written, by litellm's table."""
+        with contextlib.suppress(SetupError):
+            row = _known(_litellm(), settings.get("name"))
+            each = row.get("input_cost_per_token"), row.get("output_cost_per_token")
+            return None if None in each else (float(each[0]), float(each[1]))
         return None
 
     async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
@@ -93,7 +103,7 @@ def _litellm() -> Any:
     except Exception as error:
         missing = getattr(error, "name", "") == "litellm"
         text = "litellm is not installed" if missing else f"litellm cannot be imported: {error}"
-        raise SetupError(text, hint='pip install --upgrade "chartloop[llm]"') from error
+        raise SetupError(text, hint=install("llm")) from error
     litellm.suppress_debug_info = True
     # In place of HF_HUB_OFFLINE, which would bind the whole process: no tokenizer is fetched.
     litellm.disable_hf_tokenizer_download = True
@@ -148,7 +158,7 @@ async def _ask(
 
 def _cost(litellm: Any, settings: Mapping[str, Any], target: Target, usage: Any) -> float | None:
     """USD by the file's prices, else by litellm's table; None when no price is known."""
-    if usage is None:
+    if usage is None or not (is_tokens(usage.prompt_tokens) and is_tokens(usage.completion_tokens)):
         return None
     prices = [settings.get(f"{way}_cost_per_token") for way in ("input", "output")]
     if None not in prices and target.name == settings.get("name"):

@@ -31,8 +31,7 @@ class Heard:
 
     def take(self, response: Any) -> None:
         """A reply in one piece. litellm puts zeros where the provider sent no usage."""
-        used = getattr(response, "usage", None)
-        self.usage = used if getattr(used, "total_tokens", 0) else None
+        self.usage = _told(getattr(response, "usage", None))
         for choice in response.choices[:1]:
             self._add(choice.message, choice.finish_reason)
 
@@ -44,7 +43,7 @@ class Heard:
                     chunk = await anext(stream, None)
                 if chunk is None:
                     break
-                self.usage = getattr(chunk, "usage", None) or self.usage
+                self.usage = _told(getattr(chunk, "usage", None)) or self.usage
                 for choice in chunk.choices[:1]:
                     self._add(choice.delta, choice.finish_reason)
         # litellm makes up a finish and a usage, and takes a body that is no stream for one event.
@@ -91,3 +90,9 @@ class Heard:
         prompt = getattr(self.usage, "prompt_tokens", None)
         completion = getattr(self.usage, "completion_tokens", None)
         return ModelReply(self.text, calls, finish, prompt, completion, cost, target.name)
+
+
+def _told(usage: Any) -> Any:
+    """Usage, unless it is all zeros: that of no call, which litellm makes up."""
+    counts = (getattr(usage, name, 0) for name in ("prompt_tokens", "completion_tokens"))
+    return usage if any(counts) else None

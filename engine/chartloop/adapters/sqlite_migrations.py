@@ -87,13 +87,28 @@ MIGRATIONS: tuple[Migration, ...] = (
             """,
         ),
     ),
+    Migration(
+        2,
+        "who drives a run, and until when",
+        (
+            """
+            CREATE TABLE lease (
+                run_id TEXT PRIMARY KEY, token TEXT NOT NULL, face TEXT NOT NULL,
+                host TEXT NOT NULL, pid INTEGER NOT NULL, place TEXT NOT NULL, born TEXT NOT NULL,
+                since REAL NOT NULL, renewed REAL NOT NULL, until REAL NOT NULL
+            )
+            """,
+        ),
+    ),
 )
 """Every change so far, in order.
 
 `event.record` is the number of the record, null for other types; `inbox.seq` the event that
 consumed the letter; `blob.kept` 1 for a text that was put by hand; `event_blob` which events
 refer to which payloads. `data` is JSON text, or the same as bytes where it has lone surrogates,
-which SQLite's text cannot hold.
+which SQLite's text cannot hold. A `lease` is a table of its own and not columns of `run`: where
+rows are locked one by one, as on PostgreSQL, drivers that renew would wait for appends, and
+these for them.
 """
 
 

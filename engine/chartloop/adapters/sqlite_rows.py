@@ -13,6 +13,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from chartloop.adapters import sqlite_leases
 from chartloop.adapters.sqlite_migrations import Connection
 from chartloop.core.errors import JournalCorrupt, RunError, UnknownRunError
 from chartloop.core.facts import EMPTY
@@ -30,6 +31,7 @@ from chartloop.run.journal import (
     refuse_overtaken,
     taken,
 )
+from chartloop.run.lease import Acquired, Claim
 from chartloop.run.payload import DEEPEST, pack, too_deep, unpack
 from chartloop.run.redact import Redactor
 
@@ -168,10 +170,12 @@ def _beyond(prefix: str) -> str | None:
     return None
 
 
-def acquire(db: Connection, run_id: str) -> RunRow:
-    """Raise the run's epoch."""
+def acquire(db: Connection, run_id: str, claim: Claim, now: float) -> tuple[RunRow, Acquired]:
+    """Raise the run's epoch, and give the claim its lease. `Driven` where it gets none."""
+    known(db, run_id)
+    acquired = sqlite_leases.take(db, run_id, claim, now)
     db.execute("UPDATE run SET epoch = epoch + 1 WHERE run_id = ?", (run_id,))
-    return known(db, run_id)
+    return known(db, run_id), acquired
 
 
 def remove(db: Connection, run_ids: Iterable[str]) -> int:
@@ -189,7 +193,7 @@ def _remove(db: Connection, run_id: str) -> int:
     removed = db.execute("DELETE FROM run WHERE run_id = ?", (run_id,)).rowcount
     sql = "SELECT DISTINCT hash FROM event_blob WHERE run_id = ?"
     payloads = db.execute(sql, (run_id,)).fetchall()
-    for table in ("event", "event_blob", "inbox", "snapshot"):
+    for table in ("event", "event_blob", "inbox", "snapshot", "lease"):
         db.execute(f"DELETE FROM {table} WHERE run_id = ?", (run_id,))  # noqa: S608
     db.executemany(
         "DELETE FROM blob WHERE hash = ?1 AND NOT kept "
@@ -326,15 +330,19 @@ class Filled(NamedTuple):
     letters_of: str
 
 
-def create_whole(db: Connection, runs: Sequence[Filled], after: Sequence[RunRow]) -> None:
+def create_whole(
+    db: Connection, runs: Sequence[Filled], after: Sequence[RunRow], claim: Claim, now: float
+) -> None:
     """New runs with their events and letters. `Fenced` when a run of `after` went on since."""
     for read in after:
-        refuse_overtaken(known(db, read.run_id), read)
+        found = known(db, read.run_id)
+        sqlite_leases.granted(db, read.run_id, claim, now)
+        refuse_overtaken(found, read)
     for run in runs:
         if row(db, run.row.run_id) is not None:
             raise taken(run.row.run_id)
     for read in after:
-        acquire(db, read.run_id)
+        acquire(db, read.run_id, claim._replace(take_over=True), now)
     for run in runs:
         new = run.row.run_id
         create(db, run.row._replace(head=len(run.lines), epoch=0))

@@ -5,6 +5,7 @@
     ├── ModelError           a model call failed; its category decides what the machine does
     └── RunError             fix the call
         ├── StatusError      the run is not in a status that allows this
+        ├── ClosedChartError a machine that is built was to be changed
         ├── AnswerError      a wait does not take this event, or its data
         ├── LimitError       a limit or variable cannot take this value
         ├── TaskError        what was given is no task of the queue
@@ -13,7 +14,8 @@
         ├── ScriptError      a script has too few replies, or some left over
         ├── SetupError       something the run needs is missing: an extra, a key, a tool
         └── JournalError
-            ├── Fenced       another process drives this run now
+            ├── Driven       another process drives this run: it was not begun here
+            ├── Fenced       another process took this run over from here
             ├── JournalLocked
             ├── JournalCorrupt
             └── JournalTooNew
@@ -36,6 +38,8 @@ __all__ = [
     "AnswerError",
     "Category",
     "ChartloopError",
+    "ClosedChartError",
+    "Driven",
     "Fenced",
     "Finding",
     "Findings",
@@ -283,6 +287,10 @@ class StatusError(RunError):
     """The run is not in a status that allows this, or is not at a state that does."""
 
 
+class ClosedChartError(RunError):
+    """A machine that is built was to be changed: what is drawn would no longer be what runs."""
+
+
 class AnswerError(RunError):
     """The wait does not take this event, or not with this data."""
 
@@ -359,6 +367,23 @@ class SetupError(RunError):
 
 class JournalError(RunError):
     """The journal could not be read or written. Nothing in it was changed."""
+
+
+class Driven(JournalError):
+    """Another process drives this run. Nothing was done here.
+
+    `since` and `until` are seconds since the epoch, on the journal's clock: when it took the run,
+    and when its lease ends unless it is renewed. `face` is what it drives with (``chartloop run``,
+    ``python``), `host` and `pid` are its process.
+    """
+
+    def __init__(
+        self, message: str, *, hint: str = "", run_id: str = "", host: str = "", pid: int = 0,
+        face: str = "", since: float = 0.0, until: float = 0.0,
+    ) -> None:  # fmt: skip
+        self.run_id, self.host, self.pid, self.face = run_id, host, pid, face
+        self.since, self.until = since, until
+        super().__init__(message, hint=hint)
 
 
 class Fenced(JournalError):

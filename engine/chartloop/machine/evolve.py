@@ -23,6 +23,8 @@ from chartloop.core.position import CHILD, NO_MESSAGES, Position
 from chartloop.core.reasons import StopSignal
 from chartloop.core.records import Input
 from chartloop.core.tokens import estimate_messages
+from chartloop.core.units import say_elapsed
+from chartloop.language.spec import Retry
 from chartloop.machine.build import Chart
 from chartloop.machine.decision import Decision
 from chartloop.machine.moving import decide, settle
@@ -138,9 +140,11 @@ def _after_action(walk: Walk, name: str, outcome: Outcome) -> None:
         retry = chart.spec.states[name].retry
         walk.failed = True
         category = outcome.error.category if outcome.error is not None else Category.CRITICAL
-        if retry is not None and category in retry.on and walk.attempt < retry.times:
+        again = retry is not None and category in retry.on and walk.attempt < retry.times
+        if retry is not None and again and _may_wait(walk, name, outcome, retry):
             walk.retrying = True
-            walk.retry_in = retry.base * retry.factor**walk.attempt
+            asked = outcome.error.retry_after if outcome.error is not None else None
+            walk.retry_in = retry.wait(walk.attempt, asked)
         else:
             late = outcome.timed_out and any(chart.spec.states[name].edges_of("expired"))
             settled = late or bool(outcome.signals)  # it asks to stop by itself
@@ -152,6 +156,19 @@ def _after_action(walk: Walk, name: str, outcome: Outcome) -> None:
     if not walk.retrying:
         walk.attempt = 0
     decide(walk, "expired" if late else "advance")
+
+
+def _may_wait(walk: Walk, name: str, outcome: Outcome, retry: Retry) -> bool:
+    """Whether the next attempt can wait for as long as the provider asks; it goes on the record."""
+    asked = outcome.error.retry_after if outcome.error is not None else None
+    if asked is None or asked <= retry.wait(walk.attempt):
+        return True
+    said = f"{name}: the provider asked to wait {say_elapsed(asked)}"
+    if asked > retry.most:
+        walk.warnings += (f"{said}; `retry` waits at most {say_elapsed(retry.most)}",)
+        return False
+    walk.warnings += (f"{said}: the next attempt is made then",)
+    return True
 
 
 def _answer(walk: Walk, input: Input) -> None:

@@ -149,13 +149,13 @@ def explain(chart: Chart, decision: Decision) -> Explanation:
 def _rules(chart: Chart, look: Look, decision: Decision) -> Iterator[Row]:
     raised = {s.source for s in decision.signals}
     for number in look.rules:
-        rule = chart.spec.rules[number]
-        atoms = atoms_of(chart, rule.when, look)
-        holds = rule.id in raised or _holds(rule.when, look)
+        rule, guard = chart.rules[number]
+        atoms = atoms_of(chart, guard, look)
+        holds = rule.id in raised or _holds(guard, look)
         to = rule.to or (chart.route(rule.stop) if rule.stop else "")
         reason = f"{rule.kind}: {raises}" if (raises := rule.stop or rule.signal) else ""
         yield Row(
-            "rule", rule.id, rule.when.text, holds, rule.id == look.taken, look.state, to, atoms,
+            "rule", rule.id, guard.text, holds, rule.id == look.taken, look.state, to, atoms,
             reason,
         )  # fmt: skip
 

@@ -4,13 +4,15 @@
         session, parent, fork_seq, created, updated)
     event(run_id, seq, epoch, type, at, data)     types: record, intent, result, in_doubt
     inbox(run_id, msg_id, at, data, seq)          answers, pauses, cancels
+    lease(run_id, driver, since, renewed, until)  who drives it, and until when
     blob(hash, data)                              large payloads, canonical specs of machines
     snapshot(run_id, seq, data)                   a cache, never an event
 
 An append names the event number that it expects to write (`head`) and the epoch in which this
 process took the run over; if either is not what the journal holds, another process drives the
 run and `Fenced` is raised with nothing written. A commit whose answer was lost is met again as
-the same event by the same epoch and counts as done.
+the same event by the same epoch and counts as done. Whoever acquires a run that somebody drives
+is refused before it comes to that (`run.lease`).
 
 Belongs here: the port and the in-memory journal, which defines what the others must do.
 Source: design "architecture", section 4; 004 "Step checkpointing and recovery".
@@ -19,15 +21,14 @@ Source: design "architecture", section 4; 004 "Step checkpointing and recovery".
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from chartloop.core.errors import Fenced, RunError, UnknownRunError
 from chartloop.core.records import Record
-
-CHILD_MARK = "/"
-"""Stands in the id of a child's run, after its parent's."""
+from chartloop.run.lease import CHILD_MARK, TTL, Acquired, Claim, Driver, Leases, MemoryLeases
 
 EventType = Literal["record", "intent", "result", "in_doubt"]
 
@@ -116,7 +117,7 @@ class WholeRun(NamedTuple):
     """The run whose letters go along, those that are not yet consumed; empty for none."""
 
 
-class Journal(Protocol):
+class Journal(Leases, Protocol):
     """Where runs are kept. All methods are coroutines; `suspends` says whether they ever wait."""
 
     @property
@@ -133,17 +134,30 @@ class Journal(Protocol):
         """A new run with no events. `RunError` when the id is taken."""
         ...
 
-    async def create_whole(self, runs: Sequence[WholeRun], *, after: Sequence[RunRow] = ()) -> None:
+    async def create_whole(
+        self, runs: Sequence[WholeRun], *, after: Sequence[RunRow] = (), take_over: bool = False
+    ) -> None:
         """New runs with all that they hold, in one durable transaction: all of them, or none.
 
-        `after` are runs in whose place these go on, as they were read: their epochs rise, and
-        whoever drives one is fenced. `Fenced` when one of them went on since, `RunError` when an
-        id is taken; then nothing is written.
+        `after` are runs in whose place these go on, as they were read: their epochs rise. `Driven`
+        when somebody drives one, unless that is taken over; `Fenced` when one went on since,
+        `RunError` when an id is taken. Then nothing is written.
         """
         ...
 
-    async def acquire(self, run_id: str) -> RunRow:
-        """Take the run over: its epoch rises, and whoever drove it is fenced from now on."""
+    async def acquire(
+        self,
+        run_id: str,
+        driver: Driver | None = None,
+        *,
+        ttl: float = TTL,
+        take_over: bool = False,
+    ) -> tuple[RunRow, Acquired]:
+        """Take the run: its epoch rises, and whoever drove it is fenced from now on.
+
+        `driver` gets a lease for `ttl` seconds; without one none is kept. `Driven` while another's
+        lease of the run, or of a run that it is a child of, is alive, unless that is taken over.
+        """
         ...
 
     async def append(
@@ -245,10 +259,7 @@ def digest(data: str) -> str:
 
 
 def is_own_commit(row: RunRow, head: int, epoch: int, count: int) -> bool:
-    """Whether `count` events that were refused may be the run's last ones, written by this driver.
-
-    That is so when a commit's answer was lost. They still have to be compared.
-    """
+    """Whether `count` refused events may be the run's last, this driver's: yet to be compared."""
     return row.epoch == epoch and row.head == head + count
 
 
@@ -283,7 +294,7 @@ class _Log:
     snapshot: Snapshot | None = None
 
 
-class MemoryJournal:
+class MemoryJournal(MemoryLeases):
     """A journal that lives as long as the process. The default of the library.
 
     Honours the whole port, the fence too: two runs over one `MemoryJournal` behave as two
@@ -293,7 +304,8 @@ class MemoryJournal:
     suspends = False
     name = "memory"
 
-    def __init__(self) -> None:
+    def __init__(self, *, now: Callable[[], float] = time.time) -> None:
+        super().__init__(now)
         self._logs: dict[str, _Log] = {}
         self._blobs: dict[str, str] = {}
 
@@ -302,15 +314,19 @@ class MemoryJournal:
             raise taken(row.run_id)
         self._logs[row.run_id] = _Log(row)
 
-    async def create_whole(self, runs: Sequence[WholeRun], *, after: Sequence[RunRow] = ()) -> None:
+    async def create_whole(
+        self, runs: Sequence[WholeRun], *, after: Sequence[RunRow] = (), take_over: bool = False
+    ) -> None:
         for read in after:
-            refuse_overtaken(self._log(read.run_id).row, read)
+            row = self._log(read.run_id).row
+            self.grant(read.run_id, Claim(take_over=take_over))
+            refuse_overtaken(row, read)
         for run in runs:
             if run.row.run_id in self._logs:
                 raise taken(run.row.run_id)
         waiting = [await self.letters(run.letters_of) if run.letters_of else [] for run in runs]
         for read in after:
-            await self.acquire(read.run_id)
+            await self.acquire(read.run_id, take_over=True)
         for (row, events, _), letters in zip(runs, waiting, strict=True):
             self._logs[row.run_id] = _Log(
                 row._replace(head=len(events), epoch=0),
@@ -318,22 +334,19 @@ class MemoryJournal:
                 {letter.msg_id: (letter, False) for letter in letters},
             )
 
-    async def acquire(self, run_id: str) -> RunRow:
+    async def acquire(
+        self, run_id: str, driver: Driver | None = None, *, ttl: float = TTL,
+        take_over: bool = False,
+    ) -> tuple[RunRow, Acquired]:  # fmt: skip
         log = self._log(run_id)
+        acquired = self.take(run_id, Claim(driver, ttl, take_over))
         log.row = log.row._replace(epoch=log.row.epoch + 1)
-        return log.row
+        return log.row, acquired
 
     async def append(
-        self,
-        run_id: str,
-        head: int,
-        epoch: int,
-        events: Sequence[Event],
-        *,
-        update: Update | None = None,
-        consumed: Sequence[str] = (),
-        durable: bool = False,
-    ) -> int:
+        self, run_id: str, head: int, epoch: int, events: Sequence[Event], *,
+        update: Update | None = None, consumed: Sequence[str] = (), durable: bool = False,
+    ) -> int:  # fmt: skip
         log = self._log(run_id)
         row = log.row
         events = [e if e.epoch == epoch else e._replace(epoch=epoch) for e in events]
@@ -364,17 +377,10 @@ class MemoryJournal:
         return log.row if log else None
 
     async def rows(
-        self,
-        *,
-        machine: str | None = None,
-        status: str | None = None,
-        agent: str | None = None,
-        session: str | None = None,
-        parent: str | None = None,
-        prefix: str | None = None,
-        children: bool = True,
-        limit: int | None = None,
-    ) -> list[RunRow]:
+        self, *, machine: str | None = None, status: str | None = None, agent: str | None = None,
+        session: str | None = None, parent: str | None = None, prefix: str | None = None,
+        children: bool = True, limit: int | None = None,
+    ) -> list[RunRow]:  # fmt: skip
         found = [
             log.row
             for log in reversed(self._logs.values())  # equally old: the one created last is first
@@ -438,6 +444,7 @@ class MemoryJournal:
             removed += self._logs.pop(run_id, None) is not None
             for child in [n for n in self._logs if n.startswith(run_id + CHILD_MARK)]:
                 del self._logs[child]
+            self.forget(run_id)
         return removed
 
     async def close(self) -> None:
@@ -453,8 +460,7 @@ class MemoryJournal:
 def events_below(events: Sequence[Event], record_seq: int) -> int:
     """How many events stand below record `record_seq`, its own intents left out.
 
-    An intent belongs to the record that follows it: a fork must not inherit the intent of the
-    action that it is about to do again.
+    They belong to the record after them: a fork must not inherit what it is about to do again.
     """
     kept = 0
     for number, event in enumerate(events):

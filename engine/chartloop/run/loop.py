@@ -31,14 +31,33 @@ async def drive(session: Session) -> None:
     """Step until the run ends, comes to a breakpoint, or waits for somebody."""
     with session.turn:
         session.watch_breakpoints()
-        while not session.at_breakpoint() and await _next(session) is not None:
-            pass
+        try:
+            while not session.at_breakpoint() and await _next(session) is not None:
+                pass
+        finally:
+            await leave(session)
 
 
 async def advance(session: Session) -> Record | None:
-    """One record: whatever is due next. None when the run has ended or waits for somebody."""
+    """One record: whatever is due next. None when the run has ended or waits for somebody.
+
+    The run's lease is kept between two steps, and given back where there is no next one.
+    """
     with session.turn:
-        return await _next(session)
+        try:
+            record = await _next(session)
+        except BaseException:
+            await leave(session)
+            raise
+        if record is None or session.position.ended:
+            await leave(session)
+        return record
+
+
+async def leave(session: Session) -> None:
+    """The run rests: whoever wants may drive it now. A child's lease is its parent's."""
+    if session.above is None:
+        await session.holder.release()
 
 
 async def _next(session: Session) -> Record | None:
@@ -47,7 +66,10 @@ async def _next(session: Session) -> Record | None:
         return await begin(session)
     if position.ended:
         return None
-    if not session.owned:
+    holder = session.holder
+    if holder.doubtful:
+        await holder.check()
+    if not session.owned or holder.driver is None:
         await session.take_over()
         return await _next(session)
     if not session.closing and (due := await _due(session)) is not None:

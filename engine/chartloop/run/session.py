@@ -27,6 +27,7 @@ from chartloop.run.breakpoints import Breakpoints, Watch
 from chartloop.run.context import PARENT, TOO_LATE, NoteType, Ports, StopRequest
 from chartloop.run.events import Delta, Recorded
 from chartloop.run.events import Event as StreamEvent
+from chartloop.run.holding import Holder
 from chartloop.run.job import Job, job_of
 from chartloop.run.journal import (
     Event,
@@ -39,6 +40,7 @@ from chartloop.run.journal import (
     digest,
 )
 from chartloop.run.moving import refuse_moved
+from chartloop.run.plausible import wrong_with
 from chartloop.run.ports import Cancel
 from chartloop.run.renaming import Names, as_now
 from chartloop.run.tally import Tally
@@ -111,6 +113,8 @@ class Session:
         self.cancels: list[Cancel] = []
         self.above: Session | None = None
         """The run that this one is a child of, where its action drives it."""
+        self.spending: Callable[[], StopRequest | None] | None = None
+        """Asked by a child that shares a budget: why it may not do the action at hand."""
         self.deadline: float | None = None
         """When a child has to be done, on the run's clock: its parent's action ends then."""
         self.intents: dict[str, Mapping[str, Any]] = {}
@@ -121,6 +125,9 @@ class Session:
         """The next record is written through to the disk, with a snapshot."""
         self.owned = False
         """This process drives the run: it has raised the epoch."""
+        self.turn = Turn(run_id)
+        self.holder = Holder(run_id, self.turn)
+        """Its lease; a child's is that of the run that it is a child of."""
         self.closing = False
         """This run is to be stopped, after the child that it waits for."""
         self.spent: Sequence[str] = ()
@@ -129,7 +136,6 @@ class Session:
         """What is in doubt about the present action has been said."""
         self._snapshot_at = SNAPSHOT_AFTER
         self._jobs: dict[str, Job] = {}
-        self.turn = Turn(run_id)
         # calls that are made at once write their intents one after the other: each names its head
         self._writing = Lock()
 
@@ -184,6 +190,8 @@ class Session:
 
     def _fold(self, event: Event) -> None:
         if event.record is not None:
+            if wrong := wrong_with(event.record):
+                raise self._damaged(f"record {event.record.seq}: {wrong}")
             record = as_now(event.record, *self.names)
             self.position, decision = evolve(self.chart, self.position, record.input)
             self.tally.add(record, decision, self.position.facts)
@@ -227,7 +235,7 @@ class Session:
 
     async def take_over(self) -> None:
         """Become the one that drives this run; whoever did before is fenced."""
-        row = await self.journal.acquire(self.run_id)
+        row = await self.holder.acquire(self.journal, self.run_id)
         if row.epoch != self.epoch + 1:
             await refuse_moved(self.journal, self.run_id, self.epoch)
         self.row, self.epoch, self.owned = row, row.epoch, True
@@ -244,7 +252,7 @@ class Session:
             begun = await self.journal.row(self.run_id)
             if begun is None or begun.head or begun.machine_hash != self.row.machine_hash:
                 raise
-        self.row = await self.journal.acquire(self.run_id)
+        self.row = await self.holder.acquire(self.journal, self.run_id)
         self.epoch, self.head = self.row.epoch, self.row.head
         self.owned = True
 
@@ -301,8 +309,8 @@ class Session:
                 self.run_id, self.head, self.epoch, (event,),
                 update=update, consumed=consumed, durable=durable,
             )  # fmt: skip
-        except Fenced:
-            raise
+        except Fenced as error:
+            raise await self.holder.fenced(error) from error
         except BaseException:  # whether it was written is not known: the next step looks first
             self.owned = False
             raise
@@ -387,6 +395,8 @@ class Session:
         asked = await self.above.asked_at_all() if self.above is not None else None
         if asked is not None:
             return asked._replace(source=PARENT)
+        if self.spending is not None and (asked := self.spending()) is not None:
+            return asked
         return StopRequest("user_requested", "", "caller") if self.cancel_requested() else None
 
     async def asked_at_all(self) -> StopRequest | None:
@@ -408,7 +418,7 @@ class Session:
     def child(self, machine: str, run_id: str) -> Session:
         """A run of a child machine, not begun: beside this one in the journal, asked with it."""
         made = Session(self.chart.child(machine), self.journal, run_id, self.ports)
-        made.above = self
+        made.above, made.holder = self, self.holder
         return made
 
     async def children_at_hand(self) -> list[RunRow]:

@@ -11,7 +11,7 @@ Source:       actions.talking, actions.calling, actions.children, actions.tasks,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -26,6 +26,7 @@ from chartloop.core.specs import ActionSpec
 from chartloop.language.expression import Expression
 from chartloop.language.expression.tree import Items
 from chartloop.language.spec import Given, MachineSpec, StateSpec
+from chartloop.machine.budget import AT_ONCE
 
 UNIT = 10**15
 """Stands for a size that nobody knows: of one model call, of one batch of tool calls."""
@@ -105,6 +106,10 @@ class Handed(NamedTuple):
     """The whole of it."""
     past: float
     """How far the child may go past what it was given."""
+    once: float = INF
+    """What one of its actions may use."""
+    wrap: float = INF
+    """What it may use after a stop."""
 
 
 class Child(NamedTuple):
@@ -321,8 +326,8 @@ class Spending:
                 self._say(resource, state, why)
         for counter in set[str]().union(*(c.handed for c in found)):
             if all(counter in c.handed for c in found):
-                past = sum(c.handed[counter].past for c in found)
-                handed[counter] = Handed(found[0].handed[counter].limit, past)
+                handed[counter] = shared = _shared([c.handed[counter] for c in found])
+                most[counter] = min(most.get(counter, 0), shared.limit + shared.past)
         yield self._of_child(Child(most, handed, {}))
 
     def _children(self, state: StateSpec) -> Iterator[Child]:
@@ -385,6 +390,19 @@ def _gives_texts(each: Given) -> bool:
         of = made.root.type.of
         return of is not None and of.kind == "str"
     return all(isinstance(item, str) for item in made)
+
+
+def _shared(handed: Sequence[Handed]) -> Handed:
+    """What several children may use together: they have a purse in common, see `run.purse`.
+
+    Once it is spent each that is in the middle of an action ends it, and each wraps up.
+    """
+    alone = sum(each.past for each in handed)
+    if len(handed) == 1:
+        return handed[0]
+    at_once = sorted((each.once for each in handed), reverse=True)[:AT_ONCE]
+    together = sum(at_once) + sum(each.wrap for each in handed)
+    return Handed(handed[0].limit, min(alone, together))
 
 
 def _sum(a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, float]:

@@ -10,6 +10,7 @@ import click
 
 from chartloop.cli import completion, options, out
 from chartloop.cli.how import How
+from chartloop.extras import install
 
 if TYPE_CHECKING:
     from chartloop.api import Run
@@ -24,7 +25,7 @@ Examples:
 
 \b
 On the screen: s does the action at hand, r goes on, t to a state, a answers, b takes a record back,
-m shows the whole picture, p pauses, ? lists the rest. It needs: pip install "chartloop[tui]"
+m shows the whole picture, p pauses, ? lists the rest. Extra: `tui`.
 
 \b
 Else, and with --plain, there is a prompt: Enter does the action at hand, `why` shows what was
@@ -87,7 +88,7 @@ def _has_screen(*, plain: bool) -> bool:
     if plain or not (sys.stdin.isatty() and out.is_terminal(sys.stdout)):
         return False
     if find_spec("textual") is None:
-        out.say('a full screen needs textual:  pip install "chartloop[tui]"', "dim")
+        out.say(f"a full screen needs textual:  {install('tui')}", "dim")
         return False
     return True
 

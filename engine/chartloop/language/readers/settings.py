@@ -23,7 +23,8 @@ from chartloop.language.yaml.reading import Path
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 ACCEPTABLE = frozenset(
-    {c.code for c in CODES.values() if c.severity is Severity.WARNING} | {"CL304", "CL307", "CL315"}
+    {c.code for c in CODES.values() if c.severity is Severity.WARNING}
+    | {"CL114", "CL304", "CL307", "CL315"}
 )
 """Findings that a file may accept: warnings, and what no run can come to notice."""
 
