@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from chartloop.actions.reply_schema import problem_with
 from chartloop.core.amounts import is_cost, is_tokens, say
 from chartloop.core.conversation import (
     calls_of,
