@@ -173,6 +173,7 @@ def _summary(result: Result) -> str:
             ("run", Cell(f"{result.run_id} of {result.machine}", "code")),
             ("steps", f"{result.steps:,} in {say_elapsed(result.elapsed)}"),
             ("spent", spent if usage.llm_calls else ""),
+            ("wait", Cell(result.wait or "", "code")),
             ("takes", Cell(", ".join(result.events), "code")),
             ("partial", "\n".join(result.partial)),
             ("errors", Cell("\n".join(errors), "bad")),
