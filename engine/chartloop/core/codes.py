@@ -114,6 +114,8 @@ _ROWS = (
     Code("CL410", "unknown event", "An event is named that no wait of this machine takes.", "Use one of the events under `on`."),
     Code("CL411", "unreadable file", "A file that the machine names cannot be read.", "Check the path; it is taken from the machine's folder."),
     Code("CL412", "unreadable flowchart", "The text is no Mermaid flowchart, or Mermaid itself refuses it.", "Mend the line that is shown; `chartloop import --repair` mends the mistakes that are made most."),
+    Code("CL418", "label braces in a template", "A template shows `{run.task}` as it is written: only labels take single braces.", "Write `{{ run.task }}`.", _W),
+    Code("CL419", "template braces in a label", "A label takes `{{` for a brace and shows no fact there: only templates take double braces.", "Write `{limits.steps}`.", _W),
     # CL6xx: a call
     Code("CL601", "not in this status", "The run is not in a status or state that allows this.", "See `run.status`; a finished run is continued by a new one with `parent`."),
     Code("CL602", "answer not taken", "The wait does not take this event, or not with this data.", "Use one of the events that are shown."),
