@@ -20,6 +20,7 @@ from chartloop.api.bounds import (
     checked_values,
     refuse_unbounded,
     wanted_bounds,
+    with_known_models,
 )
 from chartloop.api.continuing import carried, changed, take_up
 from chartloop.api.coverage import HasCoverage
@@ -251,7 +252,12 @@ class Machine(HasCoverage, HasWhatIf, HasStats, HasUpgrade, HasSimulation):
         first = past.get("vars", {}) | {n: var_value(spec, n, v) for n, v in (vars or {}).items()}
         prove = partial(self._bounds.of, chosen, first, assumed(ports.get("settings")), brief=True)
         if require_bound:
-            refuse_unbounded(prove(), wanted_bounds(require_bound))
+            wanted, said = wanted_bounds(require_bound), ports.get("settings")
+            known = assumed(said)
+            if {"tokens", "usd"} & wanted.keys():
+                known = with_known_models(known, self.spec, said, ports.get("model"))
+            prove_all = partial(self._bounds.of, chosen, first, known, brief=True)
+            refuse_unbounded(prove_all(), wanted)
         prepare(spec, made.ports, queue)
         data = start_data(
             task=task, agent=agent or past.get("agent") or spec.agent,
