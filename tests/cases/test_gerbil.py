@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from chartloop import Machine, Result, Run, Step, load
+from chartloop.adapters.sqlite import SqliteJournal
 from chartloop.core.errors import LimitError
 from chartloop.run.ports import ModelReply
 from chartloop.testing import ManualClock
@@ -158,19 +160,15 @@ class Field:
     after: Any
 
 
-def last_activity(run: Run) -> float:
-    return run.facts.run.started_at + run.facts.run.elapsed
-
-
 STATE = [
     Field("agent-id", lambda r: r.facts.run.agent, "", "agent-456"),
     Field("step-count", lambda r: r.facts.run.steps, 0, 4),
     Field("message-count", lambda r: r.facts.usage.messages, 0, 4),
     Field("token-count", lambda r: r.facts.usage.total_tokens, 0, 330),
-    Field("last-activity", last_activity, 0.0, 1_000_007.0),
+    Field("last-activity", lambda r: r.last_activity, 0.0, 1_000_007.0),
     Field("status", lambda r: r.status, "idle", "completed"),
     Field("error", lambda r: r.facts.errors.last, None, None),
-    Field("metadata", lambda r: dict(r.machine.spec.metadata), {"team": "docs"}, {"team": "docs"}),
+    Field("metadata", lambda r: dict(r.metadata), {"team": "docs", "for": "Ann"}, {"team": "docs", "for": "Ann"}),
 ]  # fmt: skip
 TALK = [
     {**call("send_message", message="Hello!"), "usage": {"prompt_tokens": 100, "completion_tokens": 50}},
@@ -179,7 +177,8 @@ TALK = [
 
 
 def custom_run(machine: Machine, **more: Any) -> Run:
-    return machine.start("Tell them.", script=TALK, clock=ManualClock(1_000_000.0), **more)
+    clock = ManualClock(1_000_000.0)
+    return machine.start("Tell them.", script=TALK, clock=clock, metadata={"for": "Ann"}, **more)
 
 
 class TestAgentState:
@@ -203,6 +202,20 @@ class TestAgentState:
         assert run.run().status == "error"
         assert run.facts.errors.last is not None
         assert run.facts.errors.last.message == "no key"
+
+    def test_metadata_of_a_run_is_on_its_record(self, custom: Machine, tmp_path: Path) -> None:
+        journal = SqliteJournal(tmp_path / "journal.db")
+        run = custom_run(custom, journal=journal)
+        result = run.run()
+        again = custom.open(run.id, journal=journal)
+        assert again.metadata == result.metadata == {"team": "docs", "for": "Ann"}
+        assert (again.last_activity, result.last_activity) == (1_000_007.0, 1_000_007.0)
+        assert json.loads(json.dumps(result.to_dict()))["metadata"] == result.metadata
+
+    @pytest.mark.parametrize("given", [{"a": object()}, {"a": float("nan")}, {1: {2, 3}}])
+    def test_metadata_that_is_no_json_is_refused(self, custom: Machine, given: Any) -> None:
+        with pytest.raises(LimitError, match="no JSON data"):
+            custom.start("Go.", script=[], metadata=given)
 
     def test_paused(self, custom: Machine) -> None:
         run = custom_run(custom)
@@ -235,7 +248,7 @@ RESULT = [
     Came("output", lambda r: r.output, "I told them.", None),
     Came("error", lambda r: [e["message"] for e in r.errors], [], ["no key"]),
     Came("duration", lambda r: r.elapsed, 7.0, 0.0),
-    Came("metadata", lambda r: (r.machine, r.path[-1]), ("custom_agent", "done"), ("custom_agent", "end-error")),
+    Came("metadata", lambda r: dict(r.metadata), {"team": "docs", "for": "Ann"}, {"team": "docs"}),
 ]  # fmt: skip
 
 

@@ -6,6 +6,7 @@ Source: design "language", sections 3 ("Limits changed from outside are checked 
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -19,6 +20,16 @@ from chartloop.language.file.parts import ModelShape
 from chartloop.run.loop import IN_DOUBT
 from chartloop.run.result import answers_of
 from chartloop.run.session import Session
+
+
+def own_metadata(given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What a caller says about a run, as JSON has it. `LimitError` for what JSON cannot hold."""
+    try:
+        said = json.loads(json.dumps(dict(given or {}), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        hint = "give texts, numbers, lists and mappings with texts as keys"
+        raise LimitError(f"`metadata` is no JSON data: {error}", hint=hint) from None
+    return said
 
 
 def model_settings(given: Mapping[str, Any]) -> dict[str, Any]:
