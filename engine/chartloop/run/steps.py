@@ -63,7 +63,8 @@ class Step(NamedTuple):
     duration: float | None = None
     error: str | None = None
     metadata: Mapping[str, Any] = {}
-    """`state` and `action`; of a finished step `record`, and `run` where a child did it; `category` of a failure, `warnings`, and
+    """`state` and `action`; of a finished step `record`, and `run` where a child did it;
+    `category` of a failure, `warnings`, and
     the names of the calls that were `dropped`."""
 
     def to_dict(self) -> dict[str, Any]:
