@@ -42,12 +42,12 @@ REPLY: Type = struct(
 )
 
 
-def receive(ctx: Context) -> Outcome:
+def receive(ctx: Context, optional: bool = False) -> Outcome:
     """The task, into the conversation. A run that only continues a conversation has none."""
     task = ctx.facts.run.task
     if task:
         return Outcome(result={"text": task}, messages=(user(task),))
-    if ctx.messages:
+    if ctx.messages or optional:
         return Outcome(result={"text": ""})
     return Outcome.failed(Category.RECOVERABLE, "the run was given no task", kind="no_task")
 
@@ -342,6 +342,14 @@ ACTIONS = (
     ActionSpec(
         "receive",
         receive,
+        (
+            ArgSpec(
+                "optional",
+                "value",
+                BOOL,
+                about="Whether a run may begin with neither a task nor a conversation.",
+            ),
+        ),
         result=struct({"text": STR}, keyed=True),
         work=False,
         effect=Effect.PURE,

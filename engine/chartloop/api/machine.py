@@ -32,6 +32,7 @@ from chartloop.api.simulating import HasSimulation
 from chartloop.api.stats import HasStats
 from chartloop.api.tasks import first_tasks
 from chartloop.api.upgrading import HasUpgrade
+from chartloop.api.values import own_metadata
 from chartloop.api.whatif import HasWhatIf
 from chartloop.api.wiring import PortOptions, make_ports, prepare, suspends
 from chartloop.core.errors import Finding, Findings, SetupError, SpecError, refuse_unknown
@@ -211,6 +212,7 @@ class Machine(HasCoverage, HasWhatIf, HasStats, HasUpgrade, HasSimulation):
         run_id: str | None = None,
         agent: str | None = None,
         session: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
         require_bound: Mapping[str, float] | None = None,
         **ports: Unpack[PortOptions],
     ) -> Run:
@@ -221,6 +223,8 @@ class Machine(HasCoverage, HasWhatIf, HasStats, HasUpgrade, HasSimulation):
         or the id of one in `journal`, conversation, memory, variables, agent and session are
         carried over, and counters begin at zero: what is given here wins. The journal is the
         parent's, else in memory, unless one is given.
+
+        `metadata` is JSON data about this run, over the file's: `Run.metadata`, `Result.metadata`.
 
         `model` is a litellm model name or anything that honours the `Model` port, `settings` are
         over the file's `model`, and `script` gives scripted replies instead; for the other
@@ -267,7 +271,7 @@ class Machine(HasCoverage, HasWhatIf, HasStats, HasUpgrade, HasSimulation):
             limits=chosen, vars=first,
             messages=history(messages) or past.get("messages"),
             context_window=made.ports.window(spec),
-            tasks=[task.to_dict() for task in queue],
+            tasks=[task.to_dict() for task in queue], metadata=own_metadata(metadata),
         )  # fmt: skip
         at = made.ports.clock.now()
         made.begun = Input("start", started=at, at=at, data=data)

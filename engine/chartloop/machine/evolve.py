@@ -19,7 +19,7 @@ from chartloop.core.errors import Category, StatusError
 from chartloop.core.facts import EMPTY, Task
 from chartloop.core.fold import assign, fold, named, queued, tick
 from chartloop.core.outcome import Outcome
-from chartloop.core.position import CHILD, NO_MESSAGES, Position
+from chartloop.core.position import CHILD, METADATA, NO_MESSAGES, Position
 from chartloop.core.reasons import StopSignal
 from chartloop.core.records import Input
 from chartloop.core.tokens import estimate_messages
@@ -91,6 +91,8 @@ def _start(walk: Walk, input: Input) -> None:
         marks=facts.marks._replace(now=at, progress_at=at, has_queue=bool(queue)),
     )  # fmt: skip
     walk.messages, walk.queue = messages, queue
+    if "metadata" in data:
+        walk.kept = {**walk.kept, METADATA: data["metadata"]}
     walk.fire("start")
     walk.state = data.get("start") or walk.chart.spec.start
     walk.enter(walk.state)
