@@ -17,7 +17,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from chartloop.checker.paths.counting import UNKNOWN
-from chartloop.checker.paths.signalling import is_ours
+from chartloop.checker.paths.signalling import carried_out, is_ours
 from chartloop.checker.paths.turning import World
 from chartloop.checker.ranges.judging import judge
 from chartloop.checker.ranges.values import INF, number
@@ -249,7 +249,8 @@ class Spending:
                 if given is not None and given.value == "summarize":
                     yield from self._of_call(failed)
             case "call_tools" | "call_tool":
-                yield from self._of_tools(1 if action.name == "call_tool" else self.batch)
+                most = 1 if action.name == "call_tool" else self.batch
+                yield from self._of_tools(most if carried_out(self.spec, state) else 0)
             case "update_memory":
                 most = 0 if "block" in state.args else self.batch
                 yield from self._of_tools(most)
@@ -280,7 +281,10 @@ class Spending:
             yield Uses({CALLS: (0, self.requests)})
         if not answered:
             return
-        base: dict[str, Ends] = {CALLS: (1, self.requests), "usage.llm_calls": (1, 1)}
+        base: dict[str, Ends] = {
+            CALLS: (1, self.requests), "usage.llm_calls": (1, 1),
+            "errors.total": (int(failed), self.batch + failed),  # calls of tools that were not offered
+        }  # fmt: skip
         self._assume("token", "a model call uses at least one token")
         if self.longest != UNIT:
             said = f"a model call and its reply are at most {self.longest:,} tokens"
