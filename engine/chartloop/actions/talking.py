@@ -11,9 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from chartloop.core.amounts import is_cost, is_tokens, say
-from chartloop.actions.reply_schema import problem_with
 from chartloop.actions.running import refusal
+from chartloop.core.amounts import is_cost, is_tokens, say
 from chartloop.core.conversation import (
     calls_of,
     groups,

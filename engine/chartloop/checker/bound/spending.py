@@ -41,14 +41,11 @@ Ends = tuple[float, float]
 
 
 class KnownModel(NamedTuple):
-    """What somebody else than the file says of a model."""
+    """What `source`, not the file, says of a model: tokens of a call, USD of a token each way."""
 
     longest: int | None
-    """Tokens of a call with its reply, at most."""
     prices: tuple[float, float] | None
-    """USD for a token that is sent and for one that is written, at most."""
     source: str
-    """Who says it: ``litellm``."""
 
 
 @dataclass(frozen=True)
