@@ -114,6 +114,9 @@ _ROWS = (
     Code("CL410", "unknown event", "An event is named that no wait of this machine takes.", "Use one of the events under `on`."),
     Code("CL411", "unreadable file", "A file that the machine names cannot be read.", "Check the path; it is taken from the machine's folder."),
     Code("CL412", "unreadable flowchart", "The text is no Mermaid flowchart, or Mermaid itself refuses it.", "Mend the line that is shown; `chartloop import --repair` mends the mistakes that are made most."),
+    Code("CL413", "no JSON Schema", "`output` of `infer` is no JSON Schema of draft 2020-12, or has a word in it that no validator would look at.", "Mend what the finding says; a class gives its schema by itself: `output: Answer`."),
+    Code("CL414", "unknown class", "`output` of `infer` names a Python class that was not given, or that JSON Schema cannot describe.", "Give its file with `--tools`, or the class with `tools=`."),
+    Code("CL415", "class has changed", "A recorded machine names a class whose schema was another when the machine was written.", "Load the file that names the class, or bring back the class as it was."),
     Code("CL418", "label braces in a template", "A template shows `{run.task}` as it is written: only labels take single braces.", "Write `{{ run.task }}`.", _W),
     Code("CL419", "template braces in a label", "A label takes `{{` for a brace and shows no fact there: only templates take double braces.", "Write `{limits.steps}`.", _W),
     # CL6xx: a call
@@ -125,10 +128,16 @@ _ROWS = (
     Code("CL606", "script", "A script has too few replies, or some that were never asked for.", "Make the script fit the path."),
     Code("CL607", "setup", "Something that the run needs is missing: an extra, a key, a program, a tool.", "Do what the message says."),
     Code("CL608", "journal", "The journal cannot be read or written.", "See the message; the file was left as it was."),
-    Code("CL609", "fenced", "Another process drives this run now.", "Let it; or resume the run here, which fences the other."),
+    Code("CL609", "fenced", "Another process has taken this run over, and drives it now.", "Let it. Nothing more was done here; open the run anew to go on where it is then."),
     Code("CL610", "model", "A model call failed.", "The category says what may help: TRANSIENT the same call later, RECOVERABLE a change, CRITICAL neither."),
     Code("CL611", "no task", "What was given is no task of the queue, or the file that holds the tasks cannot be read.", "A task is a text, or a mapping with `text` and, where they are needed, `id`, `kind`, `acceptance` and `by`."),
     Code("CL612", "no query", "What was asked is no query, or names something that the machine does not have.", "Write `reach A`, `avoid A`, `never A before B`, `never A after B` or `always B after A`."),
+    Code("CL613", "driven by another process", "Somebody drives this run: the error says who, since when, and until when at least.", "Let it, or stop it there. `--take-over` (`take_over=True`) drives the run here instead; a call in flight may then be paid twice."),
+    Code("CL614", "decided by other rules", "The run was recorded by a version of chartloop whose rules of deciding this one does not have. The error names the first record that would be decided otherwise.", "Go on with the run under the version that is named, or start a new one. The journal is not damaged."),
+    Code("CL615", "answer for another wait", "The answer names a wait that is over or another one, or the run waits for nothing.", "Look at what the run asks now (`chartloop show RUN`), and answer that."),
+    Code("CL616", "answered already", "Somebody has answered this wait.", "Nothing was sent. `chartloop show RUN` says what the run asks now."),
+    Code("CL617", "answer ahead not taken", "An answer ahead of its question names a state that does not wait, asks now, or has one already.", "Name a state that waits and is still to come; answer the question at hand without `ahead`."),
+    Code("CL621", "chart closed", "A live machine was to be changed after it was built: a transition added or taken away, a guard set, a callback given.", "Change the machine's file and load it: the new chart has its own picture and hash."),
 )  # fmt: skip
 
 CODES: Mapping[str, Code] = MappingProxyType({row.code: row for row in _ROWS})

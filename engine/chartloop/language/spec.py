@@ -104,12 +104,20 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Extra attempts of an action. Waits are ``base * factor ** attempt`` seconds."""
+    """Extra attempts of an action. Waits are ``base * factor ** attempt`` seconds.
+
+    Where the provider asks for a longer wait it is given that, up to `most` seconds.
+    """
 
     times: int
     base: float = 1.0
     factor: float = 2.0
     on: tuple[str, ...] = ("TRANSIENT",)
+    most: float = 300.0
+
+    def wait(self, attempt: int, asked: float | None = None) -> float:
+        """The wait after so many extra attempts; `asked` is what the provider asks for."""
+        return max(self.base * self.factor**attempt, asked or 0.0)
 
 
 @dataclass(frozen=True, slots=True)

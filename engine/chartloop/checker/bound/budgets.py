@@ -66,13 +66,13 @@ class Step(NamedTuple):
             return self.counts(WAITING)
         least = self.uses.ends.get(counter, _NO)[0]
         least = exact(least) if least else 0
-        return least + exact(self.route.wait) if counter == WAITING else least
+        return least + exact(self.route.wait[0]) if counter == WAITING else least
 
     def gains(self, resource: str) -> Number:
         """How much of a resource it uses at most."""
         most_ = self.uses.ends.get(resource, _NO)[1]
         most_ = exact(most_) if most_ else 0
-        return most_ + exact(self.route.wait) if resource == WAITING else most_
+        return most_ + exact(self.route.wait[1]) if resource == WAITING else most_
 
 
 class Row(NamedTuple):

@@ -21,6 +21,7 @@ from chartloop.core.types import Type
 from chartloop.language.expression import compile as code
 from chartloop.language.expression import monotone, operators, reading
 from chartloop.language.expression.check import Checker
+from chartloop.language.expression.failing import may_fail
 from chartloop.language.expression.narrow import implied
 from chartloop.language.expression.reading import Atom, Bound, Probe, Reading
 from chartloop.language.expression.runtime import GUARD_ERRORS, Function, Oracle, no_oracle
@@ -86,6 +87,11 @@ class Expression:
     def constant(self) -> bool:
         """Whether it reads no fact and asks no guard."""
         return not self.reads and not self.opaque
+
+    @cached_property
+    def may_fail(self) -> bool:
+        """Whether evaluating it may raise; False where it surely cannot. See `failing`."""
+        return may_fail(self.root)
 
     @cached_property
     def ops(self) -> frozenset[str]:

@@ -139,6 +139,8 @@ class RetryShape(Shape):
         default_factory=lambda: ["TRANSIENT"]
     )
     """Categories of failure that are retried; default: `[TRANSIENT]`."""
+    most: Scalar = "5m"
+    """The longest wait that a provider may ask for (`Retry-After`); beyond it the action fails."""
 
 
 class StateShape(Shape):
@@ -167,6 +169,7 @@ class StateShape(Shape):
     else_: EdgeLike | None = Field(None, alias="else")
     """Taken when the guard does not hold, or no case fits."""
     for_: Text | None = Field(None, alias="for")
+    """Loop: the variable that takes each item in turn; needs `in`, `each` and `then`."""
     """Loop: the variable that takes each item in turn; with `in`, `each` and `then`."""
     in_: Listed | None = Field(None, alias="in")
     """The list of the loop: an expression, read once when the loop begins."""

@@ -15,29 +15,26 @@ from chartloop.core.errors import nearest
 from chartloop.core.specs import ActionSpec
 from chartloop.core.types import ANY, STR, Type
 from chartloop.language.expression.operators import assignable
-from chartloop.language.readers.json_schema import schema_fault, type_of_schema
+from chartloop.language.json_schema.reply import ReplySchema
+from chartloop.language.json_schema.typed import type_of_schema
 from chartloop.language.readers.reader import Reader
 from chartloop.language.readers.targets import Target, read_targets
-from chartloop.language.spec import Save
+from chartloop.language.spec import Given, Save
 from chartloop.language.yaml.document import short
 from chartloop.language.yaml.reading import Path
-
-SCHEMA = "output"
-"""The field of `with` that holds the JSON Schema of a reply; its data is `result.data`."""
 
 _PATH = re.compile(r"result((?:\.[A-Za-z][A-Za-z0-9_]*|\[\d{1,6}\])*)", re.ASCII)
 _PART = re.compile(r"\.([A-Za-z][A-Za-z0-9_]*)|\[(\d+)\]", re.ASCII)
 
 
-def result_of(action: ActionSpec | None, given: Mapping[str, Any] | None) -> Type:
-    """The type of what an action returns, with the data that `output` asks of a model."""
+def result_of(action: ActionSpec | None, args: Mapping[str, Given]) -> Type:
+    """The type of what an action returns, with the data that a schema among its fields asks for."""
     if action is None:
         return ANY
-    schema = (given or {}).get(SCHEMA)
-    asked = action.arg(SCHEMA) is not None and schema is not None and not schema_fault(schema)
-    if not asked or action.result.kind != "struct":
+    asked = next((g.value for g in args.values() if g.kind == "schema"), None)
+    if not isinstance(asked, ReplySchema) or action.result.kind != "struct":
         return action.result
-    data = ("data", type_of_schema(schema))
+    data = ("data", type_of_schema(asked.schema, whole=asked.make is not None))
     return replace(action.result, fields=(*action.result.fields, data))
 
 

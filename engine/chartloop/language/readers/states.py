@@ -34,7 +34,8 @@ def read_state(reader: Reader, name: str, shape: file.StateShape) -> StateSpec:
     entry = reader.at(name, "entry")
     job = job_of(reader, path, shape)
     action = _action(reader, path, shape)
-    result = result_of(action, shape.with_)
+    args = read_args(reader, (*path, "with"), action, shape.with_, entry)
+    result = result_of(action, args)
     within = None
     if shape.within is not None:
         within = reader.duration((*path, "within"), shape.within, entry)
@@ -44,7 +45,7 @@ def read_state(reader: Reader, name: str, shape: file.StateShape) -> StateSpec:
         ask=reader.label((*path, "ask"), shape.ask),
         about=shape.about or "", role=shape.role or "", shape=shape.shape or "",
         action=action, result=result,
-        args=read_args(reader, (*path, "with"), action, shape.with_, entry),
+        args=args,
         save=read_save(reader, (*path, "save"), shape.save, result),
         within=within, retry=_retry(reader, path, shape.retry), failed_next=shape.failed == "next",
         set=read_sets(reader, (*path, "set"), shape.set, entry),
@@ -78,18 +79,26 @@ def _message(reader: Reader, path: Path, shape: file.StateShape) -> Template | N
 def _retry(reader: Reader, path: Path, shape: file.RetryShape | None) -> Retry | None:
     if shape is None:
         return None
-    at = (*path, "retry", "base")
-    base = reader.duration(at, shape.base)
-    if isinstance(base, Expression):
-        said = "the wait of `retry` is written out"
-        reader.say("CL209", at, said, hint="write `1s`; an expression cannot stand here")
+    base, most = (
+        _wait(reader, (*path, "retry", key), text)
+        for key, text in (("base", shape.base), ("most", shape.most))
+    )
     on = [c for _, c in reader.items((*path, "retry", "on"), shape.on)]
     return Retry(
         shape.times,
-        base if isinstance(base, float) else 1.0,
+        base,
         shape.factor,
         tuple(dict.fromkeys(on)),
+        most,
     )
+
+
+def _wait(reader: Reader, at: Path, text: file.Scalar) -> float:
+    found = reader.duration(at, text)
+    if isinstance(found, Expression):
+        said = "the waits of `retry` are written out"
+        reader.say("CL209", at, said, hint="write `1s`; an expression cannot stand here")
+    return found if isinstance(found, float) else 1.0
 
 
 def _allow(reader: Reader, path: Path, names: list[str] | None) -> tuple[str, ...] | None:
