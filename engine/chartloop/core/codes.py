@@ -88,7 +88,7 @@ _ROWS = (
     Code("CL322", "case missing", "`of` can have a value, or be None, that no case names, and there is no `else`.", "Add the case, or `else`."),
     Code("CL323", "window unknown", "The file reads `usage.context_*` and the model's window is not known.", "Write `context_window` under `model`.", _W),
     Code("CL324", "file must be trusted", "The file names a command, a host or a path outside its folder.", "Run it with `--trust`, or list it in your configuration.", _W),
-    Code("CL325", "cannot be accepted", "`ignore` names a finding that does not exist, or an error that must be mended.", "Accept warnings only, and CL304, CL307 and CL315.", _W),
+    Code("CL325", "cannot be accepted", "`ignore` names a finding that does not exist, or an error that must be mended.", "Accept warnings only, and CL114, CL304, CL307 and CL315.", _W),
     Code("CL326", "guard never holds", "What a guard compares can never be so, or not at this place: it contradicts itself, its fact's type, or what was decided on every way there. Whoever wrote it meant something else.", "Mend the guard, or remove its edge or rule.", _W),
     Code("CL327", "guard always holds", "A guard holds for every value that its facts can have, so that what stands behind it, or its `else`, is never taken.", "Compare with something that can be otherwise, or leave the guard out.", _W),
     Code("CL328", "hidden by another", "Whenever an edge or rule holds, one that comes before it does, too: it never decides.", "Move it up, narrow the one before it, or remove it.", _W),
