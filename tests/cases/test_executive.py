@@ -16,7 +16,7 @@ from chartloop import Run, load
 from chartloop.adapters.sqlite import SqliteJournal
 from chartloop.testing import CrashAt, Crashed, ManualClock, MemoryJournal
 
-pytestmark = pytest.mark.extra("pydantic_monty", install='pip install "chartloop[sandbox]"')  # noqa: S610 - no Django
+pytestmark = pytest.mark.extra("pydantic_monty", install='pip install -e ".[sandbox]"')  # noqa: S610 - no Django
 
 GO_ON = "<PLAN>go on</PLAN>"
 FINISHED = "<STATE_UPDATE>\nStatus: Finished\n</STATE_UPDATE>"

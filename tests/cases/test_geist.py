@@ -721,7 +721,7 @@ def test_it_needs_no_python(name: str) -> None:
     assert machine.spec.tools == ()
 
 
-@pytest.mark.extra("litellm", install='pip install "chartloop[llm]"')  # noqa: S610 - no Django
+@pytest.mark.extra("litellm", install='pip install -e ".[llm]"')  # noqa: S610 - no Django
 @pytest.mark.filterwarnings("ignore:.*using the `ReadOnly` qualifier")
 @pytest.mark.filterwarnings("ignore:Accessing the 'model_")
 def test_it_runs_over_http() -> None:

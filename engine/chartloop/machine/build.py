@@ -7,7 +7,7 @@ live transitions of `check`, which are what pictures show.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ from chartloop.core.facts import (
 from chartloop.core.position import Position
 from chartloop.core.types import BOOL, DURATION, Type
 from chartloop.language.dump import canonical
-from chartloop.language.expression import Expression, Scope, fuse, parse
+from chartloop.language.expression import Bound, Expression, Scope, fuse, parse
 from chartloop.language.spec import HIGHEST, RETURN, Assign, MachineSpec, Rule, StateSpec
 from chartloop.language.template.template import Template
 from chartloop.machine.regions import GuardedTransition, LeanEvent, Node, Region, RuleHolds
@@ -32,6 +32,10 @@ from chartloop.machine.ways import (
     route,
     ways,
 )
+
+MOST_MOVES = 100_000
+"""The most moves of one decision where passing states count: a list is gone through without an
+action, and its length is known when it runs."""
 
 
 class Entry(NamedTuple):
@@ -100,7 +104,8 @@ class Chart:
             t.source for t in self.step.transitions("advance") if t.kind in ("failed", "error")
         )
         """The states whose failures take another way than their successes."""
-        self.bound = len(self.step.nodes) + 1
+        passing = (e for e in spec.edges() if not spec.states[e.source].rests)
+        self.bound = MOST_MOVES if any(e.set for e in passing) else len(self.step.nodes) + 1
         """More moves than this without an action is an error that the checker rules out."""
         self.by_origin: dict[str, GuardedTransition] = {}
         for t in self.step.transitions():
@@ -121,6 +126,8 @@ class Chart:
         """Where each detour leads, by the id of its rule."""
         self.time_left = _time_left(spec)
         """What each time limit leaves, in seconds: it also bounds a long action."""
+        self.stops_in = _stops_in(spec)
+        """What those leave of which a rule alone stops the run: no wait goes past them."""
 
     @cached_property
     def text(self) -> str:
@@ -368,10 +375,22 @@ def _warns(spec: MachineSpec) -> dict[str, Warn]:
 
 
 def _time_left(spec: MachineSpec) -> tuple[Expression, ...]:
-    scope = Scope(spec.roots, guards=spec.registry.guards)
     guards = [r.when for r in spec.rules] + [e.when for e in spec.edges() if e.when is not None]
+    facts = ("run.elapsed", "run.working")
+    return _left_by(spec, [b for g in guards for b in g.bounds if b.fact in facts])
+
+
+def _stops_in(spec: MachineSpec) -> tuple[Expression, ...]:
+    """Of `run.elapsed` alone: the clock of `run.working` stands still while a run waits."""
+    rules = [r for r in spec.rules if r.stop and not (r.at or r.before)]
+    bounds = [b for r in rules for b in r.when.bounds if b.text == r.when.text]
+    return _left_by(spec, [b for b in bounds if b.fact == "run.elapsed"])
+
+
+def _left_by(spec: MachineSpec, bounds: Sequence[Bound]) -> tuple[Expression, ...]:
+    scope = Scope(spec.roots, guards=spec.registry.guards)
     out: dict[str, Expression] = {}
-    for bound in (b for g in guards for b in g.bounds if b.fact in ("run.elapsed", "run.working")):
+    for bound in bounds:
         text = f"({bound.bound_text}) - {bound.fact}"
         off = [
             f"limits.{n}"
