@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from chartloop.actions.running import refusal
 from chartloop.core.amounts import is_cost, is_tokens, say
 from chartloop.core.conversation import (
     calls_of,
@@ -40,12 +41,12 @@ REPLY: Type = struct(
 )
 
 
-def receive(ctx: Context) -> Outcome:
+def receive(ctx: Context, optional: bool = False) -> Outcome:
     """The task, into the conversation. A run that only continues a conversation has none."""
     task = ctx.facts.run.task
     if task:
         return Outcome(result={"text": task}, messages=(user(task),))
-    if ctx.messages:
+    if ctx.messages or optional:
         return Outcome(result={"text": ""})
     return Outcome.failed(Category.RECOVERABLE, "the run was given no task", kind="no_task")
 
@@ -151,6 +152,9 @@ class Answered(NamedTuple):
     spent: Spent
     warnings: tuple[str, ...] = ()
     """What is odd about it: usage that was estimated, a reply that was cut off."""
+    reply, spent = await complete(ctx, request_messages(ctx), ctx.tools, asked)
+    outcome = _refused(ctx, _outcome(ctx, reply, spent, asked.keep), reply)
+    return outcome if asked.output is None else _structured(outcome, reply.text, asked.output)
 
 
 async def complete(
@@ -252,6 +256,31 @@ def _outcome(ctx: Context, answered: Answered, keep: bool | None) -> Outcome:
     )
 
 
+def _refused(ctx: Context, outcome: Outcome, reply: Reply) -> Outcome:
+    """The outcome with an answer to each call of a tool that this state did not show.
+
+    Such a call is answered here, beside the reply that asks for it: whatever comes between this
+    state and one that carries calls out, and whichever run or child continues the conversation,
+    finds no open call of a tool that the model was not shown. A name that nobody registered is
+    left to the state that carries calls out, which says that there is no such tool.
+    """
+    offered, known = {tool.name for tool in ctx.tools}, ctx.machine.registry.tools
+    refused = [
+        (call, refusal(ctx, call.name, "was not offered here").text)
+        for call in reply.tool_calls
+        if call.name not in offered and call.name in known
+    ]
+    if not refused:
+        return outcome
+    replies = tuple(tool_reply(call, text) for call, text in refused)
+    size = outcome.context_tokens
+    return outcome._replace(
+        messages=(*outcome.messages, *replies),
+        tool_errors=tuple(f"{call.name}: {text}" for call, text in refused),
+        context_tokens=None if size is None else size + estimate_messages(replies),
+    )
+
+
 ESTIMATED = "a reply came without usage; its tokens were estimated"
 """A warning: the limits on tokens are kept by an estimate."""
 UNBELIEVED = "a reply came with usage that cannot be: {}; these tokens were estimated"
@@ -312,6 +341,14 @@ ACTIONS = (
     ActionSpec(
         "receive",
         receive,
+        (
+            ArgSpec(
+                "optional",
+                "value",
+                BOOL,
+                about="Whether a run may begin with neither a task nor a conversation.",
+            ),
+        ),
         result=struct({"text": STR}, keyed=True),
         work=False,
         effect=Effect.PURE,

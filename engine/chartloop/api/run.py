@@ -17,7 +17,7 @@ from chartloop.api.wiring import PortOptions, suspends
 from chartloop.core.errors import LimitError, RunError
 from chartloop.core.outcome import Message
 from chartloop.core.reasons import Continuation
-from chartloop.core.records import Input, Record
+from chartloop.core.records import Record
 from chartloop.core.types import Type
 from chartloop.core.units import say_count
 from chartloop.language.values import limit_value, var_value
@@ -27,11 +27,11 @@ from chartloop.notebook.tables import KnownFacts, Records
 from chartloop.run.breakpoints import Breakpoints
 from chartloop.run.events import Event as StreamEvent
 from chartloop.run.journal import Journal
-from chartloop.run.loop import advance, drive
+from chartloop.run.loop import advance, change, drive, leave
 from chartloop.run.question import Question, question_of
 from chartloop.run.renaming import as_now
 from chartloop.run.replay import Replay, replay, why
-from chartloop.run.result import Result, result_of
+from chartloop.run.result import Result, metadata_of, result_of
 from chartloop.run.session import Session
 from chartloop.run.steps import Step, steps_of
 from chartloop.run.stream import astream, stream
@@ -58,6 +58,7 @@ class StartOptions(PortOptions, total=False):
     run_id: str | None
     agent: str | None
     session: str | None
+    metadata: Mapping[str, Any] | None
     require_bound: Mapping[str, float] | None
 
 
@@ -125,6 +126,16 @@ class Run(Certified, Addressed, Shown["Startable"]):
         return KnownFacts(*self.session.position.facts)
 
     @property
+    def metadata(self) -> Mapping[str, Any]:
+        """What is said about this run: the file's `metadata`, and over it what the start gave."""
+        return metadata_of(self.session)
+
+    @property
+    def last_activity(self) -> float:
+        """When something last happened to it, in seconds since 1970-01-01 UTC; 0.0: never."""
+        return self.session.position.facts.marks.now
+
+    @property
     def messages(self) -> tuple[Message, ...]:
         """The conversation."""
         return self.session.position.messages.whole()
@@ -174,7 +185,7 @@ class Run(Certified, Addressed, Shown["Startable"]):
 
     async def ahistory(self) -> tuple[Step, ...]:
         """The steps; see `history`."""
-        return steps_of(self.session, await self.arecords())
+        return await steps_of(self.session, await self.arecords())
 
     def __repr__(self) -> str:
         steps = say_count(self.facts.run.steps, "step")
@@ -278,12 +289,7 @@ class Run(Certified, Addressed, Shown["Startable"]):
         await self._move()
         if not self.session.head:
             await advance(self.session)
-        with self.session.turn:
-            if not self.session.owned:
-                await self.session.take_over()
-            return await self.session.apply(
-                Input("edit", at=self.session.ports.clock.now(), data={name: made})
-            )
+        return await change(self.session, {name: made})
 
     # asking ---------------------------------------------------------------------------------
 
@@ -336,6 +342,7 @@ class Run(Certified, Addressed, Shown["Startable"]):
         """Take back the newest records; see `back`."""
         with self.session.turn:  # else what drives it would go on with a run that nobody sees
             forked = await self.afork(first_taken_back(self.session, records))
+            await leave(self.session)
         self.session, self._moved = forked.session, False
         if self._live is not None:
             self._heard.at(self.session)

@@ -1,7 +1,8 @@
 """How an error is said, and the exit code that it gives.
 
     0 natural end   1 error, or a check that failed   2 the command line is wrong
-    3 stopped by a limit   4 waits for a person   5 stopped by a person   130 Ctrl-C
+    3 stopped by a limit   4 waits for a person   5 stopped by a person
+    6 another process drives the run   130 Ctrl-C, SIGTERM or SIGHUP
 
 Imported by: app, and commands that leave with the code of a run
 Source: design "language", section 11; core.codes (CL6xx)
@@ -23,12 +24,14 @@ from chartloop.core.errors import (
     AnswerError,
     ChartloopError,
     ClosedChartError,
+    Driven,
     Fenced,
     Finding,
     JournalError,
     LimitError,
     MachineChangedError,
     ModelError,
+    RulesChangedError,
     RunError,
     ScriptError,
     SetupError,
@@ -45,7 +48,7 @@ if TYPE_CHECKING:
 
     from chartloop.run.result import Result
 
-OK, ERROR, USAGE, LIMIT, WAITING, HUMAN, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
+OK, ERROR, USAGE, LIMIT, WAITING, HUMAN, DRIVEN, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 130
 PIPE = 141
 """What a shell shows for a program whose reader has gone (128 + SIGPIPE)."""
 
@@ -83,8 +86,10 @@ _KINDS: tuple[tuple[type[ChartloopError], Kind], ...] = (
     (TaskError, Kind("CL611", USAGE)),
     (UnknownRunError, Kind("CL604", USAGE)),
     (MachineChangedError, Kind("CL605")),
+    (RulesChangedError, Kind("CL614")),
     (ScriptError, Kind("CL606")),
     (SetupError, Kind("CL607")),
+    (Driven, Kind("CL613", DRIVEN)),
     (Fenced, Kind("CL609")),
     (JournalError, Kind("CL608")),
     (ModelError, Kind("CL610")),

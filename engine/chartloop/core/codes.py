@@ -88,7 +88,7 @@ _ROWS = (
     Code("CL322", "case missing", "`of` can have a value, or be None, that no case names, and there is no `else`.", "Add the case, or `else`."),
     Code("CL323", "window unknown", "The file reads `usage.context_*` and the model's window is not known.", "Write `context_window` under `model`.", _W),
     Code("CL324", "file must be trusted", "The file names a command, a host or a path outside its folder.", "Run it with `--trust`, or list it in your configuration.", _W),
-    Code("CL325", "cannot be accepted", "`ignore` names a finding that does not exist, or an error that must be mended.", "Accept warnings only, and CL304, CL307 and CL315.", _W),
+    Code("CL325", "cannot be accepted", "`ignore` names a finding that does not exist, or an error that must be mended.", "Accept warnings only, and CL114, CL304, CL307 and CL315.", _W),
     Code("CL326", "guard never holds", "What a guard compares can never be so, or not at this place: it contradicts itself, its fact's type, or what was decided on every way there. Whoever wrote it meant something else.", "Mend the guard, or remove its edge or rule.", _W),
     Code("CL327", "guard always holds", "A guard holds for every value that its facts can have, so that what stands behind it, or its `else`, is never taken.", "Compare with something that can be otherwise, or leave the guard out.", _W),
     Code("CL328", "hidden by another", "Whenever an edge or rule holds, one that comes before it does, too: it never decides.", "Move it up, narrow the one before it, or remove it.", _W),
@@ -117,6 +117,8 @@ _ROWS = (
     Code("CL413", "no JSON Schema", "`output` of `infer` is no JSON Schema of draft 2020-12, or has a word in it that no validator would look at.", "Mend what the finding says; a class gives its schema by itself: `output: Answer`."),
     Code("CL414", "unknown class", "`output` of `infer` names a Python class that was not given, or that JSON Schema cannot describe.", "Give its file with `--tools`, or the class with `tools=`."),
     Code("CL415", "class has changed", "A recorded machine names a class whose schema was another when the machine was written.", "Load the file that names the class, or bring back the class as it was."),
+    Code("CL418", "label braces in a template", "A template shows `{run.task}` as it is written: only labels take single braces.", "Write `{{ run.task }}`.", _W),
+    Code("CL419", "template braces in a label", "A label takes `{{` for a brace and shows no fact there: only templates take double braces.", "Write `{limits.steps}`.", _W),
     # CL6xx: a call
     Code("CL601", "not in this status", "The run is not in a status or state that allows this.", "See `run.status`; a finished run is continued by a new one with `parent`."),
     Code("CL602", "answer not taken", "The wait does not take this event, or not with this data.", "Use one of the events that are shown."),
@@ -126,14 +128,16 @@ _ROWS = (
     Code("CL606", "script", "A script has too few replies, or some that were never asked for.", "Make the script fit the path."),
     Code("CL607", "setup", "Something that the run needs is missing: an extra, a key, a program, a tool.", "Do what the message says."),
     Code("CL608", "journal", "The journal cannot be read or written.", "See the message; the file was left as it was."),
-    Code("CL609", "fenced", "Another process drives this run now.", "Let it; or resume the run here, which fences the other."),
+    Code("CL609", "fenced", "Another process has taken this run over, and drives it now.", "Let it. Nothing more was done here; open the run anew to go on where it is then."),
     Code("CL610", "model", "A model call failed.", "The category says what may help: TRANSIENT the same call later, RECOVERABLE a change, CRITICAL neither."),
     Code("CL611", "no task", "What was given is no task of the queue, or the file that holds the tasks cannot be read.", "A task is a text, or a mapping with `text` and, where they are needed, `id`, `kind`, `acceptance` and `by`."),
     Code("CL612", "no query", "What was asked is no query, or names something that the machine does not have.", "Write `reach A`, `avoid A`, `never A before B`, `never A after B` or `always B after A`."),
-    Code("CL621", "chart closed", "A live machine was to be changed after it was built: a transition added or taken away, a guard set, a callback given.", "Change the machine's file and load it: the new chart has its own picture and hash."),
+    Code("CL613", "driven by another process", "Somebody drives this run: the error says who, since when, and until when at least.", "Let it, or stop it there. `--take-over` (`take_over=True`) drives the run here instead; a call in flight may then be paid twice."),
+    Code("CL614", "decided by other rules", "The run was recorded by a version of chartloop whose rules of deciding this one does not have. The error names the first record that would be decided otherwise.", "Go on with the run under the version that is named, or start a new one. The journal is not damaged."),
     Code("CL615", "answer for another wait", "The answer names a wait that is over or another one, or the run waits for nothing.", "Look at what the run asks now (`chartloop show RUN`), and answer that."),
     Code("CL616", "answered already", "Somebody has answered this wait.", "Nothing was sent. `chartloop show RUN` says what the run asks now."),
     Code("CL617", "answer ahead not taken", "An answer ahead of its question names a state that does not wait, asks now, or has one already.", "Name a state that waits and is still to come; answer the question at hand without `ahead`."),
+    Code("CL621", "chart closed", "A live machine was to be changed after it was built: a transition added or taken away, a guard set, a callback given.", "Change the machine's file and load it: the new chart has its own picture and hash."),
 )  # fmt: skip
 
 CODES: Mapping[str, Code] = MappingProxyType({row.code: row for row in _ROWS})

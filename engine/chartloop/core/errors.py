@@ -11,6 +11,7 @@
         ├── TaskError        what was given is no task of the queue
         ├── UnknownRunError  no run of that id, prefix or agent
         ├── MachineChangedError  the file is not the one the run was started with
+        ├── RulesChangedError  the run was decided by rules that this version does not have
         ├── ScriptError      a script has too few replies, or some left over
         ├── SetupError       something the run needs is missing: an extra, a key, a tool
         └── JournalError
@@ -51,6 +52,7 @@ __all__ = [
     "MachineChangedError",
     "ModelError",
     "Place",
+    "RulesChangedError",
     "RunError",
     "ScriptError",
     "SetupError",
@@ -354,6 +356,22 @@ class MachineChangedError(RunError):
 
     def __init__(self, message: str, *, hint: str = "", verdict: Any = None) -> None:
         self.verdict = verdict
+        super().__init__(message, hint=hint)
+
+
+class RulesChangedError(RunError):
+    """The run was decided by rules of another version, which this one does not have.
+
+    `rules` is their number, None where none was recorded, `engine` the version that wrote the run.
+    `replay` is what this version makes of its records: `replay.differences` says which of them it
+    decides otherwise.
+    """
+
+    def __init__(
+        self, message: str, *, hint: str = "", rules: int | None = None, engine: str = "",
+        replay: Any = None,
+    ) -> None:  # fmt: skip
+        self.rules, self.engine, self.replay = rules, engine, replay
         super().__init__(message, hint=hint)
 
 

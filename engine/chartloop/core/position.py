@@ -108,6 +108,8 @@ NO_MESSAGES = Conversation()
 CHILD = "child"
 """A run is blocked on this while a child machine waits. Under this name `Position.kept` holds
 what the child asks, an `Asked` as plain data."""
+METADATA = "metadata"
+"""Under this name a run keeps what its caller said about it at the start."""
 
 
 class Asked(NamedTuple):

@@ -19,7 +19,7 @@ from chartloop.core.errors import Category, StatusError
 from chartloop.core.facts import EMPTY, Task
 from chartloop.core.fold import assign, fold, named, queued, tick
 from chartloop.core.outcome import Outcome
-from chartloop.core.position import CHILD, NO_MESSAGES, Position
+from chartloop.core.position import CHILD, METADATA, NO_MESSAGES, Position
 from chartloop.core.reasons import StopSignal
 from chartloop.core.records import Input
 from chartloop.core.tokens import estimate_messages
@@ -33,6 +33,16 @@ from chartloop.machine.walk import Walk
 
 QUESTION = "ask_user"
 """Under this name `ask_user` keeps its question until the wait that follows is over."""
+
+RULES = 1
+"""The number of the rules of deciding, kept with every run (`run.meaning`).
+
+It rises with every change to what `evolve` makes of an input that any released version could have
+recorded: another edge or rule taken, another next state, status, signal or reason. It stays where
+only what is said changes, or what was an error works. The rules before stay known only if
+`evolve` still decides by them; else their runs are refused. The golden journals show a change that
+was overlooked.
+"""
 
 Oracle = Callable[[str, tuple[Any, ...]], bool]
 
@@ -81,6 +91,8 @@ def _start(walk: Walk, input: Input) -> None:
         marks=facts.marks._replace(now=at, progress_at=at, has_queue=bool(queue)),
     )  # fmt: skip
     walk.messages, walk.queue = messages, queue
+    if "metadata" in data:
+        walk.kept = {**walk.kept, METADATA: data["metadata"]}
     walk.fire("start")
     walk.state = data.get("start") or walk.chart.spec.start
     walk.enter(walk.state)

@@ -35,6 +35,7 @@ from chartloop.run.failing import (
     too_long,
 )
 from chartloop.run.fields import fields_of
+from chartloop.run.holding import say_doubt
 from chartloop.run.job import Job
 from chartloop.run.leaving import or_leave
 from chartloop.run.session import Session
@@ -190,7 +191,7 @@ def _deadline(session: Session, state: StateSpec, started: float, waited: float)
 async def _doubt(
     session: Session, state: StateSpec, action: ActionSpec
 ) -> Outcome | Blocked | None:
-    """What to do about paid calls that were begun before a crash and never answered.
+    """What to do about paid calls that an earlier driver began, and of which no answer is known.
 
     None: go on and make them again. They are on the record either way.
     """
@@ -199,12 +200,13 @@ async def _doubt(
         return None
     session.doubted = True
     for key in open_calls:
-        await session.note("in_doubt", key, {"state": state.name, "action": action.name})
+        about = {"state": state.name, "action": action.name, **session.holder.doubt}
+        await session.note("in_doubt", key, about)
     policy = state.in_doubt or session.chart.spec.in_doubt
     if policy == "ask":
         return Blocked(None, IN_DOUBT)
     if policy == "fail":
-        text = f"{action.name} was begun before an interruption; whether it happened is not known"
+        text = say_doubt(action.name, session.holder.doubt)
         return Outcome.failed(Category.RECOVERABLE, text, kind="in_doubt", in_doubt=True)
     return None
 

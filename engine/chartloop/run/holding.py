@@ -16,14 +16,14 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 import anyio
 
-from chartloop.core.errors import Fenced, JournalError
+from chartloop.core.errors import Fenced, JournalError, StatusError
 from chartloop.run.lease import TTL, Acquired, Driver, here, say_time
 from chartloop.run.processes import this_process
 from chartloop.run.sync import by_hand
@@ -45,13 +45,30 @@ elapsed: Callable[[], float] = (
 """Seconds that passed, those too in which the machine slept: others were awake."""
 
 
-class Turn(Protocol):
-    """Whether somebody drives at this moment."""
+class Turn:
+    """Whose turn it is to drive a run: one caller's at a time, in whichever thread."""
+
+    __slots__ = ("_lock", "_run_id")
+
+    def __init__(self, run_id: str) -> None:
+        self._run_id = run_id
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            raise StatusError(
+                f"run `{self._run_id}` is being driven at this moment",
+                hint="an action, or another thread, cannot step the run that is being stepped; "
+                "it can `send`, `pause` and `cancel`",
+            )
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
 
     @property
     def taken(self) -> bool:
-        """Whether it is so."""
-        ...
+        """Whether somebody drives the run at this moment."""
+        return self._lock.locked()
 
 
 class Holder:
@@ -80,6 +97,14 @@ class Holder:
     def busy(self) -> bool:
         """Whether its turn is going on."""
         return self._turn.taken
+
+    @property
+    def doubt(self) -> Mapping[str, str]:
+        """What a doubt about an earlier driver's call says of that driver."""
+        found = self.before
+        if found is None or found.before is None or found.left not in _DOUBTS:
+            return {}
+        return {"left": found.left, "driver": str(found.before.driver)}
 
     @property
     def suspends(self) -> bool:
@@ -168,6 +193,19 @@ class Holder:
                 self.lose(lease.driver)
                 return Fenced(self._lost, hint=error.hint)
         return error
+
+
+_DOUBTS = {
+    "alive": "{what} was in flight when this run was taken over from {driver}",
+    "silent": "{what} was begun by {driver}, which has not renewed its lease",
+}
+
+
+def say_doubt(what: str, data: Mapping[str, Any]) -> str:
+    """That a call was begun and its answer is not known, and why: ``infer at think ...``."""
+    said = _DOUBTS.get(data.get("left", ""), "{what} was begun before an interruption")
+    said = said.format(what=what, driver=data.get("driver", "another process"))
+    return f"{said}; whether it happened is not known"
 
 
 # renewing -----------------------------------------------------------------------------------

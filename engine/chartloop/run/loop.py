@@ -10,6 +10,7 @@ Source: design "architecture", section 3; 002 "How the Loop Decides to Stop"; 00
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from chartloop.core.errors import Category, StatusError
@@ -52,6 +53,20 @@ async def advance(session: Session) -> Record | None:
         if record is None or session.position.ended:
             await leave(session)
         return record
+
+
+async def change(session: Session, data: Mapping[str, Any]) -> Record:
+    """One record of limits or variables that somebody changed by hand. The run rests as it did."""
+    holder = session.holder
+    with session.turn:
+        rested = holder.driver is None
+        if not session.owned or rested:
+            await session.take_over()
+        try:
+            return await session.apply(Input("edit", at=session.ports.clock.now(), data=data))
+        finally:
+            if rested:
+                await leave(session)
 
 
 async def leave(session: Session) -> None:
@@ -253,7 +268,7 @@ async def _settle(session: Session, answer: str, at: float, consumed: tuple[str,
     if answer == "fail" and session.position.state == record.state:
         if held:
             await _resume(session, at)
-        text = "the paid call may have been made before the crash"
+        text = "the paid call that is in doubt may have been made"
         outcome = Outcome.failed(Category.RECOVERABLE, text, kind="in_doubt", in_doubt=True)
         record = await session.apply(Input("step", outcome=outcome, started=at, at=at))
         if held and not session.position.ended:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from chartloop.core.facts import Facts
 from chartloop.core.html import Cell, Tone, bundle, folded, line, pairs, table
 from chartloop.core.plain import plain
+from chartloop.core.position import METADATA
 from chartloop.core.reasons import NO_SIGNALS, ResultKind, StopReason, StopSignals
 from chartloop.core.types import Type
 from chartloop.core.units import say_count, say_elapsed
@@ -74,6 +75,13 @@ class Result:
     """One moment for each finished action, in order."""
     profile: Mapping[str, StateProfile] = field(default_factory=dict[str, StateProfile])
     """Where time and tokens went: each state that acted, in the order of its first action."""
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What is said about the run: the file's `metadata`, and over it what the start gave."""
+
+    @property
+    def last_activity(self) -> float:
+        """When something last happened to it, in seconds since 1970-01-01 UTC; 0.0: never."""
+        return self.facts.marks.now
 
     @property
     def kind(self) -> ResultKind:
@@ -128,7 +136,8 @@ class Result:
             "signals": self.signals.to_list(), "warnings": list(self.warnings),
             "errors": [dict(e) for e in self.errors], "partial": list(self.partial),
             "path": list(self.path), "timeline": [m._asdict() for m in self.timeline],
-            "profile": plain(self.profile),
+            "profile": plain(self.profile), "metadata": plain(self.metadata),
+            "last_activity": self.last_activity,
         }  # fmt: skip
 
     def __str__(self) -> str:
@@ -254,8 +263,17 @@ def result_of(session: Session) -> Result:
         asked.wait if asked else None, StopSignals(tally.signals),
         tuple(dict.fromkeys(warnings)), tuple(tally.errors), tuple(tally.partial),
         tuple(tally.path), position.messages, tuple(map(Moment._make, tally.moments)),
-        dict(tally.profile),
+        dict(tally.profile), metadata_of(session),
     )  # fmt: skip
+
+
+def metadata_of(session: Session) -> Mapping[str, Any]:
+    """The file's metadata, and over it what the run was started with."""
+    own: Mapping[str, Any] | None = session.position.kept.get(METADATA)
+    if own is None and session.begun is not None:  # nothing has been decided yet
+        own = session.begun.data.get(METADATA)
+    own = own or {}
+    return {**session.chart.spec.metadata, **own}
 
 
 def output_of(session: Session) -> tuple[Any, str]:

@@ -11,23 +11,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from threading import Lock as ThreadLock
 from typing import Any
 
 from anyio import Lock
 
-from chartloop.core.errors import Fenced, JournalCorrupt, RunError, StatusError, UnknownRunError
+from chartloop.core.errors import Fenced, JournalCorrupt, RunError, UnknownRunError
 from chartloop.core.facts import EMPTY, Facts
 from chartloop.core.plain import plain
 from chartloop.core.position import Conversation, Position
 from chartloop.core.records import Input, Record
 from chartloop.machine.build import Chart
-from chartloop.machine.evolve import evolve
+from chartloop.machine.evolve import RULES, evolve
+from chartloop.run import meaning
 from chartloop.run.breakpoints import Breakpoints, Watch
 from chartloop.run.context import PARENT, TOO_LATE, NoteType, Ports, StopRequest
 from chartloop.run.events import Delta, Recorded
 from chartloop.run.events import Event as StreamEvent
-from chartloop.run.holding import Holder
+from chartloop.run.holding import Holder, Turn, say_doubt
 from chartloop.run.job import Job, job_of
 from chartloop.run.journal import (
     Event,
@@ -57,40 +57,11 @@ PAGE = 256
 _ALONE: nullcontext[None] = nullcontext()
 
 
-class Turn:
-    """Whose turn it is to drive a run: one caller's at a time, in whichever thread."""
-
-    __slots__ = ("_lock", "_run_id")
-
-    def __init__(self, run_id: str) -> None:
-        self._run_id = run_id
-        self._lock = ThreadLock()
-
-    def __enter__(self) -> None:
-        if not self._lock.acquire(blocking=False):
-            raise StatusError(
-                f"run `{self._run_id}` is being driven at this moment",
-                hint="an action, or another thread, cannot step the run that is being stepped; "
-                "it can `send`, `pause` and `cancel`",
-            )
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
-
-    @property
-    def taken(self) -> bool:
-        """Whether somebody drives the run at this moment."""
-        return self._lock.locked()
-
-
 class Session:
     """One run in hand. Driven by `run.loop`."""
 
     def __init__(self, chart: Chart, journal: Journal, run_id: str, ports: Ports) -> None:
-        self.chart = chart
-        self.journal = journal
-        self.run_id = run_id
-        self.ports = ports
+        self.chart, self.journal, self.run_id, self.ports = chart, journal, run_id, ports
         self.position: Position = chart.position(run_id)
         self.names = Names(chart.spec.renamed)
         """What the states and edges of its records are called in this machine."""
@@ -98,8 +69,11 @@ class Session:
         """What is known of a run that was started with another machine: what goes on from it
         under this one keeps that in its `start`."""
         self.tally = Tally()
-        self.head = 0
-        self.epoch = 0
+        self.head, self.epoch = 0, 0
+        self.engine = ""
+        """The version of chartloop, as a `start` records it."""
+        self.rules: int | None = RULES
+        """The rules of deciding that its records were decided by; None where they do not say."""
         self.begun: Input | None = None
         """The `start` input of a run that is not in the journal yet."""
         self.row = RunRow(run_id, machine=chart.name)
@@ -159,15 +133,29 @@ class Session:
         while True:
             page = await self.journal.events(self.run_id, self.head, PAGE)
             for event in page:
+                if event.record is not None and event.record.kind == "start":
+                    self.rules = meaning.rules_of(event.record.input)
+                    if not meaning.is_known(self.rules):
+                        raise await self._of_other_rules(upto)
                 if event.record is not None and upto is not None and event.record.seq >= upto:
                     return
                 if event.seq != self.head:
                     raise self._damaged(f"event {self.head} is not there")
-                self._fold(event)
+                try:
+                    self._fold(event)
+                except meaning.OTHERWISE as error:
+                    if self.rules is not None:
+                        raise
+                    raise await self._of_other_rules(upto) from error
             if len(page) < PAGE:
                 break
         if upto is None and self.head < self.row.head:
             raise self._damaged(f"it ends before event {self.row.head}")
+
+    async def _of_other_rules(self, upto: int | None) -> RunError:
+        events = await self.journal.events(self.run_id)
+        records = [e.record for e in events if e.record is not None][:upto]
+        return meaning.other_rules(self.chart, records, self.run_id, self.names, self.engine)
 
     def _damaged(self, how: str) -> JournalCorrupt:
         return JournalCorrupt(
@@ -180,6 +168,9 @@ class Session:
         known = (self.row.machine_hash, SNAPSHOT_FORMAT)
         if kept is None or (kept.data.get("machine"), kept.data.get("format")) != known:
             return
+        if not meaning.is_known(rules := kept.data.get("rules")):
+            return  # the log says by which, and is not decided by these
+        self.rules = rules
         reasons = self.chart.spec.reasons
         position = Position.from_dict(kept.data["position"], reasons)
         run = position.facts.run._replace(id=self.run_id)
@@ -197,6 +188,8 @@ class Session:
             self.tally.add(record, decision, self.position.facts)
             self._settle(record)
             if decision.next != record.next:
+                if self.rules is None:
+                    raise meaning.Otherwise
                 what = f"record {record.seq} went to `{event.record.next}`"
                 raise self._damaged(f"{what}, and what it holds leads to `{decision.next}`")
         else:
@@ -215,8 +208,7 @@ class Session:
             case _:
                 state = self.names.state(str(event.data.get("state", "")))
                 what = f"{event.data.get('action', key)} at {state}"
-                text = f"{what} was begun before an interruption; whether it happened is not known"
-                self.tally.warnings.append(text)
+                self.tally.warnings.append(say_doubt(what, event.data))
 
     def _settle(self, record: Record) -> None:
         """What a record leaves of the calls that were begun before it.
@@ -257,10 +249,8 @@ class Session:
         self.owned = True
 
     async def certified(self, begun: Input) -> Input:
-        """The `start` with the hash of the run's certificate, which is kept beside it.
-
-        In memory there is nobody to read it later.
-        """
+        """The `start` with what decides it, and where the journal outlives us, its certificate."""
+        begun = begun._replace(data={**begun.data, **meaning.marks(self.engine)})
         if self.certify is None or self.journal.name == MemoryJournal.name:
             return begun
         hash = await self.journal.put_blob(self.certify())
@@ -326,6 +316,7 @@ class Session:
         data = {
             "machine": self.row.machine_hash,
             "format": SNAPSHOT_FORMAT,
+            "rules": self.rules,
             "tally": self.tally.to_dict(),
             "position": self.position.to_dict(),
         }
@@ -418,7 +409,7 @@ class Session:
     def child(self, machine: str, run_id: str) -> Session:
         """A run of a child machine, not begun: beside this one in the journal, asked with it."""
         made = Session(self.chart.child(machine), self.journal, run_id, self.ports)
-        made.above, made.holder = self, self.holder
+        made.above, made.holder, made.engine = self, self.holder, self.engine
         return made
 
     async def children_at_hand(self) -> list[RunRow]:

@@ -61,6 +61,8 @@ def step(machine: str, task: str, to: str | None, plain: bool, **given: Any) -> 
     from chartloop.cli.standing import standing
     from chartloop.cli.starting import script_of, start
     from chartloop.cli.stored import line_for, open_journal, remember, say_journal
+    from chartloop.run.loop import leave
+    from chartloop.run.sync import wait
 
     how = How.of(given)
     loaded = load_machine(machine, how)
@@ -74,6 +76,7 @@ def step(machine: str, task: str, to: str | None, plain: bool, **given: Any) -> 
     run.step()
     at_screen = _has_screen(plain=plain)
     left, run = _on_screen(run, to, how) if at_screen else _at_prompt(run, to)
+    wait(leave(run.session), suspends=run.suspends)
     if not run.ended and not how.in_memory:
         out.say(f"go on with:  {line_for('resume', run.id, how)}")
     elif at_screen:

@@ -170,6 +170,7 @@ class StateShape(Shape):
     """Taken when the guard does not hold, or no case fits."""
     for_: Text | None = Field(None, alias="for")
     """Loop: the variable that takes each item in turn; needs `in`, `each` and `then`."""
+    """Loop: the variable that takes each item in turn; with `in`, `each` and `then`."""
     in_: Listed | None = Field(None, alias="in")
     """The list of the loop: an expression, read once when the loop begins."""
     each: EdgeLike | None = None
