@@ -110,7 +110,7 @@ def grant(run_id: str, held: Mapping[str, Lease], claim: Claim, now: float) -> A
         raise driven(alive, others[alive])
     first = alive or next(iter(others), None)
     before = None if first is None else others[first]
-    left = NOT_LEFT if first is None else ways[first]
+    left: Left = NOT_LEFT if first is None else ways[first]
     mine = held.keys() - others.keys()
     if driver is None or mine - {run_id}:
         return Acquired(None, before, left)
