@@ -139,7 +139,7 @@ async def infer(ctx: Context, **fields: Any) -> Outcome:
     """One model call."""
     asked = Asked(**fields)
     answered = await complete(ctx, request_messages(ctx), ctx.tools, asked)
-    outcome = _outcome(ctx, answered, asked.keep)
+    outcome = _refused(ctx, _outcome(ctx, answered, asked.keep), answered.reply)
     if asked.output is None:
         return outcome
     return _structured(outcome, answered.reply.text, asked.output)
@@ -152,9 +152,6 @@ class Answered(NamedTuple):
     spent: Spent
     warnings: tuple[str, ...] = ()
     """What is odd about it: usage that was estimated, a reply that was cut off."""
-    reply, spent = await complete(ctx, request_messages(ctx), ctx.tools, asked)
-    outcome = _refused(ctx, _outcome(ctx, reply, spent, asked.keep), reply)
-    return outcome if asked.output is None else _structured(outcome, reply.text, asked.output)
 
 
 async def complete(
