@@ -11,9 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from chartloop.core.amounts import is_cost, is_tokens, say
-from chartloop.actions.reply_schema import problem_with
 from chartloop.actions.running import refusal
+from chartloop.core.amounts import is_cost, is_tokens, say
 from chartloop.core.conversation import (
     calls_of,
     groups,
@@ -140,7 +139,7 @@ async def infer(ctx: Context, **fields: Any) -> Outcome:
     """One model call."""
     asked = Asked(**fields)
     answered = await complete(ctx, request_messages(ctx), ctx.tools, asked)
-    outcome = _outcome(ctx, answered, asked.keep)
+    outcome = _refused(ctx, _outcome(ctx, answered, asked.keep), answered.reply)
     if asked.output is None:
         return outcome
     return _structured(outcome, answered.reply.text, asked.output)
@@ -153,9 +152,6 @@ class Answered(NamedTuple):
     spent: Spent
     warnings: tuple[str, ...] = ()
     """What is odd about it: usage that was estimated, a reply that was cut off."""
-    reply, spent = await complete(ctx, request_messages(ctx), ctx.tools, asked)
-    outcome = _refused(ctx, _outcome(ctx, reply, spent, asked.keep), reply)
-    return outcome if asked.output is None else _structured(outcome, reply.text, asked.output)
 
 
 async def complete(

@@ -67,8 +67,8 @@ class LiteLLM:
         """USD for a token that is sent and for one that is written, by litellm's table."""
         with contextlib.suppress(SetupError):
             row = _known(_litellm(), settings.get("name"))
-            each = row.get("input_cost_per_token"), row.get("output_cost_per_token")
-            return None if None in each else (float(each[0]), float(each[1]))
+            sent, written = row.get("input_cost_per_token"), row.get("output_cost_per_token")
+            return None if sent is None or written is None else (float(sent), float(written))
         return None
 
     def worst(self, settings: Mapping[str, Any]) -> tuple[int | None, tuple[float, float] | None]:

@@ -45,8 +45,9 @@ class Heard:
         async with contextlib.aclosing(stream):
             pause: float | None = None  # a model may think for long before its first word
             while True:
+                scope = asyncio.timeout(pause)
                 try:
-                    async with asyncio.timeout(pause) as scope:
+                    async with scope:
                         chunk = await anext(stream, None)
                 finally:
                     self.idle = scope.expired()

@@ -75,11 +75,15 @@ def seconds_of(header: str) -> float | None:
     return None
 
 
+_WATCHED: list[Any] = []
+"""What makes watched transports, so that none is watched twice."""
+
+
 def watch(httpx_handler: str = "litellm.llms.custom_httpx.http_handler") -> None:
     """Have every HTTP transport that litellm makes from now on watched. Does nothing twice."""
     handler: Any = importlib.import_module(httpx_handler).AsyncHTTPHandler
     make = handler.create_async_transport
-    if getattr(make, "watched", False):
+    if make in _WATCHED:
         return
 
     @wraps(make)
@@ -89,7 +93,7 @@ def watch(httpx_handler: str = "litellm.llms.custom_httpx.http_handler") -> None
             made.handle_async_request = _watched(made.handle_async_request)
         return made
 
-    create.watched = True  # pyright: ignore[reportFunctionMemberAccess]  told apart by this
+    _WATCHED.append(create)
     handler.create_async_transport = staticmethod(create)
 
 
@@ -100,8 +104,9 @@ def _watched(ask: Any) -> Any:
             return await ask(request)
         request.headers["accept-encoding"] = "identity"
         response = await ask(request)
-        wire.status, wire.after = response.status_code, response.headers.get("retry-after", "")
-        if wire.status >= 400:
+        status: int = response.status_code
+        wire.status, wire.after = status, response.headers.get("retry-after", "")
+        if status >= 400:
             return await _cut(response)
         if "json" in response.headers.get("content-type", "") and wire.streamed:
             return await _as_stream(response, wire)
@@ -145,7 +150,11 @@ def _events(reply: Mapping[str, Any]) -> bytes:
         delta["tool_calls"] = [{"index": n, **call} for n, call in enumerate(calls)] or None
         rest = {"index": choice.get("index", 0)}
         parts.append({**head, "usage": None, "choices": [{**rest, "delta": delta}]})
-        end = {**rest, "delta": {}, "finish_reason": choice.get("finish_reason") or "stop"}
+        end: dict[str, Any] = {
+            **rest,
+            "delta": {},
+            "finish_reason": choice.get("finish_reason") or "stop",
+        }
         parts.append({**head, "choices": [end]})
     lines = [f"data: {json.dumps(part)}\n\n" for part in parts]
     return "".join([*lines, "data: [DONE]\n\n"]).encode()

@@ -119,14 +119,17 @@ def with_known_models(
     from chartloop.checker.bound import Assume, KnownModel  # noqa: PLC0415
 
     assume, known = assume or Assume(), dict[str, KnownModel]()
-    worst = getattr(LiteLLM() if model is None else model, "worst", None)
-    for part in spec.family() if worst is not None else ():
+    worst: Any = getattr(LiteLLM() if model is None else model, "worst", None)
+    if worst is None:
+        return assume
+    for part in spec.family():
         said: dict[str, Any] = {**part.model, **(settings or {})}
         if _is_said(said, assume):
             continue
         for name in (said.get("name"), *(said.get("fallbacks") or ())):
             if name and name != "scripted":
-                known[name] = KnownModel(*worst({"name": name}), "litellm")
+                longest, prices = worst({"name": name})
+                known[name] = KnownModel(longest, prices, "litellm")
     return replace(assume, models=known) if known else assume
 
 

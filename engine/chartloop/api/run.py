@@ -31,7 +31,7 @@ from chartloop.run.loop import advance, change, drive, leave
 from chartloop.run.question import Question, question_of
 from chartloop.run.renaming import as_now
 from chartloop.run.replay import Replay, replay, why
-from chartloop.run.result import Result, answers_of, metadata_of, result_of
+from chartloop.run.result import Result, metadata_of, result_of
 from chartloop.run.session import Session
 from chartloop.run.steps import Step, steps_of
 from chartloop.run.stream import astream, stream

@@ -269,8 +269,10 @@ def result_of(session: Session) -> Result:
 
 def metadata_of(session: Session) -> Mapping[str, Any]:
     """The file's metadata, and over it what the run was started with."""
-    begun = session.begun.data if session.begun is not None else {}  # nothing decided yet
-    own = session.position.kept.get(METADATA) or begun.get(METADATA) or {}
+    own: Mapping[str, Any] | None = session.position.kept.get(METADATA)
+    if own is None and session.begun is not None:  # nothing has been decided yet
+        own = session.begun.data.get(METADATA)
+    own = own or {}
     return {**session.chart.spec.metadata, **own}
 
 

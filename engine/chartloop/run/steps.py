@@ -97,9 +97,10 @@ async def steps_of(session: Session, records: Sequence[Record]) -> tuple[Step, .
 async def _inside(journal: Journal, chart: Chart, record: Record, step: Step) -> list[Step]:
     """The steps of a child in the conversation of this run; none of another step."""
     state, outcome = chart.spec.states[record.state], record.input.outcome
-    if outcome is None or not isinstance(outcome.result, Mapping) or not _shares(state):
+    came: Any = None if outcome is None else outcome.result
+    if not isinstance(came, Mapping) or not _shares(state):
         return []
-    came = cast("Mapping[str, Any]", outcome.result)
+    came = cast("Mapping[str, Any]", came)
     run_id, name = str(came.get("run", "")), str(state.args["machine"].value)
     if not run_id or name not in chart.spec.machines:
         return []

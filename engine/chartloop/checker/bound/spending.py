@@ -41,14 +41,11 @@ Ends = tuple[float, float]
 
 
 class KnownModel(NamedTuple):
-    """What somebody else than the file says of a model."""
+    """What `source`, not the file, says of a model: tokens of a call, USD of a token each way."""
 
     longest: int | None
-    """Tokens of a call with its reply, at most."""
     prices: tuple[float, float] | None
-    """USD for a token that is sent and for one that is written, at most."""
     source: str
-    """Who says it: ``litellm``."""
 
 
 @dataclass(frozen=True)
@@ -283,7 +280,7 @@ class Spending:
             return
         base: dict[str, Ends] = {
             CALLS: (1, self.requests), "usage.llm_calls": (1, 1),
-            "errors.total": (int(failed), self.batch + failed),  # calls of tools that were not offered
+            "errors.total": (int(failed), self.batch + failed),  # calls that were not offered
         }  # fmt: skip
         self._assume("token", "a model call uses at least one token")
         if self.longest != UNIT:

@@ -37,7 +37,7 @@ from chartloop.checker.paths.signalling import (
     OF_A_GUARD,
     deals,
     hands_down,
-    is_ours,
+    longest_wait,
     raised_after,
 )
 from chartloop.checker.paths.turning import Now, World
@@ -442,12 +442,3 @@ class Routes(Growing):
                 more_of(after, more or {})
                 self.add(source, dest, rule.id, "rule", done=done,
                           gates=gates, after=after)  # fmt: skip
-
-
-def longest_wait(state: StateSpec, attempt: int) -> float:
-    """The longest that a retry may wait: a provider may ask for more than the file does."""
-    retry, action = state.retry, state.action
-    if retry is None or action is None:
-        return 0.0
-    asks = "model" in action.uses | action.may_use or not is_ours(action)
-    return max(retry.wait(attempt), retry.most if asks else 0.0)

@@ -94,3 +94,12 @@ def signalled_behind(spec: MachineSpec, state: StateSpec) -> tuple[str, ...]:
 def hands_down(state: StateSpec) -> bool:
     """Whether a state runs children, which may see a stop from outside before their parent."""
     return state.action is not None and state.action.name in _PARENTS
+
+
+def longest_wait(state: StateSpec, attempt: int) -> float:
+    """The longest that a retry may wait: a provider may ask for more than the file does."""
+    retry, action = state.retry, state.action
+    if retry is None or action is None:
+        return 0.0
+    asks = "model" in action.uses | action.may_use or not is_ours(action)
+    return max(retry.wait(attempt), retry.most if asks else 0.0)
