@@ -158,6 +158,7 @@ class CrashAt:
         return await self.journal.lease(run_id)
 
     async def received(self, run_id: str, msg_id: str) -> bool:
+        self._live()
         return await self.journal.received(run_id, msg_id)
 
     async def letters(self, run_id: str) -> list[Letter]:

@@ -20,19 +20,15 @@ from typing import Any, NamedTuple
 
 from chartloop.checker.paths.places import FROM_OUTSIDE
 from chartloop.checker.paths.routes import Routes
-from chartloop.checker.paths.signalling import FROM_ANYBODY, OF_A_GUARD, OF_AN_ACTION
-from chartloop.checker.query.asked import Atom, Query
-from chartloop.checker.query.happening import Happening, Happenings
 from chartloop.checker.paths.signalling import (
-    CALLING,
     FROM_ANYBODY,
     OF_A_GUARD,
     OF_AN_ACTION,
     Tools,
-    carried_out,
 )
+from chartloop.checker.query.asked import Atom, Query
+from chartloop.checker.query.happening import Happening, Happenings
 from chartloop.checker.query.offers import Offers
-from chartloop.language.spec import HIGHEST, StateSpec
 from chartloop.machine.ways import ENGINE_ENDS
 
 OUTSIDE = "by a stop from outside"
@@ -84,84 +80,6 @@ class Answer:
         return "\n".join(lines)
 
 
-class Happening(NamedTuple):
-    """One thing on a route. `sure`: it happens whenever the route is taken."""
-
-    sort: str
-    name: str
-    sure: bool = True
-
-
-def happenings(
-    routes: Routes, route: Route, called: Callable[[StateSpec], Iterable[str]] | None = None
-) -> Iterator[Happening]:
-    """What happens on a route, in order. `called`: the tools that an action may carry out."""
-    spec = routes.spec
-    if route.state:
-        yield from _done(routes, route, called or partial(carried_out, spec))
-    if not route.source and routes.places[route.dest].state != spec.start:
-        yield Happening("state", spec.start)  # it is entered before any rule is looked at
-    if route.kind not in UNDRAWN:
-        yield Happening("edge", route.origin)
-    yield from _reasons_of(routes, route)
-    place = routes.places[route.dest]
-    entered = place.state in spec.states and (
-        place.branch is None or place.state != place.branch.fork
-    )
-    if entered:
-        yield Happening("state", place.state)
-        yield from _reasons_at(routes, route, place.state)
-
-
-def _done(
-    routes: Routes, route: Route, called: Callable[[StateSpec], Iterable[str]]
-    """The action or wait that ends with a route."""
-    state = spec.states[route.state]
-    kind, _, event = route.outcome.partition(":")
-    if kind == "answer":
-        yield Happening("event", event)
-    if state.action is None or route.outcome == "resumed":
-        return
-    yield Happening("action", state.action.name)
-    if state.action.name == "tool":
-        yield Happening("tool", str(state.args["name"].value), sure=route.outcome == "ok")
-    elif state.action.name in CALLING:
-        for tool in sorted(called(state)):
-            yield Happening("tool", tool, sure=False)
-
-
-def _reasons_of(routes: Routes, route: Route) -> Iterator[Happening]:
-    for rule in spec.rules:
-        if rule.id == route.origin and rule.stop:
-            yield Happening("reason", rule.stop)
-    if route.kind == "raised":
-        dest = routes.places[route.dest].state
-        for reason in routes.places[route.source].raised:
-            if routes.chart.route(reason) == dest:
-                yield Happening("reason", reason, sure=False)
-    taken = routes.chart.by_origin.get(route.origin)
-    if taken is not None and taken.stop and taken.stop != HIGHEST:
-        yield Happening("reason", taken.stop)
-
-
-def _reasons_at(routes: Routes, route: Route, name: str) -> Iterator[Happening]:
-    """The reason that a state gives, or an end that is come to without any."""
-    spec, chart = routes.spec, routes.chart
-    stop = spec.states[name].stop
-    informing = {r.signal for r in spec.rules if r.signal}
-    if stop and stop != HIGHEST:
-        yield Happening("reason", stop)
-    ends = name in chart.ends and not routes.places[route.source].stopping
-    if stop == HIGHEST or ends:
-        for reason in informing:
-            yield Happening("reason", reason, sure=False)
-    taken = chart.by_origin.get(route.origin)
-    if ends and (taken is None or not taken.stop):
-        word = chart.ends[name]
-        reason = word if word in ("completed", "error") else "unknown"
-        yield Happening("reason", reason, sure=not informing)
-
-
 # searching ----------------------------------------------------------------------------------
 
 
@@ -188,9 +106,7 @@ class _Seek:
     """A search through the graph, with what happens on each route worked out once."""
 
     def __init__(
-        self, routes: Routes, *, stops: Collection[str], open_: Collection[int] | None = None
-    ) -> None:
-        self, routes: Routes, wanted: Iterable[str], *, cancels: bool,
+        self, routes: Routes, wanted: Iterable[str], *, stops: Collection[str],
         open_: Collection[int] | None = None,
     ) -> None:  # fmt: skip
         self.routes = routes
@@ -203,13 +119,6 @@ class _Seek:
             if route.kind not in FROM_OUTSIDE or route.kind in stops:
                 self.out.setdefault(route.source, []).append(number)
         self._happenings = Happenings(routes)
-        self._known: dict[int, tuple[Happening, ...]] = {}
-
-    def on(self, number: int) -> tuple[Happening, ...]:
-        """What happens on a route."""
-        if number not in self._known:
-            self._known[number] = tuple(self._happenings.on(self.routes.routes[number]))
-        return self._known[number]
         self._known: dict[tuple[int, Tools], tuple[Happening, ...]] = {}
 
     def on(self, number: int, open_: Tools) -> tuple[Happening, ...]:
@@ -217,7 +126,7 @@ class _Seek:
         found = self._known.get((number, open_))
         if found is None:
             called = partial(self.offers.called, open_=open_)
-            found = tuple(happenings(self.routes, self.routes.routes[number], called))
+            found = tuple(self._happenings.on(self.routes.routes[number], called))
             self._known[number, open_] = found
         return found
 
@@ -247,38 +156,31 @@ class _Seek:
         odd = [self.cost(number).odd for number in way]
         return Cost(sum(odd), len(odd))
 
-    def first(self, atom: Atom, *, without: Atom | None = None, start: int = 0) -> list[int] | None:
+    def first(
+        self, atom: Atom, *, without: Atom | None = None, start: At | None = None
+    ) -> Way | None:
         """The nearest way on which `atom` may happen, with `without` surely not before it.
 
         If there is one, a way on which it is what the run stops for.
         """
-        beside: list[int] | None = None
-        for path, number in self.walk(without, start):
-            found = self._before(number, atom, without)
+        beside: Way | None = None
+        for path, number, open_ in self.walk(without, start or self.begin):
+            found = self._before(self.on(number, open_), atom, without)
             if found is not None and not found.beside:
                 return path(number)
             if found is not None and beside is None:
                 beside = path(number)
         return beside
 
-    def _before(self, number: int, atom: Atom, without: Atom | None) -> Happening | None:
+    def _before(
+        self, on: Iterable[Happening], atom: Atom, without: Atom | None
+    ) -> Happening | None:
         """Where `atom` happens on a route, with `without` not before it."""
-        for happening in self.on(number):
+        for happening in on:
             if without is not None and happening.sure and happening[:2] == without:
                 return None
             if happening[:2] == atom:
                 return happening
-    def first(
-        self, atom: Atom, *, without: Atom | None = None, start: At | None = None
-    ) -> Way | None:
-        """The nearest way on which `atom` may happen, with `without` surely not before it."""
-        for path, number, open_ in self.walk(without, start or self.begin):
-            before = True
-            for happening in self.on(number, open_):
-                if without is not None and happening.sure and happening[:2] == without:
-                    before = False
-                if before and happening[:2] == atom:
-                    return path(number)
         return None
 
     def end(self, without: Atom, start: At) -> Way | None:
@@ -327,6 +229,8 @@ class _Seek:
 
 CALLER, ANYBODY = "caller", "outside"
 """Who may stop a run from outside: a caller for any reason, anybody for `user_requested`."""
+
+
 def _way(into: Mapping[At, tuple[At, int] | None], at: At, number: int) -> Way:
     """The way to a place and over the route that leads on from it."""
     found, came = [number], into[at]
@@ -345,22 +249,25 @@ def answer(
     `open_`: the routes that a run may take, where not all of them are.
     """
     about_it = query.a.sort == "reason" and query.a.name in FROM_ANYBODY
-    seek = _Seek(routes, stops=(ANYBODY,) if cancels and about_it else (), open_=open_)
+    wanted = _tools_of(query)
+    seek = _Seek(routes, wanted, stops=(ANYBODY,) if cancels and about_it else (), open_=open_)
     found = _shown(query, seek)
     if found is None and cancels and not about_it:
-        seek = _Seek(routes, stops=(ANYBODY,), open_=open_)
-    wanted = [atom.name for atom in (query.a, query.b) if atom is not None and atom.sort == "tool"]
-    seek = _Seek(routes, wanted, cancels=cancels and about_it, open_=open_)
-        seek = _Seek(routes, wanted, cancels=True, open_=open_)
+        seek = _Seek(routes, wanted, stops=(ANYBODY,), open_=open_)
         found = _shown(query, seek)
     holds = (found is not None) == (query.form == "reach")
     unless = _asked_for(query, routes, open_) if found is None and cancels else ()
     return _answer(query, seek, found, holds=holds, cancels=cancels, unless=unless)
 
 
+def _tools_of(query: Query) -> list[str]:
+    """The tools that a query names: of these a search knows which may be called."""
+    return [atom.name for atom in (query.a, query.b) if atom is not None and atom.sort == "tool"]
+
+
 def _asked_for(query: Query, routes: Routes, open_: Collection[int] | None) -> tuple[str, ...]:
     """The reasons for which a caller may stop a run so that it shows what no other run shows."""
-    seek = _Seek(routes, stops=(ANYBODY, CALLER), open_=open_)
+    seek = _Seek(routes, _tools_of(query), stops=(ANYBODY, CALLER), open_=open_)
     found = _shown(query, seek)
     if found is None:
         return ()
@@ -440,18 +347,14 @@ def _occurrences(seek: _Seek, atom: Atom) -> Iterator[tuple[Way, At, tuple[Happe
         for n, happening in enumerate(on):
             if happening[:2] == atom:
                 behind = tuple(h for h in on[n + 1 :] if not h.beside)
-                yield path(number), seek.routes.routes[number].dest, behind
+                yield path(number), seek.beyond(number, open_), behind
                 break
 
 
 def _answer(
-    query: Query, seek: _Seek, found: list[int] | None, *, holds: bool, cancels: bool,
+    query: Query, seek: _Seek, found: Way | None, *, holds: bool, cancels: bool,
     unless: tuple[str, ...],
 ) -> Answer:  # fmt: skip
-                yield path(number), seek.beyond(number, open_), on[n + 1 :]
-
-
-def _answer(query: Query, seek: _Seek, found: Way | None, *, holds: bool, cancels: bool) -> Answer:
     states: list[str] = []
     edges: list[str] = []
     said = [_said(query, found=found is not None)]
@@ -484,11 +387,11 @@ def _listed(reasons: Sequence[str]) -> str:
     return f"{', '.join(others)} or {last}" if others else last
 
 
-def _signalling(query: Query, seek: _Seek, found: list[int] | None) -> list[str]:
+def _signalling(query: Query, seek: _Seek, found: Way | None) -> list[str]:
     """The rule that signals the reason that is asked for, where no rule or tool stops for it."""
     if not found or query.a.sort != "reason":
         return []
-    happened = [h[:2] for number in found for h in seek.on(number) if not h.sure]
+    happened = [h[:2] for _, on in seek.along(found) for h in on if not h.sure]
     rules = [r.id for r in seek.routes.spec.rules if r.signal == query.a.name]
     return [f"by rule `{id}`, which signals it" for id in rules if ("edge", id) in happened][:1]
 
