@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from chartloop.actions.talking import ESTIMATED, acceptable, complete
+from chartloop.actions.talking import acceptable, complete, estimated
 from chartloop.actions.tasks import done_when, kept
 from chartloop.core.conversation import (
     Count,
@@ -124,7 +124,7 @@ async def _summarized(ctx: Context, messages: Messages, parts: Parted) -> Shorte
         return Shortened(messages)
     await ctx.intent(ctx.key, {"state": ctx.state.name, "action": "prune_context"})
     reply, spent = await complete(ctx, parts.request)
-    warnings = (ESTIMATED,) if spent.estimated else ()
+    warnings = estimated(ctx, spent)
     return Shortened(parts.with_summary(reply.text), spent, warnings)
 
 

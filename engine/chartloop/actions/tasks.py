@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, cast
 
 from chartloop.actions.children import drive, outcome_of, waiting
 from chartloop.actions.running import run_tool
-from chartloop.actions.talking import ESTIMATED, complete, request_messages
+from chartloop.actions.talking import complete, estimated, request_messages
 from chartloop.core.conversation import user
 from chartloop.core.errors import Category, ModelError, TaskError, nearest
 from chartloop.core.facts import EMPTY, Failure, QueueFacts, Task
@@ -360,7 +360,7 @@ async def _by_prompt(ctx: Context, task: Task, text: str) -> Attempt:
     outcome = Outcome(
         messages=(asked, reply.message), spent=spent,
         context_tokens=spent.prompt_tokens + spent.completion_tokens,
-        warnings=(ESTIMATED,) if spent.estimated else (),
+        warnings=estimated(ctx, spent),
     )  # fmt: skip
     return Attempt(outcome, reply.text, _as_report(reply.text))
 

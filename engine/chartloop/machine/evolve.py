@@ -19,10 +19,11 @@ from chartloop.core.errors import Category, StatusError
 from chartloop.core.facts import EMPTY, Task
 from chartloop.core.fold import assign, fold, named, queued, tick
 from chartloop.core.outcome import Outcome
-from chartloop.core.position import CHILD, NO_MESSAGES, Position
+from chartloop.core.position import CHILD, NO_MESSAGES, Position, repaired
 from chartloop.core.reasons import StopSignal
 from chartloop.core.records import Input
 from chartloop.core.tokens import estimate_messages
+from chartloop.language.spec import StateSpec
 from chartloop.machine.build import Chart
 from chartloop.machine.decision import Decision
 from chartloop.machine.moving import decide, settle
@@ -135,12 +136,10 @@ def _after_action(walk: Walk, name: str, outcome: Outcome) -> None:
     """Which of its ways a finished action takes."""
     chart, late = walk.chart, False
     if not outcome.ok and not walk.stopping:
-        retry = chart.spec.states[name].retry
         walk.failed = True
-        category = outcome.error.category if outcome.error is not None else Category.CRITICAL
-        if retry is not None and category in retry.on and walk.attempt < retry.times:
-            walk.retrying = True
-            walk.retry_in = retry.base * retry.factor**walk.attempt
+        wait = _try_again(walk, chart.spec.states[name], outcome)
+        if wait is not None:
+            walk.retrying, walk.retry_in = True, wait
         else:
             late = outcome.timed_out and any(chart.spec.states[name].edges_of("expired"))
             settled = late or bool(outcome.signals)  # it asks to stop by itself
@@ -152,6 +151,18 @@ def _after_action(walk: Walk, name: str, outcome: Outcome) -> None:
     if not walk.retrying:
         walk.attempt = 0
     decide(walk, "expired" if late else "advance")
+
+
+def _try_again(walk: Walk, state: StateSpec, outcome: Outcome) -> float | None:
+    """The wait before a failed action is done again; None when it is not."""
+    if outcome.again and walk.attempt < state.attempts:
+        return 0.0
+    retry = state.retry
+    category = outcome.error.category if outcome.error is not None else Category.CRITICAL
+    if retry is None or category not in retry.on:
+        return None
+    retried = walk.attempt - repaired(walk.kept, state.name, walk.attempt)
+    return retry.base * retry.factor**retried if retried < retry.times else None
 
 
 def _answer(walk: Walk, input: Input) -> None:

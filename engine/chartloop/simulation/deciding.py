@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, cast
 
-from chartloop.core.position import Position
+from chartloop.core.position import Position, repaired
 from chartloop.core.reasons import StopSignals
 from chartloop.language.expression import Expression
 from chartloop.language.spec import Assign, Given, MachineSpec
@@ -86,7 +86,8 @@ def _where(p: Position) -> Hashable:
     due = None if p.wake_at is None else round(p.wake_at - now, _DIGITS)
     return (
         p.state, p.status, p.paused_from, _reasons(p.signals), p.soft, _reasons(p.suppressed),
-        p.stopping, p.returns, p.skip, p.attempt, due, p.blocked_on, p.waited is not None,
+        p.stopping, p.returns, p.skip, p.attempt,
+        repaired(p.kept, p.state, p.attempt), due, p.blocked_on, p.waited is not None,
         p.pause_asked, p.prompt is not None, p.facts.run.continuations,
         p.facts.signals.continued,
     )  # fmt: skip

@@ -2,8 +2,8 @@
 
 One table of the built-in actions. An outcome may use a *range* of a thing; where a budget counts
 that thing it is told by its ends (one token, or a whole window), since all between is a mixture
-of these. What is known of no call, how long one is or how many tools it asks for, counts as
-`UNIT`: a bound is then "so much, and so many calls".
+of these. How long a call is may be unknown: it counts as `UNIT`, and a bound is then "so much,
+and so many calls".
 
 Imported by:  checker.bound.prove
 Source:       actions.talking, actions.calling, actions.children, actions.tasks, run.acting
@@ -28,7 +28,7 @@ from chartloop.language.expression.tree import Items
 from chartloop.language.spec import Given, MachineSpec, StateSpec
 
 UNIT = 10**15
-"""Stands for a size that nobody knows: of one model call, of one batch of tool calls."""
+"""Stands for a size that nobody knows: of one model call."""
 STEPS, CALLS, TOOLS = "run.steps", "requests", "usage.tool_calls"
 TOKENS, COST, WAITING = "usage.total_tokens", "usage.cost", "waiting"
 RESOURCES = (STEPS, CALLS, TOOLS, TOKENS, COST, WAITING)
@@ -140,7 +140,6 @@ class Spending:
         """Tokens of one call at most."""
         most = model.get("max_tokens")
         self.reply = min(int(most) if most else self.longest, self.longest)
-        self.batch = self.assume.calls_per_reply or UNIT
         own = (model.get("input_cost_per_token"), model.get("output_cost_per_token"))
         known = None not in own and not model.get("fallbacks")
         self.prices: tuple[float, float] | None = (
@@ -205,10 +204,9 @@ class Spending:
                 if given is not None and given.value == "summarize":
                     yield from self._of_call(failed)
             case "call_tools" | "call_tool":
-                yield from self._of_tools(1 if action.name == "call_tool" else self.batch)
+                yield from self._of_tools(1 if action.name == "call_tool" else self._batch(state))
             case "update_memory":
-                most = 0 if "block" in state.args else self.batch
-                yield from self._of_tools(most)
+                yield from self._of_tools(0 if "block" in state.args else self._batch(state))
             case "tool":
                 name = str(state.args["name"].value)
                 yield Uses(
@@ -273,13 +271,16 @@ class Spending:
 
     # tools ------------------------------------------------------------------------------------
 
+    def _batch(self, state: StateSpec) -> int:
+        """How many calls of one reply are carried out at most."""
+        return min(self.assume.calls_per_reply or state.most_calls, state.most_calls)
+
     def _of_tools(self, most: int) -> Iterator[Uses]:
-        if most >= UNIT:
-            self._assume(
-                "batch", "a reply may ask for any number of tool calls; nothing bounds a batch"
-            )
-        elif most > 1:
+        if most > 1 and most == self.assume.calls_per_reply:
             self._assume("batch", f"a reply asks for at most {most} tool calls")
+        elif most > 1:
+            said = f"at most {most} tool calls of one reply are carried out"
+            self._assume("batch", said)
         if most:
             self._assume("tools", "a tool makes no model call of its own")
         for count in sorted({0, 1, most} if most else {0}):

@@ -235,7 +235,8 @@ class Routes(Growing):
             late = self.own.of(state, "expired", left)
             return [*self._retries(place, state, ("TRANSIENT",)), *late]
         retried = self._retries(place, state, ("TRANSIENT", "RECOVERABLE", "CRITICAL"))
-        if retried and state.retry is not None and len(state.retry.on) == 3:
+        retry = state.retry
+        if retry is not None and len(retry.on) == 3 and place.attempt < retry.times:
             return retried
         diverted = [t for t in self.own.at(state.name) if t.kind in ("failed", "error")]
         if diverted:
@@ -244,11 +245,14 @@ class Routes(Growing):
         return [*retried, *(own if on else ())]
 
     def _retries(self, place: Place, state: StateSpec, categories: tuple[str, ...]) -> list[Move]:
+        """Once more: any order of retries and repairs, of which there are so many in all."""
         retry = state.retry
-        if retry is None or place.attempt >= retry.times or not set(retry.on) & set(categories):
+        on = set(retry.on) if retry is not None else set[str]()
+        on |= {"RECOVERABLE"} if state.repairs else set()
+        if place.attempt >= state.attempts or not on & set(categories):
             return []
         again = Target(state.name, attempt=place.attempt + 1)
-        wait = retry.base * retry.factor**place.attempt
+        wait = retry.base * retry.factor**place.attempt if retry is not None else 0.0
         return [Move(f"{state.name}.retry", "retry", again, wait=wait, into=state.name)]
 
     def _epilogue(self, place: Place, at: Place, moves: list[Move], *, done: Done) -> None:

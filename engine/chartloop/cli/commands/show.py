@@ -125,7 +125,7 @@ def _head(row: RunRow, machine: Machine, run: Run, parent: str, children: list[s
         ("took", f"{took}, {calls}"),
         ("parent", parent),
         ("agent", row.agent), ("session", row.session), ("waits", result.question or ""),
-        ("output", _short(result.output)),
+        ("output", _short(result.output)), ("last text", _last_text(result)),
     ]  # fmt: skip
     lines += [("signal", str(s)) for s in result.signals]
     lines += [("child", said) for said in children]
@@ -137,6 +137,13 @@ def _head(row: RunRow, machine: Machine, run: Run, parent: str, children: list[s
     colours = {"ended": _KIND.get(result.kind, ""), "error": "red", "warning": "yellow"}
     shown = [Row((name, text), colours.get(name, "")) for name, text in lines if text]
     return table(shown)
+
+
+def _last_text(result: Result) -> str:
+    from chartloop.cli.ending import unpassed
+
+    text = unpassed(result)
+    return text and f"{text} (not the result)"
 
 
 def _how_it_ended(result: Result, status: str) -> str:
