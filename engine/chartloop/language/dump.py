@@ -27,6 +27,7 @@ from chartloop.language.spec import (
     Given,
     LimitSpec,
     MachineSpec,
+    Retry,
     Rule,
     Save,
     StateSpec,
@@ -89,8 +90,9 @@ def _text(value: Template | Expression | None) -> str | None:
 
 def _model(model: Mapping[str, Any]) -> Data:
     out = dict(model)
-    if isinstance(out.get("timeout"), float):
-        out["timeout"] = _exactly(out["timeout"])
+    for name in ("timeout", "idle_timeout"):
+        if isinstance(out.get(name), float):
+            out[name] = _exactly(out[name])
     return out
 
 
@@ -212,6 +214,7 @@ def _retry(state: StateSpec) -> Data | None:
         "base": _exactly(retry.base),
         "factor": retry.factor,
         "on": list(retry.on),
+        **({} if retry.most == Retry(0).most else {"most": _exactly(retry.most)}),
     }
 
 

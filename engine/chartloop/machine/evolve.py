@@ -19,11 +19,12 @@ from chartloop.core.errors import Category, StatusError
 from chartloop.core.facts import EMPTY, Task
 from chartloop.core.fold import assign, fold, named, queued, tick
 from chartloop.core.outcome import Outcome
-from chartloop.core.position import CHILD, NO_MESSAGES, Position, repaired
+from chartloop.core.position import CHILD, METADATA, NO_MESSAGES, Position, repaired
 from chartloop.core.reasons import StopSignal
 from chartloop.core.records import Input
 from chartloop.core.tokens import estimate_messages
-from chartloop.language.spec import StateSpec
+from chartloop.core.units import say_elapsed
+from chartloop.language.spec import Retry, StateSpec
 from chartloop.machine.build import Chart
 from chartloop.machine.decision import Decision
 from chartloop.machine.moving import decide, settle
@@ -32,6 +33,16 @@ from chartloop.machine.walk import Walk
 
 QUESTION = "ask_user"
 """Under this name `ask_user` keeps its question until the wait that follows is over."""
+
+RULES = 1
+"""The number of the rules of deciding, kept with every run (`run.meaning`).
+
+It rises with every change to what `evolve` makes of an input that any released version could have
+recorded: another edge or rule taken, another next state, status, signal or reason. It stays where
+only what is said changes, or what was an error works. The rules before stay known only if
+`evolve` still decides by them; else their runs are refused. The golden journals show a change that
+was overlooked.
+"""
 
 Oracle = Callable[[str, tuple[Any, ...]], bool]
 
@@ -80,6 +91,8 @@ def _start(walk: Walk, input: Input) -> None:
         marks=facts.marks._replace(now=at, progress_at=at, has_queue=bool(queue)),
     )  # fmt: skip
     walk.messages, walk.queue = messages, queue
+    if "metadata" in data:
+        walk.kept = {**walk.kept, METADATA: data["metadata"]}
     walk.fire("start")
     walk.state = data.get("start") or walk.chart.spec.start
     walk.enter(walk.state)
@@ -162,7 +175,22 @@ def _try_again(walk: Walk, state: StateSpec, outcome: Outcome) -> float | None:
     if retry is None or category not in retry.on:
         return None
     retried = walk.attempt - repaired(walk.kept, state.name, walk.attempt)
-    return retry.base * retry.factor**retried if retried < retry.times else None
+    if retried >= retry.times or not _may_wait(walk, state.name, outcome, retry, retried):
+        return None
+    return retry.wait(retried, outcome.error.retry_after if outcome.error is not None else None)
+
+
+def _may_wait(walk: Walk, name: str, outcome: Outcome, retry: Retry, retried: int) -> bool:
+    """Whether the next attempt can wait for as long as the provider asks; it goes on the record."""
+    asked = outcome.error.retry_after if outcome.error is not None else None
+    if asked is None or asked <= retry.wait(retried):
+        return True
+    said = f"{name}: the provider asked to wait {say_elapsed(asked)}"
+    if asked > retry.most:
+        walk.warnings += (f"{said}; `retry` waits at most {say_elapsed(retry.most)}",)
+        return False
+    walk.warnings += (f"{said}: the next attempt is made then",)
+    return True
 
 
 def _answer(walk: Walk, input: Input) -> None:
@@ -255,6 +283,11 @@ def _enqueue(walk: Walk, input: Input) -> None:
     )
 
 
+def _drop(walk: Walk, input: Input) -> None:
+    walk.facts = tick(walk.facts, input.at)
+    walk.warnings += (f"the answer `{input.event}` was dropped: {input.data.get('why', '')}",)
+
+
 _KINDS: Mapping[str, Callable[[Walk, Input], None]] = {
     "start": _start,
     "step": _step,
@@ -266,4 +299,5 @@ _KINDS: Mapping[str, Callable[[Walk, Input], None]] = {
     "stop": _stop,
     "edit": _edit,
     "enqueue": _enqueue,
+    "drop": _drop,
 }
