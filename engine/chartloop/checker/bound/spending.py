@@ -183,12 +183,9 @@ class Spending:
             return None
         sizes = [one.longest for one in known if one.longest is not None]
         prices = [one.prices for one in known if one.prices is not None]
-        return KnownModel(
-            max(sizes) if len(sizes) == len(known) else None,
-            (max(p[0] for p in prices), max(p[1] for p in prices))
-            if len(prices) == len(known) else None,
-            known[0].source,
-        )  # fmt: skip
+        longest = max(sizes) if len(sizes) == len(known) else None
+        dearest = max((p[0] for p in prices), default=0), max((p[1] for p in prices), default=0)
+        return KnownModel(longest, dearest if len(prices) == len(known) else None, known[0].source)
 
     # what states use --------------------------------------------------------------------------
 
