@@ -35,10 +35,13 @@ class Provider:
                         break
             handler.close_connection = True
 
-        methods = {"do_POST": serve, "log_message": lambda *_: None}  # pyright: ignore[reportUnknownLambdaType, reportUnknownVariableType]
-        self._server = ThreadingHTTPServer(
-            ("127.0.0.1", 0), type("Handler", (BaseHTTPRequestHandler,), methods)
-        )
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                serve(self)
+
+            def log_message(self, format: str, *args: Any) -> None: ...
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
     @property

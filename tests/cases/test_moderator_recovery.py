@@ -57,6 +57,35 @@ def test_nothing_is_done_between_two_checks(often: Often) -> None:
     assert asked == [True] * 5  # of a magnitude because the limit of cycles is none
 
 
+# A check between two units of work is made as often as there is work; within one unit a deadline
+# cuts the work off. So no limit is noticed later than the document's frequency allows.
+
+MINUTE = 60
+
+
+class Late(NamedTuple):
+    """A unit of work that takes too long, and when the run must have noticed."""
+
+    reason: str
+    limits: Mapping[str, Any]
+    takes: float
+    limit: float
+    every: float
+
+
+LATE = [
+    Late("time_limit", {"runtime": "1h", "stagnation": "10h"}, 3 * 3600, 3600, 5 * MINUTE),
+    Late("stagnation", {"stagnation": "30m"}, 2 * 3600, 30 * MINUTE, MINUTE),
+]
+
+
+@pytest.mark.parametrize("late", LATE, ids=lambda late: late.reason)
+def test_a_limit_is_noticed_as_often_as_the_document_checks(late: Late) -> None:
+    result = moderated(reply(delay=late.takes), reply(), limits=late.limits).run()
+    assert result.reason == late.reason
+    assert late.limit <= result.elapsed <= late.limit + late.every
+
+
 # context overflow ---------------------------------------------------------------------------
 
 OVERFLOW = [

@@ -35,7 +35,7 @@ PARSES = [
     Parse("an empty tag", "s", "{tag: PLAN}", "<PLAN></PLAN>", ""),
     Parse("no tag", "s", "{tag: PLAN}", "nothing"),
     Parse("a tag that is never closed", "s", "{tag: PLAN}", "<PLAN>a"),
-    Parse("a tag in another case", "s", "{tag: PLAN}", "<plan>a</plan>"),
+    Parse("a tag in another case", "s", "{tag: PLAN}", "<plan>a</plan>", "a"),
     Parse("an end before the beginning", "s", "{tag: PLAN}", "</PLAN> <PLAN> a"),
     Parse("a fence", "s", "{fence: python}", "x\n```python\nprint(1)\n```\ny", "print(1)"),
     Parse("a fence of another name", "s", "{fence: python}", "```py\n1\n```", "1"),

@@ -54,6 +54,8 @@ EXAMPLES = [
     Example("CL114", "vars: {s: red}\n" + A % "do: nothing, set: {vars.s: '\"green\"'}, next: [{when: 'vars.s == \"gren\"', to: z}, z]"),
     Example("CL115", "vars: {s: red}\n" + A % "do: nothing, set: {vars.s: '\"green\"'}, next: [{when: 'vars.s == \"blue\"', to: z}, z]"),
     Example("CL116", "vars: {n: 1}\n" + A % "for: vars.x, in: vars.n, each: z, then: z"),
+    Example("CL418", A % "do: prompt, with: {user: 'Do {run.task}'}, next: z"),
+    Example("CL419", A % "label: 'Step {{ run.steps }}', do: nothing, next: z"),
     Example("CL112", "define: {p: q, q: p}\n"),
     Example("CL113", "vars: {s: ''}\n" + A % "do: nothing, set: {vars.s: Running}, next: z"),
     Example("CL201", "titel: x\n"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from typing import Any, NamedTuple
 
 import pytest
@@ -11,7 +13,7 @@ import pytest
 from chartloop.actions.declare import tool
 from chartloop.api import Machine, load
 from chartloop.run.result import Result
-from tests.provider import STREAM, Answer, Provider, event, http, reply
+from tests.provider import STREAM, USAGE, Answer, Provider, event, http, reply
 
 needs_litellm = pytest.mark.extra(  # noqa: S610 - no Django
     "litellm", install='pip install "chartloop[llm]"'
@@ -41,7 +43,7 @@ def add(x: int) -> str:
 LOOP = """
 chartloop: 1
 machine: m
-model: {{name: openai/gpt-4o-mini, api_base: '{url}', timeout: 20s, {model}}}
+model: {{name: openai/gpt-4o-mini, api_base: '{url}', {model}}}
 tools: [add]
 limits: {{tokens: 5_000, cost: 1.0, steps: 40}}
 rules:
@@ -58,6 +60,7 @@ states:
 
 
 def asking(provider: Provider, model: str = "stream: false", state: str = "") -> Machine:
+    model = model if "timeout" in model else f"timeout: 20s, {model}"
     text = LOOP.format(url=provider.url, model=model, state=state)
     text = text.replace("cost_limit", "token_limit")
     return load(text, tools=[add])
@@ -119,3 +122,124 @@ def _as_stream(body: dict[str, Any], usage: Any) -> Iterator[bytes]:
     yield event({"tool_calls": calls})
     yield event({}, "tool_calls", **({"usage": usage} if usage else {}))
     yield b"data: [DONE]\n\n"
+
+
+def events_for_ever(text: str) -> Answer:
+    def answer(_: int, __: Any) -> Iterator[bytes]:
+        yield STREAM
+        while True:
+            yield event({"content": text})
+
+    return answer
+
+
+QUICK = "retry: {times: 1, base: 0s}, "
+
+
+def test_a_stream_that_never_ends_is_cut_at_the_timeout() -> None:
+    result = played(events_for_ever("word "), "stream: true, timeout: 1s, reply_limit: 900_000_000")
+    assert "no answer within 1 s" in result.errors[0]["message"]
+
+
+@pytest.mark.parametrize("field", ["content", "tool_calls"])
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+def test_a_reply_has_a_size(field: str, streamed: bool) -> None:
+    def answer(_: int, __: Any) -> Iterator[bytes]:
+        body = reply("x" * 5_000 if field == "content" else None, calls=1)
+        if field == "tool_calls":
+            call = body["choices"][0]["message"]["tool_calls"][0]
+            call["function"] = {"name": "add", "arguments": '{"x": 1}' + " " * 5_000}
+        return _as_stream(body, None) if streamed else http(body)
+
+    result = played(answer, f"stream: {json.dumps(streamed)}, reply_limit: 4_000")
+    (error,) = result.errors
+    assert (error["category"], result.facts.usage.llm_calls) == ("RECOVERABLE", 0)
+    assert "more than 4,000 characters" in error["message"]
+
+
+def test_a_body_of_any_size_is_not_read_whole() -> None:
+    sent: list[int] = []
+
+    def answer(_: int, __: Any) -> Iterator[bytes]:
+        yield b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n"
+        while True:
+            sent.append(1)
+            yield b" " * 100_000
+
+    result = played(answer, "stream: false, reply_limit: 1_000")
+    assert "more than 1,000 characters" in result.errors[0]["message"]
+    assert len(sent) < 400
+
+
+def test_the_body_of_an_error_is_cut_before_anything_reads_it() -> None:
+    sent: list[int] = []
+
+    def answer(_: int, __: Any) -> Iterator[bytes]:
+        yield b"HTTP/1.1 500 Oh\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n"
+        yield b'{"error": {"message": "'
+        while True:
+            sent.append(1)
+            yield b"e" * 100_000
+
+    result = played(answer)
+    assert result.errors
+    assert len(sent) < 400
+
+
+def test_a_reply_that_is_not_streamed_is_understood() -> None:
+    asked: list[Any] = []
+
+    def answer(_: int, body: Any) -> Iterator[bytes]:
+        asked.append(body["stream"])
+        return http(reply("hello", usage={**USAGE, "prompt_tokens": 7, "total_tokens": 27}))
+
+    result = played(answer, "stream: true", QUICK)
+    assert (result.reason, result.output, asked) == ("completed", "hello", [True])
+    assert result.facts.usage.prompt_tokens == 7
+
+
+class Odd(NamedTuple):
+    id: str
+    answer: Answer
+    said: str
+
+
+def always(body: Any, status: str = "200 OK", **headers: str) -> Answer:
+    """The same answer to every request."""
+
+    def answer(_: int, __: Any) -> Iterator[bytes]:
+        return http(body, status, **headers)
+
+    return answer
+
+
+CALLS_OF_TEXT = reply()
+CALLS_OF_TEXT["choices"][0]["message"] = {"role": "assistant", "tool_calls": "abc"}
+ODD = [
+    Odd("418", always({"error": {"message": "teapot"}}, "418 Teapot"), "HTTP 418: teapot"),
+    Odd("599", always("x", "599 What"), "HTTP 599"),
+    Odd("calls-of-text", always(CALLS_OF_TEXT), ""),
+    Odd("usage-of-text", always(reply(usage={"prompt_tokens": "many"})), ""),
+]
+
+
+@pytest.mark.parametrize("case", ODD, ids=lambda case: case.id)
+def test_an_error_is_one_short_line(case: Odd) -> None:
+    result = played(case.answer)
+    for error in result.errors:
+        assert "Traceback" not in error["message"]
+        assert "site-packages" not in error["message"]
+        assert case.said in error["message"]
+        assert len(error["message"]) < 400
+    assert result.errors or not case.said
+
+
+@pytest.mark.parametrize("date", [False, True], ids=["seconds", "date"])
+def test_a_busy_provider_is_left_alone(date: bool) -> None:
+    after = format_datetime(datetime.now(UTC) + timedelta(seconds=400)) if date else "400"
+    state = "retry: {times: 1, base: 0s, most: 10s}, "
+    busy = always({"error": {"message": "busy"}}, "429 Busy", retry_after=after)
+    with Provider(busy) as p:
+        result = asking(p, state=state).run("a task")
+        assert len(p.asked) == 1
+    assert any("the provider asked to wait" in warning for warning in result.warnings)

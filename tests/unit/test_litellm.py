@@ -534,8 +534,10 @@ def test_calls_that_a_server_does_not_number_are_kept_apart() -> None:
 
 
 @needs_litellm
-def test_the_timeout_is_for_each_piece_of_a_stream(server: LoopbackServer) -> None:
-    assert ask(at(server, "fault-slow", timeout=0.25), []).text == FOX
+def test_the_timeout_is_for_the_whole_reply(server: LoopbackServer) -> None:
+    assert ask(at(server, "fault-slow", timeout=60, idle_timeout=30), []).text == FOX
+    error = fail(at(server, "fault-slow", timeout=0.25), [])
+    assert (error.kind, error.message) == ("timeout", "openai/fault-slow: no answer within 0.25 s")
     error = fail(at(server, "fault-slow", timeout=0.25))
     assert (error.kind, error.message) == ("timeout", "openai/fault-slow: no answer within 0.25 s")
 

@@ -19,6 +19,7 @@ from chartloop.core.conversation import (
     sliding,
     truncate,
     user,
+    without_reopened,
 )
 from chartloop.core.outcome import NOTHING_SPENT, Message, Outcome, Spent
 from chartloop.core.specs import ActionSpec, ArgSpec, Effect
@@ -60,7 +61,8 @@ async def prune_context(
         case "summarize":
             made = await _summarized(ctx, messages, parted(messages, budget, count))
         case _:
-            made = Shortened(sliding(messages, budget, count, first=keep_first))
+            shorter = sliding(messages, budget, count, first=keep_first)
+            made = Shortened(without_reopened(shorter, messages))
     after = count(made.messages)
     result = {"before": before, "after": after, "removed": len(messages) - len(made.messages)}
     if made.messages == messages:

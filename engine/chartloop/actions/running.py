@@ -52,6 +52,14 @@ def failed(text: str, category: str = Category.RECOVERABLE) -> ToolResult:
     return ToolResult(cut(f"error: {text}"), ok=False, category=category)
 
 
+def refusal(ctx: Context, name: str, why: str) -> ToolResult:
+    """What the model is told of a call that is refused: why, and what it may call instead."""
+    listed = ", ".join(f"`{tool.name}`" for tool in ctx.tools) or "none"
+    if name not in ctx.machine.registry.tools:
+        return failed(f"there is no tool `{name}`; the tools are: {listed}")
+    return failed(f"tool `{name}` {why}; you may call: {listed}")
+
+
 def _said(error: BaseException) -> str:
     return error.message if isinstance(error, ToolError) else describe(error)
 

@@ -12,6 +12,7 @@ import contextlib
 from typing import Any
 
 from chartloop.adapters.model_target import Target
+from chartloop.adapters.model_wire import TooLongError
 from chartloop.core.facts import ToolCall
 from chartloop.run.ports import ModelReply, ModelRequest, OnText
 
@@ -21,8 +22,12 @@ __all__ = ["Heard"]
 class Heard:
     """What has arrived of one reply."""
 
-    def __init__(self, on_text: OnText | None) -> None:
+    def __init__(self, on_text: OnText | None, most: int) -> None:
         self.text = ""
+        self.size = 0
+        self.most = most
+        self.idle = False
+        """The last piece of a stream was waited for in vain."""
         self.usage: Any = None
         self._on_text = on_text
         self._calls: list[dict[str, Any]] = []
@@ -35,12 +40,18 @@ class Heard:
         for choice in response.choices[:1]:
             self._add(choice.message, choice.finish_reason)
 
-    async def listen(self, stream: Any, timeout: float) -> None:
-        """A reply in pieces. The connection is closed however it ends."""
+    async def listen(self, stream: Any, idle: float) -> None:
+        """A reply in pieces, `idle` seconds apart at most. However it ends, it is closed."""
         async with contextlib.aclosing(stream):
+            pause: float | None = None  # a model may think for long before its first word
             while True:
-                async with asyncio.timeout(timeout):
-                    chunk = await anext(stream, None)
+                scope = asyncio.timeout(pause)
+                try:
+                    async with scope:
+                        chunk = await anext(stream, None)
+                finally:
+                    self.idle = scope.expired()
+                pause = idle
                 if chunk is None:
                     break
                 self.usage = _told(getattr(chunk, "usage", None)) or self.usage
@@ -54,6 +65,7 @@ class Heard:
 
     def _add(self, part: Any, finish: str | None) -> None:
         self._finish = finish or self._finish
+        self._measure(part)
         if part.content:
             self.text += part.content
             if self._on_text is not None:
@@ -62,6 +74,12 @@ class Heard:
             call = self._call(getattr(delta, "index", n), delta.id or "")
             call["name"] += delta.function.name or ""
             call["arguments"] += delta.function.arguments or ""
+
+    def _measure(self, part: Any) -> None:
+        self.size += len(part.content or "")
+        self.size += sum(len(call.function.arguments or "") for call in part.tool_calls or ())
+        if self.size > self.most:
+            raise TooLongError
 
     def _call(self, index: int, given: str) -> dict[str, Any]:
         """The call that a piece belongs to. Some servers number all calls 0."""

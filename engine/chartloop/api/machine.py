@@ -20,6 +20,7 @@ from chartloop.api.bounds import (
     checked_values,
     refuse_unbounded,
     wanted_bounds,
+    with_known_models,
 )
 from chartloop.api.continuing import carried, changed, take_up
 from chartloop.api.coverage import HasCoverage
@@ -31,6 +32,7 @@ from chartloop.api.simulating import HasSimulation
 from chartloop.api.stats import HasStats
 from chartloop.api.tasks import first_tasks
 from chartloop.api.upgrading import HasUpgrade
+from chartloop.api.values import own_metadata
 from chartloop.api.whatif import HasWhatIf
 from chartloop.api.wiring import PortOptions, make_ports, prepare, suspends
 from chartloop.core.errors import Finding, Findings, SetupError, SpecError, refuse_unknown
@@ -210,6 +212,7 @@ class Machine(HasCoverage, HasWhatIf, HasStats, HasUpgrade, HasSimulation):
         run_id: str | None = None,
         agent: str | None = None,
         session: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
         require_bound: Mapping[str, float] | None = None,
         **ports: Unpack[PortOptions],
     ) -> Run:
@@ -220,6 +223,8 @@ class Machine(HasCoverage, HasWhatIf, HasStats, HasUpgrade, HasSimulation):
         or the id of one in `journal`, conversation, memory, variables, agent and session are
         carried over, and counters begin at zero: what is given here wins. The journal is the
         parent's, else in memory, unless one is given.
+
+        `metadata` is JSON data about this run, over the file's: `Run.metadata`, `Result.metadata`.
 
         `model` is a litellm model name or anything that honours the `Model` port, `settings` are
         over the file's `model`, and `script` gives scripted replies instead; for the other
@@ -251,7 +256,12 @@ class Machine(HasCoverage, HasWhatIf, HasStats, HasUpgrade, HasSimulation):
         first = past.get("vars", {}) | {n: var_value(spec, n, v) for n, v in (vars or {}).items()}
         prove = partial(self._bounds.of, chosen, first, assumed(ports.get("settings")), brief=True)
         if require_bound:
-            refuse_unbounded(prove(), wanted_bounds(require_bound))
+            wanted, said = wanted_bounds(require_bound), ports.get("settings")
+            known = assumed(said)
+            if {"tokens", "usd"} & wanted.keys():
+                known = with_known_models(known, self.spec, said, ports.get("model"))
+            prove_all = partial(self._bounds.of, chosen, first, known, brief=True)
+            refuse_unbounded(prove_all(), wanted)
         prepare(spec, made.ports, queue)
         data = start_data(
             task=task, agent=agent or past.get("agent") or spec.agent,
@@ -261,7 +271,7 @@ class Machine(HasCoverage, HasWhatIf, HasStats, HasUpgrade, HasSimulation):
             limits=chosen, vars=first,
             messages=history(messages) or past.get("messages"),
             context_window=made.ports.window(spec),
-            tasks=[task.to_dict() for task in queue],
+            tasks=[task.to_dict() for task in queue], metadata=own_metadata(metadata),
         )  # fmt: skip
         at = made.ports.clock.now()
         made.begun = Input("start", started=at, at=at, data=data)

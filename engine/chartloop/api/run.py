@@ -31,7 +31,7 @@ from chartloop.run.loop import advance, change, drive, leave
 from chartloop.run.question import Question, question_of
 from chartloop.run.renaming import as_now
 from chartloop.run.replay import Replay, replay, why
-from chartloop.run.result import Result, result_of
+from chartloop.run.result import Result, metadata_of, result_of
 from chartloop.run.session import Session
 from chartloop.run.steps import Step, steps_of
 from chartloop.run.stream import astream, stream
@@ -58,6 +58,7 @@ class StartOptions(PortOptions, total=False):
     run_id: str | None
     agent: str | None
     session: str | None
+    metadata: Mapping[str, Any] | None
     require_bound: Mapping[str, float] | None
 
 
@@ -125,6 +126,16 @@ class Run(Certified, Addressed, Shown["Startable"]):
         return KnownFacts(*self.session.position.facts)
 
     @property
+    def metadata(self) -> Mapping[str, Any]:
+        """What is said about this run: the file's `metadata`, and over it what the start gave."""
+        return metadata_of(self.session)
+
+    @property
+    def last_activity(self) -> float:
+        """When something last happened to it, in seconds since 1970-01-01 UTC; 0.0: never."""
+        return self.session.position.facts.marks.now
+
+    @property
     def messages(self) -> tuple[Message, ...]:
         """The conversation."""
         return self.session.position.messages.whole()
@@ -174,7 +185,7 @@ class Run(Certified, Addressed, Shown["Startable"]):
 
     async def ahistory(self) -> tuple[Step, ...]:
         """The steps; see `history`."""
-        return steps_of(self.session, await self.arecords())
+        return await steps_of(self.session, await self.arecords())
 
     def __repr__(self) -> str:
         steps = say_count(self.facts.run.steps, "step")

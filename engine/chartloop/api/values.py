@@ -6,6 +6,7 @@ Source: design "language", section 3 ("Limits changed from outside are checked a
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -15,6 +16,16 @@ from pydantic import ValidationError
 from chartloop.core.errors import LimitError, nearest
 from chartloop.core.units import parse_duration, parse_number
 from chartloop.language.file.parts import ModelShape
+
+
+def own_metadata(given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What a caller says about a run, as JSON has it. `LimitError` for what JSON cannot hold."""
+    try:
+        said = json.loads(json.dumps(dict(given or {}), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        hint = "give texts, numbers, lists and mappings with texts as keys"
+        raise LimitError(f"`metadata` is no JSON data: {error}", hint=hint) from None
+    return said
 
 
 def model_settings(given: Mapping[str, Any]) -> dict[str, Any]:

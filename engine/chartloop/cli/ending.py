@@ -45,8 +45,20 @@ def ending(result: Result) -> Iterator[Said]:
         cure = _NO_TASK if _had_no_task(result) else _CURES.get(failure["category"])
         if result.kind == "error" and cure:
             yield Said(f" = help: {cure.format(state=failure['state'])}")
+    if result.reason is not None and (text := unpassed(result)):
+        yield Said(f"The model's last text, which is not the result: {text}", "dim")
     for warning in warned(result):
         yield Said(warning, "yellow")
+
+
+def unpassed(result: Result) -> str:
+    """The last text of the model where it is not what the run came to: its beginning, on a line."""
+    text = "" if result.success or result.output is not None else result.facts.last.text
+    line = " ".join(text[: 4 * _LINE].split())
+    return line if len(line) <= _LINE else line[: _LINE - 1] + "…"
+
+
+_LINE = 200
 
 
 def last_failure(result: Result) -> Mapping[str, Any] | None:
@@ -84,8 +96,9 @@ def how_to_go_on(run: Run, result: Result, how: How) -> Iterator[Said]:
     if not result.events:
         yield Said(f"go on with:  {line_for('resume', run.id, how)}")
         return
+    wait = result.wait or ""
     yield Said("answer with:")
     for event, fields in run.answers.items():
         given = [f"{name}={str(type).upper()}" for name, type in fields.items()]
-        yield Said(f"  {line_for('answer', run.id, how, event, *given)}")
+        yield Said(f"  {line_for('answer', run.id, how, event, *given, '--wait', wait)}")
     yield Said(f"then:  {line_for('resume', run.id, how)}")

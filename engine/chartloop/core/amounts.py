@@ -33,7 +33,7 @@ def is_tokens(value: object) -> bool:
 
 def is_cost(value: object) -> bool:
     """Whether one model call can have cost so many USD."""
-    return _is_number(value) and value <= MOST_COST  # pyright: ignore[reportOperatorIssue]
+    return isinstance(value, (int, float)) and 0 <= value <= MOST_COST
 
 
 def problem_with(spent: Spent) -> str:

@@ -88,7 +88,7 @@ _ROWS = (
     Code("CL322", "case missing", "`of` can have a value, or be None, that no case names, and there is no `else`.", "Add the case, or `else`."),
     Code("CL323", "window unknown", "The file reads `usage.context_*` and the model's window is not known.", "Write `context_window` under `model`.", _W),
     Code("CL324", "file must be trusted", "The file names a command, a host or a path outside its folder.", "Run it with `--trust`, or list it in your configuration.", _W),
-    Code("CL325", "cannot be accepted", "`ignore` names a finding that does not exist, or an error that must be mended.", "Accept warnings only, and CL304, CL307 and CL315.", _W),
+    Code("CL325", "cannot be accepted", "`ignore` names a finding that does not exist, or an error that must be mended.", "Accept warnings only, and CL114, CL304, CL307 and CL315.", _W),
     Code("CL326", "guard never holds", "What a guard compares can never be so, or not at this place: it contradicts itself, its fact's type, or what was decided on every way there. Whoever wrote it meant something else.", "Mend the guard, or remove its edge or rule.", _W),
     Code("CL327", "guard always holds", "A guard holds for every value that its facts can have, so that what stands behind it, or its `else`, is never taken.", "Compare with something that can be otherwise, or leave the guard out.", _W),
     Code("CL328", "hidden by another", "Whenever an edge or rule holds, one that comes before it does, too: it never decides.", "Move it up, narrow the one before it, or remove it.", _W),
@@ -117,6 +117,8 @@ _ROWS = (
     Code("CL413", "no JSON Schema", "`output` of `infer` is no JSON Schema of draft 2020-12, or has a word in it that no validator would look at.", "Mend what the finding says; a class gives its schema by itself: `output: Answer`."),
     Code("CL414", "unknown class", "`output` of `infer` names a Python class that was not given, or that JSON Schema cannot describe.", "Give its file with `--tools`, or the class with `tools=`."),
     Code("CL415", "class has changed", "A recorded machine names a class whose schema was another when the machine was written.", "Load the file that names the class, or bring back the class as it was."),
+    Code("CL418", "label braces in a template", "A template shows `{run.task}` as it is written: only labels take single braces.", "Write `{{ run.task }}`.", _W),
+    Code("CL419", "template braces in a label", "A label takes `{{` for a brace and shows no fact there: only templates take double braces.", "Write `{limits.steps}`.", _W),
     # CL6xx: a call
     Code("CL601", "not in this status", "The run is not in a status or state that allows this.", "See `run.status`; a finished run is continued by a new one with `parent`."),
     Code("CL602", "answer not taken", "The wait does not take this event, or not with this data.", "Use one of the events that are shown."),

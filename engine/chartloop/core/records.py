@@ -167,6 +167,7 @@ class Record(NamedTuple):
                 (f"record {self.seq}", f"{given.kind} {given.event}".strip()),
                 ("at", Cell(self.state, "code")),
                 ("took", _took(given)),
+                ("given", "" if given.ahead is None else "ahead of the question"),
                 ("reply", reply.text if reply is not None else ""),
                 ("calls", Cell(", ".join(call.name for call in calls), "code")),
                 ("failed", Cell(f"{failed.category}: {failed.message}" if failed else "", "bad")),

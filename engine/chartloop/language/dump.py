@@ -90,8 +90,9 @@ def _text(value: Template | Expression | None) -> str | None:
 
 def _model(model: Mapping[str, Any]) -> Data:
     out = dict(model)
-    if isinstance(out.get("timeout"), float):
-        out["timeout"] = _exactly(out["timeout"])
+    for name in ("timeout", "idle_timeout"):
+        if isinstance(out.get(name), float):
+            out[name] = _exactly(out[name])
     return out
 
 

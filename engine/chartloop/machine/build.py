@@ -33,6 +33,10 @@ from chartloop.machine.ways import (
     ways,
 )
 
+MOST_MOVES = 100_000
+"""The most moves of one decision where passing states count: a list is gone through without an
+action, and its length is known when it runs."""
+
 
 class Entry(NamedTuple):
     """What happens on entering a state, besides counting the visit."""
@@ -100,7 +104,8 @@ class Chart:
             t.source for t in self.step.transitions("advance") if t.kind in ("failed", "error")
         )
         """The states whose failures take another way than their successes."""
-        self.bound = len(self.step.nodes) + 1
+        passing = (e for e in spec.edges() if not spec.states[e.source].rests)
+        self.bound = MOST_MOVES if any(e.set for e in passing) else len(self.step.nodes) + 1
         """More moves than this without an action is an error that the checker rules out."""
         self.by_origin: dict[str, GuardedTransition] = {}
         for t in self.step.transitions():

@@ -86,8 +86,10 @@ class Explanation(NamedTuple):
     @property
     def title(self) -> str:
         """What was decided, and where: ``step at think``."""
-        event = self.decision.input.event
-        return f"{self.kind}{f' `{event}`' if event else ''} at {self.state}"
+        given = self.decision.input
+        event = f" `{given.event}`" if given.event else ""
+        ahead = ", given ahead of the question" if given.ahead is not None else ""
+        return f"{self.kind}{event} at {self.state}{ahead}"
 
     def lines(self, width: int = _WIDEST) -> list[Line]:
         """Everything that was looked at as one table, and where it led."""
@@ -127,6 +129,7 @@ class Explanation(NamedTuple):
         d = self.decision
         return {
             "kind": self.kind, "state": self.state, "event": d.input.event or None,
+            "ahead": d.input.ahead,
             "looked_at": plain(self.rows),
             "taken": list(d.taken), "path": list(d.path), "signals": d.signals.to_list(),
             "winner": d.winner or None, "warnings": list(d.warnings), "next": d.next,

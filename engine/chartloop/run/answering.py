@@ -216,7 +216,7 @@ _ENDED = {"expired": "expired", "stop": "ended with a stop"}
 
 
 async def _course(session: Session, wait: str) -> tuple[Record | None, Record | None]:
-    """The records with which a wait of this run began and ended; None for what is not there."""
+    """The records with which a wait of the run's own began and ended, or None."""
     if not (wait.isascii() and wait.isdecimal()) or not session.head:
         return None, None
     events = await session.journal.events(session.run_id)

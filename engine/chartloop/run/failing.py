@@ -52,9 +52,9 @@ def failure_of(error: BaseException, context: Context) -> Outcome:
 
 def failure_of_call(error: ModelError) -> Failure:
     """A model call that failed, with the wait that the provider asked for."""
-    asked: object = error.retry_after
-    number = isinstance(asked, (int, float)) and not isinstance(asked, bool)
-    wait = min(float(asked), LONGEST_ASKED) if number and 0 < asked < math.inf else None
+    asked, wait = error.retry_after, None
+    if isinstance(asked, (int, float)) and not isinstance(asked, bool) and 0 < asked < math.inf:
+        wait = min(float(asked), LONGEST_ASKED)
     return Failure(str(error.category), cut(error.message), "", error.kind, wait)
 
 

@@ -1,4 +1,4 @@
-"""What the driver of a run does with the letters in its inbox: which is next, what becomes of it.
+"""What a driver does with the letters in a run's inbox: which is next, and what becomes of it.
 
 An answer is taken by the wait that it was sent to, or, given ahead, by the first wait of the state
 that it names. Any other is dropped, on the record. Pauses and resumes count in the order in which

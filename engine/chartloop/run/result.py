@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from chartloop.core.facts import Facts
 from chartloop.core.html import Cell, Tone, bundle, folded, line, pairs, table
 from chartloop.core.plain import plain
+from chartloop.core.position import METADATA, Position
 from chartloop.core.reasons import NO_SIGNALS, ResultKind, StopReason, StopSignals
 from chartloop.core.types import Type
 from chartloop.core.units import say_count, say_elapsed
@@ -54,6 +55,8 @@ class Result:
     steps: int
     facts: Facts
     output: Any = None
+    """What the file's `output` says. Without one: the last text of the model where the run came to
+    its natural end, else None, since nobody has let that text pass."""
     question: str | None = None
     """What the run waits for, when it waits for somebody."""
     events: tuple[str, ...] = ()
@@ -74,6 +77,13 @@ class Result:
     """One moment for each finished action, in order."""
     profile: Mapping[str, StateProfile] = field(default_factory=dict[str, StateProfile])
     """Where time and tokens went: each state that acted, in the order of its first action."""
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What is said about the run: the file's `metadata`, and over it what the start gave."""
+
+    @property
+    def last_activity(self) -> float:
+        """When something last happened to it, in seconds since 1970-01-01 UTC; 0.0: never."""
+        return self.facts.marks.now
 
     @property
     def kind(self) -> ResultKind:
@@ -128,7 +138,8 @@ class Result:
             "signals": self.signals.to_list(), "warnings": list(self.warnings),
             "errors": [dict(e) for e in self.errors], "partial": list(self.partial),
             "path": list(self.path), "timeline": [m._asdict() for m in self.timeline],
-            "profile": plain(self.profile),
+            "profile": plain(self.profile), "metadata": plain(self.metadata),
+            "last_activity": self.last_activity,
         }  # fmt: skip
 
     def __str__(self) -> str:
@@ -173,6 +184,7 @@ def _summary(result: Result) -> str:
             ("run", Cell(f"{result.run_id} of {result.machine}", "code")),
             ("steps", f"{result.steps:,} in {say_elapsed(result.elapsed)}"),
             ("spent", spent if usage.llm_calls else ""),
+            ("wait", Cell(result.wait or "", "code")),
             ("takes", Cell(", ".join(result.events), "code")),
             ("partial", "\n".join(result.partial)),
             ("errors", Cell("\n".join(errors), "bad")),
@@ -253,18 +265,39 @@ def result_of(session: Session) -> Result:
         asked.wait if asked else None, StopSignals(tally.signals),
         tuple(dict.fromkeys(warnings)), tuple(tally.errors), tuple(tally.partial),
         tuple(tally.path), position.messages, tuple(map(Moment._make, tally.moments)),
-        dict(tally.profile),
+        dict(tally.profile), metadata_of(session),
     )  # fmt: skip
 
 
+def metadata_of(session: Session) -> Mapping[str, Any]:
+    """The file's metadata, and over it what the run was started with."""
+    own: Mapping[str, Any] | None = session.position.kept.get(METADATA)
+    if own is None and session.begun is not None:  # nothing has been decided yet
+        own = session.begun.data.get(METADATA)
+    own = own or {}
+    return {**session.chart.spec.metadata, **own}
+
+
 def output_of(session: Session) -> tuple[Any, str]:
-    """The file's `output` over the facts, by default the last model text; and a warning."""
-    facts, text = session.position.facts, session.tally.last_text
-    return read_output(session.chart.spec, facts, text, session.ask)
+    """The file's `output` over the facts, and a warning.
+
+    By default the last text of the model, of a run that came to its natural end.
+    """
+    position = session.position
+    if session.chart.spec.output is None and not is_natural(position):
+        return None, ""
+    return read_output(session.chart.spec, position.facts, session.tally.last_text, session.ask)
+
+
+def is_natural(position: Position) -> bool:
+    """Whether a run has come to its natural end."""
+    top = position.signals.highest
+    ended = position.ended and position.status != "error"
+    return ended and top is not None and top.reason.kind == "natural"
 
 
 def read_output(spec: MachineSpec, facts: Facts, text: str, ask: Oracle) -> tuple[Any, str]:
-    """The same, of facts: `text` is the last that a model said, `ask` asks registered guards."""
+    """The same, of facts at an end: `text` is the last that a model said, `ask` asks guards."""
     output = spec.output
     try:
         if output is None:

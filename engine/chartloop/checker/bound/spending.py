@@ -2,8 +2,8 @@
 
 One table of the built-in actions. An outcome may use a *range* of a thing; where a budget counts
 that thing it is told by its ends (one token, or a whole window), since all between is a mixture
-of these. What is known of no call, how long one is or how many tools it asks for, counts as
-`UNIT`: a bound is then "so much, and so many calls".
+of these. How long a call is may be unknown: it counts as `UNIT`, and a bound is then "so much,
+and so many calls".
 
 Imported by:  checker.bound.prove
 Source:       actions.talking, actions.calling, actions.children, actions.tasks, run.acting
@@ -17,7 +17,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from chartloop.checker.paths.counting import UNKNOWN
-from chartloop.checker.paths.signalling import is_ours
+from chartloop.checker.paths.signalling import carried_out, is_ours
 from chartloop.checker.paths.turning import World
 from chartloop.checker.ranges.judging import judge
 from chartloop.checker.ranges.values import INF, number
@@ -29,7 +29,7 @@ from chartloop.language.spec import Given, MachineSpec, StateSpec
 from chartloop.machine.budget import AT_ONCE
 
 UNIT = 10**15
-"""Stands for a size that nobody knows: of one model call, of one batch of tool calls."""
+"""Stands for a size that nobody knows: of one model call."""
 STEPS, CALLS, TOOLS = "run.steps", "requests", "usage.tool_calls"
 TOKENS, COST, WAITING = "usage.total_tokens", "usage.cost", "waiting"
 RESOURCES = (STEPS, CALLS, TOOLS, TOKENS, COST, WAITING)
@@ -38,6 +38,14 @@ MOST_CHILDREN = 1_000
 
 Ends = tuple[float, float]
 """At least and at most."""
+
+
+class KnownModel(NamedTuple):
+    """What `source`, not the file, says of a model: tokens of a call, USD of a token each way."""
+
+    longest: int | None
+    prices: tuple[float, float] | None
+    source: str
 
 
 @dataclass(frozen=True)
@@ -55,6 +63,8 @@ class Assume:
     """USD for a token that is sent and for one that is written."""
     settings: Mapping[str, Any] | None = None
     """What a caller says over the file's `model`, and over that of each child."""
+    models: Mapping[str, KnownModel] | None = None
+    """What is known of models by their names, for what the file does not say."""
 
     def __post_init__(self) -> None:
         sizes = {"tokens_per_call": self.tokens_per_call, "calls_per_reply": self.calls_per_reply}
@@ -71,6 +81,7 @@ class Assume:
             "tokens_per_call": self.tokens_per_call, "calls_per_reply": self.calls_per_reply,
             "prices": None if self.prices is None else list(self.prices),
             "settings": None if self.settings is None else dict(self.settings),
+            "models": {n: m._asdict() for n, m in self.models.items()} if self.models else None,
         }  # fmt: skip
         return {name: value for name, value in said.items() if value is not None}
 
@@ -140,18 +151,41 @@ class Spending:
     def __post_init__(self) -> None:
         model = {**self.spec.model, **(self.assume.settings or {})}
         window = model.get("context_window")
-        said = self.assume.tokens_per_call
-        self.longest = said or (int(window) if window else UNIT)
+        said, known = self.assume.tokens_per_call, self._known(model)
+        longest = known.longest if known is not None else None
+        self.longest = said or (int(window) if window else longest or UNIT)
         """Tokens of one call at most."""
         most = model.get("max_tokens")
         self.reply = min(int(most) if most else self.longest, self.longest)
-        self.batch = self.assume.calls_per_reply or UNIT
+        self.asked = self.assume.calls_per_reply or UNIT
+        """Calls of one reply at most, carried out or not."""
         own = (model.get("input_cost_per_token"), model.get("output_cost_per_token"))
-        known = None not in own and not model.get("fallbacks")
+        written = None not in own and not model.get("fallbacks")
         self.prices: tuple[float, float] | None = (
-            self.assume.prices or (own if known else None)  # pyright: ignore[reportAttributeAccessIssue]
+            self.assume.prices or (own if written else known.prices if known else None)  # pyright: ignore[reportAttributeAccessIssue]
         )
+        self.sources = {
+            word: f"{what} of `{model.get('name')}` is the one that {known.source} knows"
+            for word, what, theirs in (
+                ("window", "the window", not (said or window)),
+                ("price", "the price", not (self.assume.prices or written)),
+            )
+            if known is not None and theirs
+        }  # fmt: skip
         self.requests = 1 + len(model.get("fallbacks") or ())
+
+    def _known(self, model: Mapping[str, Any]) -> KnownModel | None:
+        """What is known of the models that may be asked: the worst of them, if of all."""
+        names = [model.get("name"), *(model.get("fallbacks") or ())]
+        found = [(self.assume.models or {}).get(str(name)) for name in names]
+        known = [one for one in found if one is not None]
+        if not known or len(known) < len(names):
+            return None
+        sizes = [one.longest for one in known if one.longest is not None]
+        prices = [one.prices for one in known if one.prices is not None]
+        longest = max(sizes) if len(sizes) == len(known) else None
+        dearest = max((p[0] for p in prices), default=0), max((p[1] for p in prices), default=0)
+        return KnownModel(longest, dearest if len(prices) == len(known) else None, known[0].source)
 
     # what states use --------------------------------------------------------------------------
 
@@ -210,10 +244,10 @@ class Spending:
                 if given is not None and given.value == "summarize":
                     yield from self._of_call(failed)
             case "call_tools" | "call_tool":
-                yield from self._of_tools(1 if action.name == "call_tool" else self.batch)
+                most = 1 if action.name == "call_tool" else self._batch(state)
+                yield from self._of_tools(most if carried_out(self.spec, state) else 0)
             case "update_memory":
-                most = 0 if "block" in state.args else self.batch
-                yield from self._of_tools(most)
+                yield from self._of_tools(0 if "block" in state.args else self._batch(state))
             case "tool":
                 name = str(state.args["name"].value)
                 yield Uses(
@@ -241,11 +275,16 @@ class Spending:
             yield Uses({CALLS: (0, self.requests)})
         if not answered:
             return
-        base: dict[str, Ends] = {CALLS: (1, self.requests), "usage.llm_calls": (1, 1)}
+        base: dict[str, Ends] = {
+            CALLS: (1, self.requests), "usage.llm_calls": (1, 1),
+            "errors.total": (int(failed), self.asked + failed),  # calls that were not offered
+        }  # fmt: skip
         self._assume("token", "a model call uses at least one token")
         if self.longest != UNIT:
             said = f"a model call and its reply are at most {self.longest:,} tokens"
             self._assume("window", said)
+            if "window" in self.sources:
+                self._assume("window's source", self.sources["window"])
         if self.requests > 1:
             self._assume("fallbacks", "each model of `fallbacks` may be asked in each call")
         ends_of = {
@@ -271,6 +310,8 @@ class Spending:
             self._say_of(COST, "", said)
             return {COST: (0, INF)}
         dear = [f"{price * 1_000_000:,.6g} USD" for price in self.prices]
+        if "price" in self.sources:
+            self._assume("price's source", self.sources["price"])
         self._assume("price", f"a million tokens cost {dear[0]} sent, {dear[1]} written")
         sent, wrote = (Fraction(repr(p)) for p in self.prices)
         exact = sent * (tokens - written) + wrote * written
@@ -278,13 +319,16 @@ class Spending:
 
     # tools ------------------------------------------------------------------------------------
 
+    def _batch(self, state: StateSpec) -> int:
+        """How many calls of one reply are carried out at most."""
+        return min(self.assume.calls_per_reply or state.most_calls, state.most_calls)
+
     def _of_tools(self, most: int) -> Iterator[Uses]:
-        if most >= UNIT:
-            self._assume(
-                "batch", "a reply may ask for any number of tool calls; nothing bounds a batch"
-            )
-        elif most > 1:
+        if most > 1 and most == self.assume.calls_per_reply:
             self._assume("batch", f"a reply asks for at most {most} tool calls")
+        elif most > 1:
+            said = f"at most {most} tool calls of one reply are carried out"
+            self._assume("batch", said)
         if most:
             self._assume("tools", "a tool makes no model call of its own")
         for count in sorted({0, 1, most} if most else {0}):

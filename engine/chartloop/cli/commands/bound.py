@@ -71,7 +71,7 @@ def bound(machine: str | None, of_run: str | None, output: str | None, **given: 
     each limit; what follows each stop.
     """
     from chartloop import __version__
-    from chartloop.api.bounds import wanted_bounds
+    from chartloop.api.bounds import wanted_bounds, with_known_models
     from chartloop.checker.bound.result import WORDS
     from chartloop.cli.loading import read_machine
     from chartloop.cli.values import figures_of, values_of
@@ -88,7 +88,7 @@ def bound(machine: str | None, of_run: str | None, output: str | None, **given: 
     found = loaded.bound(
         limits=values_of({n: x.type for n, x in spec.limits.items()}, how.limit),
         vars=values_of({n: v.type for n, v in spec.vars.items()}, how.var),
-        assume=_assume(how.more["assumed"]),
+        assume=with_known_models(_assume(how.more["assumed"]), spec, None),
     )
     if output is not None:
         write_whole(Path(output), f"{found.certificate(__version__)}\n".encode())

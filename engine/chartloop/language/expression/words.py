@@ -2,7 +2,8 @@
 
 A text whose `Type` has `Words` names something: a tool, a state, a reason, a value of an enum that
 was saved into a variable. A word that names nothing is a mistake. Where others are possible, one
-that is like a known word is probably misspelt, and one that the file never writes is worth a warning.
+that is like a known word is probably misspelt, and one that the file never writes is worth a
+warning.
 
 Belongs here: the judgement of one word. Never: trees, places.
 

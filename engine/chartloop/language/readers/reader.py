@@ -8,6 +8,7 @@ Imported by: the readers of parts, `language.load`
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -21,6 +22,7 @@ from chartloop.core.facts import FACTS, FAILURE, TOOL_CALL, sections
 from chartloop.core.reasons import REASONS, StopReason
 from chartloop.core.specs import Registry
 from chartloop.core.types import (
+    ANY,
     BOOL,
     COUNTER,
     DURATION,
@@ -61,6 +63,12 @@ UNREAD_GUARD = parse("False", Scope({}), want=BOOL)
 
 FINISHES = ("stop", "length", "tool_calls", "content_filter")
 """What `last.finish_reason` mostly is: providers may say other words."""
+
+_NAME = r"\s*([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)\s*"
+SINGLE = re.compile(rf"(?<![{{$]){{{_NAME}(?::[^{{}}]*)?}}(?!}})", re.ASCII)
+"""`{fact}`, as a label shows it."""
+DOUBLE = re.compile(rf"{{{{{_NAME}(?:\|[^{{}}]*)?}}}}", re.ASCII)
+"""`{{ fact }}`, as a template shows it."""
 
 _MANY = 500
 """Names that a misspelt one is compared with."""
@@ -319,6 +327,8 @@ class Reader:
 
         `extra` are more names than the facts and definitions; `only` takes their place.
         """
+        if only is None:
+            self._braces(path, text, "CL418", SINGLE)
         try:
             if only is not None:
                 return parse_template(text, {}, extra=only)
@@ -330,11 +340,36 @@ class Reader:
 
     def label(self, path: Path, text: str | None) -> Label | None:
         """The label that stands at `path`, or None. An empty one is none."""
+        self._braces(path, text or "", "CL419", DOUBLE)
         try:
             return parse_label(text, self.scope.roots, self.defined) if text else None
         except LabelFault as fault:
             self._text_fault(path, text or "", fault)
             return None
+
+    def _braces(self, path: Path, text: str, code: str, pattern: re.Pattern[str]) -> None:
+        """Warn of a fact in the braces of the other kind of text: it would be shown as written."""
+        for match in pattern.finditer(text) if "{" in text else ():
+            fact = match[1]
+            if self._is_fact(fact):
+                wrong, right = f"{{{fact}}}", f"{{{{ {fact} }}}}"
+                kind = "a template"
+                if code == "CL419":
+                    wrong, right, kind = right, wrong, "a label"
+                said = f"{kind} shows `{wrong}` as it is written, not the fact"
+                part = (match.start(), match.end() - match.start())
+                self.warn(code, path, said, hint=f"write `{right}`", part=part)
+
+    def _is_fact(self, name: str) -> bool:
+        root, *fields = name.split(".")
+        if root in self.scope.defines:
+            return True
+        found = self.scope.roots.get(root) if fields else None
+        for part in fields:
+            if found is None or found.kind == "any":
+                break
+            found = (found.of or ANY) if found.kind == "map" else found.field(part)
+        return found is not None
 
     def _text_fault(self, path: Path, text: str, fault: TextFault) -> None:
         if not self._known_trouble(path, text):

@@ -10,6 +10,7 @@ Source: design "language", section 3
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
@@ -18,6 +19,9 @@ from chartloop.language.expression import Expression
 from chartloop.language.expression.tree import Choice, Const, Fact, Indexed, Items, Node, walk
 from chartloop.language.readers.saves import part_of
 from chartloop.language.spec import Assign, Given, MachineSpec, StateSpec
+from chartloop.language.template.template import Template
+
+_QUOTED = re.compile("'([^']*)'|\"([^\"]*)\"")
 
 Source = frozenset[str] | Expression | None
 """What is written once: words, an expression that gives them, or None for any text."""
@@ -151,7 +155,9 @@ def _literals(spec: MachineSpec) -> Iterator[tuple[set[str], set[str]]]:
     """Texts in quotes, each with the variables that are read beside them."""
     for found in _expressions(spec):
         variables = {_name(path) for path in found.reads if path.startswith("vars.")}
-        if variables:
+        if variables and isinstance(found, Template):
+            yield {one or other for one, other in _QUOTED.findall(found.text)}, variables
+        elif variables and isinstance(found, Expression):
             yield set(_texts_in(found.root)), variables
     for state in spec.states.values():
         if state.of is not None:
@@ -165,21 +171,28 @@ def _texts_in(node: Node) -> Iterator[str]:
             yield part.value
 
 
-def _expressions(spec: MachineSpec) -> Iterator[Expression]:
+def _expressions(spec: MachineSpec) -> Iterator[Expression | Template]:
+    yield from _in([spec.instructions, *(rule.message for rule in spec.rules)])
     yield from _in([rule.when for rule in spec.rules])
     yield from _in(list(spec.define.values()))
     yield from _in(spec.output)
     for state in spec.states.values():
         yield from _in(
-            [state.of, state.within, *(a.value for a in state.set), *state.args.values()]
+            [
+                state.of,
+                state.within,
+                *(a.value for a in state.set),
+                *state.args.values(),
+                state.message,
+            ]
         )
         for edge in state.edges:
-            yield from _in([edge.when, *(a.value for a in edge.set)])
+            yield from _in([edge.when, edge.message, *(a.value for a in edge.set)])
 
 
-def _in(value: Any) -> Iterator[Expression]:
-    """Every expression in a part of the spec."""
-    if isinstance(value, Expression):
+def _in(value: Any) -> Iterator[Expression | Template]:
+    """Every expression and template in a part of the spec."""
+    if isinstance(value, (Expression, Template)):
         yield value
     elif isinstance(value, Given):
         yield from _in(value.value)
