@@ -98,6 +98,9 @@ _ROWS = (
     Code("CL335", "reason that nothing raises", "A reason is declared under `reasons`, and nothing in the file raises or reads it.", "Raise it with `stop` or `signal`, or remove it.", _W),
     Code("CL336", "priority tie", "The file gives two reasons one priority, and both can be raised: which of them a run ends with then depends on which came first.", "Give them different priorities.", _W),
     Code("CL337", "secret in the file", "A text in the file looks like a key, a token or a password. Files are read, hashed, journaled and passed on.", "Put it into an environment variable and take it out of the file; then have it replaced where it was issued.", _W),
+    Code("CL338", "goes round the approval", "A state calls a tool itself that `approve` holds back: nobody would be asked.", "Put a wait of your own before the state, and take the tool out of `approve`."),
+    Code("CL339", "child without the approval", "A child machine carries out a tool that `approve` holds back in its parent only.", "Write `approve` in the child, too: it is asked there, and its question comes up to the parent."),
+    Code("CL340", "nothing to approve", "`approve` names a tool of which no state carries calls out.", "Lead to a state with `do: call_tools` that allows the tool, or take it out of `approve`.", _W),
     # CL4xx: actions, tools, models, templates
     Code("CL401", "unknown action", "`do` names an action that is not registered.", "See `chartloop actions`; give your own with `--tools`."),
     Code("CL402", "unknown field", "The action has no such field under `with`.", "See `chartloop actions NAME`."),
@@ -111,6 +114,7 @@ _ROWS = (
     Code("CL410", "unknown event", "An event is named that no wait of this machine takes.", "Use one of the events under `on`."),
     Code("CL411", "unreadable file", "A file that the machine names cannot be read.", "Check the path; it is taken from the machine's folder."),
     Code("CL412", "unreadable flowchart", "The text is no Mermaid flowchart, or Mermaid itself refuses it.", "Mend the line that is shown; `chartloop import --repair` mends the mistakes that are made most."),
+    Code("CL417", "name that `approve` needs", "The file has a state of the name that `approve` gives to a wait or a calling state that it makes.", "Give the state another name."),
     # CL6xx: a call
     Code("CL601", "not in this status", "The run is not in a status or state that allows this.", "See `run.status`; a finished run is continued by a new one with `parent`."),
     Code("CL602", "answer not taken", "The wait does not take this event, or not with this data.", "Use one of the events that are shown."),

@@ -110,6 +110,11 @@ CHILD = "child"
 what the child asks, an `Asked` as plain data."""
 
 
+APPROVAL = "ask_approval"
+"""Under this name `Position.kept` holds the calls that somebody was asked to approve, and what
+they answered."""
+
+
 class Asked(NamedTuple):
     """What a child that waits asks of somebody; an answer to the parent is an answer to it."""
 

@@ -237,6 +237,23 @@ class Deviation:
 
 
 @dataclass(frozen=True, slots=True)
+class Approve:
+    """What `approve` says, and the states as the file has them: see `language.approval`."""
+
+    tools: tuple[str, ...]
+    by: str = ""
+    ask: Template | None = None
+    within: Expression | float | None = None
+    expired: str = ""
+    states: Mapping[str, StateSpec] = field(default_factory=dict[str, StateSpec])
+    """The calling states before they were taken apart, by name."""
+    rules: tuple[Rule, ...] = ()
+    """The rules as the file has them."""
+    made: Mapping[str, Path] = field(default_factory=dict[str, Path])
+    """The states that stand for it, each with the part of the file that it comes from."""
+
+
+@dataclass(frozen=True, slots=True)
 class MachineSpec:
     """Everything that a file says."""
 
@@ -260,6 +277,7 @@ class MachineSpec:
     reasons: Mapping[str, StopReason] = field(default_factory=lambda: dict(REASONS))
     own_reasons: tuple[str, ...] = ()
     """Those of `reasons` that this file declares."""
+    approve: Approve | None = None
     machines: Mapping[str, MachineSpec] = field(default_factory=dict[str, "MachineSpec"])
     on_stop: str = ""
     on_error: Edge | None = None
@@ -286,6 +304,14 @@ class MachineSpec:
         """Where a value of the file stands, or its key; `of` a part of its text."""
         if self.document is None:
             return NOWHERE
+        made: Mapping[str, Path] = self.approve.made if self.approve is not None else {}
+        if made and path[:1] == ("states",) and path[1] in made:
+            origin = made[str(path[1])]
+            path = (
+                (*origin, *path[2:])
+                if path[0] == "states" and origin[:1] == ("states",)
+                else origin
+            )
         full = self.base + path
         offset = self.document.raw(full).find(of) if of else -1
         if offset >= 0:

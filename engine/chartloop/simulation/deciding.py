@@ -29,7 +29,7 @@ _DIGITS = 6
 """Of seconds and USD: sums in another order differ behind that."""
 _COUNTED = "len(last.tool_calls)"
 """Whoever only counts the calls does not look at them."""
-_UNTOLD = frozenset({"ask_user", "prompt"})
+_UNTOLD = frozenset({"ask_user", "prompt", "ask_approval"})
 """What is kept between actions and decides nothing."""
 
 

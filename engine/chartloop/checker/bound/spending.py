@@ -239,7 +239,7 @@ class Spending:
             return
         base: dict[str, Ends] = {
             CALLS: (1, self.requests), "usage.llm_calls": (1, 1),
-            "errors.total": (int(failed), self.batch + failed),  # calls of tools that were not offered
+            "errors.total": (int(failed), self.batch + failed),  # calls of tools not offered
         }  # fmt: skip
         self._assume("token", "a model call uses at least one token")
         if self.longest != UNIT:
