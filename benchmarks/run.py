@@ -88,7 +88,6 @@ ROWS = (
     Row("the bound of 1,000 states, 5,000 edges", "s", "proving", "dense, s"),
     Row("simulated steps a second, one core", "1/s", "simulating", "alike, 1/s", "≥ 50,000"),
     Row("the same where no two replies are alike", "1/s", "simulating", "unlike, 1/s", "≥ 50,000"),
-    Row("the exact chain of 3,500 positions", "s", "simulating", "chain, s"),
     Row("what if, 1,000 runs of 100 steps in SQLite", "s", "what if", "the same, s", "≤ 5"),
     Row(
         "the same where each run stops in its middle", "s", "what if", "stopped in the middle, s",

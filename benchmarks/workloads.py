@@ -35,7 +35,6 @@ from chartloop.run.loop import advance
 from chartloop.run.ports import ModelReply
 from chartloop.run.sync import by_hand
 from chartloop.simulation.amounts import Amount
-from chartloop.simulation.chain import exact
 from chartloop.simulation.play import Player
 from chartloop.simulation.world import Happens, World
 from chartloop.testing import generate
@@ -118,7 +117,7 @@ def append(count: int = 2_000) -> Figures:
 
         async def write(run_id: str, durable: bool) -> None:
             await journal.create(row._replace(run_id=run_id))
-            epoch = (await journal.acquire(run_id)).epoch
+            epoch = (await journal.acquire(run_id))[0].epoch
             update = Update("running", "think", "", 1)
             for n, record in enumerate(records):
                 event = Event(n, "record", record.input.at, record)
@@ -287,8 +286,7 @@ def simulating(runs: int = 5_000) -> Figures:
         return (player.steps - before) / spent * 1e6
 
     alike, unlike = (statistics.median(play(p, n) for n in range(5)) for p in players)
-    chain = cpu(lambda: exact(players[0])) / 1e6
-    return {"alike, 1/s": alike, "unlike, 1/s": unlike, "chain, s": chain}
+    return {"alike, 1/s": alike, "unlike, 1/s": unlike}
 
 
 def upgrading(count: int = 1_000, steps: int = 100) -> Figures:

@@ -34,7 +34,6 @@ def test_a_shipped_machine_at_once(sh: Shell) -> None:
     assert text.startswith("agent, 500 simulated runs, seed")
     assert "stops with share 95% confidence completed █" in text
     assert "mean median p95 max proven bound actions" in text
-    assert "it agrees, the largest difference is" in text
     assert "in a world where llm_inference: the action fails: 2% TRANSIENT" in text
     assert done.out == sh("simulate", "agent", "--runs", "500").out
     assert done.out != sh("simulate", "agent", "--runs", "500", "--seed", "1").out
@@ -46,9 +45,8 @@ def test_as_json(sh: Shell) -> None:
     assert told["runs"] == 200
     assert told["figures"]["actions"]["bound"] == 5
     assert told["figures"]["actions"]["max"] <= 5
-    assert told["exact"]["reasons"]["completed"] > 0.5
+    assert told["reasons"]["completed"]["share"] > 0.5
     assert told["exceeded"] == []
-    assert {a["what"] for a in told["agreement"]} >= {"actions", "tokens"}
 
 
 def test_a_world_is_given(sh: Shell, tmp_path: Path) -> None:
@@ -132,12 +130,12 @@ def test_the_picture_shows_how_often(sh: Shell, tmp_path: Path) -> None:
     assert "×50" in (tmp_path / "heat.mmd").read_text("utf-8")
 
 
-@pytest.mark.extra("matplotlib", install='pip install "chartloop[plots]"')  # noqa: S610 - no Django
+@pytest.mark.extra("matplotlib", install='pip install -e ".[plots]"')  # noqa: S610 - no Django
 def test_the_spread_is_drawn(sh: Shell, tmp_path: Path) -> None:
     page = tmp_path / "spread.svg"
-    done = sh("simulate", "agent", "--runs", "200", "--no-chain", "--plot", str(page))
+    done = sh("simulate", "agent", "--runs", "200", "--plot", str(page))
     assert done.code == 0
     assert f"wrote {page}" in done.err.replace("\n", "")
     assert "agent, 200 simulated runs, seed 0" in page.read_text("utf-8")
-    wrong = sh("simulate", "agent", "--runs", "5", "--no-chain", "--plot", "a.pdf")
+    wrong = sh("simulate", "agent", "--runs", "5", "--plot", "a.pdf")
     assert "name a .svg, a .png or a folder" in wrong.err

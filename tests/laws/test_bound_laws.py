@@ -18,7 +18,6 @@ from chartloop.api import Machine
 from chartloop.checker.bound import Assume, Bound, Figure, bound
 from chartloop.checker.bound.prove import paid
 from chartloop.checker.bound.uncut import uncut_loops
-from chartloop.checker.query import Answer, Questions
 from chartloop.core.facts import Facts
 from chartloop.run.events import Recorded
 from tests.exploring import LONGEST, Spent, adversaries, built, playing
@@ -118,71 +117,3 @@ def test_check_names_a_loop_where_the_bound_does(data: Any) -> None:
     chart = built(json.dumps(data)).chart
     found, named = bound(chart, brief=True).loop, list(uncut_loops(chart))
     assert bool(named) == bool({*found} & {*paid(chart.spec)}), (found, named)
-
-
-QUERIES = (
-    "reach {a}", "avoid {a}", "never {a} before {b}", "never {a} after {b}", "always {b} after {a}",
-    "reach action:infer", "never action:infer before {a}", "always action:infer after {a}",
-)  # fmt: skip
-
-
-@slowly
-@given(costly_machines(), st.integers(0, 10_000), st.data())
-def test_no_run_goes_where_a_query_says_that_none_goes(data: Any, seed: int, pick: Any) -> None:
-    machine = built(json.dumps(data))
-    names = [f"state:{n}" for n in machine.spec.states]
-    own = {name: limit.value for name, limit in machine.spec.limits.items()}
-    questions = Questions(machine.chart, pick.draw(st.sampled_from([None, own])))
-    asked = [
-        pick.draw(st.sampled_from(QUERIES)).format(
-            a=pick.draw(st.sampled_from(names)), b=pick.draw(st.sampled_from(names))
-        )
-        for _ in range(6)
-    ] + [f"reach {name}" for name in names]
-    answers = [questions.ask(text) for text in asked if "action:infer" not in text or _infers(data)]
-    asyncio.run(_asked(machine, answers, seed))
-
-
-def _infers(data: Any) -> bool:
-    return any(s.get("do") == "infer" for s in data["states"].values())
-
-
-async def _asked(machine: Machine, answers: list[Answer], seed: int) -> None:
-    for choices in adversaries(seed, 4):
-        heard: list[Recorded] = []
-        run, _ = await playing(machine, choices, heard=heard)
-        went = happened(machine, heard)
-        for answer in answers:
-            assert agrees(answer, went, ended=run.ended), (answer.query, str(answer), went)
-
-
-def happened(machine: Machine, heard: list[Recorded]) -> list[str]:
-    """What happened in a run, in order: actions that were done, states that were entered."""
-    out: list[str] = []
-    for record, decision, _ in heard:
-        state = machine.spec.states.get(record.state)
-        if record.kind == "step" and state is not None and state.action is not None:
-            out.append(f"action:{state.action.name}")
-        out += [f"state:{name}" for name in decision.path]
-    return out
-
-
-def agrees(answer: Answer, went: list[str], *, ended: bool) -> bool:
-    """Whether a run is one of those that the answer speaks of."""
-    form, *words = answer.query.split()
-    names = [w for w in words if ":" in w]
-    if form == "reach":
-        return bool(answer) or names[0] not in went
-    if not answer:
-        return True  # that something can happen is no promise that it does
-    if len(names) == 1:
-        return names[0] not in went
-    if "before" in words:
-        a, b = names
-        return a not in went or b in went[: went.index(a) + 1]
-    if form == "never":
-        a, b = names
-        return b not in went or a not in went[went.index(b) + 1 :]
-    b, a = names
-    last = max((n for n, w in enumerate(went) if w == a), default=None)
-    return not ended or last is None or b in went[last + 1 :]

@@ -65,15 +65,19 @@ def _listed(edges: Any) -> list[Any]:
     return [*edges] if isinstance(edges, list) else [edges]
 
 
-def lived(machine: Machine, given: dict[str, Any]) -> Run:
-    """A run to its end, helped on where it waits, in a world that is the same for all."""
+def lived(machine: Machine, given: dict[str, Any], helped: int = HELPED) -> Run:
+    """A run to its end, helped on where it waits, in a world that is the same for all.
+
+    `helped`: how often; with less it may be left waiting.
+    """
     clock = ManualClock(1000)
     run = machine.start("t", clock=clock, journal=MemoryJournal(), run_id="r", limits=given)
-    for _ in range(HELPED):
-        run.run()
+    run.run()
+    for _ in range(helped):
         if run.ended:
             break
         help_on(run, clock)
+        run.run()
     return run
 
 
@@ -95,6 +99,17 @@ def test_what_is_sure_is_what_a_real_run_does(
         what = [one for one in what if not isinstance(one, Blocked)] or [None]
     machine = machine_of(data, what)
     recorded, real = lived(machine, before), lived(machine, {**before, **now})
+    (judged,) = machine.whatif(recorded, limits=now).runs
+    agrees(judged, recorded, real)
+
+
+@given(limited(), made, limits, limits, st.integers(0, 3))
+def test_what_is_sure_of_a_run_that_waits_is_where_a_real_run_waits(
+    data: Any, what: list[Made], before: Any, now: Any, helped: int
+) -> None:
+    what = [one for one in what if not isinstance(one, Blocked)] or [None]
+    machine = machine_of(data, what)
+    recorded, real = lived(machine, before, helped), lived(machine, {**before, **now}, helped)
     (judged,) = machine.whatif(recorded, limits=now).runs
     agrees(judged, recorded, real)
 
@@ -153,6 +168,8 @@ def agrees(judged: Judged, recorded: Run, real: Run, names: Names = Names()) -> 
         if recorded.ended:
             assert len(real.records) == same
             assert str(real.result.reason) == str(recorded.result.reason)
+        elif len(real.records) == same:
+            assert real.facts.signals.reasons == recorded.facts.signals.reasons
         return
     match judged.verdict:
         case Verdict.EARLIER | Verdict.OTHERWISE:

@@ -77,20 +77,6 @@ def test_the_95th_percentile_of_a_lognormal_is_as_written() -> None:
     assert quantile(drawn, 0.95) == pytest.approx(300, rel=0.05)
 
 
-@pytest.mark.parametrize(
-    "amount", [Amount("even", (1.0, 3.0)), Amount("lognormal", (2.0, 5.0)), weighted({1: 1, 4: 3})]
-)
-@pytest.mark.parametrize("at", [0.0, 1.5, 2.5, 9.0, math.inf])
-def test_the_parts_of_a_split_are_the_whole(amount: Amount, at: float) -> None:
-    parts = amount.split(at)
-    assert sum(share for _, share in parts) == pytest.approx(1)
-    assert sum(mean * share for mean, share in parts) == pytest.approx(amount.mean)
-    chance, draw = Random(3), drawing(amount)  # noqa: S311 - no secret
-    drawn = [draw(chance) for _ in range(20_000)]
-    seen_below = sum(value < at for value in drawn) / len(drawn)
-    assert sum(share for mean, share in parts if mean < at) == pytest.approx(seen_below, abs=0.02)
-
-
 def test_many_different_values_are_thinned_out_to_quantiles() -> None:
     found = seen(range(10_000))
     assert len(found.values) == 200
@@ -216,7 +202,6 @@ def test_a_machine_is_simulated_at_once_and_says_what_it_assumed() -> None:
     assert "confirm: answers: 45% yes, 45% no, 10% nobody, after a minute" in said
     assert "no price is known" in said
     assert {"completed", "user_unresponsive"} <= set(found.reasons)
-    assert found.agrees
     assert not found.exceeded
     assert "usd" not in found.figures
 
@@ -226,10 +211,6 @@ def test_what_the_world_says_is_not_assumed() -> None:
     found = asking().simulate(world, runs=300)
     assert found.figures["usd"].mean > 0
     assert [str(a) for a in found.assumptions if "confirm" in a.states] == []
-    assert (
-        "infinitely many values" in found.exact.why
-    )  # log-normal tokens of a growing conversation
-    assert found.agrees is None
 
 
 def test_more_results_than_anybody_can_count_are_refused() -> None:
@@ -247,7 +228,6 @@ def test_a_sure_world_leaves_one_way() -> None:
     found = asking().simulate(world, runs=20)
     assert [*found.reasons] == ["user_unresponsive"]
     assert found.figures["waiting"].mean == 300
-    assert found.exact.reasons == {"user_unresponsive": 1.0}
 
 
 @guard
@@ -272,8 +252,8 @@ def test_an_opaque_guard_needs_a_probability() -> None:
         machine.simulate(runs=10)
     found = machine.simulate({"world": 1, "guards": {"is_sound": "25%"}}, runs=4_000)
     # the budget is looked at before the edge: nine looks, then the tenth step stops the run
-    assert found.exact.reasons["steps_limit"] == pytest.approx(0.75**9)
-    assert found.agrees
+    share = found.reasons["steps_limit"]
+    assert share.low < 0.75**9 < share.high
 
 
 def test_a_wait_that_nobody_answers_has_no_end() -> None:
@@ -283,14 +263,13 @@ def test_a_wait_that_nobody_answers_has_no_end() -> None:
     world = {"world": 1, "states": {"confirm": {"answers": {"nobody": 1}}}}
     found = load(text).simulate(world, runs=50)
     assert [*found.kinds] == ["waiting"]
-    assert found.exact.reasons["waiting"] == pytest.approx(1, abs=1e-4)
 
 
 def test_a_run_that_nothing_ends_is_left() -> None:
     text = "chartloop: 1\nmachine: m\nstates:\n  a: {do: nothing, next: a}\n  b: {end: completed}\nignore: [{code: CL304, at: states.b, reason: x}]"
     found = load(text).simulate(runs=3, longest=50)
     assert [*found.reasons] == ["unfinished"]
-    assert "for ever" in found.exact.why
+    assert found.left == 3
 
 
 # learning -----------------------------------------------------------------------------------
@@ -381,7 +360,7 @@ def test_the_suggested_limit_stops_as_few_as_was_asked_for() -> None:
     assert steps.stops is not None
     assert steps.stops.value <= 0.02
     assert steps.bound["actions"] == steps.suggested
-    below = load("agent").simulate(runs=2_000, limits={"steps": steps.suggested - 1}, chain=False)
+    below = load("agent").simulate(runs=2_000, limits={"steps": steps.suggested - 1})
     assert 1 - below.kinds["natural"].value > 0.02
 
 
@@ -426,7 +405,6 @@ def test_every_shipped_machine_is_simulated_at_once(name: str) -> None:
     found = load(name).simulate(runs=150)
     assert found.runs == 150
     assert found.exceeded == ()
-    assert found.agrees in (True, None), found.chain_said()
     assert found.assumptions
 
 
@@ -435,16 +413,16 @@ def test_every_shipped_machine_is_simulated_at_once(name: str) -> None:
 
 @pytest.mark.extra("pandas", install="pip install pandas")  # noqa: S610 - no Django
 def test_a_frame_has_a_row_for_each_run() -> None:
-    found = asking().simulate(runs=30, chain=False)
+    found = asking().simulate(runs=30)
     frame = found.frame()
     assert list(frame.index) == [*range(30)]
     assert frame["tokens"].sum() == sum(run.tokens for run in found.sample.runs)
     assert dict(frame["reason"].value_counts()) == {n: s.count for n, s in found.reasons.items()}
 
 
-@pytest.mark.extra("matplotlib", install='pip install "chartloop[plots]"')  # noqa: S610 - no Django
+@pytest.mark.extra("matplotlib", install='pip install -e ".[plots]"')  # noqa: S610 - no Django
 def test_plots_have_the_figures_and_are_the_same_each_time(tmp_path: Path) -> None:
-    found = asking().simulate(runs=200, chain=False)
+    found = asking().simulate(runs=200)
     texts = [found.plot(tmp_path / name)[0].read_text("utf-8") for name in ("a.svg", "b.svg")]
     assert texts[0] == texts[1]
     top, share = next(iter(found.reasons.items()))
@@ -460,12 +438,12 @@ def test_plots_have_the_figures_and_are_the_same_each_time(tmp_path: Path) -> No
     ]  # fmt: skip
 
 
-@pytest.mark.extra("matplotlib", install='pip install "chartloop[plots]"')  # noqa: S610 - no Django
+@pytest.mark.extra("matplotlib", install='pip install -e ".[plots]"')  # noqa: S610 - no Django
 def test_runs_that_are_all_alike_and_call_nobody_are_drawn(tmp_path: Path) -> None:
     text = (
         "chartloop: 1\nmachine: m\nstates:\n  a: {do: nothing, next: b}\n  b: {stop: completed}\n"
     )
-    files = load(text).simulate(runs=5, chain=False).plot(tmp_path / "plots")
+    files = load(text).simulate(runs=5).plot(tmp_path / "plots")
     assert [f.name for f in files] == ["reasons.svg"]
 
 
@@ -493,9 +471,8 @@ def test_children_are_said_not_to_be_played() -> None:
     assert (found.unplayed, found.exceeded) == (("ask_kid",), ())
     said = str(found)
     assert "not played: the child machines of ask_kid" in said
-    assert "children not played" in found.chain_said()
     assert found.to_dict()["unplayed"] == ["ask_kid"]
-    assert asking().simulate(runs=5, chain=False).unplayed_said() == ""
+    assert asking().simulate(runs=5).unplayed_said() == ""
 
 
 def test_a_child_that_spends_more_than_it_could_is_named_where_the_bound_is_passed() -> None:

@@ -28,7 +28,7 @@ from chartloop.core.specs import ActionSpec, ArgSpec, Effect, ToolSpec
 from chartloop.core.types import ANY, BOOL, STR, list_of, struct
 from chartloop.run.context import Context
 from chartloop.run.failing import describe
-from chartloop.run.sound import cut
+from chartloop.run.sound import cut, sound_text
 
 AT_ONCE = 64
 """Calls of one reply that are made at the same time; the others wait for a place."""
@@ -52,6 +52,12 @@ async def call_tool(ctx: Context, on_error: str = "reply") -> Outcome:
         return outcome
     trimmed = trim_calls(ctx.messages, _kept_ids(ctx, calls))
     return outcome._replace(rewrite=tuple(trimmed), dropped=tuple(calls[1:]))
+    trimmed = trim_calls(ctx.messages, {calls[0].id})
+    left = ", ".join(f"`{sound_text(call.name)}`" for call in calls[1:])
+    said = f"only the first of {len(calls)} calls was made; left out: {left}"
+    return outcome._replace(
+        rewrite=tuple(trimmed), dropped=tuple(calls[1:]), warnings=(*outcome.warnings, said)
+    )
 
 
 def _kept_ids(ctx: Context, calls: Sequence[ToolCall]) -> set[str]:

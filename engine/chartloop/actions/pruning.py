@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from chartloop.actions.talking import ESTIMATED, acceptable, complete
+from chartloop.actions.talking import acceptable, complete
 from chartloop.actions.tasks import done_when, kept
 from chartloop.core.conversation import (
     Count,
@@ -125,8 +125,7 @@ async def _summarized(ctx: Context, messages: Messages, parts: Parted) -> Shorte
     if not parts.older:
         return Shortened(messages)
     await ctx.intent(ctx.key, {"state": ctx.state.name, "action": "prune_context"})
-    reply, spent = await complete(ctx, parts.request)
-    warnings = (ESTIMATED,) if spent.estimated else ()
+    reply, spent, warnings = await complete(ctx, parts.request)
     return Shortened(parts.with_summary(reply.text), spent, warnings)
 
 

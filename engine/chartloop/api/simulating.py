@@ -1,4 +1,4 @@
-"""Simulations of a machine: a world is read or learnt, runs are played, the chain is laid beside.
+"""Simulations of a machine: a world is read or learnt, runs are played.
 
 A part of `Machine`. Belongs here: putting the folder `simulation` together with bound, tasks and
 values of a machine. Never: a simulation itself.
@@ -91,7 +91,6 @@ class HasSimulation:
         learn_from: Runs = (),
         smooth: float = 0.0,
         at_most: float | None = None,
-        chain: bool = True,
         jobs: int = 1,
         longest: int = LONGEST,
         progress: Callable[[int], None] | None = None,
@@ -107,17 +106,15 @@ class HasSimulation:
         a list of these, `smooth`ed with so many samples of what is assumed; runs that cannot be
         read are left out.
         `at_most` asks for suggestions: limits that stop at most so large a share of the runs that
-        would have ended by themselves. `chain` lays the exact Markov chain beside it. The same
-        seed gives the same runs, whatever `jobs`, the number of processes. A run is left after its
-        `longest` steps, where nothing ends it before.
+        would have ended by themselves. The same seed gives the same runs, whatever `jobs`, the
+        number of processes. A run is left after its `longest` steps, where nothing ends it before.
 
         Raises:
             SpecError: what is wrong with the world file.
             SetupError: a Python guard of which nobody says how often it holds.
             LimitError: a limit or variable that a run would refuse.
         """
-        from chartloop.simulation.chain import Exact, exact  # noqa: PLC0415  when it is asked for
-        from chartloop.simulation.limits import suggestions  # noqa: PLC0415
+        from chartloop.simulation.limits import suggestions  # noqa: PLC0415  when it is asked for
         from chartloop.simulation.many import sample  # noqa: PLC0415
         from chartloop.simulation.result import Simulation  # noqa: PLC0415
 
@@ -127,14 +124,13 @@ class HasSimulation:
         plan = replace(plan, longest=longest)
         player = plan.player()
         played = sample(plan, runs, jobs=jobs, progress=progress)
-        found = exact(player) if chain else Exact(why="it was not asked for")
         suggested = () if at_most is None else suggestions(
             plan, at_most=at_most, progress=progress,
             bound=lambda more: self.bound(limits={**chosen, **more}, vars=first),
         )  # fmt: skip
         thin = {name: count for name, count in made.samples.items() if count < THIN}
         return Simulation(
-            self.spec.name, self.hash, played, seed, self.bound(limits=chosen, vars=first), found,
+            self.spec.name, self.hash, played, seed, self.bound(limits=chosen, vars=first),
             tuple(player.outcomes.assumptions), made.about if made.runs else "", thin, suggested,
             at_most, player.outcomes.unplayed,
         )  # fmt: skip
@@ -174,7 +170,7 @@ async def _keep(
     """Put a simulated run into a journal."""
     await journal.put_blob(text)
     await journal.create(row)
-    row = await journal.acquire(row.run_id)
+    row, _ = await journal.acquire(row.run_id)
     last = records[-1]
     update = Update(last.status, last.next, found.reason, found.actions, last.wake_at)
     events = [

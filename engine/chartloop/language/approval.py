@@ -57,19 +57,25 @@ def expand(spec: MachineSpec, given: Approve, registry: Registry, scope: Scope) 
     """The machine with the states that `given` stands for."""
     calling = calling_states(spec, given.tools)
     names = names_for(calling)
-    made: dict[str, Path] = {}
+    made: dict[Path, Path] = {}
     states: dict[str, StateSpec] = {}
     for name, state in spec.states.items():
         if name not in names:
             states[name] = state
             continue
         wait, approved, others = names[name]
-        made |= {wait: HERE, approved: ("states", name), others: ("states", name)}
+        made |= {("states", n): ("states", name) for n in (approved, others)}
+        made["states", wait] = HERE
         maker = _Maker(given, state, names[name], registry, scope)
         states |= {s.name: s for s in maker.states(spec)}
-    kept = replace(given, states={s.name: s for s in calling}, rules=spec.rules, made=made)
+    kept = replace(
+        given,
+        states={s.name: s for s in calling},
+        rules=spec.rules,
+        made=tuple(str(path[1]) for path in made),
+    )
     rules = tuple(_rule(rule, names) for rule in spec.rules)
-    return replace(spec, states=states, rules=rules, approve=kept)
+    return replace(spec, states=states, rules=rules, approve=kept, made={**spec.made, **made})
 
 
 def _rule(rule: Rule, names: dict[str, tuple[str, str, str]]) -> Rule:

@@ -14,9 +14,7 @@
     saying      its figures in words
     doing       actions without effects are done as they are
     numbers     shares with their confidence, quantiles
-    deciding    which facts decide, so that positions can be told apart
-    chain       the same exactly: the absorbing Markov chain over those positions
-    solving     its linear equations; the door to numpy
+    deciding    which facts and texts decide where a run goes
     limits      suggestions for limits
 
 A world says what comes from outside, never which edge is taken: guards are decided by `evolve`, as

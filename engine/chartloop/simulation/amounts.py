@@ -48,7 +48,7 @@ class Amount(NamedTuple):
 
     @property
     def finite(self) -> bool:
-        """Whether it has finitely many values: an exact chain can hold it."""
+        """Whether it has finitely many values."""
         return self.kind == "values"
 
     @property
@@ -61,26 +61,6 @@ class Amount(NamedTuple):
             return (low + high) / 2
         sigma = _sigma(low, high)
         return low * math.exp(sigma * sigma / 2)
-
-    def split(self, at: float) -> list[tuple[float, float]]:
-        """Its values below `at` and from there on, each part by its mean, with their shares."""
-        if self.finite:
-            return [*zip(self.values, self.weights, strict=True)]
-        below, mean_below = self._below(at)
-        parts = [(mean_below, below), (self.mean - mean_below, 1.0 - below)]
-        return [(mean / share, share) for mean, share in parts if share > 0]
-
-    def _below(self, at: float) -> tuple[float, float]:
-        """The share of its values below `at`, and what these add to the mean."""
-        low, high = self.values
-        if self.kind == "even":
-            share = min(max((at - low) / (high - low), 0.0), 1.0)
-            return share, share * (low + min(max(at, low), high)) / 2
-        if at <= 0:
-            return 0.0, 0.0
-        sigma = _sigma(low, high)
-        z = math.log(at / low) / sigma
-        return _normal(z), self.mean * _normal(z - sigma)
 
     def to_data(self, *, seconds: bool = False) -> Any:
         """As a world file writes it."""
@@ -135,11 +115,6 @@ def seen(values: Iterable[float]) -> Amount:
 
 def _sigma(median: float, p95: float) -> float:
     return math.log(p95 / median) / P95
-
-
-def _normal(z: float) -> float:
-    """The share of a normal distribution below so many standard deviations."""
-    return (1.0 + math.erf(z / math.sqrt(2.0))) / 2.0
 
 
 def _number(value: float) -> int | float:

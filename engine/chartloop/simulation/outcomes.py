@@ -1,10 +1,9 @@
 """A world and a position to the outcomes that may come, each with its probability.
 
-One table of cases for each state, made once: the simulator draws from it, the exact chain goes
-through all of it. A case is what can be told apart (which failure, how many calls, which word);
-amounts (tokens, seconds) belong to a case and are drawn after it.
+One table of cases for each state, made once: the simulator draws from it. A case is what can be
+told apart (which failure, how many calls, which word); amounts (tokens, seconds) belong to a case
+and are drawn after it.
 
-Imported by: simulation.play, simulation.chain
 Source: actions.talking, actions.calling, actions.children, actions.tasks
 """
 

@@ -3,7 +3,6 @@
 The clock is simulated; chance is a seeded generator of the run's own. The same
 seed and number give the same run, whatever other runs there are.
 
-Imported by: simulation.many, simulation.chain, api
 """
 
 from __future__ import annotations

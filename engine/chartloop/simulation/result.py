@@ -1,26 +1,22 @@
-"""What came of a simulation: shares, figures against their bound, and the exact answer beside them.
+"""What came of a simulation: shares, and figures against their bound.
 
 Plain data, JSON one way; nothing here simulates.
-
-Imported by: api, cli
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from chartloop.checker.bound import Bound
 from chartloop.core.html import Cell, bundle, folded, line, table
 from chartloop.core.units import say_count
 from chartloop.run.frames import frame
 from chartloop.simulation.assumed import Assumption
-from chartloop.simulation.chain import Exact
 from chartloop.simulation.limits import Suggestion
 from chartloop.simulation.many import Sample
 from chartloop.simulation.numbers import Share, Spread, share, spread
@@ -31,34 +27,16 @@ FIGURES = ("actions", "llm_calls", "tool_calls", "tokens", "usd", "elapsed", "wa
 """What is counted of each run, in the order in which it is shown."""
 BOUNDED = frozenset({"actions", "llm_calls", "tool_calls", "tokens", "usd", "waiting"})
 """Those that a bound has a figure for, under the same name."""
-FAR = 5.0
-"""Standard errors between simulation and chain that chance does not explain."""
-ENOUGH = 10
-"""Runs that must be expected on both sides of a share before its standard error means anything."""
 _TINY = 1e-9
 """Relative: sums in another order differ so much."""
-
-
-class Agreement(NamedTuple):
-    """One quantity: simulated, exact, and how many standard errors lie between them."""
-
-    what: str
-    simulated: float
-    exact: float
-    z: float
-
-    @property
-    def holds(self) -> bool:
-        """Whether chance explains the difference."""
-        return abs(self.z) <= FAR
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Simulation:
     """What thousands of runs came to, on a simulated clock and in an assumed world.
 
-    `reasons` are the shares of stop reasons, `spread("tokens")` how a quantity is spread,
-    `agreement` the comparison with the exact chain. It shows itself; `str()` is its table.
+    `reasons` are the shares of stop reasons, `spread("tokens")` how a quantity is spread. It
+    shows itself; `str()` is its table.
     """
 
     machine: str
@@ -66,7 +44,6 @@ class Simulation:
     sample: Sample
     seed: int
     bound: Bound
-    exact: Exact
     assumptions: tuple[Assumption, ...] = ()
     learnt: str = ""
     """From how many runs its world was learnt, in words; empty for one that was not."""
@@ -96,7 +73,7 @@ class Simulation:
 
     @property
     def left(self) -> int:
-        """Runs that were left after their `longest` step: the chain knows only whole ones."""
+        """Runs that were left after their `longest` step."""
         found = self.reasons.get(UNFINISHED)
         return 0 if found is None else found.count
 
@@ -149,41 +126,6 @@ class Simulation:
         figure = self.bound.figures.get(name) if name in BOUNDED else None
         return None if figure is None else figure.value
 
-    @cached_property
-    def agreement(self) -> tuple[Agreement, ...]:
-        """Simulation and chain side by side; empty where there is no chain, or runs were left."""
-        if self.exact.why or not self.runs or self.left:
-            return ()
-        return (*self._of_shares(), *self._of_means())
-
-    def _of_shares(self) -> Iterator[Agreement]:
-        count = self.runs
-        for reason, p in self.exact.reasons.items():
-            expected = count * min(p, 1 - p)
-            seen = self.reasons[reason].value if reason in self.reasons else 0.0
-            if expected >= ENOUGH:
-                yield Agreement(reason, seen, p, (seen - p) / math.sqrt(p * (1 - p) / count))
-            elif 1 - p < _TINY:
-                yield Agreement(reason, seen, p, 0.0 if seen == 1 else math.inf)
-
-    def _of_means(self) -> Iterator[Agreement]:
-        for name, found in self.figures.items():
-            exact = self.exact.expected.get(name)
-            if exact is None or found.runs < self.runs:
-                continue
-            off = found.mean - exact
-            if abs(off) <= _TINY * max(1.0, abs(exact)):
-                off = 0.0
-            if found.error:
-                yield Agreement(name, found.mean, exact, off / found.error)
-            else:  # no run differs from another: what differs is too rare to be seen
-                yield Agreement(name, found.mean, exact, 0.0)
-
-    @property
-    def agrees(self) -> bool | None:
-        """Whether the simulation agrees with the chain; None where nothing can be compared."""
-        return all(one.holds for one in self.agreement) if self.agreement else None
-
     # as data ------------------------------------------------------------------------------------
 
     def rows(self) -> list[dict[str, Any]]:
@@ -210,11 +152,7 @@ class Simulation:
                 n: {**s.to_dict(), "bound": self.most(n)} for n, s in self.figures.items()
             },
             "exceeded": list(self.exceeded), "unplayed": list(self.unplayed),
-            "visits": dict(self.sample.visits), "taken": self.paths, "exact": self.exact.to_dict(),
-            "agreement": [
-                {"what": a.what, "simulated": a.simulated, "exact": a.exact, "z": a.z}
-                for a in self.agreement
-            ],
+            "visits": dict(self.sample.visits), "taken": self.paths,
             "suggestions": [s.to_dict() for s in self.suggestions],
             "assumptions": [{"said": a.said, "states": list(a.states)} for a in self.assumptions],
         }  # fmt: skip
@@ -250,23 +188,6 @@ class Simulation:
         """What was simulated, in a line."""
         return f"{self.machine}, {self.runs:,} simulated runs, seed {self.seed}"
 
-    def chain_said(self) -> str:
-        """How the exact chain stands beside the simulation, in a line."""
-        if self.exact.why:
-            return f"no exact chain: {self.exact.why}"
-        size = f"exact chain of {self.exact.positions:,} positions"
-        if self.unplayed:
-            size += ", children not played"
-        if self.left:
-            return f"{size}: not compared, {self.left:,} of the runs were left before their end"
-        worst = max(self.agreement, key=lambda a: abs(a.z), default=None)
-        if worst is None:
-            return f"{size}: nothing to compare"
-        said = f"{worst.z:+.1f} standard errors ({worst.what})"
-        if self.agrees:
-            return f"{size}: it agrees, the largest difference is {said}"
-        return f"{size}: IT DISAGREES, by {said}; please report it"
-
     def unplayed_said(self) -> str:
         """Which children are not played, and what that means, in a line; empty where all are."""
         if not self.unplayed:
@@ -287,7 +208,6 @@ class Simulation:
                 f"  {name:<20} mean {say(name, found.mean)}, p95 {say(name, found.p95)}, "
                 f"max {say(name, found.most)}{bound}"
             )
-        lines.append(self.chain_said())
         lines += [said] if (said := self.unplayed_said()) else []
         lines += [f"suggested: {s}" for s in self.suggestions]
         lines += [f"assumed: {a}" for a in self.assumptions]
@@ -318,7 +238,7 @@ class Simulation:
                 right=(1, 2, 3, 4, 5),
             ),
         ]  # fmt: skip
-        parts += [line(said) for said in (self.chain_said(), self.unplayed_said()) if said]
+        parts += [line(said)] if (said := self.unplayed_said()) else []
         if self.suggestions:
             rows = [
                 (s.limit, s.text(s.now), s.text(s.suggested), s.because) for s in self.suggestions

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from chartloop.checker.paths.breaking import Breaking
 from chartloop.checker.paths.counting import Counting
 from chartloop.checker.paths.growing import MOST_ROUTES, NOTHING, Done, Growing
 from chartloop.checker.paths.own_ways import OwnWays, plain
@@ -36,10 +37,12 @@ from chartloop.checker.paths.signalling import (
     OF_A_GUARD,
     deals,
     hands_down,
+    longest_wait,
     raised_after,
 )
 from chartloop.checker.paths.turning import Now, World
 from chartloop.core.specs import ActionSpec
+from chartloop.language.expression import Expression
 from chartloop.language.spec import Assign, Rule, StateSpec
 from chartloop.machine.build import Chart
 from chartloop.machine.ways import END_ERROR, ENGINE_ENDS
@@ -64,11 +67,12 @@ class Routes(Growing):
         self.counting = counting
         self._dealing = any(deals(rule) for rule in self.spec.rules)
         others = tuple(r for r in self.spec.reasons if r not in FROM_ANYBODY)
-        self._outside = {
+        self.outside = {
             "outside": Place(BEGIN, stopping=True, stops=(), raised=FROM_ANYBODY),
             "caller": Place(BEGIN, stopping=True, stops=(), raised=others),
         }
         self.own = OwnWays(chart, world)
+        self.breaking = Breaking(chart)
         begin = Place(BEGIN)
         self.number(begin)
         self.pending.clear()
@@ -137,7 +141,7 @@ class Routes(Growing):
             stay = Move(f"={start}", "start", Target(start))
             into = start if start in self.chart.acting else ""
             self._detours(begin, at, [stay._replace(into=into)], more=after)
-            self.add(begin, self._stops(start, [into], raised=OF_A_GUARD), "start", "start")
+            self._add_stops(begin, start, [into], kind="start")
             self._from_outside(begin)
 
     def _expand(self, place: Place) -> None:
@@ -167,25 +171,38 @@ class Routes(Growing):
             self._stop_at(place, dest, f"raised.{dest}", "raised")
 
     def _from_outside(self, place: Place, done: Done = NOTHING) -> None:
-        for kind, stopped in self._outside.items():
+        for kind, stopped in self.outside.items():
             self.add(place, stopped, kind, kind, done=done)
 
     def _stop_at(self, place: Place, name: str, origin: str, kind: str) -> None:
         dest, after = self._enter(place, name, stop=True)
         self.add(place, dest, origin, kind, after=after)
 
-    def _stops(
-        self, state: str, into: Iterable[str] = (), *, raised: tuple[str, ...], general: bool = True
-    ) -> Place:
-        """The place where it is decided for what to stop, after the action of a state."""
-        near = set(into)
-        ids = [
+    def _raised(self, name: str, outcome: str = "") -> tuple[str, ...]:
+        """The reasons that may be raised on leaving a state, beside those of rules."""
+        state, breaks = self.spec.states.get(name), self.breaking.at(name)
+        if outcome in ("", "resumed") or state is None or state.action is None:
+            return raised_after(self.spec, None, breaks=breaks)
+        sure = outcome == "ok" and self._sure(state, state.action)
+        return raised_after(self.spec, state, sure=sure, breaks=breaks)
+
+    def _add_stops(
+        self, source: Place, state: str, into: Iterable[str] = (), *, kind: str = "stop",
+        done: Done = NOTHING, general: bool = True, more: Mapping[str, float] | None = None,
+    ) -> None:  # fmt: skip
+        """A route to where it is decided for what to stop, if anything may stop it then."""
+        raised, near = self._raised(state, done[1]), set(into)
+        if not general and self.breaking.goes_round(state):
+            raised = (*raised, "error")
+        ids = tuple(
             r.id for r in self.spec.rules
             if r.kind == "stop" and (bool(near & set(r.before)) if r.before
                                      else general and (not r.at or state in r.at))
             and self.world.settled(r.when) is not False
-        ]  # fmt: skip
-        return Place(BEGIN, stopping=True, stops=tuple(ids), raised=raised)
+        )  # fmt: skip
+        if ids or raised:
+            stops = Place(BEGIN, stopping=True, stops=ids, raised=raised)
+            self.add(source, stops, kind, kind, done=done, after=more)
 
     def _act(self, place: Place, state: StateSpec, action: ActionSpec) -> None:
         outcomes = ["ok"] if self._sure(state, action) else ["ok", "failed"]
@@ -193,10 +210,11 @@ class Routes(Growing):
             outcomes.append("late")
         if not place.stopping:
             self._from_outside(place)
-            if action.may_wait or (place.attempt and state.retry and state.retry.base > 0):
+            if action.may_wait or (place.attempt and longest_wait(state, place.attempt) > 0):
                 stay = Move(f"={state.name}", "resume", Target(state.name), into=state.name)
-                at = place._replace(attempt=0)
-                self._detours(place, at, [stay], done=(state.name, "resumed"))
+                at, done = place._replace(attempt=0), (state.name, "resumed")
+                self._add_stops(place, state.name, [state.name], done=done)
+                self._detours(place, at, [stay], done=done)
         for outcome in outcomes:
             if hands_down(state) and not place.stopping:
                 self._from_outside(place, (state.name, outcome))
@@ -248,25 +266,33 @@ class Routes(Growing):
         if retry is None or place.attempt >= retry.times or not set(retry.on) & set(categories):
             return []
         again = Target(state.name, attempt=place.attempt + 1)
-        wait = retry.base * retry.factor**place.attempt
+        wait = retry.wait(place.attempt), longest_wait(state, place.attempt)
         return [Move(f"{state.name}.retry", "retry", again, wait=wait, into=state.name)]
 
     def _epilogue(self, place: Place, at: Place, moves: list[Move], *, done: Done) -> None:
         """Behind a stop rules are off, and a failure goes on as a success does."""
         for move in moves:
             self._follow(place, at, move, done=done)
-        guarded = any(e.when is not None for e in self.spec.states[place.state].edges)
-        if guarded or not moves:
+        if self.breaking.at(place.state) or not moves:
             dest = Place(END_ERROR, stopping=True)
             self.add(place, dest, "raised.end-error", "raised", done=done)
 
     def _wait(self, place: Place, state: StateSpec) -> None:
         if not place.stopping:
             self._from_outside(place, (state.name, "left"))
+        if isinstance(state.within, Expression) and state.within.may_fail:
+            self._break(place)  # when the wait begins
         for trigger in self.chart.events_at(state.name):
             self._decide_wait(place, state, trigger, f"answer:{trigger}")
         if state.within is not None:
             self._decide_wait(place, state, "expired", "expired")
+
+    def _break(self, place: Place) -> None:
+        """Out of a state in the middle of a decision: no rule is looked at."""
+        dest = Place(END_ERROR, stopping=True)
+        if not place.stopping:
+            dest = Place(BEGIN, stopping=True, stops=(), raised=OF_A_GUARD)
+        self.add(place, dest, "raised.guard_error", "stop")
 
     def _decide_wait(self, place: Place, state: StateSpec, trigger: str, outcome: str) -> None:
         moves = self.own.of(state, trigger, place)
@@ -280,9 +306,7 @@ class Routes(Growing):
         more: Mapping[str, float] | None = None,
     ) -> None:  # fmt: skip
         """Rules, then the state's own ways."""
-        raised = raised_after(self.spec, self.spec.states.get(done[0]))
-        stops = self._stops(done[0], [m.into for m in moves], raised=raised)
-        self.add(source, stops, "stop", "stop", done=done, after=more)
+        self._add_stops(source, done[0], [m.into for m in moves], done=done, more=more)
         self._detours(source, at, moves, done=done, more=more)
         for move in moves:
             if (gates := self._passing(done[0], at, move)) is not None:
@@ -295,11 +319,10 @@ class Routes(Growing):
     def _pass(self, place: Place, state: StateSpec) -> None:
         moves = self.own.of(state, "advance", place)
         near = [m.into for m in moves if m.into in self.chart.before and not place.stopping]
-        if any(e.when is not None for e in state.edges) or state.of is not None or near:
-            stops = self._stops(state.name, near, raised=OF_A_GUARD, general=False)
-            if place.stopping:
-                stops = Place(END_ERROR, stopping=True)
-            self.add(place, stops, "raised.guard_error" if not near else "stop", "stop")
+        if not place.stopping:
+            self._add_stops(place, state.name, near, general=False)
+        elif self.breaking.at(state.name) or self.breaking.goes_round(state.name):
+            self._break(place)
         for move in moves:
             if not move.into or place.stopping or move.into not in self.chart.before:
                 self._follow(place, place, move)
@@ -318,12 +341,8 @@ class Routes(Growing):
             self._arrive(place, branch, first, join, Move(origin, "fork", None), after=after)
             return
         state = self.spec.states[place.state]
-        guards = any(e.when is not None for e in state.edges) or state.of is not None
-        if guards:
-            lost = Place(END_ERROR, stopping=True)
-            if not place.stopping:
-                lost = Place(BEGIN, stopping=True, stops=(), raised=OF_A_GUARD)
-            self.add(place, lost, "raised.guard_error", "stop")
+        if self.breaking.at(place.state):
+            self._break(place)
         for move in self.own.of(state, "advance", place):
             if move.target is not None:
                 to = move.target.state
@@ -351,8 +370,7 @@ class Routes(Growing):
         if name is None:
             return
         if name == join and name in self.chart.before and not place.stopping:
-            stops = self._stops(place.state, [name], raised=OF_A_GUARD, general=False)
-            self.add(place, stops, "stop", "stop")
+            self._add_stops(place, place.state, [name], general=False)
             self._detours(place, out, [Move("", "", Target(name), into=name)], general=False)
             gates = gated(gates, self._stop_gates(place.state, out, name, general=False))
         dest, entered = self._enter(out, name, attempt=0, skip=place.skip)

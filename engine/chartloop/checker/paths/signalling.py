@@ -66,15 +66,41 @@ def _named(state: StateSpec) -> Iterator[str]:
             yield str(state.args[arg.name].value)
 
 
-def raised_after(spec: MachineSpec, state: StateSpec | None) -> tuple[str, ...]:
-    """The reasons that may be raised with what a state did, beside those of rules."""
+def raised_after(
+    spec: MachineSpec, state: StateSpec | None, *, sure: bool = False, breaks: bool = True
+) -> tuple[str, ...]:
+    """The reasons that may be raised with what a state did, beside those of rules.
+
+    `sure`: its action cannot fail. `breaks`: something that is evaluated then may fail.
+    """
+    of_guards = OF_A_GUARD if breaks else ()
     if state is None or state.action is None:
-        return OF_A_GUARD
-    if state.action.name in _STOPPING or not is_ours(state.action):
+        return of_guards
+    if asks_to_stop(state):
         return tuple(spec.reasons)
-    return (*OF_AN_ACTION, *_named(state))
+    return (*(of_guards if sure else OF_AN_ACTION), *_named(state))
+
+
+def asks_to_stop(state: StateSpec) -> bool:
+    """Whether a state runs code of an application, which may ask to stop for any reason."""
+    action = state.action
+    return action is not None and (action.name in _STOPPING or not is_ours(action))
+
+
+def signalled_behind(spec: MachineSpec, state: StateSpec) -> tuple[str, ...]:
+    """The reasons that what a state does may raise behind a stop, where failures raise none."""
+    return tuple(spec.reasons) if asks_to_stop(state) else tuple(_named(state))
 
 
 def hands_down(state: StateSpec) -> bool:
     """Whether a state runs children, which may see a stop from outside before their parent."""
     return state.action is not None and state.action.name in _PARENTS
+
+
+def longest_wait(state: StateSpec, attempt: int) -> float:
+    """The longest that a retry may wait: a provider may ask for more than the file does."""
+    retry, action = state.retry, state.action
+    if retry is None or action is None:
+        return 0.0
+    asks = "model" in action.uses | action.may_use or not is_ours(action)
+    return max(retry.wait(attempt), retry.most if asks else 0.0)

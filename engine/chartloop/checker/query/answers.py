@@ -7,36 +7,34 @@ must never happen is looked for among all that may, what must happen among what 
 
 Of the runs that show it the most ordinary is told, and of these the shortest: a stop that a tool
 asks for, and a rule that holds at the start, lead anywhere at once and would answer every question.
-
-Imported by:  checker.query
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from heapq import heappop, heappush
 from itertools import count
 from typing import Any, NamedTuple
 
-from chartloop.checker.paths.places import FROM_OUTSIDE, UNDRAWN, Route
+from chartloop.checker.paths.places import FROM_OUTSIDE
 from chartloop.checker.paths.routes import Routes
 from chartloop.checker.paths.signalling import (
-    CALLING,
     FROM_ANYBODY,
     OF_A_GUARD,
     OF_AN_ACTION,
     Tools,
-    carried_out,
 )
 from chartloop.checker.query.asked import Atom, Query
+from chartloop.checker.query.happening import Happening, Happenings
 from chartloop.checker.query.offers import Offers
-from chartloop.language.spec import HIGHEST, StateSpec
 from chartloop.machine.ways import ENGINE_ENDS
 
 OUTSIDE = "by a stop from outside"
 """What a `reason` says of a run that somebody stops."""
+MOST_NAMED = 3
+"""Reasons of a caller that an answer names."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -52,6 +50,9 @@ class Answer:
     edges: tuple[str, ...] = ()
     """What such a run takes: ids of edges and rules, as records and pictures have them."""
     assumptions: tuple[str, ...] = ()
+    """What it takes for granted, in words."""
+    unless: tuple[str, ...] = ()
+    """The answer is another where a caller stops the run for one of these reasons."""
 
     def __bool__(self) -> bool:
         return self.holds is True
@@ -61,7 +62,7 @@ class Answer:
         return {
             "query": self.query, "holds": self.holds, "reason": self.reason,
             "witness": list(self.witness), "edges": list(self.edges),
-            "assumptions": list(self.assumptions),
+            "assumptions": list(self.assumptions), "unless": list(self.unless),
         }  # fmt: skip
 
     @property
@@ -77,88 +78,6 @@ class Answer:
         if self.witness:
             lines.append("  " + " → ".join(self.witness))
         return "\n".join(lines)
-
-
-class Happening(NamedTuple):
-    """One thing on a route. `sure`: it happens whenever the route is taken."""
-
-    sort: str
-    name: str
-    sure: bool = True
-
-
-def happenings(
-    routes: Routes, route: Route, called: Callable[[StateSpec], Iterable[str]] | None = None
-) -> Iterator[Happening]:
-    """What happens on a route, in order. `called`: the tools that an action may carry out."""
-    spec = routes.spec
-    if route.state:
-        yield from _done(routes, route, called or partial(carried_out, spec))
-    if not route.source and routes.places[route.dest].state != spec.start:
-        yield Happening("state", spec.start)  # it is entered before any rule is looked at
-    if route.kind not in UNDRAWN:
-        yield Happening("edge", route.origin)
-    yield from _reasons_of(routes, route)
-    place = routes.places[route.dest]
-    entered = place.state in spec.states and (
-        place.branch is None or place.state != place.branch.fork
-    )
-    if entered:
-        yield Happening("state", place.state)
-        yield from _reasons_at(routes, route, place.state)
-
-
-def _done(
-    routes: Routes, route: Route, called: Callable[[StateSpec], Iterable[str]]
-) -> Iterator[Happening]:
-    """The action or wait that ends with a route."""
-    spec = routes.spec
-    state = spec.states[route.state]
-    kind, _, event = route.outcome.partition(":")
-    if kind == "answer":
-        yield Happening("event", event)
-    if state.action is None or route.outcome == "resumed":
-        return
-    yield Happening("action", state.action.name)
-    if state.action.name == "tool":
-        yield Happening("tool", str(state.args["name"].value), sure=route.outcome == "ok")
-    elif state.action.name in CALLING:
-        for tool in sorted(called(state)):
-            yield Happening("tool", tool, sure=False)
-
-
-def _reasons_of(routes: Routes, route: Route) -> Iterator[Happening]:
-    spec = routes.spec
-    for rule in spec.rules:
-        if rule.id == route.origin and rule.stop:
-            yield Happening("reason", rule.stop)
-    if route.kind == "raised":
-        dest = routes.places[route.dest].state
-        for reason in routes.places[route.source].raised:
-            if routes.chart.route(reason) == dest:
-                yield Happening("reason", reason, sure=False)
-    taken = routes.chart.by_origin.get(route.origin)
-    if taken is not None and taken.stop and taken.stop != HIGHEST:
-        yield Happening("reason", taken.stop)
-
-
-def _reasons_at(routes: Routes, route: Route, name: str) -> Iterator[Happening]:
-    """The reason that a state gives, or an end that is come to without any."""
-    spec, chart = routes.spec, routes.chart
-    stop = spec.states[name].stop
-    informing = {r.signal for r in spec.rules if r.signal}
-    if stop and stop != HIGHEST:
-        yield Happening("reason", stop)
-        return
-    ends = name in chart.ends and not routes.places[route.source].stopping
-    if stop == HIGHEST or ends:
-        for reason in informing:
-            yield Happening("reason", reason, sure=False)
-    taken = chart.by_origin.get(route.origin)
-    if ends and (taken is None or not taken.stop):
-        word = chart.ends[name]
-        reason = word if word in ("completed", "error") else "unknown"
-        yield Happening("reason", reason, sure=not informing)
 
 
 # searching ----------------------------------------------------------------------------------
@@ -187,7 +106,7 @@ class _Seek:
     """A search through the graph, with what happens on each route worked out once."""
 
     def __init__(
-        self, routes: Routes, wanted: Iterable[str], *, cancels: bool,
+        self, routes: Routes, wanted: Iterable[str], *, stops: Collection[str],
         open_: Collection[int] | None = None,
     ) -> None:  # fmt: skip
         self.routes = routes
@@ -197,8 +116,9 @@ class _Seek:
         for number, route in enumerate(routes.routes):
             if open_ is not None and number not in open_:
                 continue
-            if route.kind not in FROM_OUTSIDE or (cancels and route.kind == "outside"):
+            if route.kind not in FROM_OUTSIDE or route.kind in stops:
                 self.out.setdefault(route.source, []).append(number)
+        self._happenings = Happenings(routes)
         self._known: dict[tuple[int, Tools], tuple[Happening, ...]] = {}
 
     def on(self, number: int, open_: Tools) -> tuple[Happening, ...]:
@@ -206,7 +126,7 @@ class _Seek:
         found = self._known.get((number, open_))
         if found is None:
             called = partial(self.offers.called, open_=open_)
-            found = tuple(happenings(self.routes, self.routes.routes[number], called))
+            found = tuple(self._happenings.on(self.routes.routes[number], called))
             self._known[number, open_] = found
         return found
 
@@ -239,14 +159,28 @@ class _Seek:
     def first(
         self, atom: Atom, *, without: Atom | None = None, start: At | None = None
     ) -> Way | None:
-        """The nearest way on which `atom` may happen, with `without` surely not before it."""
+        """The nearest way on which `atom` may happen, with `without` surely not before it.
+
+        If there is one, a way on which it is what the run stops for.
+        """
+        beside: Way | None = None
         for path, number, open_ in self.walk(without, start or self.begin):
-            before = True
-            for happening in self.on(number, open_):
-                if without is not None and happening.sure and happening[:2] == without:
-                    before = False
-                if before and happening[:2] == atom:
-                    return path(number)
+            found = self._before(self.on(number, open_), atom, without)
+            if found is not None and not found.beside:
+                return path(number)
+            if found is not None and beside is None:
+                beside = path(number)
+        return beside
+
+    def _before(
+        self, on: Iterable[Happening], atom: Atom, without: Atom | None
+    ) -> Happening | None:
+        """Where `atom` happens on a route, with `without` not before it."""
+        for happening in on:
+            if without is not None and happening.sure and happening[:2] == without:
+                return None
+            if happening[:2] == atom:
+                return happening
         return None
 
     def end(self, without: Atom, start: At) -> Way | None:
@@ -293,6 +227,10 @@ class _Seek:
             on_from(dest)
 
 
+CALLER, ANYBODY = "caller", "outside"
+"""Who may stop a run from outside: a caller for any reason, anybody for `user_requested`."""
+
+
 def _way(into: Mapping[At, tuple[At, int] | None], at: At, number: int) -> Way:
     """The way to a place and over the route that leads on from it."""
     found, came = [number], into[at]
@@ -311,15 +249,34 @@ def answer(
     `open_`: the routes that a run may take, where not all of them are.
     """
     about_it = query.a.sort == "reason" and query.a.name in FROM_ANYBODY
-    wanted = [atom.name for atom in (query.a, query.b) if atom is not None and atom.sort == "tool"]
-    seek = _Seek(routes, wanted, cancels=cancels and about_it, open_=open_)
+    wanted = _tools_of(query)
+    seek = _Seek(routes, wanted, stops=(ANYBODY,) if cancels and about_it else (), open_=open_)
     found = _shown(query, seek)
     if found is None and cancels and not about_it:
-        seek = _Seek(routes, wanted, cancels=True, open_=open_)
+        seek = _Seek(routes, wanted, stops=(ANYBODY,), open_=open_)
         found = _shown(query, seek)
-    if query.form == "reach":
-        return _answer(query, seek, found, holds=found is not None, cancels=cancels)
-    return _answer(query, seek, found, holds=found is None, cancels=cancels)
+    holds = (found is not None) == (query.form == "reach")
+    unless = _asked_for(query, routes, open_) if found is None and cancels else ()
+    return _answer(query, seek, found, holds=holds, cancels=cancels, unless=unless)
+
+
+def _tools_of(query: Query) -> list[str]:
+    """The tools that a query names: of these a search knows which may be called."""
+    return [atom.name for atom in (query.a, query.b) if atom is not None and atom.sort == "tool"]
+
+
+def _asked_for(query: Query, routes: Routes, open_: Collection[int] | None) -> tuple[str, ...]:
+    """The reasons for which a caller may stop a run so that it shows what no other run shows."""
+    seek = _Seek(routes, _tools_of(query), stops=(ANYBODY, CALLER), open_=open_)
+    found = _shown(query, seek)
+    if found is None:
+        return ()
+    if query.a.sort == "reason":
+        return (query.a.name,)
+    stops = [n for n in found if routes.places[routes.routes[n].source] == routes.outside[CALLER]]
+    dests = {routes.places[routes.routes[n].dest].state for n in stops}
+    others = (r for r in routes.spec.reasons if r not in FROM_ANYBODY)
+    return tuple(reason for reason in others if routes.chart.route(reason) in dests)
 
 
 def _shown(query: Query, seek: _Seek) -> Way | None:
@@ -389,11 +346,15 @@ def _occurrences(seek: _Seek, atom: Atom) -> Iterator[tuple[Way, At, tuple[Happe
         on = seek.on(number, open_)
         for n, happening in enumerate(on):
             if happening[:2] == atom:
-                yield path(number), seek.beyond(number, open_), on[n + 1 :]
+                behind = tuple(h for h in on[n + 1 :] if not h.beside)
+                yield path(number), seek.beyond(number, open_), behind
                 break
 
 
-def _answer(query: Query, seek: _Seek, found: Way | None, *, holds: bool, cancels: bool) -> Answer:
+def _answer(
+    query: Query, seek: _Seek, found: Way | None, *, holds: bool, cancels: bool,
+    unless: tuple[str, ...],
+) -> Answer:  # fmt: skip
     states: list[str] = []
     edges: list[str] = []
     said = [_said(query, found=found is not None)]
@@ -401,24 +362,54 @@ def _answer(query: Query, seek: _Seek, found: Way | None, *, holds: bool, cancel
         for happening in on:
             if happening.sort == "state":
                 states.append(happening.name)
-            elif happening.sort == "edge":
+            elif happening.sort == "edge" and happening.sure:
                 edges.append(happening.name)
         route = seek.routes.routes[number]
         if (end := seek.routes.places[route.dest].state) in ENGINE_ENDS:
             states.append(end)
         if route.kind == "rule" and query.a[:2] != ("edge", route.origin):
             said.append(f"by rule `{route.origin}`")
-        said += _unforeseen(seek, number)
-    assumed = (
+        said += _unforeseen(query, seek, number)
+    said += _signalling(query, seek, found)
+    if unless:
+        itself = unless == (query.a.name,) and query.a.sort == "reason"
+        said.append(f"unless a caller stops the run for {'it' if itself else _listed(unless)}")
+    return Answer(
+        query.text, holds, ", ".join(dict.fromkeys(said)), tuple(states), tuple(edges),
+        _assumptions(cancels=cancels), unless,
+    )  # fmt: skip
+
+
+def _listed(reasons: Sequence[str]) -> str:
+    *others, last = [f"`{reason}`" for reason in reasons[:MOST_NAMED]]
+    if len(reasons) > MOST_NAMED:
+        return f"{', '.join([*others, last])} or another reason"
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def _signalling(query: Query, seek: _Seek, found: Way | None) -> list[str]:
+    """The rule that signals the reason that is asked for, where no rule or tool stops for it."""
+    if not found or query.a.sort != "reason":
+        return []
+    happened = [h[:2] for _, on in seek.along(found) for h in on if not h.sure]
+    rules = [r.id for r in seek.routes.spec.rules if r.signal == query.a.name]
+    return [f"by rule `{id}`, which signals it" for id in rules if ("edge", id) in happened][:1]
+
+
+def _assumptions(*, cancels: bool) -> tuple[str, ...]:
+    """What every answer takes for granted."""
+    return (
         "a guard that reads anything may hold or not; the ways of child machines are their own",
-        "a stop from outside may come at any moment, for `user_requested`"
+        "a stop from outside may come at any moment, for `user_requested`; for another reason "
+        "only where the answer says `unless`"
         if cancels
         else "nobody stops it from outside",
+        "no parent starts it at another state, and no run of an older file goes on with this one",
+        "nobody pauses it, or sets a limit while it runs",
     )
-    return Answer(query.text, holds, ", ".join(said), tuple(states), tuple(edges), assumed)
 
 
-def _unforeseen(seek: _Seek, number: int) -> Iterator[str]:
+def _unforeseen(query: Query, seek: _Seek, number: int) -> Iterator[str]:
     """How a route comes about that no edge or rule of the file leads along."""
     route = seek.routes.routes[number]
     if route.kind in FROM_OUTSIDE:
@@ -426,9 +417,10 @@ def _unforeseen(seek: _Seek, number: int) -> Iterator[str]:
     if route.kind != "raised":
         return
     raised = seek.routes.places[route.source].raised
-    if raised == OF_A_GUARD:
+    of_an_action = set(raised) <= set(OF_AN_ACTION)
+    if raised == OF_A_GUARD or (of_an_action and query.a == ("reason", "guard_error")):
         yield "where a guard cannot be evaluated"
-    elif raised == OF_AN_ACTION:
+    elif of_an_action:
         yield "where an action fails"
     elif raised and raised != FROM_ANYBODY:
         yield "where a tool or an action asks to stop"

@@ -53,9 +53,10 @@ Exit codes: 0 all of them hold, 1 one does not, 2 what is asked is no query of t
 def query(machine: str, queries: tuple[str, ...], **given: Any) -> None:
     """Ask which ways a run of a machine can take, and which never.
 
-    What never happens by the graph of the machine never happens in a run. That something can
-    happen is shown with a way, the shortest ordinary one; guards that the graph does not settle may
-    forbid it.
+    What never happens in the graph of the machine never happens in a run, as long as nobody
+    interferes: a caller may cancel a run for any reason at any moment. An answer that this would
+    change says `unless`. That something can happen is shown with a way, the shortest ordinary one;
+    guards may forbid it.
     """
     from chartloop.checker.query import OUTSIDE, QueryFault
     from chartloop.cli.faults import say_error
@@ -79,6 +80,7 @@ def query(machine: str, queries: tuple[str, ...], **given: Any) -> None:
     else:
         for answer in found:
             _show(answer, alone=len(found) == 1)
+        _assumed(found)
         if not how.more["no_cancel"] and any(OUTSIDE in answer.reason for answer in found):
             out.say("--no-cancel asks only of runs that nobody stops from outside", "dim")
     raise click.exceptions.Exit(0 if all(found) else ERROR)
@@ -96,6 +98,13 @@ def _show(answer: Answer, *, alone: bool) -> None:
         out.result(line)
     if answer.witness:
         out.prose(f"{indent}  {' → '.join(answer.witness)}")
+
+
+def _assumed(found: Sequence[Answer]) -> None:
+    """What all the answers take for granted, once."""
+    assumed = dict.fromkeys(said for answer in found for said in answer.assumptions)
+    if assumed:
+        out.say(f"assumed: {'; '.join(assumed)}", "dim")
 
 
 def _draw(found: Sequence[DrawnAnswer], file: str) -> None:

@@ -67,7 +67,7 @@ A world says what comes from outside, never which edge is taken: guards are deci
 run. What no world says is assumed, and listed. `docs/simulation.md` tells what it can say.
 
 \b
-Exit codes: 0, or 1 where a run went past the proven bound, or simulation and exact chain disagree.
+Exit codes: 0, or 1 where a run went past the proven bound.
 """
 )
 @options.machine_argument
@@ -105,7 +105,6 @@ Exit codes: 0, or 1 where a run went past the proven bound, or simulation and ex
     "--longest", type=click.IntRange(min=1), default=10_000, show_default=True, metavar="STEPS",
     help="Leave a run after so many steps.",
 )  # fmt: skip
-@click.option("--no-chain", is_flag=True, help="Leave out the exact Markov chain.")
 @click.option(
     "--run", "number", type=click.IntRange(min=0), metavar="N",
     help="Show this one of the runs, record by record.",
@@ -134,7 +133,7 @@ def simulate(machine: str, number: int | None, output: str | None, **given: Any)
     """Play thousands of runs of a machine, without a model.
 
     The clock is simulated, nothing is called. Shows which stop reasons come how often, what runs
-    cost and how long they take against the proven bound, and how the exact Markov chain agrees.
+    cost, and how long they take against the proven bound.
     """
     from chartloop.cli.loading import read_machine
     from chartloop.cli.values import values_of
@@ -158,7 +157,7 @@ def simulate(machine: str, number: int | None, output: str | None, **given: Any)
     with _progress(_plays(spec, how), how) as tick:
         found = loaded.simulate(
             world, runs=more["runs"], jobs=more["jobs"], at_most=more["at_most"],
-            chain=not more["no_chain"], longest=more["longest"], progress=tick, **chosen,
+            longest=more["longest"], progress=tick, **chosen,
         )  # fmt: skip
     if output is not None:
         _draw(loaded, found, Path(output))
@@ -170,7 +169,7 @@ def simulate(machine: str, number: int | None, output: str | None, **given: Any)
     else:
         for line in said(found):
             out.result(line)
-    raise click.exceptions.Exit(ERROR if found.exceeded or found.agrees is False else 0)
+    raise click.exceptions.Exit(ERROR if found.exceeded else 0)
 
 
 # what is given ------------------------------------------------------------------------------
@@ -308,8 +307,6 @@ def said(found: Simulation) -> Iterator[str]:
     yield from table(figures, head, right={1, 2, 3, 4, 5})
     yield ""
     yield from _exceeded(found)
-    for line in out.fitted(out.plain(found.chain_said()), sys.stdout):
-        yield out.style(line, "red" if found.agrees is False else "")
     if unplayed := found.unplayed_said():
         for line in out.fitted(out.plain(unplayed), sys.stdout):
             yield out.style(line, "yellow")

@@ -21,6 +21,7 @@ from chartloop.core.types import Type
 from chartloop.language.expression import compile as code
 from chartloop.language.expression import monotone, operators, reading
 from chartloop.language.expression.check import Checker
+from chartloop.language.expression.failing import may_fail
 from chartloop.language.expression.narrow import implied
 from chartloop.language.expression.reading import Atom, Bound, Probe, Reading
 from chartloop.language.expression.runtime import GUARD_ERRORS, Function, Oracle, no_oracle
@@ -50,6 +51,8 @@ class Expression:
     text: str
     type: Type
     root: Node = field(compare=False, repr=False)
+    doubts: tuple[ExpressionFault, ...] = field(default=(), compare=False, repr=False)
+    """What is worth a warning, for whoever reads the file."""
 
     def __reduce__(self) -> tuple[type[Expression], tuple[str, Type, Node]]:
         return (Expression, (self.text, self.type, self.root))
@@ -84,6 +87,11 @@ class Expression:
     def constant(self) -> bool:
         """Whether it reads no fact and asks no guard."""
         return not self.reads and not self.opaque
+
+    @cached_property
+    def may_fail(self) -> bool:
+        """Whether evaluating it may raise; False where it surely cannot. See `failing`."""
+        return may_fail(self.root)
 
     @cached_property
     def ops(self) -> frozenset[str]:
@@ -141,7 +149,7 @@ def parse(text: str, scope: Scope, *, want: Type | None = None) -> Expression:
         found = checker.top(tree, want)
     except RecursionError:
         raise ExpressionFault("CL107", "nested too deeply", width=len(text)) from None
-    return Expression(text.strip(), operators.settled(found.type), found)
+    return Expression(text.strip(), operators.settled(found.type), found, tuple(checker.doubts))
 
 
 def fuse(expressions: Sequence[Expression]) -> Callable[[Any, Oracle], tuple[Any, ...]]:

@@ -21,7 +21,8 @@ Source: design "architecture", section 3 (one function for the live run and ever
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, cached_property
 from typing import Any, NamedTuple
 
@@ -47,6 +48,7 @@ from chartloop.studies.whatif.given import (
     followed,
     rewritten,
     told_otherwise,
+    unheeded,
 )
 from chartloop.studies.whatif.skipping import Rising, counters_of, with_limits
 from chartloop.studies.whatif.timing import Timing
@@ -196,6 +198,13 @@ class Question:
             self._counters[limit] = counters_of(self.chart.spec, limit)
         return self._counters[limit]
 
+    def unheeded(self, subject: Subject) -> str:
+        """What the question's file says otherwise, and cannot be followed."""
+        if subject.old is self.chart:
+            return ""
+        begun = subject.run.records[0].input.data.get("tasks", ())
+        return unheeded(subject.old.spec, self.chart.spec, begun)
+
     def _of_file(self, subject: Subject) -> tuple[dict[str, str], frozenset[str]]:
         if subject.old is self.chart:
             return {}, frozenset()
@@ -242,6 +251,8 @@ class _Way:
         if alike := self._alike():
             position = with_limits(self.subject.again.positions[alike - 1], self.question.limits)
             before = records[alike - 1]
+        if unheeded := self.question.unheeded(self.subject):
+            found, at, records = self._unknown(position, unheeded), 0, records[:0]
         for record in records[alike:]:
             self.timing.before = before
             found, position = self._next(position, record)
@@ -249,15 +260,28 @@ class _Way:
                 at = record.seq
                 break
             before = record
+        if at is None and (raised := self._raised_otherwise(position)):
+            found, at = self._unknown(position, raised), records[-1].seq
         if at is None:  # it ends as it did
             found, self.kind = found._replace(reason=was), was_kind
         saved = self._saved(at, found) if at is not None and found.verdict.sure else NOTHING
         natural = was_kind == "natural" and at is not None
         return Judged(
-            run.run_id, found.verdict, len(records), at, found.state, found.reason, self.kind,
+            run.run_id, found.verdict, len(run.records), at, found.state, found.reason, self.kind,
             found.edge, found.because, was, was_kind, saved, found.epilogue,
-            self.subject.again.answer if natural else None, "; ".join(self.notes),
+            self.subject.again.answer if natural else None, _once_each(self.notes),
         )  # fmt: skip
+
+    def _raised_otherwise(self, last: Position) -> str:
+        """Which signals wait at the end of a run that goes on, and did not then; or the reverse."""
+        positions = self.subject.again.positions
+        if last.ended or not self.raised_otherwise or not positions:
+            return ""
+        was, now = (tuple(map(str, p.signals.reasons)) for p in (positions[-1], last))
+        if was == now:
+            return ""
+        said = " and ".join(f"`{r}`" for r in now) if now else "no signal"
+        return f"it waits as it did, but with {said} raised: it may end for another reason"
 
     def _alike(self) -> int:
         """The first records, as many as are certain to be decided as they were."""
@@ -399,6 +423,13 @@ def _ends_alike(
     both = stops(after, decision) and stops(cut_after, cut_decision)
     alike = (after.state, decision.winner) == (cut_after.state, cut_decision.winner)
     return both and alike
+
+
+def _once_each(notes: Iterable[str]) -> str:
+    """The notes, each once, with how often it holds."""
+    counted = Counter(notes)
+    return "; ".join(note if times == 1 else f"{note} ({times} times)"
+                     for note, times in counted.items())  # fmt: skip
 
 
 def _said(error: Exception) -> str:

@@ -13,10 +13,14 @@ Imported by: studies.whatif.asking, studies.whatif.children
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from typing import Any
 
 from chartloop.checker.children import PARENTS
+from chartloop.checker.paths.signalling import CALLING
 from chartloop.checker.unused import parts_of, reads_of
+from chartloop.core.facts import Task
+from chartloop.core.plain import plain
 from chartloop.language.expression import Expression
 from chartloop.language.spec import MachineSpec, StateSpec
 
@@ -96,11 +100,59 @@ def _about(reads: frozenset[str], names: frozenset[str] | set[str]) -> str:
 
 # two versions of a file ---------------------------------------------------------------------
 
+DECIDED = frozenset({
+    "states", "start", "start_given", "rules", "limits", "vars", "define", "reasons",
+    "own_reasons", "on_stop", "on_error", "renamed",
+})  # fmt: skip
+"""What `evolve` reads of a file: a record is decided again with it."""
+TOLD = frozenset({"instructions", "model", "memory", "tools", "machines"})
+"""What actions are given: see `rewritten`."""
+SHOWN = frozenset({
+    "name", "title", "about", "source", "metadata", "output", "ignore", "deviations", "registry",
+    "file", "roots", "document", "base", "in_doubt",
+})  # fmt: skip
+"""What changes no record: texts, what a result shows, and what is done after a kill."""
+_OF_STATES = frozenset({
+    "name", "job", "edges", "of", "all", "retry", "within", "failed_next", "set", "save", "status",
+    "stop", "end", "action", "args", "allow", "label", "ask", "about", "role", "shape", "result",
+    "warn_at", "message", "in_doubt",
+})  # fmt: skip
+"""The same of a state: `evolve` decides with it, `rewritten` compares it, or it is shown."""
+
+
+def unheeded(old: MachineSpec, new: MachineSpec, tasks: object) -> str:
+    """What two files say otherwise, and a what-if cannot follow; empty where there is nothing.
+
+    A key of the file that nobody has put under `DECIDED`, `TOLD` or `SHOWN` is such. `tasks` are
+    those that the run began with: of others than the file's own, given by its caller, a change
+    of the file's is no matter.
+    """
+    known = DECIDED | TOLD | SHOWN | {"tasks", "agent"}
+    names = [f.name for f in fields(MachineSpec) if f.name not in known]
+    names += ["tasks"] if _own_tasks(old, tasks) else []
+    names += ["agent"] if _reads_agent(new) else []
+    found = next((name for name in names if _differ(old, new, name)), "")
+    return f"the run began with another `{found}` than the file has now" if found else ""
+
+
+def _reads_agent(spec: MachineSpec) -> bool:
+    parts = (part for part, _ in parts_of(spec))
+    return any(read in ("run", "run.agent") for part in parts for read in reads_of(spec, part))
+
+
+def _own_tasks(spec: MachineSpec, begun: object) -> bool:
+    """Whether a run may have begun with the tasks of its file."""
+    if isinstance(spec.tasks, str):
+        return True
+    own = [Task(**t).to_dict() for t in spec.tasks or ()]
+    return plain(begun) == plain(own)
+
 
 def rewritten(old: MachineSpec, new: MachineSpec) -> dict[str, str]:
     """For each state of `new` that acts: what of its action the file says otherwise than `old`."""
     before = {new.renamed.get(name, name): state for name, state in old.states.items()}
     head = [n for n in ("instructions", "model", "memory", "tools") if _differ(old, new, n)]
+    carried = [n for n in head if n in ("memory", "tools")]
     out: dict[str, str] = {}
     for name, state in new.states.items():
         was = before.get(name)
@@ -112,6 +164,11 @@ def rewritten(old: MachineSpec, new: MachineSpec) -> dict[str, str]:
             out[name] = f"`{name}` gives its action something else"
         elif head and _PROMPTED & (state.action.uses | state.action.may_use):
             out[name] = f"the file's `{head[0]}` differs"
+        elif carried and state.action.name in CALLING:
+            out[name] = f"the file's `{carried[0]}` differs"
+        elif other := [f.name for f in fields(StateSpec) if f.name not in _OF_STATES
+                       and getattr(was, f.name) != getattr(state, f.name)]:  # fmt: skip
+            out[name] = f"`{other[0]}` of `{name}` differs"
         elif state.action.name in PARENTS and old.machines != new.machines:
             out[name] = "the file's `machines` differ"
     return out

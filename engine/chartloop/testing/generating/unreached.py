@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from chartloop.checker.paths.places import Route
 from chartloop.checker.paths.routes import Routes
 from chartloop.checker.query import Questions
-from chartloop.checker.query.answers import happenings
+from chartloop.checker.query.happening import Happenings
 from chartloop.checker.untaken import untaken
 from chartloop.core.units import say_number
 from chartloop.language.expression import Expression
@@ -68,11 +68,12 @@ def _may_happen(routes: Routes, never: Collection[str]) -> set[tuple[str, str]]:
     for route in routes.routes:
         if route.origin not in never and route.kind != "caller":
             out.setdefault(route.source, []).append(route)
+    happenings = Happenings(routes)
     found: set[tuple[str, str]] = set()
     seen, pending = {0}, [0]
     while pending:
         for route in out.get(pending.pop(), ()):
-            found.update((h.sort, h.name) for h in happenings(routes, route))
+            found.update((h.sort, h.name) for h in happenings.on(route))
             if route.dest not in seen:
                 seen.add(route.dest)
                 pending.append(route.dest)
