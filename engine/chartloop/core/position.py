@@ -105,6 +105,16 @@ class Conversation(Sequence[Message]):
 NO_MESSAGES = Conversation()
 
 
+REPAIRED = "repaired"
+"""Under this name `Position.kept` holds how often an action has asked to be done again."""
+
+
+def repaired(kept: Mapping[str, Any], state: str, attempt: int) -> int:
+    """How many of the extra attempts so far the action of a state asked for itself."""
+    note = kept.get(REPAIRED) if attempt else None
+    return min(note["times"], attempt) if note and note["state"] == state else 0
+
+
 CHILD = "child"
 """A run is blocked on this while a child machine waits. Under this name `Position.kept` holds
 what the child asks, an `Asked` as plain data."""

@@ -143,6 +143,16 @@ class RetryShape(Shape):
     """The longest wait that a provider may ask for (`Retry-After`); beyond it the action fails."""
 
 
+RetryLike = Annotated[
+    Annotated[int, Strict(), Field(ge=1, le=100), Tag(SCALAR)]
+    | Annotated[RetryShape, Tag(MAPPING)],
+    Discriminator(kind_of),
+]
+ModelLike = Annotated[
+    Annotated[Text, Tag(SCALAR)] | Annotated[ModelShape, Tag(MAPPING)], Discriminator(kind_of)
+]
+
+
 class StateShape(Shape):
     """A state: one job, and what is common to all."""
 
@@ -195,8 +205,8 @@ class StateShape(Shape):
     """The way on: a state, an edge, or a list of edges, the first whose `when` holds."""
     failed: EdgeLike | None = None
     """Where a failed action goes; `next` goes on as after a success."""
-    retry: RetryShape | None = None
-    """Extra attempts of the action."""
+    retry: RetryLike | None = None
+    """Extra attempts of the action: `{times, base, factor, on}`, or how many."""
     set: Sets | None = None
     """Variables that are set on entry: `{vars.x: expression}`."""
     status: Literal["running", "debugging"] | None = None
@@ -253,8 +263,8 @@ class MachineShape(Shape):
     """For people and programs; chartloop does not read it."""
     instructions: Text | None = None
     """System prompt, a template: `{{ memory.persona }}`."""
-    model: ModelShape | None = None
-    """The model that `infer` calls, and how."""
+    model: ModelLike | None = None
+    """The model that `infer` calls: its name, or `{name, ...}`."""
     tools: list[Text] | None = None
     """Registered tools, in the order in which the model sees them; `*`: all that Python brings."""
     mcp_servers: dict[str, McpShape] | None = None
@@ -286,7 +296,8 @@ class MachineShape(Shape):
     in_doubt: Literal["retry", "ask", "fail"] | None = None
     """What to do with a paid call whose answer was lost in a crash; default: `retry`."""
     output: Output | None = None
-    """What the run gives: an expression, or `{name: expression}`; default: the last text."""
+    """What the run gives: an expression, or `{name: expression}`; default: at a natural end the
+    last text."""
     agent: Text | None = None
     """A stable id for memory, cancellation and listing across runs."""
     ignore: list[IgnoreShape] | None = None
