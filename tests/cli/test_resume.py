@@ -106,7 +106,7 @@ def test_a_second_answer_is_refused_and_opens_no_later_gate(sh: Shell) -> None:
     assert done.json["wait"] != "3"
     late = sh("answer", "r", "ok", "--wait", "3")
     assert late.code == 2
-    assert f"it asks now, as wait {done.json['wait']}: Is forty-one right?" in late.err
+    assert f"it asks now, as wait {done.json['wait']}: Is forty-two right?" in late.err
     assert sh("answer", "r", "ok", "--wait", done.json["wait"]).code == 0
     assert sh("resume", "r").code == 0
 
