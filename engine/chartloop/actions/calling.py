@@ -16,11 +16,12 @@ from typing import Any
 
 import anyio
 
+from chartloop.actions.approving import Approvals
 from chartloop.actions.builtin_tools import append_text, replace_text
 from chartloop.actions.running import failed, refusal, run_tool
 from chartloop.core.conversation import calls_of, tool_reply, trim_calls, unanswered
 from chartloop.core.errors import Category
-from chartloop.core.facts import ToolCall
+from chartloop.core.facts import EMPTY, ToolCall
 from chartloop.core.outcome import NOTHING_SPENT, Outcome, Spent, ToolResult
 from chartloop.core.reasons import StopSignal
 from chartloop.core.specs import MOST_CALLS, ActionSpec, ArgSpec, Effect, ToolSpec
@@ -104,6 +105,7 @@ class _Batch:
         self.ctx = ctx
         self.calls = calls
         self.known = {tool.name: tool for tool in ctx.tools}
+        self.approvals = Approvals(ctx)
         self.done: dict[int, ToolResult] = {}
         seen: Counter[str] = Counter()
         self.keys: list[str] = []
@@ -146,6 +148,7 @@ class _Batch:
             signals=tuple(signal for _, d in done for signal in d.signals),
             partial=tuple(part for _, d in done for part in d.partial),
             progressed=any(d.progressed for _, d in done),
+            kept=self.approvals.spent if len(done) == len(self.calls) else EMPTY,
         )
 
     def _edits_memory(self, call: ToolCall) -> bool:
@@ -158,6 +161,9 @@ class _Batch:
     async def _do(self, ctx: Context, n: int) -> None:
         """One call, whatever the model wrote."""
         call, spec = self.calls[n], self.known.get(self.calls[n].name)
+        if (refused := self.approvals.refusal(call)) is not None:
+            self.done[n] = refused
+            return
         if spec is None:
             self.done[n] = refusal(ctx, call.name, "may not be called here")
             return

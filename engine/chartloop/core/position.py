@@ -122,6 +122,11 @@ METADATA = "metadata"
 """Under this name a run keeps what its caller said about it at the start."""
 
 
+APPROVAL = "ask_approval"
+"""Under this name `Position.kept` holds the calls that somebody was asked to approve, and what
+they answered."""
+
+
 class Asked(NamedTuple):
     """What a child that waits asks of somebody; an answer to the parent is an answer to it."""
 

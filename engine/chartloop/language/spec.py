@@ -278,6 +278,23 @@ class Deviation:
 
 
 @dataclass(frozen=True, slots=True)
+class Approve:
+    """What `approve` says, and the states as the file has them: see `language.approval`."""
+
+    tools: tuple[str, ...]
+    by: str = ""
+    ask: Template | None = None
+    within: Expression | float | None = None
+    expired: str = ""
+    states: Mapping[str, StateSpec] = field(default_factory=dict[str, StateSpec])
+    """The calling states before they were taken apart, by name."""
+    rules: tuple[Rule, ...] = ()
+    """The rules as the file has them."""
+    made: tuple[str, ...] = ()
+    """The names of the states that the file does not have."""
+
+
+@dataclass(frozen=True, slots=True)
 class MachineSpec:
     """Everything that a file says."""
 
@@ -301,6 +318,7 @@ class MachineSpec:
     reasons: Mapping[str, StopReason] = field(default_factory=lambda: dict(REASONS))
     own_reasons: tuple[str, ...] = ()
     """Those of `reasons` that this file declares."""
+    approve: Approve | None = None
     machines: Mapping[str, MachineSpec] = field(default_factory=dict[str, "MachineSpec"])
     on_stop: str = ""
     on_error: Edge | None = None

@@ -19,7 +19,14 @@ from chartloop.core.errors import Category, StatusError
 from chartloop.core.facts import EMPTY, Task
 from chartloop.core.fold import assign, fold, named, queued, tick
 from chartloop.core.outcome import Outcome
-from chartloop.core.position import CHILD, METADATA, NO_MESSAGES, Position, repaired
+from chartloop.core.position import (
+    APPROVAL,
+    CHILD,
+    METADATA,
+    NO_MESSAGES,
+    Position,
+    repaired,
+)
 from chartloop.core.reasons import StopSignal
 from chartloop.core.records import Input
 from chartloop.core.tokens import estimate_messages
@@ -201,7 +208,7 @@ def _answer(walk: Walk, input: Input) -> None:
         raise StatusError(f"`{position.state}` does not take `{input.event}`")
     facts = tick(walk.facts, input.at)
     walk.facts = facts._replace(last=facts.last._replace(answer=dict(input.data)))
-    walk.kept = {n: v for n, v in walk.kept.items() if n != QUESTION}
+    _settle_wait(walk, str(input.event), str(input.data.get("note", "")))
     walk.resume()
     decide(walk, input.event)
 
@@ -210,9 +217,18 @@ def _expired(walk: Walk, input: Input) -> None:
     if walk.position.state not in walk.chart.waiting:
         raise StatusError(f"`{walk.position.state}` does not wait")
     walk.facts = tick(walk.facts, input.at)
-    walk.kept = {n: v for n, v in walk.kept.items() if n != QUESTION}
+    _settle_wait(walk, "expired", "")
     walk.resume()
     decide(walk, "expired")
+
+
+def _settle_wait(walk: Walk, event: str, note: str) -> None:
+    """The question is answered. Of one for an approval the answer stays with the calls."""
+    kept = {n: v for n, v in walk.kept.items() if n != QUESTION}
+    asked = kept.get(APPROVAL)
+    if asked is not None and asked["wait"] == walk.position.state:
+        kept[APPROVAL] = {**asked, "answer": event, "note": note}
+    walk.kept = kept
 
 
 def _blocked(walk: Walk, input: Input) -> None:

@@ -44,7 +44,8 @@ from chartloop.language.file.parts import (
 )
 
 __all__ = [
-    "NEEDS", "Append", "BlockShape", "DeviationShape", "EdgeLike", "EdgeShape", "FileShape",
+    "NEEDS", "Append", "ApproveShape", "BlockShape", "DeviationShape", "EdgeLike", "EdgeShape",
+    "FileShape",
     "IgnoreShape", "MachineShape", "McpShape", "ModelShape", "OnShape", "ReasonShape", "RetryShape",
     "RuleShape", "Sets", "Shape", "StateShape", "TaskFile", "TaskShape", "Text", "TypedValue",
 ]  # fmt: skip
@@ -250,6 +251,21 @@ Output = Annotated[
 ]
 
 
+class ApproveShape(Shape):
+    """Tools of which somebody must approve each call before it is carried out."""
+
+    tools: Annotated[list[Text], Field(min_length=1)]
+    """The tools whose calls wait for an approval, wherever the machine carries calls out."""
+    by: Text | None = None
+    """Who may answer, a role or a name: shown with the question; answers must then say `by`."""
+    ask: Text | None = None
+    """A template that is shown above the calls; the calls and their arguments are always shown."""
+    within: Scalar | None = None
+    """How long an answer may take: `10m`, a limit, or an expression; default: for ever."""
+    expired: Text | None = None
+    """The state to go to when nobody answered in time; default: the calls are denied."""
+
+
 class MachineShape(Shape):
     """A machine: what a file and an inline child machine have in common."""
 
@@ -267,6 +283,8 @@ class MachineShape(Shape):
     """The model that `infer` calls: its name, or `{name, ...}`."""
     tools: list[Text] | None = None
     """Registered tools, in the order in which the model sees them; `*`: all that Python brings."""
+    approve: ApproveShape | None = None
+    """Tools of which somebody must approve each call: `{tools, by, ask, within, expired}`."""
     mcp_servers: dict[str, McpShape] | None = None
     """MCP servers by name; their tools are `server.tool`."""
     memory: dict[Name, Block] | None = None
