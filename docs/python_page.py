@@ -35,7 +35,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("Place",),
     ),
     "Runs": (
-        *("Run", "Result", "Question", "Facts", "Task", "Breakpoints", "Record", "Step"),
+        *("Run", "Result", "Question", "Sent", "Facts", "Task", "Breakpoints", "Record", "Step"),
         *("StateProfile", "Outcome", "Decision", "Explanation", "Trace", "Replay", "Live"),
     ),
     "Studies": (
