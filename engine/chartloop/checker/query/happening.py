@@ -9,7 +9,7 @@ Of some things it is sure that they happen on a route, of others only that they 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
@@ -32,12 +32,12 @@ class Happening(NamedTuple):
 
 
 class Happenings:
-    """What happens on the routes of one graph."""
+    """What happens on the routes of one graph. `never`: rules that are known never to hold."""
 
-    def __init__(self, routes: Routes) -> None:
+    def __init__(self, routes: Routes, never: Collection[str] = ()) -> None:
         self.routes = routes
         self.spec = routes.spec
-        self._signalling = [r for r in self.spec.rules if r.signal]
+        self._signalling = [r for r in self.spec.rules if r.signal and r.id not in never]
 
     def on(self, route: Route) -> Iterator[Happening]:
         """What happens on a route, in order."""
