@@ -171,6 +171,8 @@ def _written(arg: ArgSpec) -> str:
             return f"name of a {arg.names}"
         case "fields":
             return "names, and under each its fields"
+        case "schema":
+            return "JSON Schema, or the name of a pydantic class"
         case "duration" | "data":
             return arg.kind
 

@@ -19,9 +19,7 @@ import chartloop
 from chartloop.actions.declare import action_spec, guard_spec, tool_spec
 from chartloop.api.wiring import PortOptions
 from chartloop.core.errors import ChartloopError
-from chartloop.notebook.live import Live
 from chartloop.notebook.tables import KnownFacts, Records
-from chartloop.run.events import Delta, Recorded, Started
 from chartloop.run.trace import Call, TraceStep
 
 PYTHON_HEAD = """\
@@ -32,19 +30,37 @@ What has a heading of its own is imported from `chartloop`; what is for tests, f
 [`chartloop.context_window`](../steps.md#the-context-window-by-hand). Beside a method
 stands its async face: both work inside a running event loop."""
 GROUPS: Mapping[str, tuple[str, ...]] = {
-    "Machines": ("load", "check", "draw", "Machine", "Picture", "Finding"),
+    "Machines": (
+        *("load", "check", "draw", "Machine", "Picture", "Finding", "Findings", "Severity"),
+        *("Place",),
+    ),
     "Runs": (
-        *("Run", "Result", "Facts", "Breakpoints", "Record", "Step", "StateProfile"),
-        *("Outcome", "Decision"),
+        *("Run", "Result", "Question", "Facts", "Task", "Breakpoints", "Record", "Step"),
+        *("StateProfile", "Outcome", "Decision", "Explanation", "Trace", "Replay", "Live"),
+    ),
+    "Studies": (
+        *("Bound", "Answer", "Diff", "Coverage", "Simulation", "Stats", "WhatIf", "Sweep"),
+        *("Upgraded",),
     ),
     "Your own tools, actions and guards": (
-        *("tool", "action", "guard", "Context", "ToolResult", "AgentStop"),
+        *("tool", "action", "guard", "Context", "ToolResult", "ToolSpec", "AgentStop"),
     ),
     "Stopping": (
         "StopReason", "StopSignal", "StopSignals", "Continuation", "Cancellation",
         "FileCancellation", "SignalCancellation", "AgentStatus",
     ),
-    "Errors": ("ChartloopError", "SpecError", "RunError"),
+    "Events of a stream": ("Started", "Delta", "Recorded", "FromChild"),
+    "Ports": (
+        *("Model", "ModelRequest", "ModelReply", "Journal", "SqliteJournal", "MemoryJournal"),
+        *("Clock", "Sandbox", "SandboxResult", "Notifier", "Tokenizer"),
+    ),
+    "Errors": (
+        "ChartloopError", "SpecError", "RunError", "StatusError", "AnswerError", "WaitError",
+        "AnsweredError", "AheadError", "LimitError", "TaskError", "UnknownRunError",
+        "MachineChangedError", "ScriptError", "SetupError", "ClosedChartError", "JournalError",
+        "Driven", "Fenced", "JournalLocked", "JournalCorrupt", "JournalTooNew", "ModelError",
+        "ToolError", "Category",
+    ),
 }  # fmt: skip
 DECLARED: Mapping[str, Any] = {"tool": tool_spec, "action": action_spec, "guard": guard_spec}
 """What says what a decorator takes."""
@@ -75,21 +91,15 @@ def python() -> str:
 
 
 def _beside() -> Iterator[str]:
-    yield from ("### Events of a stream", "", "From `chartloop.run.events`.", "")
-    yield table(
-        ("event", "what happened"),
-        ((f"`{e.__name__}`", _doc(e)) for e in (Started, Delta, Recorded)),
-    )
-    yield from ("", "### A trace", "", "From `chartloop.run.trace`.", "")
+    yield from ("### Steps of a trace", "", "From `chartloop.run.trace`.", "")
     yield from ("`Trace` is a tuple of steps; its `calls` are those of all of them.", "")
     for part in (TraceStep, Call):
         yield from (f"`{part.__name__}`: {_doc(part)}", "", *_fields(part), "")
-    yield from ("### A live picture", "", "From `chartloop.notebook.live`.", "", _doc(Live))
-    yield from (*_methods(Live), "", "### Tables of a run", "", "From `chartloop.notebook.tables`.")
+    yield from ("", "### Tables of a run", "", "From `chartloop.notebook.tables`.")
     for shown in (Records, KnownFacts):
         yield from ("", f"`{shown.__name__}`: {_doc(shown)}", *_methods(shown))
     yield ""
-    yield from ("### Ports", "", _doc(PortOptions), "", *_fields(PortOptions))
+    yield from ("### Options of a run", "", _doc(PortOptions), "", *_fields(PortOptions))
 
 
 def _tree(error: type[Exception], depth: int = 0) -> Iterator[str]:

@@ -4,7 +4,7 @@ A test that needs a program or an optional dependency says so with a marker, and
 line that installs it, where that is missing::
 
     @pytest.mark.system("dot", install="apt-get install graphviz")
-    @pytest.mark.extra("litellm", install='pip install "chartloop[llm]"')
+    @pytest.mark.extra("litellm", install='pip install -e ".[llm]"')
     @pytest.mark.node("mermaid")  # a package of tests/node
 
 With ``CHARTLOOP_TESTS=all`` nothing is passed over: a skip or an expected failure counts as a

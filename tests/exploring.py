@@ -59,7 +59,7 @@ class Adversary:
         return settings.get("context_window")
 
     async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
-        """A short reply, a long one, tool calls, or one of the three kinds of failure."""
+        """A short reply, a long one, tool calls, or one of the three kinds of failure, with a wait that is asked for."""
         self.asked += 1
         poke = ToolCall("a", "poke", "{}")
         match self.choices.of(9):
@@ -77,7 +77,8 @@ class Adversary:
                 return ModelReply("hi", (), "stop", 3, 2)
             case n:
                 kinds = (Category.TRANSIENT, Category.RECOVERABLE, Category.CRITICAL)
-                raise ModelError("no", category=kinds[n - 6])
+                asked = (None, 5.0, 300.0, 1e9)[self.choices.of(4)]
+                raise ModelError("no", category=kinds[n - 6], retry_after=asked)
 
 
 class Spent(NamedTuple):

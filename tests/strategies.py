@@ -292,6 +292,29 @@ def costly_rules(draw: st.DrawFn, names: list[str]) -> Data:
     return rule
 
 
+_THINGS = st.lists(st.sampled_from("ab"), max_size=4)
+
+
+@st.composite
+def costly_loops(draw: st.DrawFn, name: str, names: list[str]) -> Data:
+    """A loop over a list, with a call for each item, that may be left, failed in or begun anew."""
+    inside, after = f"{name}_do", f"{name}_after"
+    onward = st.sampled_from([*names, "done", name])
+    loop: Data = {"for": f"vars.{name}", "each": inside, "then": after}
+    loop["in"] = draw(st.one_of(st.just("vars.things"), _THINGS.filter(bool)))
+    if draw(st.integers(0, 3)):
+        loop["most"] = draw(st.sampled_from([1, 2, 3, "limits.few", "limits.few + 1"]))
+    leave = {"when": draw(costly_guards(names)), "to": draw(onward)}
+    work: Data = {"do": draw(st.sampled_from(["infer", "nothing"])), "next": name}
+    if draw(st.booleans()):
+        work["next"] = [leave, name]
+    if draw(st.integers(0, 3)) == 0:
+        work["set"] = {"vars.things": {"append": '"c"'}}
+    if draw(st.integers(0, 2)) == 0:
+        work["failed"] = name
+    return {name: loop, inside: work, after: {"do": "nothing", "next": draw(onward)}}
+
+
 @st.composite
 def costly_machines(draw: st.DrawFn) -> Data:
     """A machine with loops through model calls, tools, waits and children, and some budgets."""
@@ -311,6 +334,11 @@ def costly_machines(draw: st.DrawFn) -> Data:
                 "else": join,
             }
         body["s0"]["next"] = "fork"
+    if draw(st.booleans()):
+        body |= draw(costly_loops(f"s{len(names)}", names))
+        for name in names:
+            if "next" in body[name] and draw(st.booleans()):
+                body[name]["next"] = f"s{len(names)}"
     body["aside"] = {"do": draw(st.sampled_from(["infer", "nothing"])), "next": "return"}
     body["done"] = (
         {"stop": "completed", "next": "wrap"} if draw(st.booleans()) else {"stop": "completed"}
@@ -328,7 +356,8 @@ def costly_machines(draw: st.DrawFn) -> Data:
         "tools": ["poke"],
         "limits": {"steps": draw(st.integers(0, 5)), "few": draw(st.integers(1, 3)), "tokens": draw(st.integers(1, 12)),
                    "cost": 3.5, "time": "40s"},
-        "vars": {"rounds": 0}, "rules": rules, "states": body,
+        "vars": {"rounds": 0, "things": {"type": "list[str]", "value": draw(_THINGS)}},
+        "rules": rules, "states": body,
         "machines": {"child": {
             "model": {"name": "scripted", "context_window": 5, "max_tokens": 2,
                       "input_cost_per_token": 0.5, "output_cost_per_token": 2.0},

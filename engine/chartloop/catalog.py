@@ -6,11 +6,17 @@ The shipped machines lie beside the package in an installation, and two folders 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 
-from chartloop.core.errors import SetupError, nearest
+from chartloop.core.errors import SetupError
 
 _HERE = Path(__file__).resolve().parent
+_SUFFIXES = (".yaml", ".yml")
+_MANY = 500
+"""Names of a folder that a misspelt one is compared with."""
 _LARGEST = 4_000_000
 """Bytes of a file that are read before the language says that it is too large."""
 
@@ -40,8 +46,40 @@ def find(source: str | Path) -> Path:
         return known[name]
     if path.is_dir():
         raise SetupError(f"`{source}` is a folder", hint="name a machine file in it")
-    hint = nearest(name, known, otherwise=f"give a path, or one of: {', '.join(known)}")
-    raise SetupError(f"there is no machine file `{source}`", hint=hint)
+    hint = nearest_file(path, known) or f"give a path, or one of: {', '.join(known)}"
+    among = " and among the shipped machines" if path.parent == Path() else ""
+    said = f"there is no machine file `{source}`: looked in {folder_of(path)}{among}"
+    raise SetupError(said, hint=hint)
+
+
+def folder_of(path: Path) -> str:
+    """The folder of a path in words, with what is wrong with it."""
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        return f"`{path.parent}`, which is not a folder"
+    return "this folder" if folder == Path.cwd() else f"`{shown(folder)}`"
+
+
+def nearest_file(path: Path, shipped: Iterable[str] = ()) -> str:
+    """A hint that names the machine file, beside the path or shipped, that is meant; else empty."""
+    names = {name: str(path.with_name(name)) for name in islice(_machine_files(path), _MANY)}
+    stems = {Path(name).stem: said for name, said in names.items()}
+    stems |= {name: name for name in shipped if path.parent == Path()}
+    known = stems if path.suffix == "" else {**stems, **names}
+    word = path.name if path.suffix in ("", *_SUFFIXES) else path.stem
+    close = get_close_matches(word, known, n=1) or get_close_matches(path.stem, stems, n=1)
+    return f"did you mean `{known[close[0]]}`?" if close else ""
+
+
+def _machine_files(path: Path) -> Iterator[str]:
+    """The names of the machine files beside a path."""
+    try:
+        with os.scandir(path.absolute().parent) as found:
+            for entry in found:
+                if entry.name.endswith(_SUFFIXES) and entry.name.isprintable():
+                    yield entry.name
+    except OSError:
+        return
 
 
 def shown(path: Path) -> str:

@@ -16,7 +16,7 @@ from chartloop import Run, load
 from chartloop.adapters.sqlite import SqliteJournal
 from chartloop.testing import CrashAt, Crashed, ManualClock, MemoryJournal
 
-pytestmark = pytest.mark.extra("pydantic_monty", install='pip install "chartloop[sandbox]"')  # noqa: S610 - no Django
+pytestmark = pytest.mark.extra("pydantic_monty", install='pip install -e ".[sandbox]"')  # noqa: S610 - no Django
 
 GO_ON = "<PLAN>go on</PLAN>"
 FINISHED = "<STATE_UPDATE>\nStatus: Finished\n</STATE_UPDATE>"
@@ -90,6 +90,8 @@ class Ending(NamedTuple):
 
 ENDINGS = [
     Ending("status-finished", (GO_ON, FINISHED), "completed", 2),
+    Ending("status-finished-with-a-full-stop", (FINISHED.replace("Finished", "Finished."),), "completed", 1),
+    Ending("tags-in-small-letters", ("<plan>[finalize]</plan>",), "completed", 1),
     Ending("status-finalized", (FINISHED.replace("Finished", "Finalized"),), "completed", 1),
     Ending("status-in-small-letters", (FINISHED.lower().replace("state_update", "STATE_UPDATE"),), "completed", 1),
     Ending("status-after-code", (code("x = 1", FINISHED),), "completed", 1),
@@ -273,3 +275,12 @@ def test_a_model_call_that_fails_ends_the_run_with_its_error() -> None:
     run = ran({"error": {"category": "CRITICAL", "message": "no such key"}})  # pyright: ignore[reportArgumentType]  a scripted failure
     assert (run.result.reason, run.result.kind) == ("error", "error")
     assert run.result.errors[0]["message"] == "no such key"
+
+
+def test_a_failed_call_is_made_once_more_and_is_no_turn() -> None:
+    busy = {"error": {"category": "TRANSIENT", "message": "busy"}}
+    run = load("executive").start("Find x.", script=[GO_ON, busy, FINISHED], clock=ManualClock())
+    assert run.run().reason == "completed"
+    assert (visits(run, "call_llm"), visits(run, "parse_response")) == (3, 2)
+    again = load("executive").start("Find x.", script=[GO_ON, busy, busy], clock=ManualClock())
+    assert again.run().reason == "error"

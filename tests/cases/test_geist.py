@@ -99,6 +99,12 @@ DIFFERENT = [[*tick(f"Line {n}.")] for n in range(9)]
 FOUR = [r for one in DIFFERENT[:4] for r in one]
 SIX = [r for one in DIFFERENT[:6] for r in one]
 DONE = tick("TASK_COMPLETE: done")
+ALONE = {
+    "world": [r for n in range(4) for r in tick("Line.", world=[f"Rain {n}."])],
+    "tasks": [r for n in range(4) for r in tick("Line.", tasks=[f"Write {n}"])],
+    "execution": [r for n in range(4) for r in tick(f"Line {n}.")],
+}
+"""Four ticks that differ in one of the three contexts and in nothing else."""
 
 STOPS = [
     # max_iterations
@@ -149,8 +155,15 @@ STOPS = [
         {"require_progress_every_n_ticks": 2},
     ),
     Stop(
-        "progress-of-one-tick-is-assumed", "steps_limit", 1, SAME,
-        {"require_progress_every_n_ticks": 1, "max_iterations": 1},
+        "progress-of-one-tick-is-assumed", "steps_limit", 2, FOUR[:6],
+        {"require_progress_every_n_ticks": 1, "max_iterations": 2},
+    ),
+    *(
+        Stop(
+            f"progress-in-the-{name}-alone-is-progress", "steps_limit", 4, replies,
+            {"require_progress_every_n_ticks": 2, "max_iterations": 4},
+        )
+        for name, replies in ALONE.items()
     ),
     Stop(
         "progress-is-asked-for-before-every-tick", "no_progress", 2, SAME * 2,
@@ -681,7 +694,8 @@ def test_an_adapter_that_fails_fails_the_tick(case: Broken) -> None:
     assert [e["category"] for e in result.errors] == ["RECOVERABLE"]
     for said in case.says:
         assert said in result.errors[0]["message"]
-        assert said in result.output["function_log"][0]  # the next tick is told
+        assert said in result.facts.vars["failures"][0]  # the next tick is told
+    assert result.output["function_log"] == []  # which holds calls, not errors
 
 
 def test_a_provider_that_is_busy_is_asked_again() -> None:
@@ -707,7 +721,7 @@ def test_it_needs_no_python(name: str) -> None:
     assert machine.spec.tools == ()
 
 
-@pytest.mark.extra("litellm", install='pip install "chartloop[llm]"')  # noqa: S610 - no Django
+@pytest.mark.extra("litellm", install='pip install -e ".[llm]"')  # noqa: S610 - no Django
 @pytest.mark.filterwarnings("ignore:.*using the `ReadOnly` qualifier")
 @pytest.mark.filterwarnings("ignore:Accessing the 'model_")
 def test_it_runs_over_http() -> None:

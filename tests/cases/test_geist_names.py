@@ -6,6 +6,7 @@ is given a script in place of its model.
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
 import os
@@ -14,11 +15,12 @@ import signal
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from chartloop import AgentStop
+from chartloop import AgentStop, load
 from chartloop.adapters.sqlite import SqliteJournal
 from chartloop.compat import geist
 from chartloop.compat.geist import (
@@ -179,7 +181,7 @@ def test_the_fields_are_those_of_the_document(name: str) -> None:
 
 
 def test_the_machine_has_a_limit_or_variable_for_each_condition() -> None:
-    spec = AgentExecutor(agent([]))._machine().spec  # pyright: ignore[reportPrivateUsage]
+    spec = load("geist").spec
     known = {*spec.limits, *spec.vars, *spec.define}
     assert fields_in_the_document("AgentStoppingConditions").keys() <= known
 
@@ -453,5 +455,212 @@ def test_tokens_that_were_used_elsewhere_are_counted_in() -> None:
 def test_a_result_is_plain_data() -> None:
     result = execute(DONE)
     assert isinstance(result, AgentExecutionResult)
-    data = dataclasses.asdict(result)
-    assert json.loads(json.dumps(data, default=str))["iterations_completed"] == 1
+    data = result.to_dict()
+    assert json.loads(json.dumps(data)) == data
+    assert list(data) == [field.name for field in dataclasses.fields(AgentExecutionResult)]
+    assert (data["stopping_reason"], data["iterations_completed"]) == ("task_complete", 1)
+
+
+def test_a_result_has_the_shape_of_the_documents_answer() -> None:
+    text = "\n".join(document("000"))
+    answer = text.partition("# Response: Execution result\n")[2].partition("```")[0]
+    written = re.findall(r'^    "(\w+)":', answer, re.MULTILINE)
+    assert len(written) == 8
+    assert set(written) <= execute(DONE).to_dict().keys()
+
+
+def test_errors_and_settings_are_plain_data_too() -> None:
+    data = execute(BAD * 3).to_dict()
+    assert [set(error) for error in data["errors"]] == [{"message", "step"}] * 3
+    assert json.loads(json.dumps(data)) == data
+    conditions = AgentStoppingConditions(custom_condition=writes).to_dict()
+    assert fields_in_the_document("AgentStoppingConditions").keys() <= conditions.keys()
+    assert conditions["custom_condition"] == "writes"
+    context = agent([]).agent_context.to_dict()
+    assert context["execution_classes"] == ["SendgridAdapter"]
+    assert json.loads(json.dumps([context, conditions])) == [context, conditions]
+
+
+# phases of an agent's own ---------------------------------------------------------------------
+
+
+class Looks(GPT4Agent):
+    """An agent that looks at the world itself."""
+
+    def tick_world(self) -> None:
+        self.agent_context.world_context.append("I looked.")
+
+
+class AddsTasks(GPT4Agent):
+    """An agent that reasons as usual, and adds to that."""
+
+    def tick_tasks(self) -> None:
+        super().tick_tasks()
+        self.agent_context.task_context.append("and read it again")
+
+
+class Executes(GPT4Agent):
+    """An agent without a model in any phase."""
+
+    tick_world = Looks.tick_world
+
+    def tick_tasks(self) -> None:
+        self.agent_context.task_context = []
+
+    def tick_execution(self) -> None:
+        self.agent_context.execution_context.append("done by hand")
+        self.agent_context.function_log.append("hand {} -> done")
+
+
+class Fails(GPT4Agent):
+    """An agent whose world cannot be reached."""
+
+    def tick_world(self) -> None:
+        raise OSError("no world today")
+
+
+def test_a_phase_of_its_own_is_called_in_a_tick() -> None:
+    known = Looks(script=FOUR[1:3])
+    known.initialize("Write.")
+    assert known.tick()["world_context"] == ["I looked."]
+
+
+def test_a_phase_of_its_own_is_called_in_every_tick_of_an_execution() -> None:
+    result = AgentExecutor(Looks(script=[*FOUR[1:3], *DONE[1:]])).execute("Write.")
+    assert (result.success, result.iterations_completed) == (True, 2)
+    assert result.final_context.world_context == ["I looked.", "I looked."]
+    assert result.tokens_used == 400  # of the two other phases
+
+
+def test_a_phase_may_call_the_one_it_overrides_and_its_tokens_count() -> None:
+    executor = AgentExecutor(AddsTasks(script=[*FOUR[:3], *DONE]))
+    result = executor.execute("Write.")
+    assert result.final_context.task_context == ["Write", "and read it again"]
+    assert (result.success, result.tokens_used) == (True, 600)
+
+
+def test_all_phases_may_be_the_agents_own() -> None:
+    result = AgentExecutor(Executes(script=[])).execute("Write.")
+    assert (result.stopping_reason, result.tokens_used) == (StoppingReason.TASK_COMPLETE, 0)
+    assert result.final_context.execution_context == ["done by hand"]
+    assert result.final_context.function_log == ["hand {} -> done"]
+
+
+def test_a_phase_of_its_own_that_fails_is_a_failed_tick() -> None:
+    result = AgentExecutor(Fails(script=[])).execute("Write.")
+    assert (result.stopping_reason, len(result.errors)) == (StoppingReason.ERROR_THRESHOLD, 3)
+    assert "no world today" in str(result.errors[0])
+
+
+def test_the_world_of_its_own_is_left_out_too_when_the_settings_say_so() -> None:
+    context = AgentContext(settings=AgentSettings(include_world_processing=False))
+    result = AgentExecutor(Looks(script=DONE[1:], agent_context=context)).execute("Write.")
+    assert (result.success, result.final_context.world_context) == (True, [])
+
+
+def test_the_picture_shows_whose_phase_it_is() -> None:
+    executor = AgentExecutor(Executes(script=[]))
+    executor.execute("Write.")
+    assert executor.run is not None
+    tick = executor.run.session.chart.child("geist_tick").spec
+    done_by = [tick.states[n].action for n in ("world", "tasks", "execution")]
+    assert [a.name for a in done_by if a] == ["tick_world", "tick_tasks", "tick_execution"]
+
+
+def test_what_would_never_be_called_is_refused() -> None:
+    class Ticks(GPT4Agent):
+        def tick(self, *, journal: Any = None) -> dict[str, list[str]]:
+            return {}
+
+    with pytest.raises(SetupError, match=r"never calls `Ticks\.tick`"):
+        AgentExecutor(Ticks())
+    with pytest.raises(SetupError, match="would never be called"):
+
+        class Own(AgentExecutor):  # pyright: ignore[reportUnusedClass]
+            def _has_made_progress(self) -> bool:
+                return True
+
+
+# the async face, completion, journal ------------------------------------------------------------
+
+
+def test_an_execution_inside_an_event_loop() -> None:
+    async def main() -> tuple[AgentExecutionResult, list[int], dict[str, list[str]]]:
+        result = await AgentExecutor(agent([*FOUR[:3], *DONE])).aexecute("Write.")
+        stream = AgentExecutor(agent([*FOUR[:3], *DONE])).astream("Write.")
+        parts = [part.iterations_completed async for part in stream]
+        known = agent(FOUR[:3])
+        known.initialize("Write.")
+        return result, parts, await known.atick()
+
+    result, parts, came = asyncio.run(main())
+    assert (result.success, result.iterations_completed, parts) == (True, 2, [1, 2])
+    assert came["world_context"] == ["It rains."]
+
+
+def test_a_text_is_completed_by_one_call() -> None:
+    known = agent([{"text": "Hello.", "usage": {"prompt_tokens": 5, "completion_tokens": 2}}])
+    assert known.complete_text("Say hello.") == "Hello."
+    assert known.agent_context.total_tokens_used == 7
+    assert asyncio.run(agent(["Bye."]).acomplete_text("Say bye.")) == "Bye."
+    with pytest.raises(RunError, match="no key"):
+        agent([{"error": {"category": "CRITICAL", "message": "no key"}}]).complete_text("Hm.")
+
+
+def test_a_tick_is_kept_where_initialize_says(tmp_path: Path) -> None:
+    journal = SqliteJournal(tmp_path / "journal.db")
+    known = agent([*FOUR[:3]])
+    known.initialize("Write.", journal=journal)
+    known.tick()
+    rows = [row.machine for row in asyncio.run(_rows(journal))]
+    assert "geist_tick" in rows
+
+
+async def _rows(journal: SqliteJournal) -> Any:
+    return await journal.rows()
+
+
+def test_the_executor_knows_of_itself_what_the_documents_does() -> None:
+    executor = AgentExecutor(agent([*FOUR[:3], *BAD, *DONE]))
+    assert (executor.iteration_count, executor.token_count, executor.start_time) == (0, 0, None)
+    executor.execute("Write.")
+    assert (executor.iteration_count, executor.error_count, executor.consecutive_errors) == (
+        2,
+        1,
+        0,
+    )
+    assert (len(executor.tick_history), executor.last_progress_tick) == (2, 0)
+    assert executor.token_count > 0
+
+
+# what is left at an early stop --------------------------------------------------------------
+
+
+def test_a_final_answer_in_plain_text_is_kept() -> None:
+    said = {**SAME[0], "text": "The report has three parts."}
+    result = execute([*SAME, said], max_iterations=1, early_stopping="generate")
+    assert (result.result, result.warnings) == ("The report has three parts.", [])
+
+
+def test_a_tick_that_is_cut_off_keeps_its_calls_apart_from_errors() -> None:
+    class Slow:
+        def send(self, to: str) -> str:
+            """Sends."""
+            return f"sent to {to}"
+
+        def wait(self) -> str:
+            """Waits."""
+            time.sleep(2)
+            return "waited"
+
+    context = AgentContext(execution_classes=[Slow])
+    script = [*SAME[:2], calling(("Slow_send", {"to": "ann"}), ("Slow_wait", {}))]
+    known = GPT4Agent(script=script, agent_context=context)
+    result = AgentExecutor(known, AgentStoppingConditions(timeout_seconds=0.5)).execute("Write.")
+    assert result.stopping_reason is StoppingReason.TIMEOUT
+    assert result.final_context.function_log[0] == 'Slow_send {"to": "ann"} -> sent to ann'
+    assert not any(
+        "took too long: stopped" in line for line in result.final_context.function_log[:1]
+    )
+    assert [call["name"] for call in result.function_calls][:1] == ["Slow_send"]
+    assert len(result.errors) == 1

@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from chartloop import Machine, Result, Run, Step, load
+from chartloop.adapters.sqlite import SqliteJournal
 from chartloop.core.errors import LimitError
 from chartloop.run.ports import ModelReply
 from chartloop.testing import ManualClock
@@ -158,19 +160,15 @@ class Field:
     after: Any
 
 
-def last_activity(run: Run) -> float:
-    return run.facts.run.started_at + run.facts.run.elapsed
-
-
 STATE = [
     Field("agent-id", lambda r: r.facts.run.agent, "", "agent-456"),
     Field("step-count", lambda r: r.facts.run.steps, 0, 4),
     Field("message-count", lambda r: r.facts.usage.messages, 0, 4),
     Field("token-count", lambda r: r.facts.usage.total_tokens, 0, 330),
-    Field("last-activity", last_activity, 0.0, 1_000_007.0),
+    Field("last-activity", lambda r: r.last_activity, 0.0, 1_000_007.0),
     Field("status", lambda r: r.status, "idle", "completed"),
     Field("error", lambda r: r.facts.errors.last, None, None),
-    Field("metadata", lambda r: dict(r.machine.spec.metadata), {"team": "docs"}, {"team": "docs"}),
+    Field("metadata", lambda r: dict(r.metadata), {"for": "Ann"}, {"for": "Ann"}),
 ]  # fmt: skip
 TALK = [
     {**call("send_message", message="Hello!"), "usage": {"prompt_tokens": 100, "completion_tokens": 50}},
@@ -178,34 +176,62 @@ TALK = [
 ]  # fmt: skip
 
 
-def custom_run(machine: Machine, **more: Any) -> Run:
+@pytest.fixture(scope="module")
+def shipped() -> Machine:
+    """The machine that ships, as it ships."""
+    return load("agent")
+
+
+def talked(machine: Machine, **more: Any) -> Run:
+    """A run with one tool call, given an id and metadata of its own."""
+    more = {"metadata": {"for": "Ann"}, "agent": "agent-456", **more}
     return machine.start("Tell them.", script=TALK, clock=ManualClock(1_000_000.0), **more)
 
 
 class TestAgentState:
     @pytest.mark.parametrize("field", STATE, ids=lambda field: field.id)
-    def test_each_field(self, custom: Machine, field: Field) -> None:
-        run = custom_run(custom)
+    def test_each_field(self, shipped: Machine, field: Field) -> None:
+        run = talked(shipped)
         assert field.read(run) == field.before
         run.run()
         assert field.read(run) == field.after
 
-    def test_the_predicates(self, custom: Machine) -> None:
-        run = custom_run(custom)
+    def test_the_predicates(self, shipped: Machine) -> None:
+        run = talked(shipped)
         assert run.status == "idle"
         run.step()
         assert run.status == "running"
         run.run()
         assert run.status not in ("running", "error")
 
-    def test_the_error_of_an_agent_that_failed(self, custom: Machine) -> None:
-        run = custom.start("Go.", script=[{"error": {"category": "CRITICAL", "message": "no key"}}])
+    def test_the_error_of_an_agent_that_failed(self, shipped: Machine) -> None:
+        run = shipped.start(
+            "Go.", script=[{"error": {"category": "CRITICAL", "message": "no key"}}]
+        )
         assert run.run().status == "error"
         assert run.facts.errors.last is not None
         assert run.facts.errors.last.message == "no key"
 
-    def test_paused(self, custom: Machine) -> None:
-        run = custom_run(custom)
+    def test_metadata_of_a_run_is_over_that_of_its_machine(self, custom: Machine) -> None:
+        assert talked(custom).metadata == {"team": "docs", "for": "Ann"}
+        assert talked(custom, metadata={"team": "ops"}).metadata == {"team": "ops"}
+
+    def test_metadata_of_a_run_is_on_its_record(self, shipped: Machine, tmp_path: Path) -> None:
+        journal = SqliteJournal(tmp_path / "journal.db")
+        run = talked(shipped, journal=journal)
+        result = run.run()
+        again = shipped.open(run.id, journal=journal)
+        assert again.metadata == result.metadata == {"for": "Ann"}
+        assert (again.last_activity, result.last_activity) == (1_000_007.0, 1_000_007.0)
+        assert json.loads(json.dumps(result.to_dict()))["metadata"] == result.metadata
+
+    @pytest.mark.parametrize("given", [{"a": object()}, {"a": float("nan")}, {1: {2, 3}}])
+    def test_metadata_that_is_no_json_is_refused(self, shipped: Machine, given: Any) -> None:
+        with pytest.raises(LimitError, match="no JSON data"):
+            shipped.start("Go.", script=[], metadata=given)
+
+    def test_paused(self, shipped: Machine) -> None:
+        run = talked(shipped)
         run.step()
         run.pause()
         run.step()
@@ -235,19 +261,22 @@ RESULT = [
     Came("output", lambda r: r.output, "I told them.", None),
     Came("error", lambda r: [e["message"] for e in r.errors], [], ["no key"]),
     Came("duration", lambda r: r.elapsed, 7.0, 0.0),
-    Came("metadata", lambda r: (r.machine, r.path[-1]), ("custom_agent", "done"), ("custom_agent", "end-error")),
+    Came("metadata", lambda r: dict(r.metadata), {"for": "Ann"}, {}),
 ]  # fmt: skip
 
 
 class TestExecution:
     @pytest.mark.parametrize("field", RESULT, ids=lambda field: field.id)
-    def test_each_field_of_the_result(self, custom: Machine, field: Came) -> None:
-        assert field.read(custom_run(custom).run()) == field.well
+    def test_each_field_of_the_result(self, shipped: Machine, field: Came) -> None:
+        assert field.read(talked(shipped).run()) == field.well
         failing = [{"error": {"category": "CRITICAL", "message": "no key"}}]
-        assert field.read(custom.run("Go.", script=failing, clock=ManualClock())) == field.badly
+        assert (
+            field.read(shipped.run("Go.", script=failing, clock=ManualClock(), agent="agent-456"))
+            == field.badly
+        )
 
-    def test_the_history_is_there_afterwards(self, custom: Machine) -> None:
-        run = custom_run(custom)
+    def test_the_history_is_there_afterwards(self, shipped: Machine) -> None:
+        run = talked(shipped)
         assert run.history == ()
         run.run()
         said = [f"Step {step.number}: {step.type} ({step.status})" for step in run.history]
@@ -258,16 +287,16 @@ class TestExecution:
             "Step 4: llm-inference (completed)",
         ]
 
-    def test_a_context_is_a_run_before_its_first_step(self, custom: Machine) -> None:
-        run = custom_run(custom)
+    def test_a_context_is_a_run_before_its_first_step(self, shipped: Machine) -> None:
+        run = talked(shipped)
         assert (run.messages, run.history, run.facts.run.steps) == ((), (), 0)
-        assert run.facts.memory.keys() == {"persona", "human"}
-        assert run.machine is custom
+        assert run.facts.memory.keys() == {"persona", "human", "notes"}
+        assert run.machine is shipped
         run.step()
         assert run.facts.run.started_at == 1_000_000.0
 
-    def test_nothing_that_goes_wrong_in_a_step_is_raised(self, custom: Machine) -> None:
-        run = custom.start("Go.", script=[{"error": {"category": "TRANSIENT", "message": "busy"}}])
+    def test_nothing_that_goes_wrong_in_a_step_is_raised(self, shipped: Machine) -> None:
+        run = shipped.start("Go.", script=[{"error": {"category": "CRITICAL", "message": "busy"}}])
         result = run.run()
         assert (result.success, result.reason) == (False, "error")
         assert run.history[-1].error == "busy"
@@ -276,14 +305,16 @@ class TestExecution:
     def test_up_to_three_retries(self, failures: int) -> None:
         busy = {"error": {"category": "TRANSIENT", "message": "busy"}}
         replies = [busy] * failures + (["Hello."] if failures <= 3 else [])
-        run = load("agent").start("Hi.", script=replies, clock=ManualClock(), limits={"errors": 9})
-        assert run.run().success is (failures <= 3)
+        run = load("agent").start("Hi.", script=replies, clock=ManualClock())
+        result = run.run()
+        assert result.success is (failures <= 3)
+        assert result.reason == ("completed" if failures <= 3 else "error_threshold")
         assert [s.status for s in run.history if s.type == "llm-inference"] == (
             ["failed"] * failures + ["completed"] * (failures <= 3)
         )
 
-    def test_the_documents_own_tests(self, custom: Machine) -> None:
-        run = custom_run(custom)
+    def test_the_documents_own_tests(self, shipped: Machine) -> None:
+        run = talked(shipped)
         for _ in range(3):
             run.step()
         assert run.history[1].status == "completed"
@@ -315,7 +346,7 @@ class TestHelpers:
         assert [t["function"]["name"] for t in model.asked[0].tools] == ["send_message"]
 
     def test_the_next_step_is_known_before_it_is_done(self, custom: Machine) -> None:
-        run = custom_run(custom)
+        run = talked(custom)
         for _ in range(2):
             run.step()
         assert (run.state, run.history[-1].status) == ("llm_inference", "pending")
@@ -343,24 +374,24 @@ class TestConversions:
         )
         assert load(f"{custom.canonical()}\n").hash == custom.hash
 
-    def test_a_state(self, custom: Machine) -> None:
-        run = custom_run(custom)
+    def test_a_state(self, shipped: Machine) -> None:
+        run = talked(shipped)
         run.run()
         data = run.facts.to_dict()
         assert json.loads(json.dumps(data)) == data
         assert data["run"]["steps"] == 4
         assert "marks" not in data
 
-    def test_a_step(self, custom: Machine) -> None:
-        run = custom_run(custom)
+    def test_a_step(self, shipped: Machine) -> None:
+        run = talked(shipped)
         run.run()
         for step in run.history:
             data = step.to_dict()
             assert json.loads(json.dumps(data)) == data
             assert Step(**data) == step
 
-    def test_a_result(self, custom: Machine) -> None:
-        data = custom_run(custom).run().to_dict()
+    def test_a_result(self, shipped: Machine) -> None:
+        data = talked(shipped).run().to_dict()
         assert json.loads(json.dumps(data)) == data
         assert data["success"] is True
         assert data["profile"]["llm_inference"]["tokens"] == 330

@@ -142,7 +142,7 @@ class TestFutureEnhancements:
 
 
 LITELLM = [
-    pytest.mark.extra("litellm", install='pip install "chartloop[llm]"'),  # noqa: S610 - no Django
+    pytest.mark.extra("litellm", install='pip install -e ".[llm]"'),  # noqa: S610 - no Django
     # Warnings that litellm causes inside itself; it silences the first, pytest puts it back.
     pytest.mark.filterwarnings("ignore:.*using the `ReadOnly` qualifier"),
     pytest.mark.filterwarnings("ignore:Accessing the 'model_"),

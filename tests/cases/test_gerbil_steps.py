@@ -118,20 +118,61 @@ class TestStepTypes:
         ]  # fmt: skip
         assert step.status == "completed"  # the model was told
 
-    def test_each_step_of_step_agent_is_a_run_of_step_choice(self) -> None:
-        replies = [call("send_message", message="I can help you with that!"), "Done."]
-        run = load("step_agent").start("Help me.", script=replies)
+    def test_the_history_of_step_agent_is_typed(self) -> None:
+        note = call("core_memory_append", block_name="human", content="She is Ann.")
+        replies = [call("send_message", message="I can help you with that!"), note, "Done."]
+        run = load("step_agent").start("Help me.", script=replies, agent="agent-123")
         run.run()
-        choice, journal = load("step_choice"), run.session.journal
-        ran = [step.output["run"] for step in run.history if step.type == "system"]
-        steps = [step for id in ran for step in choice.open(id, journal=journal).history]
-        assert [(s.type, s.status, s.agent_id) for s in steps] == [
-            ("llm-inference", "completed", "step_choice"),
-            ("tool-call", "completed", "step_choice"),
-            ("llm-inference", "completed", "step_choice"),
+        said = [f"Step {s.number}: {s.type} ({s.status})" for s in run.history]
+        assert said == [
+            "Step 1: user-message (completed)",
+            "Step 2: llm-inference (completed)",
+            "Step 3: tool-call (completed)",
+            "Step 4: llm-inference (completed)",
+            "Step 5: memory-update (completed)",
+            "Step 6: llm-inference (completed)",
         ]
-        assert steps[1].input == ASKS
-        assert steps[1].output["result"] == "The message was sent."
+        assert {step.agent_id for step in run.history} == {"agent-123"}
+        assert run.history[2].input == ASKS
+        assert run.history[2].output["result"] == "The message was sent."
+        assert run.history[4].input == {
+            "operation": "append", "block_name": "human", "content": "She is Ann."
+        }  # fmt: skip
+
+    def test_each_step_of_step_agent_is_a_run_of_step_choice(self) -> None:
+        run = load("step_agent").start("Help me.", script=["Done."])
+        run.run()
+        id = run.history[1].metadata["run"]
+        inner = load("step_choice").open(id, journal=run.session.journal)
+        assert [(s.type, s.status) for s in inner.history] == [("llm-inference", "completed")]
+
+    def test_retries_are_steps_too(self) -> None:
+        busy = {"error": {"category": "TRANSIENT", "message": "busy"}}
+        run = load("step_agent").start("Hi.", script=[busy, "Hello."], clock=ManualClock())
+        run.run()
+        assert [(s.number, s.type, s.status) for s in run.history] == [
+            (1, "user-message", "completed"), (2, "llm-inference", "failed"),
+            (3, "llm-inference", "completed"),
+        ]  # fmt: skip
+
+    @pytest.mark.parametrize("machine", ["agent", "step_agent", "step_choice"])
+    def test_calls_keep_their_arguments(self, machine: str) -> None:
+        run = load(machine).start("Help me.", script=[call("send_message", message="x"), "Done."])
+        run.run()
+        calls = [(c.name, c.arguments) for c in run.trace().calls]
+        assert calls == [("send_message", {"message": "x"})]
+
+    @pytest.mark.parametrize("machine", ["step_agent", "step_choice"])
+    def test_without_history_it_starts_with_llm_inference(self, machine: str) -> None:
+        run = load(machine).start(script=["How can I help?"])
+        assert run.run().output is not None
+        assert [s.type for s in run.history if s.type != "system"] == ["llm-inference"]
+
+    def test_a_call_that_was_left_out_is_said(self) -> None:
+        two = calls("send_message", "conversation_search")
+        for machine in ("step_agent", "step_choice"):
+            result = load(machine).run("Go.", script=[two, "Done."])
+            assert any("left out: `conversation_search`" in w for w in result.warnings), machine
 
 
 STEP_FIELDS: dict[str, Any] = {

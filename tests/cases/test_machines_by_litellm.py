@@ -26,7 +26,7 @@ from chartloop.run.sync import loop_thread
 from chartloop.testing import LoopbackServer, Scenario, find_scenarios, load_scenario, run_scenario
 
 pytestmark = [
-    pytest.mark.extra("litellm", install='pip install "chartloop[llm]"'),  # noqa: S610 - no Django
+    pytest.mark.extra("litellm", install='pip install -e ".[llm]"'),  # noqa: S610 - no Django
     # Warnings that litellm causes inside itself; it silences the first, pytest puts it back.
     pytest.mark.filterwarnings("ignore:.*using the `ReadOnly` qualifier"),
     pytest.mark.filterwarnings("ignore:Accessing the 'model_"),
@@ -85,7 +85,7 @@ ALL = [*found()]
 OVER_HTTP = [played for played in ALL if not played.left_out]
 
 
-SANDBOX = pytest.mark.extra("pydantic_monty", install='pip install "chartloop[sandbox]"')  # noqa: S610 - no Django
+SANDBOX = pytest.mark.extra("pydantic_monty", install='pip install -e ".[sandbox]"')  # noqa: S610 - no Django
 
 
 @cache

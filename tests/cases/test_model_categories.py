@@ -19,7 +19,7 @@ from chartloop.run.ports import ModelReply, ModelRequest
 from chartloop.testing.loopback import FAULTS, LoopbackServer
 
 pytestmark = [
-    pytest.mark.extra("litellm", install='pip install "chartloop[llm]"'),  # noqa: S610 - no Django
+    pytest.mark.extra("litellm", install='pip install -e ".[llm]"'),  # noqa: S610 - no Django
     # Warnings that litellm causes inside itself; it silences the first, pytest puts it back.
     pytest.mark.filterwarnings("ignore:.*using the `ReadOnly` qualifier"),
     pytest.mark.filterwarnings("ignore:Accessing the 'model_"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,7 +10,7 @@ import pytest
 
 from chartloop import RunError, ToolResult, load, tool
 from chartloop.adapters.sqlite import SqliteJournal
-from chartloop.core.errors import AnswerError
+from chartloop.core.errors import AnswerError, WaitError
 from chartloop.testing import ManualClock
 from tests.cases.moderating import BUSY, REFUSED, done_at, late, moderated, reply, upto, visits
 
@@ -20,14 +19,12 @@ from tests.cases.moderating import BUSY, REFUSED, done_at, late, moderated, repl
 
 def test_a_day_of_work_ends_at_its_last_second() -> None:
     """Tasks of 29 minutes, each of which brings the next: progress is made, and the day ends."""
-    begun = time.monotonic()
     endless = [reply(f'{{"tasks": ["Step {n}."]}}', delay=29 * 60) for n in range(60)]
     run = moderated(*endless)
     result = run.run()
     assert result.reason == "time_limit"
     assert result.elapsed == 24 * 3600
     assert run.facts.queue.done == 24 * 60 // 29
-    assert time.monotonic() - begun < 60
 
 
 class Often(NamedTuple):
@@ -58,6 +55,35 @@ def test_nothing_is_done_between_two_checks(often: Often) -> None:
     *before_work, _ = " ".join(run.run().path).split("continue_work")
     asked = [often.check in part.split() for part in before_work]
     assert asked == [True] * 5  # of a magnitude because the limit of cycles is none
+
+
+# A check between two units of work is made as often as there is work; within one unit a deadline
+# cuts the work off. So no limit is noticed later than the document's frequency allows.
+
+MINUTE = 60
+
+
+class Late(NamedTuple):
+    """A unit of work that takes too long, and when the run must have noticed."""
+
+    reason: str
+    limits: Mapping[str, Any]
+    takes: float
+    limit: float
+    every: float
+
+
+LATE = [
+    Late("time_limit", {"runtime": "1h", "stagnation": "10h"}, 3 * 3600, 3600, 5 * MINUTE),
+    Late("stagnation", {"stagnation": "30m"}, 2 * 3600, 30 * MINUTE, MINUTE),
+]
+
+
+@pytest.mark.parametrize("late", LATE, ids=lambda late: late.reason)
+def test_a_limit_is_noticed_as_often_as_the_document_checks(late: Late) -> None:
+    result = moderated(reply(delay=late.takes), reply(), limits=late.limits).run()
+    assert result.reason == late.reason
+    assert late.limit <= result.elapsed <= late.limit + late.every
 
 
 # context overflow ---------------------------------------------------------------------------
@@ -240,7 +266,8 @@ def test_an_answer_after_the_deadline_changes_nothing() -> None:
     clock = ManualClock(1_700_000_000)
     run = upto(moderated(REFUSED, REFUSED, REFUSED, clock=clock), "user_responds")
     clock.advance(301)
-    run.send("fix", {"note": "Too late."})
+    with pytest.raises(WaitError, match="expired at"):
+        run.send("fix", {"note": "Too late."})
     result = run.run()
     assert result.reason == "user_unresponsive"
     assert run.facts.run.visits["apply_fix"] == 0

@@ -73,7 +73,7 @@ class Chain(NamedTuple):
 
 CHAINS = [
     Chain("a-signal-and-no-override-stops", [used(16_000, SEARCH)], {}, ["signal.then"], "token_limit"),
-    Chain("an-override-goes-on", [SEARCH, "A summary.", "Not there."], {"steps": 2}, ["signal.else continuation.then", "signal.then"], "steps_limit"),
+    Chain("an-override-goes-on", [SEARCH, "A summary.", "Not there."], {"steps": 1}, ["signal.else continuation.then", "signal.then"], "steps_limit"),
     Chain("tool-calls-are-executed", [SEARCH, SEARCH, submit("5")], {}, [GO_ON, GO_ON], "stop_requested"),
     Chain("a-final-response-completes", [SEARCH, "5"], {}, [GO_ON, "signal.else continuation.else tool_calls.else"], "completed"),
 ]  # fmt: skip
@@ -98,14 +98,14 @@ def test_a_signal_says_what_was_measured_and_where() -> None:
 
 
 def test_several_signals_of_one_iteration_coexist() -> None:
-    run = play(used(16_000, {"text": "Once", "finish_reason": "length"}), steps=2)
+    run = play(used(16_000, {"text": "Once", "finish_reason": "length"}), steps=1)
     assert run.result.signals.reasons == ("steps_limit", "token_limit", "finish_reason")
     assert run.result.signals.first == run.result.signals.highest
     assert run.result.reason == "steps_limit"
 
 
 def test_the_highest_need_not_be_the_first() -> None:
-    signals = play(used(16_000, submit("5")), steps=2).result.signals
+    signals = play(used(16_000, submit("5")), steps=1).result.signals
     assert signals.first is not None
     assert signals.highest is not None
     assert (signals.first.reason, signals.highest.reason) == ("steps_limit", "stop_requested")
@@ -160,7 +160,7 @@ class Ends(NamedTuple):
 ENDS = [
     Ends("error", [BROKEN], {}, "error"),
     Ends("stop_requested", [submit("5")], {}, "natural"),
-    Ends("steps_limit", ["Well,"], {"steps": 2}, "limit"),
+    Ends("steps_limit", ["Well,"], {"steps": 1}, "limit"),
     Ends("token_limit", [used(16_000, {"text": "Well,"})], {}, "limit"),
     Ends("time_limit", [{"text": "Hm.", "delay": "60s"}], {}, "limit"),
     Ends("retry_limit", [BUSY] * 4, {}, "error"),
@@ -253,7 +253,7 @@ def test_the_task_is_completed_by_a_tool_and_the_answer_is_the_output() -> None:
 
 
 def test_a_summary_earns_one_more_step() -> None:
-    run = play(SEARCH, "A summary.", "Not there.", steps=2)
+    run = play(SEARCH, "A summary.", "Not there.", steps=1)
     assert run.facts.run.continuations == 1
     assert "A summary." in run.messages[0]["content"]
     assert run.facts.usage.llm_calls == 3  # the summary, and the step that it earned
@@ -262,7 +262,7 @@ def test_a_summary_earns_one_more_step() -> None:
 
 @pytest.mark.parametrize("times", [0, 1, 2, 5])
 def test_an_override_that_resolves_nothing_is_bounded(times: int) -> None:
-    run = play(*[SEARCH, "A summary."] * times, SEARCH, steps=2, continuations=times)
+    run = play(*[SEARCH, "A summary."] * times, SEARCH, steps=1, continuations=times)
     assert run.result.reason == "steps_limit"
     assert run.facts.run.continuations == times
     assert len(run.result.signals) == times + 1  # emitted again on the next step, each time
@@ -299,7 +299,7 @@ def test_an_override_that_resolves_the_cause_is_not_needed_again() -> None:
 
 def test_the_continuation_says_what_goes_on() -> None:
     run = load("stop_signals").start(
-        "Find it.", script=[SEARCH, "A summary.", "5"], clock=ManualClock(), limits={"steps": 2}
+        "Find it.", script=[SEARCH, "A summary.", "5"], clock=ManualClock(), limits={"steps": 1}
     )
     told: list[str] = []
     while run.step() is not None:
@@ -343,15 +343,16 @@ class Guard(NamedTuple):
     limits: dict[str, Any]
 
 
-def steps(number: int) -> list[Any]:
-    """Replies for a run of so many steps: the task, then calls and tools in turn."""
-    return [SEARCH] * (number // 2)
+def iterations(number: int) -> list[Any]:
+    """Replies for so many iterations: a model call, and the tool that it asks for."""
+    return [SEARCH] * number
 
 
-OFF = {"continuations": 0}
+OFF = {"continuations": 0, "tokens": 1_000_000}
 GUARDS = [
-    Guard("18-steps", [*steps(16), "5"], "completed", OFF),
-    Guard("20-steps", steps(20), "steps_limit", OFF),
+    Guard("19-iterations", [*iterations(18), "5"], "completed", OFF),
+    Guard("20-iterations", iterations(20), "steps_limit", OFF),
+    Guard("20-iterations-the-last-without-a-tool", [*iterations(19), "5"], "steps_limit", OFF),
     Guard("15,999-tokens", [used(15_999, {"text": "5"})], "completed", {}),
     Guard("16,000-tokens", [used(16_000, {"text": "5"})], "token_limit", {}),
     Guard("16,000-tokens-of-two-calls", [used(9_000, SEARCH), used(7_001, {"text": "5"})], "token_limit", {}),
@@ -368,4 +369,5 @@ def test_guards_and_a_stop_tool(case: Guard) -> None:
     run = play(*case.replies, **case.limits)
     assert run.result.reason == case.reason
     assert run.facts.run.elapsed <= 60
-    assert run.facts.run.steps <= 20
+    assert run.facts.run.visits["infer"] == len(case.replies) <= 20
+    assert run.facts.usage.tool_calls == sum("tool_calls" in reply for reply in case.replies)

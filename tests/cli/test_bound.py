@@ -73,7 +73,7 @@ def test_a_certificate_is_written(sh: Shell) -> None:
 def test_the_worst_run_is_drawn(sh: Shell) -> None:
     sh.write("gate.yaml", GATE)
     done = sh("bound", "gate.yaml", "--draw", "worst.txt")
-    assert "worst.txt: a run that comes to the most actions" in done.err
+    assert "worst.txt: a way to the most actions" in done.err
     assert "×5" in (sh.folder / "worst.txt").read_text("utf-8")
     done = sh("query", "gate.yaml", "avoid late", "--draw", "late.dot")
     assert "late.dot: a run that shows it" in done.err

@@ -11,9 +11,9 @@ import pytest
 
 from chartloop.actions import builtin
 from chartloop.catalog import shipped
-from chartloop.checker.solver import INSTALL
 from chartloop.checker.trust import needs_trust
 from chartloop.core.facts import FACTS
+from chartloop.extras import install
 from chartloop.language.file.schema import schema
 from chartloop.language.load import load
 from tests.cli.shell import ADD, ADDER, Shell, program
@@ -99,7 +99,7 @@ def test_what_could_not_be_settled_is_said_with_what_would_help(
     assert done.code == 0
     assert done.out.splitlines()[:2] == [
         "squares.yaml: squares, 3 states, 0 rules: no mistakes",
-        f"1 guard that could not be settled without z3 ({SQUARE}): {INSTALL}",
+        f"1 guard that could not be settled without z3 ({SQUARE}): {install('prove')}",
     ]
     told = sh("check", "squares.yaml", "--format", "json")
     assert told.json["unsettled"] == [SQUARE]
@@ -110,7 +110,7 @@ def test_what_could_not_be_settled_is_said_with_what_would_help(
     )
 
 
-@pytest.mark.extra("z3", install=INSTALL)  # noqa: S610 - no Django
+@pytest.mark.extra("z3", install=install("prove"))  # noqa: S610 - no Django
 def test_a_solver_settles_it(sh: Shell) -> None:
     sh.write("squares.yaml", SQUARES)
     done = sh("check", "squares.yaml")

@@ -14,7 +14,18 @@ from chartloop.run.recorded import RecordedRun, read_export
 from chartloop.run.sync import by_hand
 from tests.cli.shell import ADD, ASK, Shell
 
-ROW = ["run", "machine", "status", "state", "reason", "steps", "created", "updated"]
+ROW = [
+    "run",
+    "machine",
+    "status",
+    "state",
+    "reason",
+    "steps",
+    "created",
+    "updated",
+    "wait",
+    "question",
+]
 """The public shape. Source: design "language", section 11."""
 
 

@@ -130,7 +130,7 @@ def test_the_picture_shows_how_often(sh: Shell, tmp_path: Path) -> None:
     assert "×50" in (tmp_path / "heat.mmd").read_text("utf-8")
 
 
-@pytest.mark.extra("matplotlib", install='pip install "chartloop[plots]"')  # noqa: S610 - no Django
+@pytest.mark.extra("matplotlib", install='pip install -e ".[plots]"')  # noqa: S610 - no Django
 def test_the_spread_is_drawn(sh: Shell, tmp_path: Path) -> None:
     page = tmp_path / "spread.svg"
     done = sh("simulate", "agent", "--runs", "200", "--plot", str(page))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from chartloop.tui.app import StepApp
 
 pytestmark = pytest.mark.extra(  # noqa: S610 - no Django
-    "textual", install='pip install "chartloop[tui]"'
+    "textual", install='pip install -e ".[tui]"'
 )
 
 CALLS = [

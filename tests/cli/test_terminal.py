@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from chartloop.extras import install
 from tests.cli.shell import ADD, ASK, ASKER, ROOT, Shell, Terminal, program, slowly
 
 
@@ -270,7 +271,7 @@ def test_rm_asks(sh: Shell) -> None:
 # step ---------------------------------------------------------------------------------------
 
 SCREEN = pytest.mark.extra(  # noqa: S610 - no Django
-    "textual", install='pip install "chartloop[tui]"'
+    "textual", install='pip install -e ".[tui]"'
 )
 
 
@@ -355,7 +356,7 @@ def test_step_without_textual_says_what_brings_the_screen(folder: Path) -> None:
     (hidden / "sitecustomize.py").write_text("import sys\nsys.modules['textual'] = None\n")
     path = f"{hidden}:{ROOT / 'engine'}"
     with Terminal("step", *ADD, cwd=folder, PYTHONPATH=path) as t:
-        t.expect('a full screen needs textual:  pip install "chartloop[tui]"')
+        t.expect(f"a full screen needs textual:  {install('tui')}")
         t.expect("adder> ")
         t.type("quit\n")
         assert t.wait() == 0

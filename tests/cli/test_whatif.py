@@ -213,7 +213,7 @@ def test_as_csv_no_cell_is_a_formula(runs: Shell) -> None:
     assert ["loop", "reason", "completed", "runs", "2"] in rows
 
 
-@pytest.mark.extra("matplotlib", install='pip install "chartloop[plots]"')  # noqa: S610 - no Django
+@pytest.mark.extra("matplotlib", install='pip install -e ".[plots]"')  # noqa: S610 - no Django
 def test_plots_of_one_machine_on_a_page_of_several_in_folders(runs: Shell) -> None:
     assert runs("stats", "loop.yaml", "--plot", "page.svg").code == 0
     assert "Why runs stop" in Path("page.svg").read_text()

@@ -33,6 +33,9 @@ class Damage(NamedTuple):
     says: str
 
 
+SPENT = """UPDATE event SET data = json_set(data, '$.outcome.spent.NAME', json('VALUE'))
+WHERE json_extract(data, '$.outcome.spent') IS NOT NULL"""
+
 DAMAGES = [
     Damage("hole", "DELETE FROM event WHERE seq = 1", "event 1 is not there"),
     Damage("first-gone", "DELETE FROM event WHERE seq = 0", "event 0 is not there"),
@@ -42,6 +45,19 @@ DAMAGES = [
         "another-way",
         """UPDATE event SET data = replace(data, '"next":"c"', '"next":"z"') WHERE seq = 3""",
         "record 2 went to `z`, and what it holds leads to `c`",
+    ),
+    *(
+        Damage(
+            f"spent-{name}",
+            SPENT.replace("NAME", name).replace("VALUE", value),
+            f"record 2: it cannot have used {name}",
+        )
+        for name, value in (
+            ("prompt_tokens", "-200000"),
+            ("completion_tokens", '"many"'),
+            ("cost", "-1"),
+            ("llm_calls", "-1"),
+        )
     ),
     Damage(
         "note-without-key", "UPDATE event SET data = '{}' WHERE type = 'intent'", "of which call"

@@ -18,7 +18,7 @@ import pytest
 from chartloop.adapters.sqlite import SqliteJournal
 from chartloop.api import Machine, Run, load
 from chartloop.core.errors import Fenced
-from chartloop.run.journal import Journal, Letter, MemoryJournal
+from chartloop.run.journal import Journal, MemoryJournal
 from chartloop.run.sync import by_hand
 from chartloop.testing import ManualClock
 
@@ -45,9 +45,9 @@ def machine(text: str) -> Machine:
 
 def begun(journal: Journal) -> None:
     """The run `r`: its two children wait, and the first has its answer in the post."""
-    machine(OLD).start("t", clock=ManualClock(), journal=journal, run_id="r").run()
-    letter = Letter("early", ManualClock().now(), {"kind": "answer", "event": "yes", "data": {}})
-    by_hand(journal.send("r", letter))
+    run = machine(OLD).start("t", clock=ManualClock(), journal=journal, run_id="r")
+    run.run()
+    run.send("yes")
 
 
 def opened(journal: Journal, text: str = NEW) -> Run:
@@ -138,7 +138,7 @@ def test_killed_at_every_statement_the_old_run_is_left_or_the_new_one(tmp_path: 
 MOVER = """
 import sys
 from chartloop.adapters.sqlite import SqliteJournal
-from chartloop.core.errors import Fenced
+from chartloop.core.errors import Driven, Fenced
 from tests.durable.test_move import NEW, OLD, opened
 
 journal = SqliteJournal(sys.argv[1])
@@ -148,7 +148,7 @@ sys.stdin.readline()
 try:
     run.run()
     print(run.id)
-except Fenced as error:
+except (Driven, Fenced) as error:
     print("fenced:", error.message)
 """
 

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -282,10 +281,8 @@ def test_a_file_that_is_held_too_long_is_told(tmp_path: Path) -> None:
     by_hand(journal.create(RunRow("r")))
     holder = sqlite3.connect(path, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
-    begun = time.monotonic()
     with pytest.raises(JournalLocked, match=r"for more than 0\.2 s") as refused:
         by_hand(journal.append("r", 0, 0, [step(0)]))
-    assert time.monotonic() - begun >= 0.2
     assert "longer `wait`" in refused.value.hint
     assert by_hand(journal.events("r")) == []  # who reads waits for nobody
     holder.execute("ROLLBACK")

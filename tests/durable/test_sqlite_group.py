@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -167,9 +166,9 @@ def test_a_locked_file_is_told_to_all_after_one_wait_and_the_loop_goes_on(
         clock.cancel()
         return found
 
-    begun = time.monotonic()
-    assert [type(error) for error in asyncio.run(all_at_once())] == [JournalLocked] * 3
-    assert 0.3 <= time.monotonic() - begun < 0.8
+    refused = asyncio.run(all_at_once())
+    assert [type(error) for error in refused] == [JournalLocked] * 3
+    assert len({id(error) for error in refused}) == 1  # one wait, told to all
     assert ticks > 5
     holder.execute("ROLLBACK")
     holder.close()

@@ -95,6 +95,13 @@ def schema(path: Path) -> dict[str, str]:
     return {name: " ".join(sql.split()) for name, sql in found}
 
 
+def dump(path: Path) -> list[str]:
+    database = sqlite3.connect(path)
+    lines = [*database.iterdump()]
+    database.close()
+    return lines
+
+
 def test_migrations_are_numbered_without_a_gap() -> None:
     assert [migration.number for migration in MIGRATIONS] == list(range(1, len(MIGRATIONS) + 1))
 
@@ -146,9 +153,25 @@ def test_a_migration_that_fails_leaves_the_file_as_it_was(old: Path) -> None:
 
 def test_a_newer_file_is_refused_and_stays_as_it_is(old: Path) -> None:
     by_hand(SqliteJournal(old, migrations=NEXT).close())
-    before = old.read_bytes()
+    before, beside = old.read_bytes(), {file.name for file in old.parent.iterdir()}
     with pytest.raises(JournalTooNew, match="newer version of chartloop") as refused:
         SqliteJournal(old)
     assert "update chartloop" in refused.value.hint
-    assert [file.name for file in old.parent.iterdir()] == [old.name]
+    assert {file.name for file in old.parent.iterdir()} == beside
+    assert beside == {old.name, f"{old.name}.version-1"}
     assert old.read_bytes() == before
+
+
+def test_an_older_file_is_copied_before_it_is_changed(old: Path) -> None:
+    before, rows = schema(old), dump(old)
+    by_hand(SqliteJournal(old).close())
+    kept = old.with_name("journal.db.version-1")
+    assert (schema(kept), dump(kept)) == (before, rows)
+    assert schema(old) != before
+    by_hand(SqliteJournal(kept).close())  # it opens as the other did
+
+
+def test_a_new_file_has_no_copy(tmp_path: Path) -> None:
+    for _ in range(2):
+        by_hand(SqliteJournal(tmp_path / "journal.db").close())
+    assert [file.name for file in tmp_path.iterdir()] == ["journal.db"]

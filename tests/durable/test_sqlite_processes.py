@@ -32,7 +32,7 @@ def event(seq):
 WRITER = """
 journal = SqliteJournal(path)
 by_hand(journal.create(RunRow(name)))
-epoch = by_hand(journal.acquire(name)).epoch
+epoch = by_hand(journal.acquire(name))[0].epoch
 for head in range(150):
     by_hand(journal.append(name, head, epoch, [event(head)], update=Update("running", "s", steps=head)))
 by_hand(journal.close())
@@ -40,7 +40,7 @@ by_hand(journal.close())
 
 INTRUDER = """
 journal = SqliteJournal(path)
-row = by_hand(journal.acquire(name))
+row, _ = by_hand(journal.acquire(name))
 by_hand(journal.append(name, row.head, row.epoch, [event(row.head)]))
 by_hand(journal.send(name, Letter("stop", 5.0, {"kind": "cancel"})))
 by_hand(journal.close())
@@ -109,7 +109,7 @@ def test_a_run_that_another_process_acquired_is_fenced_here(tmp_path: Path) -> N
     path = tmp_path / "journal.db"
     journal = SqliteJournal(path)
     by_hand(journal.create(RunRow("r")))
-    epoch = by_hand(journal.acquire("r")).epoch
+    epoch = by_hand(journal.acquire("r"))[0].epoch
     mine = Event(0, "intent", 1.0, None, {"key": "mine"})
     assert by_hand(journal.append("r", 0, epoch, [mine])) == 1
     assert by_hand(journal.letters("r")) == []

@@ -22,12 +22,13 @@ from chartloop.api import lifecycle
 from chartloop.checker import Report, examine
 from chartloop.checker.proof.ask import Claim, Prover
 from chartloop.checker.proof.world import World
-from chartloop.checker.solver import INSTALL, Z3
+from chartloop.checker.solver import Z3
 from chartloop.core.facts import Facts, sections
 from chartloop.core.outcome import Outcome, Reply, Spent
 from chartloop.core.position import Position
 from chartloop.core.records import Input
 from chartloop.core.types import BOOL, COUNT, INT, STR, struct
+from chartloop.extras import install
 from chartloop.language.expression import GUARD_ERRORS, Expression, Scope, no_oracle, parse
 from chartloop.language.load import load
 from chartloop.language.yaml.document import dotted
@@ -38,7 +39,7 @@ from tests.laws.test_machine_laws import drive
 from tests.strategies import happenings, machines, ticks
 from tests.support import actions
 
-SOLVER = pytest.mark.extra("z3", install=INSTALL)  # noqa: S610 - no Django
+SOLVER = pytest.mark.extra("z3", install=install("prove"))  # noqa: S610 - no Django
 
 # guards -------------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from chartloop.core.conversation import (
     truncate,
     unanswered,
     user,
+    without_reopened,
 )
 from chartloop.core.facts import ToolCall
 from chartloop.core.outcome import Message
@@ -134,6 +135,12 @@ def test_a_cut_keeps_to_its_budget_unless_one_group_is_too_much(
 ) -> None:
     left = sliding(messages, budget, estimate_messages, first=first)
     assert estimate_messages(left) <= budget or len(groups(left)) <= 1
+
+
+@given(ANY, BUDGETS, FIRST)
+def test_a_cut_opens_no_call_again(messages: Messages, budget: int, first: int) -> None:
+    left = sliding(messages, budget, estimate_messages, first=first)
+    assert {*unanswered(without_reopened(left, messages))} <= {*unanswered(messages)}
 
 
 @given(ANY, BUDGETS)

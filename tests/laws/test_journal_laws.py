@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 )
 
 from chartloop.adapters.sqlite import SqliteJournal
-from chartloop.core.errors import ChartloopError
+from chartloop.core.errors import ChartloopError, Driven, UnknownRunError
 from chartloop.core.facts import Failure, Task, ToolCall
 from chartloop.core.outcome import Outcome, Reply, Spent
 from chartloop.core.reasons import REASONS, StopSignal, StopSignals
@@ -37,7 +37,9 @@ from chartloop.run.journal import (
     Update,
     digest,
 )
+from chartloop.run.lease import Driver
 from chartloop.run.payload import LARGE, pack, unpack
+from chartloop.run.processes import Process
 from chartloop.run.redact import PATTERNS, STRUCTURE, Redactor
 from chartloop.run.sync import by_hand
 
@@ -153,6 +155,10 @@ CREATED = st.integers(0, 2).map(float)
 ROWS = st.tuples(IDS, SHORT, SHORT, SHORT, SHORT, CREATED).map(
     lambda c: RunRow(c[0], c[1], status=c[2], agent=c[3], session=c[4], created=c[5])
 )
+DRIVERS = st.sampled_from(
+    [Driver(name, "python", Process("far", n)) for n, name in enumerate(("me", "you"), 1)]
+)
+"""Of another machine: whether they are still there only the clock can say."""
 TEXT = st.builds(repeated, st.sampled_from(["x", "é"]), st.sampled_from([1, LARGE + 1]))
 
 
@@ -163,15 +169,19 @@ class OneBehaviour(RuleBasedStateMachine):
     def open(self) -> None:
         self.folder = tempfile.TemporaryDirectory(dir=FAST)
         self.runner = asyncio.Runner()
-        by_itself = SqliteJournal(Path(self.folder.name) / "one.db", redactor=None)
-        shared = SqliteJournal(Path(self.folder.name) / "two.db", redactor=None)
+        self.now = 1_000.0
+        folder, now = Path(self.folder.name), lambda: self.now
+        by_itself = SqliteJournal(folder / "one.db", redactor=None, now=now)
+        shared = SqliteJournal(folder / "two.db", redactor=None, now=now)
         self.files = [by_itself, shared]
         self.desks: list[tuple[Journal, Callable[[Coroutine[Any, Any, Any]], Any]]] = [
-            (MemoryJournal(), by_hand),
+            (MemoryJournal(now=now), by_hand),
             (by_itself, by_hand),
             (shared.grouped, self.runner.run),
         ]
         self.last: dict[str, tuple[int, int, list[Event]]] = {}
+        self.until: dict[str, tuple[str, float]] = {}
+        """Whose lease a run has, and until when, as far as its journal was told."""
 
     def teardown(self) -> None:
         for journal in self.files:
@@ -196,7 +206,51 @@ class OneBehaviour(RuleBasedStateMachine):
 
     @rule(run_id=IDS)
     def acquire(self, run_id: str) -> None:
-        self.call("acquire", run_id)
+        """Nobody in particular: only where no driver is in the way."""
+        self._acquired(run_id, None, self.call("acquire", run_id))
+
+    @rule(run_id=IDS, driver=DRIVERS, ttl=st.sampled_from([1.0, 30.0]), take_over=st.booleans())
+    def drive(self, run_id: str, driver: Driver, ttl: float, take_over: bool) -> None:
+        """Of two drivers one has the lease, and another gets it by force or when it has lapsed."""
+        more = {"ttl": ttl, "take_over": take_over}
+        got = self.call("acquire", run_id, driver, **more)
+        if self._acquired(run_id, driver, got, take_over=take_over):
+            self.until[run_id] = (driver.token, self.now + ttl)
+
+    def _acquired(
+        self, run_id: str, driver: Driver | None, got: Any, *, take_over: bool = False
+    ) -> bool:
+        whose, until = self.until.get(run_id, ("", 0.0))
+        other = whose != (driver.token if driver else "") and self.now < until
+        refused = isinstance(got[0], type)
+        if refused:
+            known = self.call("row", run_id) is not None
+            assert got[0] is (Driven if known else UnknownRunError)
+            assert not known or (other and not take_over)
+            return False
+        assert take_over or not other
+        assert (got[1].left == "alive") is other
+        self.until.pop(run_id, None)
+        assert (got[1].before is None) is (whose in ("", driver.token if driver else ""))
+        return True
+
+    @rule(run_id=IDS, driver=DRIVERS, ttl=st.sampled_from([1.0, 30.0]))
+    def renew(self, run_id: str, driver: Driver, ttl: float) -> None:
+        mine = self.until.get(run_id, ("", 0.0))[0] == driver.token
+        assert self.call("renew", run_id, driver, ttl=ttl) is mine
+        if mine:
+            self.until[run_id] = (driver.token, self.now + ttl)
+
+    @rule(run_id=IDS, driver=DRIVERS)
+    def release(self, run_id: str, driver: Driver) -> None:
+        self.call("release", run_id, driver)
+        if self.until.get(run_id, ("", 0.0))[0] == driver.token:
+            del self.until[run_id]
+            assert self.call("lease", run_id) is None
+
+    @rule(seconds=st.sampled_from([0.5, 1.0, 31.0]))
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
 
     @rule(
         run_id=IDS,
@@ -255,6 +309,8 @@ class OneBehaviour(RuleBasedStateMachine):
     @rule(run_ids=st.lists(IDS, max_size=2))
     def remove(self, run_ids: list[str]) -> None:
         self.call("remove", run_ids)
+        for run_id in run_ids:
+            self.until.pop(run_id, None)
 
     @rule(
         wanted=st.fixed_dictionaries(
@@ -276,6 +332,7 @@ class OneBehaviour(RuleBasedStateMachine):
             assert row.head == len(events)
             self.call("events", row.run_id, row.head // 2)
             self.call("letters", row.run_id)
+            self.call("lease", row.run_id)
             self.call("snapshot", row.run_id)
             self.call("blob", digest("x"))
 

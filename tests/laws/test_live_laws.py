@@ -21,7 +21,7 @@ from chartloop.view.report.picture import RunPicture
 from tests.laws.test_view_laws import HOSTILE, charts, ids, labels
 
 PYGRAPHVIZ = pytest.mark.extra(  # noqa: S610 - no Django
-    "pygraphviz", install='pip install "chartloop[diagrams]"'
+    "pygraphviz", install='pip install -e ".[diagrams]"'
 )
 EVIL = [
     *HOSTILE,

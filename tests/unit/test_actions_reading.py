@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any, NamedTuple
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from chartloop.core.errors import SpecError
 from chartloop.core.outcome import Outcome
 from chartloop.run.replay import replay
+from tests.effort import calls
 from tests.support import start
 from tests.talks import machine, outcomes, talk, written
 
@@ -35,7 +35,7 @@ PARSES = [
     Parse("an empty tag", "s", "{tag: PLAN}", "<PLAN></PLAN>", ""),
     Parse("no tag", "s", "{tag: PLAN}", "nothing"),
     Parse("a tag that is never closed", "s", "{tag: PLAN}", "<PLAN>a"),
-    Parse("a tag in another case", "s", "{tag: PLAN}", "<plan>a</plan>"),
+    Parse("a tag in another case", "s", "{tag: PLAN}", "<plan>a</plan>", "a"),
     Parse("an end before the beginning", "s", "{tag: PLAN}", "</PLAN> <PLAN> a"),
     Parse("a fence", "s", "{fence: python}", "x\n```python\nprint(1)\n```\ny", "print(1)"),
     Parse("a fence of another name", "s", "{fence: python}", "```py\n1\n```", "1"),
@@ -240,9 +240,7 @@ def test_a_hostile_reply_is_read_at_once(reply: str) -> None:
         + END
     )
     run = talk(body, [f"{reply}<T>{reply}</T>"])
-    begun = time.process_time()
-    run.run()
-    assert time.process_time() - begun < 5
+    assert calls(run.run) < 1_000_000
 
 
 def test_a_list_that_did_not_change_is_no_progress_live_and_replayed() -> None:

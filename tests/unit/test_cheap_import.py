@@ -18,7 +18,17 @@ class Import(NamedTuple):
     spares: tuple[str, ...]
 
 
-HEAVY = ("asyncio", "anyio", "jinja2", "pydantic", "transitions", "networkx", "yaml", "litellm")
+HEAVY = (
+    "asyncio",
+    "anyio",
+    "jinja2",
+    "pydantic",
+    "transitions",
+    "networkx",
+    "yaml",
+    "litellm",
+    "jsonschema_rs",
+)
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,11 @@ import pytest
 
 from chartloop.checker.proof.ask import Claim, Prover
 from chartloop.checker.proof.world import World
-from chartloop.checker.solver import INSTALL, Z3
+from chartloop.checker.solver import Z3
 from chartloop.core.facts import sections
 from chartloop.core.specs import GuardSpec
 from chartloop.core.types import BOOL, INT, STR, Type, struct
+from chartloop.extras import install
 from chartloop.language.expression import Scope, parse
 
 COUNT = Type("int", nonneg=True)
@@ -127,7 +128,7 @@ def test_what_takes_too_much_work_is_left_open() -> None:
     assert ask(hard, "vars.x < 0", "vars.y < 0") is False
 
 
-@pytest.mark.extra("z3", install=INSTALL)  # noqa: S610 - no Django
+@pytest.mark.extra("z3", install=install("prove"))  # noqa: S610 - no Django
 class TestSolver:
     """What z3 settles of what intervals leave open."""
 

@@ -631,10 +631,14 @@ def test_a_child_that_is_not_there_says_where_it_is_looked_for(
         f"{HEAD}machines: {{kid: kid.yaml}}\n{ONE % 'machine: kid'}"
     )
     _, found = find_faults(tmp_path / "boss.yaml")
-    assert [f.hint for f in found] == [f"it is taken from {tmp_path}"]
+    (one,) = found
+    assert one.message == f"there is no file `kid.yaml`: looked in `{tmp_path}`"
+    (tmp_path / "kit.yaml").touch()
     monkeypatch.chdir(tmp_path)
     _, found = find_faults("boss.yaml")
-    assert [f.hint for f in found] == ["it is taken from this folder"]
+    assert [(f.message, f.hint) for f in found] == [
+        ("there is no file `kid.yaml`: looked in this folder", "did you mean `kit.yaml`?")
+    ]
 
 
 def test_a_child_outside_the_folder_needs_trust(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from chartloop.adapters.cancel import Cancellation
 from chartloop.api import Machine, Run, find_faults, load
-from chartloop.core.errors import MachineChangedError
+from chartloop.core.errors import MachineChangedError, WaitError
 from chartloop.core.records import Record
 from chartloop.run.journal import MemoryJournal
 from chartloop.run.sync import by_hand
@@ -82,6 +82,9 @@ def few(run: Run) -> list[Record]:
 def test_an_answer_to_a_fork_is_not_one_to_the_child_of_the_other_run() -> None:
     run = waiting(ASKS + GO % "")
     forked = run.fork()
+    with pytest.raises(WaitError, match="waits for nothing"):  # its own child asks nothing yet
+        forked.send("yes")
+    assert forked.run().question == "Really?"
     forked.send("yes")
     assert forked.run().reason == "completed"
     assert family(forked) == {"": "completed", "/go/0": "completed"}
@@ -120,9 +123,12 @@ def test_any_of_several_children_may_be_answered_itself(name: str) -> None:
     assert sorted(family(run).values()) == ["completed", "completed", "user_requested"]
 
 
-def test_a_child_that_was_removed_begins_anew_and_takes_the_answer() -> None:
+def test_a_child_that_was_removed_begins_anew_and_asks_again() -> None:
     run = waiting(ASKS + GO % "")
     by_hand(run.session.journal.remove([f"{run.id}/go/0"]))
+    with pytest.raises(WaitError, match="gone on since"):
+        run.send("yes")
+    assert run.run().question == "Really?"
     run.send("yes")
     assert run.run().reason == "completed"
 

@@ -51,6 +51,11 @@ EXAMPLES = [
     Example("CL109", GUARD % "limits.off > 3"),
     Example("CL110", GUARD % "vars.x > 3"),
     Example("CL111", GUARD % 'run.status == "runing"'),
+    Example("CL114", "vars: {s: red}\n" + A % "do: nothing, set: {vars.s: '\"green\"'}, next: [{when: 'vars.s == \"gren\"', to: z}, z]"),
+    Example("CL115", "vars: {s: red}\n" + A % "do: nothing, set: {vars.s: '\"green\"'}, next: [{when: 'vars.s == \"blue\"', to: z}, z]"),
+    Example("CL116", "vars: {n: 1}\n" + A % "for: vars.x, in: vars.n, each: z, then: z"),
+    Example("CL418", A % "do: prompt, with: {user: 'Do {run.task}'}, next: z"),
+    Example("CL419", A % "label: 'Step {{ run.steps }}', do: nothing, next: z"),
     Example("CL112", "define: {p: q, q: p}\n"),
     Example("CL113", "vars: {s: ''}\n" + A % "do: nothing, set: {vars.s: Running}, next: z"),
     Example("CL201", "titel: x\n"),
@@ -97,6 +102,8 @@ EXAMPLES = [
     Example("CL406", "instructions: '{% macro x() %}{% endmacro %}'\n"),
     Example("CL407", "vars: {s: ''}\n" + A % "do: notify, save: {vars.s: result.texxt}, next: z"),
     Example("CL408", A % "do: nothing, next: s" + "  s: {stop: boredom}\n"),
+    Example("CL413", A % "do: infer, with: {output: {type: strin}}, next: z"),
+    Example("CL414", A % "do: infer, with: {output: Answer}, next: z"),
     Example("CL409", A % "do: run_machine, with: {machine: nobody}, next: z"),
 ]  # fmt: skip
 
@@ -127,7 +134,8 @@ def test_a_scenario_gives_the_code(code: str) -> None:
 
 def test_every_code_of_a_file_has_an_example() -> None:
     of_files = {code for code in CODES if code < "CL5"}
-    elsewhere = {*OF_SCENARIOS, "CL411", "CL412"}  # see test_scenario, test_view_read_mermaid
+    # see test_scenario, test_view_read_mermaid, test_reply_classes
+    elsewhere = {*OF_SCENARIOS, "CL411", "CL412", "CL415"}
     by_cases = {path.name[:5] for path in CASES.glob("*-has-*.yaml")}
     assert of_files == {e.code for e in EXAMPLES} | elsewhere | by_cases
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any, NamedTuple
 
 import pytest
@@ -27,6 +26,7 @@ from chartloop.core.conversation import (
 from chartloop.core.facts import ToolCall
 from chartloop.core.outcome import Message
 from chartloop.core.position import Conversation
+from tests.effort import calls
 
 A = ToolCall("a", "add", '{"x": 1}')
 B = ToolCall("b", "read", "{}")
@@ -232,10 +232,10 @@ def test_an_excerpt_shows_the_word_with_what_is_round_it() -> None:
 
 
 def test_a_search_of_much_with_much_ends() -> None:
-    began = time.monotonic()
     query = "(a+)+" * 1_000 + " ".join(f"word{n}" for n in range(100_000))
-    assert search([user("a" * 1_000_000)] * 3, query) != ()
-    assert time.monotonic() - began < 5
+    much = [user("a" * 1_000_000)] * 3
+    assert search(much, query) != ()
+    assert calls(lambda: search(much, query)) < 20 * len(query.split())
 
 
 def test_a_run_s_conversation_is_taken_as_it_is() -> None:

@@ -11,14 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chartloop.run.journal import Event, Journal, Letter, RunRow, Snapshot, WholeRun
+from chartloop.run.lease import Driver, Lease, Leases
+from chartloop.run.processes import Process
 from chartloop.run.sync import by_hand
 from chartloop.testing import CrashAt, Crashed, MemoryJournal
+
+ME, HELD = Driver("me"), Driver("other", "python", Process("far", 7))
 
 
 def prepared() -> MemoryJournal:
     """A journal with a run that has one event, a letter, a blob and a snapshot."""
-    journal = MemoryJournal()
+    journal = MemoryJournal(now=lambda: 5.0)
     by_hand(journal.create(RunRow("a")))
+    by_hand(journal.create(RunRow("held")))
+    by_hand(journal.acquire("held", HELD))
     by_hand(journal.append("a", 0, 0, [Event(0, "intent", 1.0, None, {"key": "k"})]))
     by_hand(journal.send("a", Letter("first", 1.0, {})))
     by_hand(journal.put_blob("blob"))
@@ -45,10 +51,16 @@ def rows(journal: MemoryJournal) -> list[RunRow]:
     return by_hand(journal.rows())
 
 
+def leases(journal: MemoryJournal) -> list[Lease | None]:
+    return [by_hand(journal.lease(run_id)) for run_id in ("a", "held")]
+
+
 WRITES: list[Call] = [
     call("create", lambda j: j.create(RunRow("b")), rows),
     call("create_whole", lambda j: j.create_whole([WholeRun(RunRow("b"))]), rows),
-    call("acquire", lambda j: j.acquire("a"), rows),
+    call("acquire", lambda j: j.acquire("a", ME), lambda j: (rows(j), leases(j))),
+    call("renew", lambda j: j.renew("held", HELD, ttl=9.0), leases),
+    call("release", lambda j: j.release("held", HELD), leases),
     call("append", lambda j: j.append("a", 1, 0, [Event(1, "result", 2.0)]), rows),
     call("send", lambda j: j.send("a", Letter("m", 2.0, {})), lambda j: by_hand(j.letters("a"))),
     call("put_blob", lambda j: j.put_blob("x"), lambda j: sorted(vars(j)["_blobs"])),
@@ -61,10 +73,12 @@ WRITES: list[Call] = [
     call("remove", lambda j: j.remove(["a"]), rows),
 ]
 READS: list[Call] = [
+    call("lease", lambda j: j.lease("a"), rows),
     call("events", lambda j: j.events("a"), rows),
     call("row", lambda j: j.row("a"), rows),
     call("rows", lambda j: j.rows(prefix="a", limit=1), rows),
     call("letters", lambda j: j.letters("a"), rows),
+    call("received", lambda j: j.received("a", "first"), rows),
     call("blob", lambda j: j.blob("x"), rows),
     call("snapshot", lambda j: j.snapshot("a"), rows),
 ]
@@ -78,7 +92,8 @@ def make(case: Call, journal: Journal) -> Any:
 
 
 def test_every_method_of_the_port_is_here_with_its_parameters() -> None:
-    port = {n: f for n, f in vars(Journal).items() if inspect.iscoroutinefunction(f)}
+    declared = {**vars(Leases), **vars(Journal)}
+    port = {n: f for n, f in declared.items() if inspect.iscoroutinefunction(f)}
     assert {c.id for c in WRITES} | {c.id for c in READS} | {"close"} == port.keys()
     for name, method in port.items():
         mine = inspect.signature(getattr(CrashAt, name))

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from chartloop.core.errors import StatusError
+from chartloop.core.errors import StatusError, WaitError
 from chartloop.core.outcome import Blocked, Outcome
 from chartloop.core.reasons import REASONS, StopReason, StopSignal
 from chartloop.machine.evolve import evolve
@@ -140,7 +140,8 @@ class TestWaits:
         run = start(WAIT, clock=clock)
         run.step()
         clock.advance(400)
-        run.send("yes")
+        with pytest.raises(WaitError, match="wait 0 expired at"):
+            run.send("yes")
         assert run.run().reason == "user_unresponsive"
 
     def test_resume_at_a_wait_names_its_events(self) -> None:

@@ -43,7 +43,7 @@ class Desk:
     def begin(self, run_id: str = "r", **columns: Any) -> int:
         """A run that this process drives; gives its epoch."""
         self(self.journal.create(RunRow(run_id, **columns)))
-        return self(self.journal.acquire(run_id)).epoch
+        return self(self.journal.acquire(run_id))[0].epoch
 
     def write(self, run_id: str, head: int, events: Sequence[Event], **more: Any) -> int:
         """Append in the run's present epoch."""
@@ -139,7 +139,7 @@ def test_an_unknown_run_is_named(
 
 def test_each_acquiring_raises_the_epoch(desk: Desk) -> None:
     assert desk.begin() == 1
-    row = desk(desk.journal.acquire("r"))
+    row, _ = desk(desk.journal.acquire("r"))
     assert row.epoch == 2
     assert row == desk(desk.journal.row("r"))
 
@@ -344,7 +344,7 @@ def test_a_fork_has_the_events_below_a_record(desk: Desk, case: Fork) -> None:
     assert desk(desk.journal.fork("r", case.at, new)) == case.kept
     row = new._replace(parent="r", fork_seq=case.at, head=case.kept)
     assert desk.all("new") == (row, written(events[: case.kept], 0), [], None)
-    epoch = desk(desk.journal.acquire("new")).epoch
+    epoch = desk(desk.journal.acquire("new"))[0].epoch
     assert desk(desk.journal.append("new", case.kept, epoch, [intent(case.kept)])) == case.kept + 1
     assert desk.all() == before
 

@@ -22,11 +22,12 @@ from hypothesis import strategies as st
 from chartloop.adapters.litellm import FALL_BACK_ON, KINDS, LiteLLM
 from chartloop.core.errors import Category, ModelError, SetupError
 from chartloop.core.facts import ToolCall
+from chartloop.extras import install
 from chartloop.run.ports import Model, ModelReply, ModelRequest
 from chartloop.testing.loopback import LoopbackServer
 
 needs_litellm = pytest.mark.extra(  # noqa: S610 - no Django
-    "litellm", install='pip install "chartloop[llm]"'
+    "litellm", install='pip install -e ".[llm]"'
 )
 pytestmark = [
     # Warnings that litellm causes inside itself; it silences the first, pytest puts it back.
@@ -128,9 +129,9 @@ print(json.dumps(said))
     window, message, hint, kind, category, text = run(code)
     assert window is None
     assert message == "litellm is not installed"
-    assert hint == 'pip install --upgrade "chartloop[llm]"'
+    assert hint == install("llm")
     assert (kind, category) == ("setup", "CRITICAL")
-    assert "chartloop[llm]" in text
+    assert install("llm") in text
 
 
 def test_the_fallback_kinds_are_kinds() -> None:
@@ -533,8 +534,10 @@ def test_calls_that_a_server_does_not_number_are_kept_apart() -> None:
 
 
 @needs_litellm
-def test_the_timeout_is_for_each_piece_of_a_stream(server: LoopbackServer) -> None:
-    assert ask(at(server, "fault-slow", timeout=0.25), []).text == FOX
+def test_the_timeout_is_for_the_whole_reply(server: LoopbackServer) -> None:
+    assert ask(at(server, "fault-slow", timeout=60, idle_timeout=30), []).text == FOX
+    error = fail(at(server, "fault-slow", timeout=0.25), [])
+    assert (error.kind, error.message) == ("timeout", "openai/fault-slow: no answer within 0.25 s")
     error = fail(at(server, "fault-slow", timeout=0.25))
     assert (error.kind, error.message) == ("timeout", "openai/fault-slow: no answer within 0.25 s")
 

@@ -185,7 +185,7 @@ FAULTS = [
     Fault("case-missing", a("ask: Q?, «of»: '\"A\" if last.ok else \"B\"', cases: {A: z}"), "CL322", "nothing is said for `B`"),
     Fault("bool-case-missing", a("ask: Q?, «of»: last.ok, cases: {true: z}"), "CL322", "nothing is said for `false`"),
     Fault("number-without-else", a("ask: Q?, «of»: run.steps, cases: {1: z}"), "CL322", "any other int"),
-    Fault("none-without-else", a("ask: Q?, «of»: progress.magnitude, cases: {x: z}").replace("progress.magnitude", "signals.top"), "CL322", "None"),
+    Fault("none-without-else", a("ask: Q?, «of»: progress.magnitude, cases: {custom: z}").replace("progress.magnitude", "signals.top"), "CL322", "None"),
     Fault("warn-at-without-a-bound", a("ask: Q?, «warn_at»: 80%, when: last.ok, then: z, else: z"), "CL207", "goes with a guard `fact >= bound`"),
     Fault("warn-at-over-1", ASK + "warn_at: «80», " + BUDGET + "}\n" + END, "CL209", "no share", "`80%`"),
     Fault("guard-syntax", a("ask: Q?, when: run.steps «=>» 3, then: z, else: z"), "CL101", "=>", ">="),

@@ -8,7 +8,6 @@ import math
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path, PurePosixPath
@@ -23,16 +22,17 @@ from chartloop.adapters.monty import (
     AS_BEFORE,
     LOST,
     POLICY,
-    SETTLE,
     MontySandbox,
     sealed,
     unsealed,
 )
 from chartloop.adapters.monty_values import PRINTED, VALUE, Printed, as_json, text_of
 from chartloop.core.errors import SetupError
+from chartloop.extras import install
 from chartloop.run.ports import Sandbox, SandboxResult
+from tests.effort import calls
 
-needs_monty = pytest.mark.extra("pydantic_monty", install='pip install "chartloop[sandbox]"')  # noqa: S610 - no Django
+needs_monty = pytest.mark.extra("pydantic_monty", install='pip install -e ".[sandbox]"')  # noqa: S610 - no Django
 
 
 @pytest.fixture
@@ -133,9 +133,7 @@ CUT = [
 @pytest.mark.parametrize("case", CUT, ids=lambda case: case.id)
 def test_a_turn_that_is_cut_leaves_the_variables_as_they_were(box: Sandbox, case: Cut) -> None:
     (before,) = run(box, "x = 1")
-    began = time.monotonic()
     (done,) = run(box, case.code, session=before.session, timeout=case.timeout)
-    assert time.monotonic() - began < SETTLE
     assert (done.ok, done.session, done.session_lost) == (False, None, False)
     assert case.says in done.error
     assert done.error.endswith(AS_BEFORE)
@@ -272,16 +270,14 @@ def test_turns_at_once_do_not_see_each_other(box: Sandbox) -> None:
 
 @needs_monty
 def test_the_loop_goes_on_while_code_runs_and_a_cancelled_turn_ends(box: Sandbox) -> None:
-    async def drive() -> float:
-        turn = asyncio.create_task(box.run("while True: pass", session=None, timeout=20))
+    async def drive() -> None:
+        turn = asyncio.create_task(box.run("while True: pass", session=None, timeout=3600))
         await asyncio.sleep(0.3)
-        began = time.monotonic()
         turn.cancel()
         with pytest.raises(asyncio.CancelledError):
             await turn
-        return time.monotonic() - began
 
-    assert asyncio.run(drive()) < 5
+    asyncio.run(drive())  # it hangs where the turn is waited for
 
 
 @needs_monty
@@ -337,7 +333,7 @@ def test_without_the_extra_the_module_is_there_and_the_sandbox_says_how_to_get_i
     )
     said = python(code)
     assert said.startswith("SetupError the sandbox is not installed")
-    assert 'pip install "chartloop[sandbox]"' in said
+    assert install("sandbox") in said
 
 
 @needs_monty
@@ -381,10 +377,8 @@ def test_a_process_ends_well_and_at_once(end: str) -> None:
         "BOX = MontySandbox()\n"
         f"LOOP = 'while True: pass'\n{end}\n"
     )
-    began = time.monotonic()
     processes = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(8)]
     assert [process.wait(100) for process in processes] == [0] * 8
-    assert time.monotonic() - began < 100
 
 
 # -- values -------------------------------------------------------------------------------------
@@ -457,11 +451,10 @@ ENORMOUS = [
 
 @pytest.mark.parametrize("case", ENORMOUS, ids=lambda case: case.id)
 def test_values_that_are_enormous_when_written_out_are_cut(case: Shown) -> None:
-    began = time.monotonic()
     shown = as_json(case.value)
     assert isinstance(shown, str)
     assert len(shown) <= VALUE + 1
-    assert time.monotonic() - began < 2
+    assert calls(lambda: as_json(case.value)) < 1_000_000
 
 
 ANYTHING: st.SearchStrategy[Any] = st.recursive(

@@ -12,7 +12,7 @@ pytestmark = [
     pytest.mark.extra("nbclient", install="pip install nbclient"),  # noqa: S610 - no Django
     pytest.mark.extra("ipykernel", install="pip install ipykernel"),  # noqa: S610 - no Django
     pytest.mark.extra(  # noqa: S610 - no Django
-        "pygraphviz", install='pip install "chartloop[diagrams]"'
+        "pygraphviz", install='pip install -e ".[diagrams]"'
     ),
 ]
 OPEN = """

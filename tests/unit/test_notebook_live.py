@@ -14,13 +14,14 @@ import pytest
 from chartloop import Run, load, tool
 from chartloop.adapters.sqlite import SqliteJournal
 from chartloop.core.errors import StatusError
+from chartloop.extras import install
 from chartloop.notebook import live as live_module
 from chartloop.notebook.live import Live
 from chartloop.testing import ManualClock
 from chartloop.view.picture import Picture
 
 pytestmark = pytest.mark.extra(  # noqa: S610 - no Django
-    "pygraphviz", install='pip install "chartloop[diagrams]"'
+    "pygraphviz", install='pip install -e ".[diagrams]"'
 )
 MARIMO = pytest.mark.extra("marimo", install="pip install marimo")  # noqa: S610 - no Django
 LOOP = """
@@ -330,7 +331,7 @@ class TestOutside:
         run.step()
         assert set(screen.updates[-1]) == {"text/plain"}
         assert screen.updates[-1]["text/plain"].splitlines()[-1] == (
-            'For a picture: pip install "chartloop[diagrams]"'
+            f"For a picture: {install('diagrams')}"
         )
 
     @MARIMO

@@ -13,12 +13,13 @@ from chartloop import Finding, Record, Run, check, load
 from chartloop.core.errors import Findings, Place, SetupError, Severity
 from chartloop.core.facts import Facts
 from chartloop.core.reasons import Continuation, StopSignals
+from chartloop.extras import install
 from chartloop.notebook.tables import Records
 from chartloop.testing import ManualClock
 from tests.unit.test_core_html import Strict
 
 PYGRAPHVIZ = pytest.mark.extra(  # noqa: S610 - no Django
-    "pygraphviz", install='pip install "chartloop[diagrams]"'
+    "pygraphviz", install='pip install -e ".[diagrams]"'
 )
 IPYTHON = pytest.mark.extra("IPython", install="pip install ipython")  # noqa: S610 - no Django
 PANDAS = pytest.mark.extra("pandas", install="pip install pandas")  # noqa: S610 - no Django
@@ -163,7 +164,7 @@ def test_without_graphviz_a_run_shows_itself_in_characters(
     bundle = shown(fresh)
     assert set(bundle) == {"text/plain"}
     assert "▶ done  ✓ completed" in bundle["text/plain"]
-    assert 'pip install "chartloop[diagrams]"' in bundle["text/plain"]
+    assert install("diagrams") in bundle["text/plain"]
 
 
 class TestRecords:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chartloop import Run, load
+from chartloop.extras import install
 from chartloop.notebook.panel.paper import Paper
 
 SMALL = """
@@ -47,7 +48,7 @@ def test_without_graphviz_it_is_in_characters_and_says_what_to_install() -> None
     first = paper.sheet(run)
     assert first["picture"] == ""
     assert "look" in first["outline"]
-    assert 'pip install "chartloop[diagrams]"' in first["outline"]
+    assert install("diagrams") in first["outline"]
     assert paper.paint(run) == {}
     run.run()
     assert paper.sheet(run)["outline"] != first["outline"], "it follows the run all the same"

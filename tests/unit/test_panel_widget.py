@@ -14,9 +14,10 @@ import pytest
 import chartloop
 from chartloop import Run, load
 from chartloop.core.errors import SetupError
+from chartloop.extras import install
 from chartloop.notebook.panel import open as opening
 
-ANYWIDGET = pytest.mark.extra("anywidget", install='pip install "chartloop[notebook]"')  # noqa: S610 - no Django
+ANYWIDGET = pytest.mark.extra("anywidget", install=install("notebook"))  # noqa: S610 - no Django
 FOLDER = Path(chartloop.__file__).parent / "notebook" / "panel"
 SMALL = """
 chartloop: 1
@@ -100,7 +101,7 @@ def test_without_anywidget_it_says_what_to_install(
     monkeypatch.setattr(opening, "find_spec", missing)
     with pytest.raises(SetupError, match="needs anywidget") as refused:
         run.panel()
-    assert refused.value.hint == 'pip install "chartloop[notebook]"'
+    assert refused.value.hint == install("notebook")
 
 
 def test_a_run_without_a_panel_loads_no_widget() -> None:

@@ -20,6 +20,7 @@ from chartloop.diff.dress import ReviewDress
 from chartloop.diff.merged import Merged, focus, merge
 from chartloop.diff.mermaid import ARROWS, MOST, to_review_mermaid
 from chartloop.diff.picture import ReviewPicture
+from chartloop.extras import install
 from chartloop.view.dot.write import to_dot
 from chartloop.view.flowchart import Arrow, Box, Flowchart, one_line, printable
 from chartloop.view.ids import safe_ids
@@ -309,7 +310,7 @@ def test_without_graphviz_a_notebook_is_told_what_to_install(
     bundle = edited()._repr_mimebundle_()  # pyright: ignore[reportPrivateUsage]
     assert set(bundle) == {"text/plain", "text/vnd.mermaid"}
     assert bundle["text/plain"].startswith("moderator: ")
-    assert bundle["text/plain"].endswith('For a picture: pip install "chartloop[diagrams]"\n')
+    assert bundle["text/plain"].endswith(f"For a picture: {install('diagrams')}\n")
 
 
 # mermaid ------------------------------------------------------------------------------------

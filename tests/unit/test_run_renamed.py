@@ -102,7 +102,7 @@ class TestRenamed:
 
     def test_what_was_sent_comes_along(self) -> None:
         journal = recorded()[1]
-        answer: dict[str, Any] = {"kind": "answer", "event": "no", "data": {}}
+        answer: dict[str, Any] = {"kind": "answer", "event": "no", "data": {}, "wait": "2"}
         by_hand(journal.send("r", Letter("x", ManualClock().now(), answer)))
         run = opened(journal)
         assert path_after(run) == "a choice labour choice human z"

@@ -420,7 +420,7 @@ def test_a_frame_has_a_row_for_each_run() -> None:
     assert dict(frame["reason"].value_counts()) == {n: s.count for n, s in found.reasons.items()}
 
 
-@pytest.mark.extra("matplotlib", install='pip install "chartloop[plots]"')  # noqa: S610 - no Django
+@pytest.mark.extra("matplotlib", install='pip install -e ".[plots]"')  # noqa: S610 - no Django
 def test_plots_have_the_figures_and_are_the_same_each_time(tmp_path: Path) -> None:
     found = asking().simulate(runs=200)
     texts = [found.plot(tmp_path / name)[0].read_text("utf-8") for name in ("a.svg", "b.svg")]
@@ -438,7 +438,7 @@ def test_plots_have_the_figures_and_are_the_same_each_time(tmp_path: Path) -> No
     ]  # fmt: skip
 
 
-@pytest.mark.extra("matplotlib", install='pip install "chartloop[plots]"')  # noqa: S610 - no Django
+@pytest.mark.extra("matplotlib", install='pip install -e ".[plots]"')  # noqa: S610 - no Django
 def test_runs_that_are_all_alike_and_call_nobody_are_drawn(tmp_path: Path) -> None:
     text = (
         "chartloop: 1\nmachine: m\nstates:\n  a: {do: nothing, next: b}\n  b: {stop: completed}\n"

@@ -12,6 +12,7 @@ from chartloop.actions.declare import action
 from chartloop.api import Machine, Run, load
 from chartloop.core.errors import SetupError
 from chartloop.core.outcome import Outcome, Spent
+from chartloop.extras import install
 from chartloop.run.context import Context
 from chartloop.run.journal import MemoryJournal, RunRow
 from chartloop.run.recorded import RecordedRun
@@ -22,7 +23,7 @@ from tests.laws.test_run_laws import Made, machine_of, made
 from tests.laws.test_whatif_laws import limited, limits, lived
 from tests.support import failure, machine
 
-PLOTS = 'pip install "chartloop[plots]"'
+PLOTS = install("plots")
 BODY = """
 limits: {steps: 10, errors: 4}
 rules:

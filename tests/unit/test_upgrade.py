@@ -509,8 +509,8 @@ def test_a_child_that_waits_comes_along(asked: str) -> None:
     if asked == "the-parent":
         run.send("yes")
     else:
-        letter = Letter("x", ManualClock().now(), {"kind": "answer", "event": "yes", "data": {}})
-        by_hand(journal.send("r/go/1/q/1", letter))
+        answer = {"kind": "answer", "event": "yes", "data": {}, "wait": "0"}
+        by_hand(journal.send("r/go/1/q/1", Letter("x", ManualClock().now(), answer)))
     assert run.run().reason == "completed"
     ids = {
         row.run_id.removeprefix(run.id): row.status for row in by_hand(journal.rows(prefix=run.id))

@@ -11,6 +11,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from chartloop.core.errors import RunError, SetupError
+from chartloop.extras import install
 from chartloop.view.dot.engine import Engine, render
 from chartloop.view.dot.write import PAINTS, to_dot
 from chartloop.view.flowchart import Arrow, Box, Flowchart, Role
@@ -27,7 +28,7 @@ ENGINES = [
     pytest.param(
         "pygraphviz",
         marks=pytest.mark.extra(  # noqa: S610 - no Django
-            "pygraphviz", install='pip install "chartloop[diagrams]"'
+            "pygraphviz", install=install("diagrams")
         ),
         id="pygraphviz",
     ),
@@ -223,7 +224,7 @@ def test_an_engine_that_fails_says_why(engine: Engine) -> None:
 def test_without_graphviz_the_error_names_the_line_that_installs_it() -> None:
     with pytest.raises(SetupError, match="there is no Graphviz: SVG cannot be drawn") as missing:
         render("digraph {}", "svg", engine="mermaid")
-    assert missing.value.hint == 'pip install "chartloop[diagrams]"'
+    assert missing.value.hint == install("diagrams")
 
 
 @pytest.mark.system("dot", install="apt-get install graphviz")

@@ -11,8 +11,8 @@ import pytest
 
 from chartloop import load
 from chartloop.core.errors import ChartloopError, RunError, SetupError
+from chartloop.extras import install
 from chartloop.run.standing import standing_of, status_of
-from chartloop.view.dot.engine import INSTALL
 from chartloop.view.flowchart import Arrow, Box, Flowchart
 from chartloop.view.live.colours import width
 from chartloop.view.live.picture import LivePicture
@@ -22,7 +22,7 @@ from chartloop.view.picture import Picture
 
 SVG = "{http://www.w3.org/2000/svg}"
 PYGRAPHVIZ = pytest.mark.extra(  # noqa: S610 - no Django
-    "pygraphviz", install='pip install "chartloop[diagrams]"'
+    "pygraphviz", install='pip install -e ".[diagrams]"'
 )
 DOT = pytest.mark.system("dot", install="apt-get install graphviz")
 CHART = Flowchart(
@@ -307,7 +307,7 @@ def test_without_graphviz_there_is_an_outline_and_what_to_install() -> None:
     assert lines[:2] == ["Two turns", "running at b"]
     assert "▶ b: Is b good?  ● NOW" in lines
     assert "      ×2 → b" in lines
-    assert lines[-1] == f"For a picture: {INSTALL}"
+    assert lines[-1] == f"For a picture: {install('diagrams')}"
     with pytest.raises(SetupError, match="there is no Graphviz"):
         picture.svg(AT_B)
 

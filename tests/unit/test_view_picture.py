@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from chartloop.core.errors import RunError, SetupError
+from chartloop.extras import install
 from chartloop.view.flowchart import Arrow, Box, Flowchart
 from chartloop.view.mermaid.write import to_mermaid, too_large
 from chartloop.view.picture import Picture
@@ -19,7 +20,7 @@ from chartloop.view.saving import write_whole
 
 CHART = Flowchart("A <title>", (Box("a", "A"), Box("b", "B")), (Arrow("a", "b", "x"),))
 PYGRAPHVIZ = pytest.mark.extra(  # noqa: S610 - no Django
-    "pygraphviz", install='pip install "chartloop[diagrams]"'
+    "pygraphviz", install='pip install -e ".[diagrams]"'
 )
 
 
@@ -76,7 +77,7 @@ def test_without_graphviz_a_notebook_gets_mermaid() -> None:
     shown = Picture(CHART, engine="mermaid")
     bundle = shown._repr_mimebundle_()  # pyright: ignore[reportPrivateUsage]
     assert set(bundle) == {"text/vnd.mermaid", "text/plain"}
-    assert bundle["text/plain"].endswith('For a picture: pip install "chartloop[diagrams]"\n')
+    assert bundle["text/plain"].endswith(f"For a picture: {install('diagrams')}\n")
     assert shown.engine == "mermaid"
     with pytest.raises(SetupError, match="there is no Graphviz"):
         shown.svg()

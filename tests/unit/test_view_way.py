@@ -105,7 +105,7 @@ def places(picture: Picture) -> dict[str, tuple[float, float]]:
 
 
 @pytest.mark.extra(  # noqa: S610 - no Django
-    "pygraphviz", install='pip install "chartloop[diagrams]"'
+    "pygraphviz", install='pip install -e ".[diagrams]"'
 )
 @pytest.mark.parametrize("name", ["agent", "moderator", "team"])
 def test_nothing_moves(name: str) -> None:

@@ -8,7 +8,6 @@ import json
 import logging
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple, Self
@@ -66,7 +65,7 @@ class _Handler(BaseHTTPRequestHandler):
         hook.posted.append(Posted(self.path, {k.lower(): v for k, v in self.headers.items()}, body))
         status = hook.answers.pop(0) if hook.answers else 200
         if status == SLOW:
-            hook.stopping.wait(10)
+            hook.stopping.wait()
         if status <= 0:
             self.close_connection = True
             self.connection.shutdown(socket.SHUT_RDWR)
@@ -165,9 +164,7 @@ def test_nobody_is_there() -> None:
 
 def test_one_that_is_too_slow_is_given_up_and_not_repeated() -> None:
     with Hook(SLOW) as hook:
-        began = time.monotonic()
         error = told(hook, timeout=0.3)
-        assert time.monotonic() - began < 3
     assert len(hook.posted) == 1
     assert isinstance(error, ToolError)
     assert error.category == Category.TRANSIENT

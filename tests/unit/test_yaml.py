@@ -6,13 +6,13 @@ import json
 import math
 import subprocess
 import sys
-import time
 from typing import Any, NamedTuple
 
 import pytest
 
 from chartloop.core.errors import Place
 from chartloop.language.yaml.reading import MAX_BYTES, MAX_DEPTH, MAX_NODES, Document, Path, read
+from tests.effort import calls
 
 
 class Word(NamedTuple):
@@ -567,16 +567,16 @@ def test_bounds(case: Bound) -> None:
     ids=lambda text: repr(text[:12]),
 )
 def test_hostile_texts_take_no_time(text: str) -> None:
-    begun = time.process_time()
-    assert isinstance(read(text), Document)
-    assert time.process_time() - begun < 3
+    found: list[object] = []
+    assert calls(lambda: found.append(read(text))) < 1_000_000 + 50 * len(text)
+    assert isinstance(found[0], Document)
 
 
 def test_a_part_of_a_long_block_takes_no_quadratic_time() -> None:
     document = read("a: |\n" + "  x y\n" * 100_000)
-    begun = time.process_time()
-    assert document.part(("a",), 399_997, 1).line == 100_001
-    assert time.process_time() - begun < 3
+    found: list[Place] = []
+    assert calls(lambda: found.append(document.part(("a",), 399_997, 1))) < 5_000_000
+    assert found[0].line == 100_001
 
 
 def test_reading_ends_after_a_hundred_mistakes() -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NotRequired
 
 from chartloop.actions.signature import Parameter
 from chartloop.core.errors import SetupError
+from chartloop.core.specs import TypeSpec
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -75,6 +76,36 @@ def data_check(parameter: Parameter, place: str) -> Callable[[Any], str | None]:
         return None
 
     return check
+
+
+def is_described(thing: object) -> bool:
+    """Whether this is a class that pydantic reads data into. Imports nothing."""
+    if not isinstance(thing, type) or thing.__module__.partition(".")[0] == "pydantic":
+        return False
+    return "__pydantic_core_schema__" in vars(thing) or "__pydantic_validator__" in vars(thing)
+
+
+def type_spec(source: type) -> TypeSpec:
+    """The class as a file may name it: its schema, and how a reply becomes one."""
+    adapted: Callable[[], TypeAdapter[Any]] = cache(partial(_adapter, source))
+
+    @cache
+    def schema() -> dict[str, Any]:
+        try:
+            return adapted().json_schema()
+        except Exception as error:
+            said = f"class `{source.__name__}` cannot be given as JSON: {_first_line(error)}"
+            raise SetupError(said) from error
+
+    def make(data: Any) -> Any:
+        adapter = adapted()
+        try:
+            made = adapter.validate_json(json.dumps(data))
+            return json.loads(adapter.dump_json(made, by_alias=True))
+        except Exception as error:  # noqa: BLE001 - whatever a class's own validators raise
+            raise ValueError("; ".join(_faults(error))) from None
+
+    return TypeSpec(source.__name__, source, schema, make)
 
 
 def _adapter(annotation: Any) -> TypeAdapter[Any]:

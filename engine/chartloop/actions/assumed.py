@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn, TypeVar
 
 from chartloop.core.errors import SetupError
-from chartloop.core.specs import ActionSpec, GuardSpec, Registry, ToolSpec
+from chartloop.core.specs import ActionSpec, GuardSpec, Registry, ToolSpec, TypeSpec
 from chartloop.language.expression import Expression
 from chartloop.language.spec import MachineSpec
 
@@ -52,11 +52,16 @@ def assuming(known: Registry) -> Registry:
         _Assuming(known.tools, _tool),
         _Assuming(known.guards, lambda name: GuardSpec(name, None, _cannot)),
         known.own_tools or (EVERY_TOOL,),
+        _Assuming(known.types, _type),
     )
 
 
 def _tool(name: str) -> ToolSpec:
     return ToolSpec(name, "", {}, _cannot, _cannot)
+
+
+def _type(name: str) -> TypeSpec:
+    return TypeSpec(name, None, dict[str, Any], _cannot)
 
 
 def _cannot(*_: Any) -> NoReturn:
@@ -75,6 +80,12 @@ def assumed_in(spec: MachineSpec) -> tuple[str, ...]:
         found |= dict.fromkeys(f"tool `{n}`" for n in named)
         asked = (name for guard in _expressions(one) for name in guard.opaque)
         found |= dict.fromkeys(f"guard `{n}`" for n in asked if n not in guards)
+        classes = (
+            g.value.name for s in one.states.values() for g in s.args.values() if g.kind == "schema"
+        )
+        found |= dict.fromkeys(
+            f"class `{n}`" for n in classes if n and n not in set(registry.types)
+        )
     return tuple(found)
 
 

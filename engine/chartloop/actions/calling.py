@@ -17,8 +17,8 @@ from typing import Any
 import anyio
 
 from chartloop.actions.builtin_tools import append_text, replace_text
-from chartloop.actions.running import failed, run_tool
-from chartloop.core.conversation import tool_reply, trim_calls, unanswered
+from chartloop.actions.running import failed, refusal, run_tool
+from chartloop.core.conversation import calls_of, tool_reply, trim_calls, unanswered
 from chartloop.core.errors import Category
 from chartloop.core.facts import ToolCall
 from chartloop.core.outcome import NOTHING_SPENT, Outcome, Spent, ToolResult
@@ -27,7 +27,7 @@ from chartloop.core.specs import ActionSpec, ArgSpec, Effect, ToolSpec
 from chartloop.core.types import ANY, BOOL, STR, list_of, struct
 from chartloop.run.context import Context
 from chartloop.run.failing import describe
-from chartloop.run.sound import cut
+from chartloop.run.sound import cut, sound_text
 
 AT_ONCE = 64
 """Calls of one reply that are made at the same time; the others wait for a place."""
@@ -49,8 +49,20 @@ async def call_tool(ctx: Context, on_error: str = "reply") -> Outcome:
     outcome = await _carry_out(ctx, calls[:1], on_error)
     if len(calls) < 2:
         return outcome
-    trimmed = trim_calls(ctx.messages, {calls[0].id})
+    trimmed = trim_calls(ctx.messages, _kept_ids(ctx, calls))
     return outcome._replace(rewrite=tuple(trimmed), dropped=tuple(calls[1:]))
+    trimmed = trim_calls(ctx.messages, {calls[0].id})
+    left = ", ".join(f"`{sound_text(call.name)}`" for call in calls[1:])
+    said = f"only the first of {len(calls)} calls was made; left out: {left}"
+    return outcome._replace(
+        rewrite=tuple(trimmed), dropped=tuple(calls[1:]), warnings=(*outcome.warnings, said)
+    )
+
+
+def _kept_ids(ctx: Context, calls: Sequence[ToolCall]) -> set[str]:
+    """The ids of the newest reply's calls that stay: the first of these, and what was answered."""
+    said = next(m for m in reversed(ctx.messages) if m["role"] == "assistant")
+    return {c.id for c in calls_of(said)} - {c.id for c in calls[1:]} | {calls[0].id}
 
 
 async def _carry_out(ctx: Context, calls: Sequence[ToolCall], on_error: str) -> Outcome:
@@ -127,8 +139,7 @@ class _Batch:
         """One call, whatever the model wrote."""
         call, spec = self.calls[n], self.known.get(self.calls[n].name)
         if spec is None:
-            listed = ", ".join(f"`{name}`" for name in self.known) or "none"
-            self.done[n] = failed(f"there is no tool `{call.name}`; the tools are: {listed}")
+            self.done[n] = refusal(ctx, call.name, "may not be called here")
             return
         try:
             arguments = spec.parse(call.arguments)

@@ -24,14 +24,14 @@ from chartloop.core.position import CHILD
 from chartloop.core.reasons import StopSignal
 from chartloop.core.specs import ActionSpec, ArgSpec, Effect
 from chartloop.core.types import ANY, BOOL, COUNT, DURATION, STR, list_of, map_of, struct
+from chartloop.machine.budget import AT_ONCE
 from chartloop.run.children import SHARED, Child, Given, InOrder, calls_of
 from chartloop.run.context import Context, StopRequest
 from chartloop.run.failing import stop_with_parent, too_long
+from chartloop.run.purse import Purse, say_unbegun
 from chartloop.run.result import Result
 from chartloop.run.sound import cut
 
-AT_ONCE = 16
-"""How many children of one action are driven at the same time."""
 MOST = 1_000
 """Children of one action."""
 
@@ -124,6 +124,13 @@ async def drive(
         await child.open(len(children))
         if order is not None and child.session.head:
             order.pass_over(await calls_of(child.session))
+    if len(children) > 1:
+        purse = Purse(ctx.machine, ctx.facts)
+        for child in children:
+            child.share(purse)
+            purse.budgets(child.session.chart.spec)
+        for child in children:
+            purse.count(child.session.run_id, child.session.position.facts)
     going = [child for child in children if not child.ended]
     if first and _won(children):  # before a crash, which came before the others were stopped
         for child in going:
@@ -188,7 +195,11 @@ async def outcome_of(ctx: Context, *children: Child) -> Outcome:
     outcome = Outcome(
         spent=_spent(results),
         unanswered=sum(child.session.tally.failed_calls for child in children),
-        warnings=tuple(f"{r.machine}: {warning}" for r in results for warning in r.warnings),
+        warnings=tuple(
+            f"{child.result.machine}: {warning}"
+            for child in children if child.refused is None
+            for warning in child.result.warnings
+        ),
         partial=tuple(part for r in results for part in r.partial),
         signals=_passed_on(ctx, asked, children),
         progressed=any(r.facts.marks.progress_at > r.facts.run.started_at for r in results),
@@ -268,6 +279,10 @@ async def _together(ctx: Context, children: Mapping[str, Child], wait_for: str) 
     outcome = await outcome_of(ctx, *children.values())
     if wait_for == "any" and _won(children.values()) and not outcome.timed_out:
         outcome = outcome._replace(ok=True, error=None)
+    unbegun = [child.refused for child in children.values() if child.refused is not None]
+    if unbegun:
+        said = say_unbegun(len(unbegun), len(children), unbegun[0])
+        outcome = outcome._replace(warnings=(*outcome.warnings, said))
     results = {name: result_data(child.result) for name, child in children.items()}
     data = {
         "children": [{"name": name, **result} for name, result in results.items()],

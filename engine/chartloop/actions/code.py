@@ -12,6 +12,7 @@ from chartloop.core.errors import Category, SetupError
 from chartloop.core.outcome import Outcome
 from chartloop.core.specs import ActionSpec, ArgSpec, Effect
 from chartloop.core.types import ANY, BOOL, STR, struct
+from chartloop.extras import install
 from chartloop.run.context import Context
 from chartloop.run.ports import Clock, SandboxResult
 
@@ -27,7 +28,7 @@ async def python(ctx: Context, code: str) -> Outcome:
     What it printed is the result also when it failed or was stopped at the deadline.
     """
     if ctx.ports.sandbox is None:
-        raise SetupError("this run has no sandbox", hint='pip install "chartloop[sandbox]"')
+        raise SetupError("this run has no sandbox", hint=install("sandbox"))
     kept = ctx.kept.get(SESSION)
     session = base64.b64decode(kept) if kept else None
     timeout = None

@@ -13,19 +13,27 @@ from chartloop.core.outcome import Blocked, Outcome
 from chartloop.core.reasons import StopSignal
 from chartloop.core.specs import ActionSpec, ArgSpec, Effect
 from chartloop.core.types import COUNT, DURATION, FLOAT, STR, struct
+from chartloop.core.units import say_elapsed
 from chartloop.run.context import Context
 
 
 def back_off(
     ctx: Context, base: float = 1.0, factor: float = 2.0, most: float = 300.0
 ) -> Outcome | Blocked:
-    """Wait ``base * factor ** errors.retries`` seconds, then forgive the errors in a row."""
-    wait = min(base * factor ** min(ctx.facts.errors.retries, 64), most)
+    """Wait ``base * factor ** errors.retries`` seconds, then forgive the errors in a row.
+
+    Longer where the provider asked for it when the last work failed, but never longer than `most`.
+    """
+    errors = ctx.facts.errors
+    asked = errors.last.retry_after if errors.last is not None and errors.consecutive else None
+    own = min(base * factor ** min(errors.retries, 64), most)
+    wait = max(own, min(asked or 0.0, most))
     if ctx.blocked_until is None and wait > 0:
         return Blocked(ctx.now + wait, "back-off")
     if ctx.blocked_until is not None and ctx.blocked_until > ctx.now:
         return Blocked(ctx.blocked_until, "back-off")  # resumed early: the wait is not over
-    return Outcome(result={"waited": wait}, forgiven=True)
+    said = f"the provider asked to wait {say_elapsed(asked)}" if asked and wait > own else ""
+    return Outcome(result={"waited": wait}, forgiven=True, warnings=(said,) if said else ())
 
 
 def ask_user(_ctx: Context, text: str = "") -> Outcome:

@@ -35,11 +35,19 @@ from chartloop.actions.annotations import (
     meaning_of,
     type_from,
 )
-from chartloop.actions.arguments import arguments_of, data_check
+from chartloop.actions.arguments import arguments_of, data_check, is_described, type_spec
 from chartloop.actions.signature import Parameter, check_function, place_of, read_function
 from chartloop.core.errors import SetupError
 from chartloop.core.facts import sections
-from chartloop.core.specs import ActionSpec, ArgSpec, Effect, GuardSpec, Registry, ToolSpec
+from chartloop.core.specs import (
+    ActionSpec,
+    ArgSpec,
+    Effect,
+    GuardSpec,
+    Registry,
+    ToolSpec,
+    TypeSpec,
+)
 from chartloop.core.types import Type
 
 __all__ = [
@@ -62,7 +70,7 @@ __all__ = [
 
 F = TypeVar("F", bound=Callable[..., Any])
 W = TypeVar("W", bound=str)
-Spec = ActionSpec | ToolSpec | GuardSpec
+Spec = ActionSpec | ToolSpec | GuardSpec | TypeSpec
 EffectWord = Effect | Literal["pure", "local", "paid"]
 Port = Literal["model", "sandbox", "notifier"]
 What = Literal["tool", "action", "guard"]
@@ -233,23 +241,30 @@ def guard_spec(function: Callable[..., bool], *, name: str = "") -> GuardSpec:
 def specs_of(*sources: object, bare: What | None = None) -> Registry:
     """Everything that these declare: functions, specs, registries, modules, iterables of them.
 
-    Of a module, the functions and specs that are names in it. A function without a decorator is
-    read as what `bare` says.
+    Of a module, the functions, specs and pydantic classes that are names in it. A function without
+    a decorator is read as what `bare` says.
 
     Raises:
         SetupError: two different things of one kind have the same name, or a source is nothing
             that declares anything.
     """
-    found: dict[type[Any], dict[str, Any]] = {ActionSpec: {}, ToolSpec: {}, GuardSpec: {}}
+    found: dict[type[Any], dict[str, Any]] = {kind: {} for kind in get_args(Spec)}
     for spec in _specs(sources, bare):
         other = found[type(spec)].setdefault(spec.name, spec)
         if other is not spec and _code(other) != _code(spec):
-            kind = type(spec).__name__.removesuffix("Spec").lower()
+            kind = _KINDS[type(spec)]
             raise SetupError(
-                f"two {kind}s are called `{spec.name}`: {_where(other)} and {_where(spec)}",
-                hint=f'give one of them another name: `@{kind}(name="...")`',
+                f"two {kind} are called `{spec.name}`: {_where(other)} and {_where(spec)}",
+                hint="rename one of them"
+                if isinstance(spec, TypeSpec)
+                else f'give one of them another name: `@{kind[:-1]}(name="...")`',
             )
-    return Registry(found[ActionSpec], found[ToolSpec], found[GuardSpec])
+    return Registry(
+        found[ActionSpec], found[ToolSpec], found[GuardSpec], types=found[TypeSpec]
+    )  # fmt: skip
+
+
+_KINDS = {ActionSpec: "actions", ToolSpec: "tools", GuardSpec: "guards", TypeSpec: "classes"}
 
 
 def _declare(function: Any, declared: Declared) -> Any:
@@ -282,12 +297,15 @@ def _specs(source: object, bare: What | None) -> Iterator[Spec]:
     if isinstance(source, Spec):
         yield source
     elif isinstance(source, Registry):
-        for named in (source.actions, source.tools, source.guards):
+        for named in (source.actions, source.tools, source.guards, source.types):
             yield from named.values()
     elif isinstance(source, ModuleType):
         for thing in vars(source).values():
-            if isinstance(thing, Spec) or _declared(thing):
+            if isinstance(thing, Spec) or _declared(thing) or is_described(thing):
                 yield from _specs(thing, None)
+    elif is_described(source):
+        assert isinstance(source, type)
+        yield type_spec(source)
     elif inspect.isroutine(source):
         declared = _declared(source)
         if declared is None and bare is None:
@@ -304,6 +322,8 @@ def _specs(source: object, bare: What | None) -> Iterator[Spec]:
 
 def _code(spec: Spec) -> Any:
     """What a spec does: two that do the same are one, however often they are made."""
+    if isinstance(spec, TypeSpec):
+        return spec.source
     return spec.run if isinstance(spec, ActionSpec) else spec.call
 
 

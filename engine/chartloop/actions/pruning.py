@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from chartloop.actions.talking import ESTIMATED, acceptable, complete
+from chartloop.actions.talking import acceptable, complete
 from chartloop.actions.tasks import done_when, kept
 from chartloop.core.conversation import (
     Count,
@@ -19,6 +19,7 @@ from chartloop.core.conversation import (
     sliding,
     truncate,
     user,
+    without_reopened,
 )
 from chartloop.core.outcome import NOTHING_SPENT, Message, Outcome, Spent
 from chartloop.core.specs import ActionSpec, ArgSpec, Effect
@@ -60,7 +61,8 @@ async def prune_context(
         case "summarize":
             made = await _summarized(ctx, messages, parted(messages, budget, count))
         case _:
-            made = Shortened(sliding(messages, budget, count, first=keep_first))
+            shorter = sliding(messages, budget, count, first=keep_first)
+            made = Shortened(without_reopened(shorter, messages))
     after = count(made.messages)
     result = {"before": before, "after": after, "removed": len(messages) - len(made.messages)}
     if made.messages == messages:
@@ -123,8 +125,7 @@ async def _summarized(ctx: Context, messages: Messages, parts: Parted) -> Shorte
     if not parts.older:
         return Shortened(messages)
     await ctx.intent(ctx.key, {"state": ctx.state.name, "action": "prune_context"})
-    reply, spent = await complete(ctx, parts.request)
-    warnings = (ESTIMATED,) if spent.estimated else ()
+    reply, spent, warnings = await complete(ctx, parts.request)
     return Shortened(parts.with_summary(reply.text), spent, warnings)
 
 

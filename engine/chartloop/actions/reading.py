@@ -89,10 +89,16 @@ def _find(text: str, rule: Mapping[str, Any]) -> Any:
 
 
 def _tag(text: str, name: str) -> str | None:
-    """What stands between ``<NAME>`` and the next ``</NAME>``; None without both."""
-    start = text.find(f"<{name}>")
-    end = text.find(f"</{name}>", start)
-    return None if start < 0 or end < 0 else text[start + len(name) + 2 : end].strip()
+    """What stands between ``<NAME>`` and the next ``</NAME>``; None without both.
+
+    Where the text has no such tag, one in other letters is taken, ``<name>``.
+    """
+    for flags in (re.NOFLAG, re.IGNORECASE):
+        begun = re.search(f"<{name}>", text, flags)
+        ended = begun and re.compile(f"</{name}>", flags).search(text, begun.end())
+        if begun and ended:
+            return text[begun.end() : ended.start()].strip()
+    return None
 
 
 _OPENING = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([\w+-]*)")

@@ -23,7 +23,7 @@ from chartloop.actions import (
 )
 from chartloop.actions.builtin_tools import TOOLS
 from chartloop.actions.declare import ATTRIBUTE, specs_of
-from chartloop.core.specs import ActionSpec, Registry
+from chartloop.core.specs import ActionSpec, Registry, TypeSpec
 
 
 @cache
@@ -41,7 +41,7 @@ def with_own(own: Registry) -> Registry:
     base = builtin()
     return Registry(
         {**base.actions, **own.actions}, {**base.tools, **own.tools},
-        {**base.guards, **own.guards}, tuple(own.tools),
+        {**base.guards, **own.guards}, tuple(own.tools), own.types,
     )  # fmt: skip
 
 
@@ -57,9 +57,11 @@ def own_sources(registry: Registry) -> tuple[object, ...]:
 
 
 def _entries(registry: Registry) -> tuple[Mapping[str, Any], ...]:
-    return registry.actions, registry.tools, registry.guards
+    return registry.actions, registry.tools, registry.guards, registry.types
 
 
 def _source(spec: Any) -> object:
+    if isinstance(spec, TypeSpec):
+        return spec.source
     function = spec.run if isinstance(spec, ActionSpec) else spec.call
     return function if hasattr(function, ATTRIBUTE) else spec

@@ -1,7 +1,8 @@
 """Carrying out one tool: whatever it does, a `ToolResult` comes of it.
 
-A plain function runs in a daemon thread of its own, so that one that hangs holds up neither the
-run nor the end of the process. A tool may raise anything and return anything.
+A plain function runs in a daemon thread of its own, a coroutine in a task of its own, so that one
+that hangs or ignores that it was cancelled holds up neither the run nor its deadline. A
+tool may raise anything and return anything.
 
 Imported by: actions.calling, actions.tasks
 Source: 004 "Tool Call Step"; 002 "AgentStopException".
@@ -23,6 +24,7 @@ from chartloop.core.outcome import ToolResult
 from chartloop.core.specs import ToolSpec
 from chartloop.run.context import Context
 from chartloop.run.failing import AgentStop, describe, is_own, stop_signal
+from chartloop.run.leaving import or_leave
 from chartloop.run.sound import cut, said, sound_data, sound_signal
 
 Made = tuple[Any, BaseException | None]
@@ -48,6 +50,14 @@ async def run_tool(ctx: Context, spec: ToolSpec, arguments: Mapping[str, Any]) -
 def failed(text: str, category: str = Category.RECOVERABLE) -> ToolResult:
     """What the model is told of a call that failed."""
     return ToolResult(cut(f"error: {text}"), ok=False, category=category)
+
+
+def refusal(ctx: Context, name: str, why: str) -> ToolResult:
+    """What the model is told of a call that is refused: why, and what it may call instead."""
+    listed = ", ".join(f"`{tool.name}`" for tool in ctx.tools) or "none"
+    if name not in ctx.machine.registry.tools:
+        return failed(f"there is no tool `{name}`; the tools are: {listed}")
+    return failed(f"tool `{name}` {why}; you may call: {listed}")
 
 
 def _said(error: BaseException) -> str:
@@ -87,7 +97,7 @@ def _deliver(done: asyncio.Future[Made], made: Made) -> None:
 
 async def _awaited(call: Callable[[], Awaitable[Any]]) -> Made:
     try:
-        return await call(), None
+        return await or_leave(call()), None
     except BaseException as error:
         if isinstance(error, (KeyboardInterrupt, asyncio.CancelledError)) and not is_own(error):
             raise

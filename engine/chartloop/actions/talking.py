@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from chartloop.actions.reply_schema import problem_with
+from chartloop.actions.running import refusal
+from chartloop.core.amounts import is_cost, is_tokens, say
 from chartloop.core.conversation import (
     calls_of,
     groups,
@@ -24,10 +25,11 @@ from chartloop.core.facts import ToolCall
 from chartloop.core.outcome import Message, Outcome, Reply, Spent
 from chartloop.core.specs import ActionSpec, ArgSpec, Effect, ToolSpec
 from chartloop.core.tokens import estimate_messages
-from chartloop.core.types import BOOL, FLOAT, STR, Type, list_of, map_of, struct
+from chartloop.core.types import BOOL, FLOAT, STR, Type, list_of, struct
+from chartloop.language.json_schema.reply import BrokenReplyError, ReplySchema
 from chartloop.machine.saving import template_names
 from chartloop.run.context import Context
-from chartloop.run.ports import ModelReply, ModelRequest
+from chartloop.run.ports import Model, ModelReply, ModelRequest
 from chartloop.run.sound import cut, read_json, sound_text
 
 KEEP = "prompt"
@@ -39,12 +41,12 @@ REPLY: Type = struct(
 )
 
 
-def receive(ctx: Context) -> Outcome:
+def receive(ctx: Context, optional: bool = False) -> Outcome:
     """The task, into the conversation. A run that only continues a conversation has none."""
     task = ctx.facts.run.task
     if task:
         return Outcome(result={"text": task}, messages=(user(task),))
-    if ctx.messages:
+    if ctx.messages or optional:
         return Outcome(result={"text": ""})
     return Outcome.failed(Category.RECOVERABLE, "the run was given no task", kind="no_task")
 
@@ -127,7 +129,7 @@ class Asked(NamedTuple):
     """What the `with` of an `infer` says about the call."""
 
     model: str = ""
-    output: Mapping[str, Any] | None = None
+    output: ReplySchema | None = None
     tool_choice: Any = None
     temperature: float | None = None
     keep: bool | None = None
@@ -136,15 +138,26 @@ class Asked(NamedTuple):
 async def infer(ctx: Context, **fields: Any) -> Outcome:
     """One model call."""
     asked = Asked(**fields)
-    reply, spent = await complete(ctx, request_messages(ctx), ctx.tools, asked)
-    outcome = _outcome(ctx, reply, spent, asked.keep)
-    return outcome if asked.output is None else _structured(outcome, reply.text, asked.output)
+    answered = await complete(ctx, request_messages(ctx), ctx.tools, asked)
+    outcome = _refused(ctx, _outcome(ctx, answered, asked.keep), answered.reply)
+    if asked.output is None:
+        return outcome
+    return _structured(outcome, answered.reply.text, asked.output)
+
+
+class Answered(NamedTuple):
+    """What a model call gave."""
+
+    reply: Reply
+    spent: Spent
+    warnings: tuple[str, ...] = ()
+    """What is odd about it: usage that was estimated, a reply that was cut off."""
 
 
 async def complete(
     ctx: Context, messages: Sequence[Message], tools: Sequence[ToolSpec] = (),
     asked: Asked | None = None,
-) -> tuple[Reply, Spent]:  # fmt: skip
+) -> Answered:  # fmt: skip
     """What the run's model answers to these messages, and what that took."""
     asked, model = asked or Asked(), ctx.ports.model
     if model is None:
@@ -159,7 +172,7 @@ async def complete(
         settings["temperature"] = asked.temperature
     request = ModelRequest(
         messages, tuple(tool.for_model() for tool in tools), settings,
-        asked.tool_choice if tools else None, asked.output, ctx.key,
+        asked.tool_choice if tools else None, asked.output and asked.output.schema, ctx.key,
         ctx.facts.usage.llm_calls + ctx.failed_calls,
     )  # fmt: skip
     streaming = ctx.streaming or bool(settings.get("stream"))
@@ -169,11 +182,32 @@ async def complete(
     memory_tools = {n for n, t in ctx.machine.registry.tools.items() if t.memory}
     wants_memory = bool(made.tool_calls) and all(c.name in memory_tools for c in made.tool_calls)
     reply = Reply(made.text, made.finish_reason, made.tool_calls, wants_memory, made.model)
-    sent, written = made.prompt_tokens, made.completion_tokens
-    estimated = sent is None or written is None
-    sent = estimate_messages(messages) if sent is None else sent
-    written = estimate_messages((reply.message,)) if written is None else written
-    return reply, Spent(1, sent, written, _cost(made, settings, sent, written), estimated)
+    spent, warnings = _spent(made, request, model, reply)
+    if made.finish_reason == "length":
+        warnings += (CUT_OFF,)
+    return Answered(reply, spent, warnings)
+
+
+def _spent(
+    made: ModelReply, request: ModelRequest, model: Model, reply: Reply
+) -> tuple[Spent, tuple[str, ...]]:
+    """What a call took: as it was reported, and estimated where that cannot be believed."""
+    sent, written, cost = made.prompt_tokens, made.completion_tokens, made.cost
+    if sent == written == 0:  # no call takes nothing: some servers send zeros for "not counted"
+        sent = written = None
+    told = {"prompt_tokens": sent, "completion_tokens": written}
+    missing = [name for name, count in told.items() if count is None]
+    wrong = [f"{n} {say(c)}" for n, c in told.items() if c is not None and not is_tokens(c)]
+    warnings = (UNBELIEVED.format(", ".join(wrong)),) if wrong else (ESTIMATED,) if missing else ()
+    if cost is not None and not is_cost(cost):
+        warnings, cost = (*warnings, WRONG_COST.format(say(cost))), None
+    if sent is None or not is_tokens(sent):
+        sent = estimate_messages(request.messages)
+    if written is None or not is_tokens(written):
+        written = estimate_messages((reply.message,))
+    if cost is None:
+        cost = _cost(made, request.settings, model, (sent, written))
+    return Spent(1, sent, written, cost, bool(wrong or missing)), warnings
 
 
 def _unanswered(so_far: Callable[[], Outcome] | None) -> Outcome:
@@ -205,38 +239,73 @@ def _sound(reply: ModelReply, ctx: Context) -> ModelReply:
     return reply._replace(text=text, tool_calls=tuple(calls))
 
 
-def _outcome(ctx: Context, reply: Reply, spent: Spent, keep: bool | None) -> Outcome:
+def _outcome(ctx: Context, answered: Answered, keep: bool | None) -> Outcome:
+    reply, spent, warnings = answered
     size = spent.prompt_tokens + spent.completion_tokens
+    empty = not (reply.text.strip() or reply.tool_calls)
     return Outcome(
         result=reply.result,
         reply=reply,
         messages=_added(ctx, reply, keep),
         spent=spent,
         context_tokens=size if ctx.prompt is None else None,
-        warnings=(
-            *((ESTIMATED,) if spent.estimated else ()),
-            *(() if reply.text.strip() or reply.tool_calls else (EMPTY,)),
-        ),
+        warnings=(*warnings, EMPTY) if empty else warnings,
+    )
+
+
+def _refused(ctx: Context, outcome: Outcome, reply: Reply) -> Outcome:
+    """The outcome with an answer to each call of a tool that this state did not show.
+
+    Such a call is answered here, beside the reply that asks for it: whatever comes between this
+    state and one that carries calls out, and whichever run or child continues the conversation,
+    finds no open call of a tool that the model was not shown. A name that nobody registered is
+    left to the state that carries calls out, which says that there is no such tool.
+    """
+    offered, known = {tool.name for tool in ctx.tools}, ctx.machine.registry.tools
+    refused = [
+        (call, refusal(ctx, call.name, "was not offered here").text)
+        for call in reply.tool_calls
+        if call.name not in offered and call.name in known
+    ]
+    if not refused:
+        return outcome
+    replies = tuple(tool_reply(call, text) for call, text in refused)
+    size = outcome.context_tokens
+    return outcome._replace(
+        messages=(*outcome.messages, *replies),
+        tool_errors=tuple(f"{call.name}: {text}" for call, text in refused),
+        context_tokens=None if size is None else size + estimate_messages(replies),
     )
 
 
 ESTIMATED = "a reply came without usage; its tokens were estimated"
 """A warning: the limits on tokens are kept by an estimate."""
+UNBELIEVED = "a reply came with usage that cannot be: {}; these tokens were estimated"
+"""A warning: what the provider counts is not used."""
+WRONG_COST = "a reply came with a cost that cannot be: {} USD; it was reckoned by the model's price"
+"""A warning: as for tokens. Without a price the cost is not known."""
+CUT_OFF = "a reply was cut off at its longest (finish_reason `length`): see `max_tokens`"
+"""A warning: the text or the tool calls of the reply may lack their end."""
 EMPTY = "the model gave an empty reply: neither text nor tool calls"
 """A warning: most machines take such a reply for the last one."""
 
 
-def _cost(reply: ModelReply, settings: Mapping[str, Any], sent: int, written: int) -> float | None:
-    """What the call cost: as the model's port says, else by the prices that the file gives.
+def _cost(
+    made: ModelReply, settings: Mapping[str, Any], model: Model, tokens: tuple[int, int]
+) -> float | None:
+    """What the call cost by the file's prices, else by those that the model's port knows.
 
     With fallbacks the file's prices may not be those of the model that answered.
     """
-    if reply.cost is not None or settings.get("fallbacks"):
-        return reply.cost
-    each = settings.get("input_cost_per_token"), settings.get("output_cost_per_token")
-    if each[0] is None or each[1] is None:
-        return None
-    return sent * each[0] + written * each[1]
+    prices = settings.get("input_cost_per_token"), settings.get("output_cost_per_token")
+    other = settings.get("fallbacks") and made.model != settings.get("name")
+    if None in prices or other:
+        known = getattr(model, "prices", None)
+        if known is None:
+            return None
+        prices = known({**settings, "name": made.model or settings.get("name")}) or (None, None)
+    cost = sum(n * price for n, price in zip(tokens, prices, strict=True) if price is not None)
+    return None if None in prices else cost
 
 
 def _added(ctx: Context, reply: Reply, keep: bool | None) -> tuple[Message, ...]:
@@ -251,17 +320,16 @@ def _added(ctx: Context, reply: Reply, keep: bool | None) -> tuple[Message, ...]
     return ()
 
 
-def _structured(outcome: Outcome, text: str, schema: Mapping[str, Any]) -> Outcome:
+def _structured(outcome: Outcome, text: str, wanted: ReplySchema) -> Outcome:
     """A reply that must be JSON of a schema: its data becomes the result."""
     try:
-        data = read_json(text)
+        data = wanted.data_of(read_json(text))
+    except BrokenReplyError as error:
+        problem = f"the reply does not fit the schema: {cut(str(error))}"
     except ValueError as error:
         problem = f"the reply is no JSON: {error}"
     else:
-        found = problem_with(data, schema)
-        if found is None:
-            return outcome._replace(result={**outcome.result, "data": data})
-        problem = f"the reply does not fit the schema: {found}"
+        return outcome._replace(result={**outcome.result, "data": data})
     failed = Outcome.failed(Category.RECOVERABLE, problem, kind="output")
     return outcome._replace(ok=False, error=failed.error)
 
@@ -270,6 +338,14 @@ ACTIONS = (
     ActionSpec(
         "receive",
         receive,
+        (
+            ArgSpec(
+                "optional",
+                "value",
+                BOOL,
+                about="Whether a run may begin with neither a task nor a conversation.",
+            ),
+        ),
         result=struct({"text": STR}, keyed=True),
         work=False,
         effect=Effect.PURE,
@@ -300,9 +376,9 @@ ACTIONS = (
             ArgSpec("model", "text", STR, about="Another model than the file's."),
             ArgSpec(
                 "output",
-                "data",
-                map_of(STR),
-                about="JSON Schema that the reply must satisfy; its data is `result.data`.",
+                "schema",
+                about="JSON Schema that the reply must satisfy, or the name of a pydantic class"
+                " that `--tools` brings; its data is `result.data`.",
             ),
             ArgSpec(
                 "tool_choice",

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, cast
 
 from chartloop.actions.children import drive, outcome_of, waiting
 from chartloop.actions.running import run_tool
-from chartloop.actions.talking import ESTIMATED, complete, request_messages
+from chartloop.actions.talking import complete, request_messages
 from chartloop.core.conversation import user
 from chartloop.core.errors import Category, ModelError, TaskError, nearest
 from chartloop.core.facts import EMPTY, Failure, QueueFacts, Task
@@ -29,6 +29,7 @@ from chartloop.core.specs import ActionSpec, ArgSpec, Effect, ToolSpec
 from chartloop.core.types import ANY, COUNTER, STR, list_of, struct
 from chartloop.run.children import Given
 from chartloop.run.context import Context
+from chartloop.run.failing import failure_of_call
 from chartloop.run.sound import cut, read_json, sound_data
 
 KEPT = "work"
@@ -308,9 +309,8 @@ def _noted(known: Kept, metrics: Mapping[str, float], text: str) -> Kept:
     )
 
 
-def _gone_wrong(text: str, *more: str, unanswered: int = 0, **named: str) -> Attempt:
-    error = _failure(text, *more, **named)
-    return Attempt(Outcome(ok=False, error=error, unanswered=unanswered))
+def _gone_wrong(text: str, *more: str, **named: str) -> Attempt:
+    return Attempt(Outcome(ok=False, error=_failure(text, *more, **named)))
 
 
 async def _attempt(ctx: Context, task: Task) -> Attempt | Blocked:
@@ -354,13 +354,13 @@ async def _by_prompt(ctx: Context, task: Task, text: str) -> Attempt:
     said = "\n\n".join(part for part in (text, task.text, done_when(task)) if part)
     asked = user(said)
     try:
-        reply, spent = await complete(ctx, (*request_messages(ctx), asked))
+        reply, spent, warnings = await complete(ctx, (*request_messages(ctx), asked))
     except ModelError as error:
-        return _gone_wrong(cut(error.message), error.category, error.kind, unanswered=1)
+        return Attempt(Outcome(ok=False, error=failure_of_call(error), unanswered=1))
     outcome = Outcome(
         messages=(asked, reply.message), spent=spent,
         context_tokens=spent.prompt_tokens + spent.completion_tokens,
-        warnings=(ESTIMATED,) if spent.estimated else (),
+        warnings=warnings,
     )  # fmt: skip
     return Attempt(outcome, reply.text, _as_report(reply.text))
 

@@ -20,13 +20,17 @@ import logging
 import math
 import os
 import sys
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
 from chartloop.adapters.model_errors import FALL_BACK_ON, KINDS, Kind, classified, failure
 from chartloop.adapters.model_reply import Heard
 from chartloop.adapters.model_target import Target, provider_of, targets_of
+from chartloop.adapters.model_wire import Wire, watch
+from chartloop.core.amounts import is_tokens
 from chartloop.core.errors import Category, ModelError, SetupError
+from chartloop.extras import install
 from chartloop.run.ports import ModelReply, ModelRequest, OnText
 
 __all__ = ["FALL_BACK_ON", "KINDS", "Kind", "LiteLLM"]
@@ -37,9 +41,11 @@ class LiteLLM:
 
     `settings` are the file's `model` mapping. ``name`` is litellm's: ``provider/model``. The key
     is in the provider's own variable or in the one that ``api_key_env`` names; a server at
-    ``api_base`` may need none. ``timeout`` is the longest wait, in seconds, for the reply or for
-    the next piece of a streamed one. ``fallbacks`` are asked in order while models fail with a
-    kind of `FALL_BACK_ON` before their first word; `ModelReply.model` says who answered.
+    ``api_base`` may need none. ``timeout`` is the longest that a whole reply may take, streamed or
+    not, ``idle_timeout`` the longest pause between two pieces of a streamed one, both in seconds;
+    ``reply_limit`` is the most characters of its text and tool arguments. ``fallbacks`` are asked
+    in order while models fail with a kind of `FALL_BACK_ON` before their first word;
+    `ModelReply.model` says who answered.
     """
 
     suspends = True
@@ -56,6 +62,23 @@ class LiteLLM:
             row = _known(_litellm(), settings.get("name"))
             return row.get("max_input_tokens") or row.get("max_tokens")
         return None
+
+    def prices(self, settings: Mapping[str, Any]) -> tuple[float, float] | None:
+        """USD for a token that is sent and for one that is written, by litellm's table."""
+        with contextlib.suppress(SetupError):
+            row = _known(_litellm(), settings.get("name"))
+            sent, written = row.get("input_cost_per_token"), row.get("output_cost_per_token")
+            return None if sent is None or written is None else (float(sent), float(written))
+        return None
+
+    def worst(self, settings: Mapping[str, Any]) -> tuple[int | None, tuple[float, float] | None]:
+        """The most tokens of a call with its reply, and the dearest prices, by litellm's table."""
+        with contextlib.suppress(SetupError):
+            row = _known(_litellm(), settings.get("name"))
+            window = row.get("max_input_tokens") or row.get("max_tokens")
+            longest = window and int(window) + int(row.get("max_output_tokens") or 0)
+            return longest or None, _dearest(row)
+        return None, None
 
     async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
         """Answer; streamed when `on_text` is given, unless ``stream`` says otherwise."""
@@ -93,8 +116,12 @@ def _litellm() -> Any:
     except Exception as error:
         missing = getattr(error, "name", "") == "litellm"
         text = "litellm is not installed" if missing else f"litellm cannot be imported: {error}"
-        raise SetupError(text, hint='pip install --upgrade "chartloop[llm]"') from error
+        raise SetupError(text, hint=install("llm")) from error
     litellm.suppress_debug_info = True
+    with contextlib.suppress(AttributeError, ImportError):
+        watch()
+    # What a server sent in another form than litellm's classes have would be printed, whole.
+    warnings.filterwarnings("ignore", "Pydantic serializer warnings", UserWarning)
     # In place of HF_HUB_OFFLINE, which would bind the whole process: no tokenizer is fetched.
     litellm.disable_hf_tokenizer_download = True
     for logger in loggers:  # without its handlers, nor Python's last resort, to stderr
@@ -131,16 +158,19 @@ async def _ask(
     """One call. A failure is returned, so that it does not drag litellm's own along."""
     wanted = request.settings.get("stream")
     streamed = on_text is not None if wanted is None else bool(wanted)
-    heard, outer = Heard(on_text), sys.exception()
+    heard, outer = Heard(on_text, target.most), sys.exception()
+    wire = Wire(target.most, streamed)
     try:
-        async with asyncio.timeout(target.timeout):
-            response = await litellm.acompletion(**_arguments(request, target, streamed=streamed))
-        if streamed:
-            await heard.listen(response, target.timeout)
-        else:
-            heard.take(response)
+        with wire:
+            async with asyncio.timeout(target.timeout):
+                arguments = _arguments(request, target, streamed=streamed)
+                response = await litellm.acompletion(**arguments)
+                if streamed:
+                    await heard.listen(response, target.idle)
+                else:
+                    heard.take(response)
     except Exception as error:  # noqa: BLE001 - litellm lets through whatever its parts raise
-        return classified(error, target, heard.text, outer)
+        return classified(error, target, heard, wire, outer)
     if problem := heard.problem(streamed=streamed):
         return failure(problem[0], f"{target.name}: {problem[1]}", partial=heard.text)
     return heard.reply(request, target, _cost(litellm, request.settings, target, heard.usage))
@@ -148,7 +178,7 @@ async def _ask(
 
 def _cost(litellm: Any, settings: Mapping[str, Any], target: Target, usage: Any) -> float | None:
     """USD by the file's prices, else by litellm's table; None when no price is known."""
-    if usage is None:
+    if usage is None or not (is_tokens(usage.prompt_tokens) and is_tokens(usage.completion_tokens)):
         return None
     prices = [settings.get(f"{way}_cost_per_token") for way in ("input", "output")]
     if None not in prices and target.name == settings.get("name"):
@@ -159,6 +189,25 @@ def _cost(litellm: Any, settings: Mapping[str, Any], target: Target, usage: Any)
         # litellm says 0 where it has no price.
         return math.fsum(ways) or (0.0 if row.get("input_cost_per_token") == 0 else None)
     return None
+
+
+_ASKED_FOR = ("batch", "flex", "priority")
+"""Ways of being served that a call must ask for, by `extra`."""
+
+
+def _dearest(row: Mapping[str, Any]) -> tuple[float, float] | None:
+    """The highest price of a token each way: long prompts, reasoning and audio may cost more."""
+    sides: list[float] = []
+    for way in ("input", "output"):
+        found = [
+            float(price) for name, price in row.items()
+            if way in name and "token" in name and "cost" in name
+            and isinstance(price, (int, float)) and not any(word in name for word in _ASKED_FOR)
+        ]  # fmt: skip
+        if row.get(f"{way}_cost_per_token") is None:
+            return None
+        sides.append(max(found))
+    return sides[0], sides[1]
 
 
 def _known(litellm: Any, name: Any) -> Mapping[str, Any]:

@@ -17,10 +17,14 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chartloop.adapters.model_target import Target
+from chartloop.adapters.model_wire import Wire
 from chartloop.core.errors import Category, ModelError
+
+if TYPE_CHECKING:
+    from chartloop.adapters.model_reply import Heard
 
 __all__ = ["FALL_BACK_ON", "KINDS", "Kind", "classified", "failure"]
 
@@ -43,6 +47,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "broken_body": Kind(_T, "the answer is no model's reply: check `model.api_base`"),
         "stream_broken": Kind(_T, "the reply was cut off: call again"),
         "empty_stream": Kind(_T, "call again, or check that `model.api_base` can stream"),
+        "too_long": Kind(_R, "ask for less, set `max_tokens`, or raise `model.reply_limit`"),
         "context_overflow": Kind(_R, "prune the conversation"),
         "content_filter": Kind(_R, "change the prompt"),
         "quota": Kind(_C, "raise the limit or add credit at the provider"),
@@ -75,6 +80,7 @@ class _Sign(NamedTuple):
 # The first that fits counts. The order matters: litellm calls a 403 and a full window a
 # BadRequestError, an empty account a RateLimitError, a torn body an InternalServerError.
 _SIGNS = (
+    _Sign("too_long", "TooLongError"),
     _Sign("context_overflow", "ContextWindowExceededError", (400, 413), ("context_length",)),
     _Sign("content_filter", "ContentPolicyViolationError", (400,), ("content_policy", "safety")),
     _Sign("quota", "", (403, 429), ("quota", "billing", "credit balance")),
@@ -92,22 +98,38 @@ _SIGNS = (
 
 
 def classified(
-    error: Exception, target: Target, partial: str, outer: BaseException | None
+    error: Exception, target: Target, heard: Heard, wire: Wire, outer: BaseException | None
 ) -> ModelError:
     """What a call raised, as one of the kinds.
 
-    `partial` is the text that had arrived, `outer` what the caller was handling before.
+    `heard` is what had arrived, `wire` what the server said, `outer` what the caller was handling.
     """
+    partial = heard.text
     chain = list(_chain(error, outer))
     names = {cls.__name__ for e in chain for cls in type(e).__mro__}
+    # litellm gives a status of its own to what has none
     status = next((s for e in chain if isinstance(s := getattr(e, "status_code", None), int)), None)
+    status = wire.status if wire.status is not None and wire.status >= 400 else status
     text = " ".join(f"{e} {getattr(e, 'code', '')}" for e in chain).lower()
     kind = next((s.kind for s in _SIGNS if s.fits(names, status, text)), "unexpected")
     if kind in {"server", "connection", "broken_body"}:
         kind = "stream_broken" if partial or "MidStreamFallbackError" in names else kind
-    said = f"no answer within {target.timeout:g} s" if kind == "timeout" else _said(chain)
-    more: dict[str, Any] = {"status": status, "retry_after": _retry_after(chain)}
+    if kind == "timeout":
+        said = f"no answer within {target.timeout:g} s"
+        said = f"no further piece within {target.idle:g} s" if heard.idle else said
+    elif kind == "too_long":
+        said = f"the reply has more than {target.most:,} characters"
+    else:
+        said = _said(chain)
+        told = wire.status is None or wire.status < 400 or str(wire.status) in said
+        said = said if told or kind in _PLAIN else f"HTTP {wire.status}: {said}"
+    after = wire.retry_after if wire.after else _retry_after(chain)
+    more: dict[str, Any] = {"status": status, "retry_after": after}
     return failure(kind, f"{target.name}: {_without_keys(said, target)}", partial=partial, **more)
+
+
+_PLAIN = frozenset({"rate_limit", "quota", "auth", "context_overflow", "content_filter"})
+"""Kinds of which the status says nothing more."""
 
 
 def _chain(error: BaseException, outer: BaseException | None) -> Iterator[BaseException]:
@@ -128,7 +150,12 @@ _QUOTED = re.compile(r'"message": ?"((?:[^"\\]|\\.)+)"')
 def _said(chain: Sequence[BaseException]) -> str:
     """What the provider said, without the names that litellm puts before it."""
     told = chain[1] if getattr(chain[0], "original_exception", None) else chain[0]
-    text = " ".join(_PREFIX.sub("", str(told)).split())
+    whole = str(told)
+    head, traceback, rest = whole.partition("Traceback (most recent call last)")
+    if traceback:  # where litellm failed to read a reply: its last line says at what
+        last = next((line for line in reversed(rest.splitlines()) if line.strip()), "")
+        whole = f"{head.strip().rstrip(',')}: {last.strip()}"[:300]
+    text = " ".join(_PREFIX.sub("", whole).split())
     quoted = _QUOTED.search(text)
     return (quoted[1] if quoted else text) or type(told).__name__
 

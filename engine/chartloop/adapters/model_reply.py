@@ -12,6 +12,7 @@ import contextlib
 from typing import Any
 
 from chartloop.adapters.model_target import Target
+from chartloop.adapters.model_wire import TooLongError
 from chartloop.core.facts import ToolCall
 from chartloop.run.ports import ModelReply, ModelRequest, OnText
 
@@ -21,8 +22,12 @@ __all__ = ["Heard"]
 class Heard:
     """What has arrived of one reply."""
 
-    def __init__(self, on_text: OnText | None) -> None:
+    def __init__(self, on_text: OnText | None, most: int) -> None:
         self.text = ""
+        self.size = 0
+        self.most = most
+        self.idle = False
+        """The last piece of a stream was waited for in vain."""
         self.usage: Any = None
         self._on_text = on_text
         self._calls: list[dict[str, Any]] = []
@@ -31,20 +36,25 @@ class Heard:
 
     def take(self, response: Any) -> None:
         """A reply in one piece. litellm puts zeros where the provider sent no usage."""
-        used = getattr(response, "usage", None)
-        self.usage = used if getattr(used, "total_tokens", 0) else None
+        self.usage = _told(getattr(response, "usage", None))
         for choice in response.choices[:1]:
             self._add(choice.message, choice.finish_reason)
 
-    async def listen(self, stream: Any, timeout: float) -> None:
-        """A reply in pieces. The connection is closed however it ends."""
+    async def listen(self, stream: Any, idle: float) -> None:
+        """A reply in pieces, `idle` seconds apart at most. However it ends, it is closed."""
         async with contextlib.aclosing(stream):
+            pause: float | None = None  # a model may think for long before its first word
             while True:
-                async with asyncio.timeout(timeout):
-                    chunk = await anext(stream, None)
+                scope = asyncio.timeout(pause)
+                try:
+                    async with scope:
+                        chunk = await anext(stream, None)
+                finally:
+                    self.idle = scope.expired()
+                pause = idle
                 if chunk is None:
                     break
-                self.usage = getattr(chunk, "usage", None) or self.usage
+                self.usage = _told(getattr(chunk, "usage", None)) or self.usage
                 for choice in chunk.choices[:1]:
                     self._add(choice.delta, choice.finish_reason)
         # litellm makes up a finish and a usage, and takes a body that is no stream for one event.
@@ -55,6 +65,7 @@ class Heard:
 
     def _add(self, part: Any, finish: str | None) -> None:
         self._finish = finish or self._finish
+        self._measure(part)
         if part.content:
             self.text += part.content
             if self._on_text is not None:
@@ -63,6 +74,12 @@ class Heard:
             call = self._call(getattr(delta, "index", n), delta.id or "")
             call["name"] += delta.function.name or ""
             call["arguments"] += delta.function.arguments or ""
+
+    def _measure(self, part: Any) -> None:
+        self.size += len(part.content or "")
+        self.size += sum(len(call.function.arguments or "") for call in part.tool_calls or ())
+        if self.size > self.most:
+            raise TooLongError
 
     def _call(self, index: int, given: str) -> dict[str, Any]:
         """The call that a piece belongs to. Some servers number all calls 0."""
@@ -91,3 +108,9 @@ class Heard:
         prompt = getattr(self.usage, "prompt_tokens", None)
         completion = getattr(self.usage, "completion_tokens", None)
         return ModelReply(self.text, calls, finish, prompt, completion, cost, target.name)
+
+
+def _told(usage: Any) -> Any:
+    """Usage, unless it is all zeros: that of no call, which litellm makes up."""
+    counts = (getattr(usage, name, 0) for name in ("prompt_tokens", "completion_tokens"))
+    return usage if any(counts) else None

@@ -26,6 +26,7 @@ _NOT_EXTRA = frozenset(
 )
 """What `extra` may not hold: it has a key of its own, or would hide calls, hosts or retries."""
 _PATIENCE = 600.0  # seconds, when the file sets no `timeout`
+REPLY_LIMIT = 1_000_000  # characters, when the file sets no `reply_limit`
 _NO_KEY = "no-key"  # for a server that needs none: HTTP clients refuse an empty one
 
 
@@ -34,7 +35,9 @@ class Target(NamedTuple):
 
     name: str  # of the file's own model, or of a fallback
     where: Mapping[str, Any]  # `api_base` and `api_key`, as far as they are given
-    timeout: float
+    timeout: float  # for a whole reply
+    idle: float  # between two pieces of a stream
+    most: int  # characters of a reply
     headers: Any  # what `extra` sends along: it may hold keys
 
 
@@ -43,18 +46,26 @@ def targets_of(litellm: Any, settings: Mapping[str, Any]) -> list[Target]:
     extra: Mapping[str, Any] = settings.get("extra") or {}
     if wrong := sorted(_NOT_EXTRA & extra.keys()):
         raise SetupError(f"`model.extra` may not hold `{wrong[0]}`", hint="leave it to `model`")
-    given = _PATIENCE if settings.get("timeout") is None else settings["timeout"]
-    timeout = parse_duration(given) if isinstance(given, str) else given
-    if not isinstance(timeout, (int, float)) or not 0 < timeout < math.inf:
-        raise SetupError(f"`model.timeout` cannot be `{given}`", hint="write seconds, or `60s`")
+    timeout, idle = _seconds(settings, "timeout", _PATIENCE), _seconds(settings, "idle_timeout", 60)
+    most = settings.get("reply_limit", REPLY_LIMIT)
+    if not isinstance(most, int) or most < 1:
+        raise SetupError(f"`model.reply_limit` cannot be `{most}`", hint="write a whole number")
     names: list[str] = [settings.get("name", ""), *(settings.get("fallbacks") or ())]
     providers = [provider_of(litellm, name) for name in names]
     targets: list[Target] = []
     for name, provider in zip(names, providers, strict=True):
         # The file's server and key are not for a fallback at another provider.
         where = _where(litellm, name, settings if provider == providers[0] else {})
-        targets.append(Target(name, where, timeout, extra.get("extra_headers")))
+        targets.append(Target(name, where, timeout, idle, most, extra.get("extra_headers")))
     return targets
+
+
+def _seconds(settings: Mapping[str, Any], name: str, usual: float) -> float:
+    given = usual if settings.get(name) is None else settings[name]
+    found = parse_duration(given) if isinstance(given, str) else given
+    if not isinstance(found, (int, float)) or not 0 < found < math.inf:
+        raise SetupError(f"`model.{name}` cannot be `{given}`", hint="write seconds, or `60s`")
+    return found
 
 
 def provider_of(litellm: Any, name: Any) -> str:

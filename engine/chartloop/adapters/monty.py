@@ -36,6 +36,7 @@ from anyio.lowlevel import RunVar
 from chartloop.adapters.monty_values import Printed, as_json
 from chartloop.core.errors import SetupError
 from chartloop.core.units import say_duration
+from chartloop.extras import install
 from chartloop.run.ports import SandboxResult
 
 if TYPE_CHECKING:
@@ -53,7 +54,6 @@ CHECKPOINT = 4_000_000
 
 LOST = "The variables of earlier turns are gone: their checkpoint could not be read.\n"
 AS_BEFORE = "The variables are as they were before this code."
-INSTALL = 'pip install "chartloop[sandbox]"'
 
 POLICY: OSPolicy = {
     "datetime": "system",
@@ -85,7 +85,9 @@ class MontySandbox:
         try:
             _pool()
         except (ImportError, FileNotFoundError) as error:
-            raise SetupError(f"the sandbox is not installed: {error}", hint=INSTALL) from error
+            raise SetupError(
+                f"the sandbox is not installed: {error}", hint=install("sandbox")
+            ) from error
         self._timeout = timeout
         # A checkpoint carries its limits, and the tighter of both hold: so these do not vary by
         # turn, and the wall clock of a turn is kept outside.
@@ -205,7 +207,9 @@ class _Turn:
         try:
             worker = checkout.__enter__()
         except (RuntimeError, OSError) as error:
-            raise SetupError(f"the sandbox does not start: {error}", hint=INSTALL) from error
+            raise SetupError(
+                f"the sandbox does not start: {error}", hint=install("sandbox")
+            ) from error
         try:
             with self._lock:
                 self._worker = worker.worker_pid

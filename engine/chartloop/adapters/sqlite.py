@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
@@ -57,6 +58,7 @@ class SqliteJournal(JournalFace):
 
     `wait` is how many seconds another process may hold the file before `JournalLocked`.
     `redactor` hides secrets before they are written; by default those of the environment.
+    `now` is the clock of leases, in seconds since the epoch.
     Raises `JournalCorrupt` and `JournalTooNew` with the file left as it is.
 
     Threads may share one. A forked process opens its own.
@@ -71,9 +73,10 @@ class SqliteJournal(JournalFace):
         wait: float = 30.0,
         redactor: Redactor | Literal["environment"] | None = "environment",
         migrations: Sequence[Migration] = MIGRATIONS,
+        now: Callable[[], float] = time.time,
     ) -> None:
         writer = Writer(Redactor() if redactor == "environment" else redactor)
-        super().__init__(writer)
+        super().__init__(writer, now)
         self.path = Path(path).absolute()
         self._wait = wait
         self._database = open_database(self.path, wait=wait, migrations=migrations)
@@ -83,7 +86,7 @@ class SqliteJournal(JournalFace):
         self._durable: bool | None = None
         self._worker: Executor | None = None
         self.grouped = GroupedJournal(
-            Engine(self._together, self._one_worker, self.name, self._close), writer
+            Engine(self._together, self._one_worker, self.name, self._close), writer, now
         )
         """The same journal for event loops: calls of one tick share a transaction, in a thread."""
 

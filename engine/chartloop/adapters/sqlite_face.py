@@ -13,10 +13,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from chartloop.adapters import sqlite_rows
+from chartloop.adapters import sqlite_leases, sqlite_rows
 from chartloop.adapters.sqlite_migrations import Connection
 from chartloop.adapters.sqlite_rows import Append, Filled, Writer
-from chartloop.run.journal import Event, Letter, RunRow, Snapshot, Update, WholeRun, digest
+from chartloop.run.journal import Check, Event, Letter, RunRow, Snapshot, Update, WholeRun, digest
+from chartloop.run.lease import TTL, Acquired, Claim, Driver, Lease
 
 T = TypeVar("T")
 
@@ -48,8 +49,9 @@ class Done(NamedTuple):
 class JournalFace(ABC):
     """The port's methods, as jobs."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: Writer, now: Callable[[], float]) -> None:
         self._writer = writer
+        self._now = now
 
     @abstractmethod
     async def _perform(
@@ -65,14 +67,34 @@ class JournalFace(ABC):
     async def create(self, row: RunRow) -> None:
         await self._perform(lambda db: sqlite_rows.create(db, row))
 
-    async def create_whole(self, runs: Sequence[WholeRun], *, after: Sequence[RunRow] = ()) -> None:
+    async def create_whole(
+        self, runs: Sequence[WholeRun], *, after: Sequence[RunRow] = (), take_over: bool = False
+    ) -> None:
         given = [Filled(row, self._writer.lines(events), of) for row, events, of in runs]
+        claim = Claim(None, take_over=take_over)
         await self._perform(
-            lambda db: sqlite_rows.create_whole(db, given, after), long=True, durable=True
+            lambda db: sqlite_rows.create_whole(db, given, after, claim, self._now()),
+            long=True, durable=True,
+        )  # fmt: skip
+
+    async def acquire(
+        self, run_id: str, driver: Driver | None = None, *, ttl: float = TTL,
+        take_over: bool = False,
+    ) -> tuple[RunRow, Acquired]:  # fmt: skip
+        claim = Claim(driver, ttl, take_over)
+        return await self._perform(lambda db: sqlite_rows.acquire(db, run_id, claim, self._now()))
+
+    async def renew(self, run_id: str, driver: Driver, *, ttl: float = TTL) -> bool:
+        token = driver.token
+        return await self._perform(
+            lambda db: sqlite_leases.renew(db, run_id, token, self._now(), ttl)
         )
 
-    async def acquire(self, run_id: str) -> RunRow:
-        return await self._perform(lambda db: sqlite_rows.acquire(db, run_id))
+    async def release(self, run_id: str, driver: Driver) -> None:
+        await self._perform(lambda db: sqlite_leases.release(db, run_id, driver.token))
+
+    async def lease(self, run_id: str) -> Lease | None:
+        return await self._perform(lambda db: sqlite_leases.lease(db, run_id), writes=False)
 
     async def append(
         self,
@@ -119,9 +141,14 @@ class JournalFace(ABC):
             long=True,
         )
 
-    async def send(self, run_id: str, letter: Letter) -> bool:
+    async def send(self, run_id: str, letter: Letter, *, check: Check | None = None) -> bool:
         data = self._writer.document(letter.data)
-        return await self._perform(lambda db: sqlite_rows.send(db, run_id, letter, data))
+        return await self._perform(lambda db: sqlite_rows.send(db, run_id, letter, data, check))
+
+    async def received(self, run_id: str, msg_id: str) -> bool:
+        return await self._perform(
+            lambda db: sqlite_rows.received(db, run_id, msg_id), writes=False
+        )
 
     async def letters(self, run_id: str) -> list[Letter]:
         return await self._perform(lambda db: sqlite_rows.letters(db, run_id), writes=False)

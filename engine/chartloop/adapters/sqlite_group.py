@@ -48,8 +48,8 @@ class GroupedJournal(JournalFace):
 
     suspends = True
 
-    def __init__(self, engine: Engine, writer: Writer) -> None:
-        super().__init__(writer)
+    def __init__(self, engine: Engine, writer: Writer, now: Callable[[], float]) -> None:
+        super().__init__(writer, now)
         self._engine = engine
         self._gathered: WeakKeyDictionary[asyncio.AbstractEventLoop, _Group] = WeakKeyDictionary()
 

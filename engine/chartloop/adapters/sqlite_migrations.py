@@ -1,9 +1,9 @@
 """The journal's file: its tables, how an older file is brought up to date, how one is opened.
 
 A migration has a number and is never edited once it was released: a change to the tables is a
-new one at the end. All that are missing run in one transaction when a file is opened; the table
-`schema_version` says which have. A file is looked at before it is written to: what is no
-journal, or was written by a newer version, stays byte for byte as it was.
+new one at the end. All that are missing run in one transaction when a file is opened, after it was
+copied beside itself; the table `schema_version` says which have. A file is looked at before it is
+written to: what is no journal, or was written by a newer version, stays byte for byte as it was.
 
 Tables of runs and events have rowids, for measured reasons: with the rows inside the index
 (``WITHOUT ROWID``) events of many runs split each other's pages, and an append costs a third
@@ -15,6 +15,8 @@ Source: design "architecture", section 4.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
@@ -87,13 +89,28 @@ MIGRATIONS: tuple[Migration, ...] = (
             """,
         ),
     ),
+    Migration(
+        2,
+        "who drives a run, and until when",
+        (
+            """
+            CREATE TABLE lease (
+                run_id TEXT PRIMARY KEY, token TEXT NOT NULL, face TEXT NOT NULL,
+                host TEXT NOT NULL, pid INTEGER NOT NULL, place TEXT NOT NULL, born TEXT NOT NULL,
+                since REAL NOT NULL, renewed REAL NOT NULL, until REAL NOT NULL
+            )
+            """,
+        ),
+    ),
 )
 """Every change so far, in order.
 
 `event.record` is the number of the record, null for other types; `inbox.seq` the event that
 consumed the letter; `blob.kept` 1 for a text that was put by hand; `event_blob` which events
 refer to which payloads. `data` is JSON text, or the same as bytes where it has lone surrogates,
-which SQLite's text cannot hold.
+which SQLite's text cannot hold. A `lease` is a table of its own and not columns of `run`: where
+rows are locked one by one, as on PostgreSQL, drivers that renew would wait for appends, and
+these for them.
 """
 
 
@@ -199,6 +216,8 @@ def _migrate(database: Connection, path: Path, migrations: Sequence[Migration]) 
     try:
         # asked again: another process may have done it meanwhile
         version = _version(database, path)
+        if 0 < version < migrations[-1].number:
+            _copy(path, version)
         if version == 0:
             database.execute(
                 "CREATE TABLE schema_version (number INTEGER PRIMARY KEY, title TEXT NOT NULL)"
@@ -210,6 +229,24 @@ def _migrate(database: Connection, path: Path, migrations: Sequence[Migration]) 
     except BaseException:
         if database.in_transaction:
             database.execute("ROLLBACK")
+        raise
+
+
+def _copy(path: Path, version: int) -> None:
+    """Keep the file as it is beside itself: ``journal.db.version-1``. Called where none writes."""
+    kept = path.with_name(f"{path.name}.version-{version}")
+    if kept.exists():  # this version's file was brought up to date before, and put back
+        return
+    unfinished = path.with_name(f"{kept.name}.{os.getpid()}")
+    try:
+        with (
+            contextlib.closing(sqlite3.connect(path)) as source,
+            contextlib.closing(sqlite3.connect(unfinished)) as target,
+        ):
+            source.backup(target)
+        unfinished.replace(kept)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
         raise
 
 

@@ -13,12 +13,14 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from chartloop.adapters import sqlite_leases
 from chartloop.adapters.sqlite_migrations import Connection
 from chartloop.core.errors import JournalCorrupt, RunError, UnknownRunError
 from chartloop.core.facts import EMPTY
 from chartloop.core.records import Record, to_json
 from chartloop.run.journal import (
     CHILD_MARK,
+    Check,
     Event,
     Letter,
     RunRow,
@@ -29,6 +31,7 @@ from chartloop.run.journal import (
     refuse_overtaken,
     taken,
 )
+from chartloop.run.lease import Acquired, Claim
 from chartloop.run.payload import DEEPEST, pack, too_deep, unpack
 from chartloop.run.redact import Redactor
 
@@ -167,10 +170,12 @@ def _beyond(prefix: str) -> str | None:
     return None
 
 
-def acquire(db: Connection, run_id: str) -> RunRow:
-    """Raise the run's epoch."""
+def acquire(db: Connection, run_id: str, claim: Claim, now: float) -> tuple[RunRow, Acquired]:
+    """Raise the run's epoch, and give the claim its lease. `Driven` where it gets none."""
+    known(db, run_id)
+    acquired = sqlite_leases.take(db, run_id, claim, now)
     db.execute("UPDATE run SET epoch = epoch + 1 WHERE run_id = ?", (run_id,))
-    return known(db, run_id)
+    return known(db, run_id), acquired
 
 
 def remove(db: Connection, run_ids: Iterable[str]) -> int:
@@ -188,7 +193,7 @@ def _remove(db: Connection, run_id: str) -> int:
     removed = db.execute("DELETE FROM run WHERE run_id = ?", (run_id,)).rowcount
     sql = "SELECT DISTINCT hash FROM event_blob WHERE run_id = ?"
     payloads = db.execute(sql, (run_id,)).fetchall()
-    for table in ("event", "event_blob", "inbox", "snapshot"):
+    for table in ("event", "event_blob", "inbox", "snapshot", "lease"):
         db.execute(f"DELETE FROM {table} WHERE run_id = ?", (run_id,))  # noqa: S608
     db.executemany(
         "DELETE FROM blob WHERE hash = ?1 AND NOT kept "
@@ -325,15 +330,19 @@ class Filled(NamedTuple):
     letters_of: str
 
 
-def create_whole(db: Connection, runs: Sequence[Filled], after: Sequence[RunRow]) -> None:
+def create_whole(
+    db: Connection, runs: Sequence[Filled], after: Sequence[RunRow], claim: Claim, now: float
+) -> None:
     """New runs with their events and letters. `Fenced` when a run of `after` went on since."""
     for read in after:
-        refuse_overtaken(known(db, read.run_id), read)
+        found = known(db, read.run_id)
+        sqlite_leases.granted(db, read.run_id, claim, now)
+        refuse_overtaken(found, read)
     for run in runs:
         if row(db, run.row.run_id) is not None:
             raise taken(run.row.run_id)
     for read in after:
-        acquire(db, read.run_id)
+        acquire(db, read.run_id, claim._replace(take_over=True), now)
     for run in runs:
         new = run.row.run_id
         create(db, run.row._replace(head=len(run.lines), epoch=0))
@@ -348,8 +357,18 @@ def create_whole(db: Connection, runs: Sequence[Filled], after: Sequence[RunRow]
 # -- inbox, blobs, snapshots -------------------------------------------------------------------
 
 
-def send(db: Connection, run_id: str, letter: Letter, data: str) -> bool:
-    """Put a letter into the inbox. False when that id is there already."""
+def send(
+    db: Connection, run_id: str, letter: Letter, data: str, check: Check | None = None
+) -> bool:
+    """Put a letter into the inbox, if `check` has nothing against it.
+
+    False when a letter of that id is there already.
+    """
+    if check is not None:
+        sql = "SELECT 1 FROM inbox WHERE run_id = ? AND msg_id = ?"
+        if db.execute(sql, (run_id, letter.msg_id)).fetchone():
+            return False
+        check(known(db, run_id), letters(db, run_id))
     sent = db.execute(
         "INSERT INTO inbox (run_id, msg_id, at, data) SELECT run_id, ?, ?, ? FROM run "
         "WHERE run_id = ? ON CONFLICT (run_id, msg_id) DO NOTHING",
@@ -358,6 +377,13 @@ def send(db: Connection, run_id: str, letter: Letter, data: str) -> bool:
     if sent.rowcount == 0:
         known(db, run_id)
     return sent.rowcount == 1
+
+
+def received(db: Connection, run_id: str, msg_id: str) -> bool:
+    """Whether the run or a child of it was ever sent a letter of that id."""
+    below = run_id + CHILD_MARK
+    sql = "SELECT 1 FROM inbox WHERE msg_id = ? AND (run_id = ? OR run_id >= ? AND run_id < ?)"
+    return db.execute(sql, (msg_id, run_id, below, _beyond(below))).fetchone() is not None
 
 
 def letters(db: Connection, run_id: str) -> list[Letter]:

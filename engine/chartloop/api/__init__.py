@@ -20,7 +20,6 @@ from chartloop.api.loading import (
 )
 from chartloop.api.machine import Machine, lifecycle
 from chartloop.api.run import Run, StartOptions, new_run_id
-from chartloop.api.values import check_answer
 from chartloop.api.wiring import PortOptions, suspends
 from chartloop.language.values import limit_value, var_value
 
@@ -32,7 +31,6 @@ __all__ = [
     "Run",
     "StartOptions",
     "check",
-    "check_answer",
     "child_file",
     "draw",
     "examine",

@@ -9,6 +9,7 @@ import json
 import math
 from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -104,6 +105,39 @@ def assumed(settings: Mapping[str, Any] | None) -> Assume | None:
     from chartloop.checker.bound import Assume  # noqa: PLC0415  networkx: when it is asked for
 
     return Assume(settings=said)
+
+
+def with_known_models(
+    assume: Assume | None, spec: MachineSpec, settings: Mapping[str, Any] | None, model: Any = None
+) -> Assume | None:
+    """The same, with what the model's port knows of windows and prices that nobody wrote down.
+
+    `model` is the run's; by default litellm, where it is installed. It is loaded only if something
+    is missing: that takes seconds.
+    """
+    from chartloop.adapters.litellm import LiteLLM  # noqa: PLC0415  when it is asked for
+    from chartloop.checker.bound import Assume, KnownModel  # noqa: PLC0415
+
+    assume, known = assume or Assume(), dict[str, KnownModel]()
+    worst: Any = getattr(LiteLLM() if model is None else model, "worst", None)
+    if worst is None:
+        return assume
+    for part in spec.family():
+        said: dict[str, Any] = {**part.model, **(settings or {})}
+        if _is_said(said, assume):
+            continue
+        for name in (said.get("name"), *(said.get("fallbacks") or ())):
+            if name and name != "scripted":
+                longest, prices = worst({"name": name})
+                known[name] = KnownModel(longest, prices, "litellm")
+    return replace(assume, models=known) if known else assume
+
+
+def _is_said(model: Mapping[str, Any], assume: Assume) -> bool:
+    """Whether the size and the price of a call are written down."""
+    sized = assume.tokens_per_call or model.get("context_window")
+    each = model.get("input_cost_per_token"), model.get("output_cost_per_token")
+    return bool(sized and (assume.prices or (None not in each and not model.get("fallbacks"))))
 
 
 def wanted_bounds(given: Mapping[str, Any]) -> dict[str, float]:

@@ -165,15 +165,16 @@ async def forked(
 async def moved(old: Session, records: Sequence[Record], *, run_id: str, machine: str) -> Session:
     """The run that goes on in place of one that was started with another machine.
 
-    `machine` is the canonical text of this one. `Fenced` when the old one went on since it was
-    opened: another process drove it, or moved it.
+    `machine` is the canonical text of this one. `Driven` when another process drives the old one,
+    `Fenced` when it went on since it was opened: another process drove it, or moved it.
     """
     row = _row_below(old, records, old.tally.records, run_id)
     row = row._replace(machine=old.chart.name, machine_hash=await old.journal.put_blob(machine))
     read = old.row._replace(head=old.head, epoch=old.epoch)
     await move(
-        old.journal, read, old.tally.records, row, old.chart, names=old.names, origin=old.origin
-    )
+        old.journal, read, old.tally.records, row, old.chart, names=old.names, origin=old.origin,
+        take_over=old.holder.take_over,
+    )  # fmt: skip
     return await _beside(old, run_id)
 
 
@@ -190,5 +191,6 @@ async def _beside(old: Session, run_id: str) -> Session:
     """Another run of the journal, with the same components."""
     made = Session(old.chart, old.journal, run_id, old.ports)
     made.cancels = old.cancels
+    made.holder.face, made.holder.ttl = old.holder.face, old.holder.ttl
     await made.open(snapshot=False)
     return made

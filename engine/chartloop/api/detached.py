@@ -54,7 +54,7 @@ class DetachedRun(NamedTuple):
         for row, events, letters in self.logs:
             by_hand(journal.create(row._replace(head=0, epoch=0)))
             update = Update(row.status, row.state, row.reason, row.steps, row.wake_at)
-            epoch = by_hand(journal.acquire(row.run_id)).epoch
+            epoch = by_hand(journal.acquire(row.run_id))[0].epoch
             by_hand(journal.append(row.run_id, 0, epoch, events, update=update))
             for letter in letters:
                 by_hand(journal.send(row.run_id, letter))

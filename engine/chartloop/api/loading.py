@@ -116,8 +116,8 @@ def child_file(source: str, file: str) -> Found:
     if source.endswith((".yaml", ".yml")):
         path = Path(file).parent / source
         if not path.is_file():
-            folder = "this folder" if path.parent == Path() else str(path.parent)
-            raise SetupError(f"there is no file `{source}`", hint=f"it is taken from {folder}")
+            said = f"there is no file `{source}`: looked in {catalog.folder_of(path)}"
+            raise SetupError(said, hint=catalog.nearest_file(path))
     elif (found := catalog.shipped().get(source)) is not None:
         path = found
     else:

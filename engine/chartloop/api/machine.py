@@ -20,6 +20,7 @@ from chartloop.api.bounds import (
     checked_values,
     refuse_unbounded,
     wanted_bounds,
+    with_known_models,
 )
 from chartloop.api.continuing import carried, changed, take_up
 from chartloop.api.coverage import HasCoverage
@@ -31,6 +32,7 @@ from chartloop.api.simulating import HasSimulation
 from chartloop.api.stats import HasStats
 from chartloop.api.tasks import first_tasks
 from chartloop.api.upgrading import HasUpgrade
+from chartloop.api.values import own_metadata
 from chartloop.api.whatif import HasWhatIf
 from chartloop.api.wiring import PortOptions, make_ports, prepare, suspends
 from chartloop.core.errors import Finding, Findings, SetupError, SpecError, refuse_unknown
@@ -210,6 +212,7 @@ class Machine(HasCoverage, HasWhatIf, HasStats, HasUpgrade, HasSimulation):
         run_id: str | None = None,
         agent: str | None = None,
         session: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
         require_bound: Mapping[str, float] | None = None,
         **ports: Unpack[PortOptions],
     ) -> Run:
@@ -220,6 +223,8 @@ class Machine(HasCoverage, HasWhatIf, HasStats, HasUpgrade, HasSimulation):
         or the id of one in `journal`, conversation, memory, variables, agent and session are
         carried over, and counters begin at zero: what is given here wins. The journal is the
         parent's, else in memory, unless one is given.
+
+        `metadata` is JSON data about this run, over the file's: `Run.metadata`, `Result.metadata`.
 
         `model` is a litellm model name or anything that honours the `Model` port, `settings` are
         over the file's `model`, and `script` gives scripted replies instead; for the other
@@ -251,7 +256,12 @@ class Machine(HasCoverage, HasWhatIf, HasStats, HasUpgrade, HasSimulation):
         first = past.get("vars", {}) | {n: var_value(spec, n, v) for n, v in (vars or {}).items()}
         prove = partial(self._bounds.of, chosen, first, assumed(ports.get("settings")), brief=True)
         if require_bound:
-            refuse_unbounded(prove(), wanted_bounds(require_bound))
+            wanted, said = wanted_bounds(require_bound), ports.get("settings")
+            known = assumed(said)
+            if {"tokens", "usd"} & wanted.keys():
+                known = with_known_models(known, self.spec, said, ports.get("model"))
+            prove_all = partial(self._bounds.of, chosen, first, known, brief=True)
+            refuse_unbounded(prove_all(), wanted)
         prepare(spec, made.ports, queue)
         data = start_data(
             task=task, agent=agent or past.get("agent") or spec.agent,
@@ -261,7 +271,7 @@ class Machine(HasCoverage, HasWhatIf, HasStats, HasUpgrade, HasSimulation):
             limits=chosen, vars=first,
             messages=history(messages) or past.get("messages"),
             context_window=made.ports.window(spec),
-            tasks=[task.to_dict() for task in queue],
+            tasks=[task.to_dict() for task in queue], metadata=own_metadata(metadata),
         )  # fmt: skip
         at = made.ports.clock.now()
         made.begun = Input("start", started=at, at=at, data=data)
@@ -291,8 +301,9 @@ class Machine(HasCoverage, HasWhatIf, HasStats, HasUpgrade, HasSimulation):
         return await self.start(task, **options).arun()
 
     def open(
-        self, run_id: str, *, journal: Journal, changed: bool = False, **ports: Unpack[PortOptions]
-    ) -> Run:
+        self, run_id: str, *, journal: Journal, changed: bool = False, take_over: bool = False,
+        **ports: Unpack[PortOptions],
+    ) -> Run:  # fmt: skip
         """A run that is in the journal, where it stands. Nothing is written until it is driven.
 
         What driving it needs (a key, say) is looked for when it is driven: a run can be read
@@ -303,12 +314,17 @@ class Machine(HasCoverage, HasWhatIf, HasStats, HasUpgrade, HasSimulation):
         out as they were recorded. It is read where it is; once it is driven it goes on as a fork,
         with a new id: the records of a run belong to one machine.
 
+        A run that another process drives can be read; to drive it raises `Driven`, which says who
+        does, since when and until when. With `take_over` it is driven here all the same: the other
+        one stops before its next action, and a call that it has in flight may be paid twice.
+
         Raises:
             UnknownRunError: there is no run of that id.
             MachineChangedError: it was started with another machine, or this one decides a
                 record otherwise.
         """
         made = self._session(run_id, journal, ports)
+        made.holder.take_over = take_over
         moved = wait(self._open(made, changed), suspends=made.journal.suspends)
         return Run(
             self,
@@ -336,12 +352,14 @@ class Machine(HasCoverage, HasWhatIf, HasStats, HasUpgrade, HasSimulation):
         return "" if spec is None else canonical(spec)
 
     def attach(
-        self, kept: DetachedRun, *, journal: Journal | None = None, **ports: Unpack[PortOptions]
-    ) -> Run:
+        self, kept: DetachedRun, *, journal: Journal | None = None, take_over: bool = False,
+        **ports: Unpack[PortOptions],
+    ) -> Run:  # fmt: skip
         """A run that was pickled, to be driven on with these components; see `start`.
 
         `journal` is the one that holds the run; it may be left out where that was in memory.
-        `MachineChangedError` when the run was started with another machine; see `open`.
+        `MachineChangedError` when the run was started with another machine; see `open`, also for
+        `take_over`.
         """
         if kept.begun is not None:
             if kept.row.machine_hash != self.hash:
@@ -354,13 +372,15 @@ class Machine(HasCoverage, HasWhatIf, HasStats, HasUpgrade, HasSimulation):
                 f"the log of run `{kept.run_id}` is not part of what was pickled",
                 hint="give the journal that holds it: `journal=`",
             )
-        return self.open(kept.run_id, journal=journal or kept.journal(), **ports)
+        where = journal or kept.journal()
+        return self.open(kept.run_id, journal=where, take_over=take_over, **ports)
 
     def _session(self, run_id: str, journal: Journal, ports: PortOptions) -> Session:
         if not hasattr(journal, "suspends"):
             hint = f"open one: `SqliteJournal({str(journal)!r})`, from chartloop.adapters.sqlite"
             raise SetupError(f"`journal` is a {type(journal).__name__}, no journal", hint=hint)
         made = Session(self.chart, journal, run_id, make_ports(self.spec, self.folder, ports))
+        made.engine = __version__
         cancel = ports.get("cancel")
         made.cancels = [cancel] if cancel is not None else []
         if suspends(made):  # on an event loop the appends of one tick share a transaction

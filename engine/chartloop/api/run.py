@@ -11,14 +11,13 @@ from chartloop.api.certified import Certified
 from chartloop.api.continuing import first_taken_back, forked, moved
 from chartloop.api.detached import DetachedRun, detached
 from chartloop.api.hearing import Heard
-from chartloop.api.posting import post, refuse_resume, tasks_letter
+from chartloop.api.posting import Addressed
 from chartloop.api.shown import Shown
-from chartloop.api.values import check_answer
 from chartloop.api.wiring import PortOptions, suspends
 from chartloop.core.errors import LimitError, RunError
 from chartloop.core.outcome import Message
 from chartloop.core.reasons import Continuation
-from chartloop.core.records import Input, Record
+from chartloop.core.records import Record
 from chartloop.core.types import Type
 from chartloop.core.units import say_count
 from chartloop.language.values import limit_value, var_value
@@ -28,10 +27,11 @@ from chartloop.notebook.tables import KnownFacts, Records
 from chartloop.run.breakpoints import Breakpoints
 from chartloop.run.events import Event as StreamEvent
 from chartloop.run.journal import Journal
-from chartloop.run.loop import advance, drive
+from chartloop.run.loop import advance, change, drive, leave
+from chartloop.run.question import Question, question_of
 from chartloop.run.renaming import as_now
 from chartloop.run.replay import Replay, replay, why
-from chartloop.run.result import Result, answers_of, result_of
+from chartloop.run.result import Result, metadata_of, result_of
 from chartloop.run.session import Session
 from chartloop.run.steps import Step, steps_of
 from chartloop.run.stream import astream, stream
@@ -58,6 +58,7 @@ class StartOptions(PortOptions, total=False):
     run_id: str | None
     agent: str | None
     session: str | None
+    metadata: Mapping[str, Any] | None
     require_bound: Mapping[str, float] | None
 
 
@@ -69,7 +70,7 @@ class Startable(OfMachine, Protocol):
         ...
 
 
-class Run(Certified, Shown["Startable"]):
+class Run(Certified, Addressed, Shown["Startable"]):
     """One execution of a machine: step it, run it, answer it, ask it why.
 
         run = machine.start("What is 2 + 2?", script=["4"])
@@ -125,6 +126,16 @@ class Run(Certified, Shown["Startable"]):
         return KnownFacts(*self.session.position.facts)
 
     @property
+    def metadata(self) -> Mapping[str, Any]:
+        """What is said about this run: the file's `metadata`, and over it what the start gave."""
+        return metadata_of(self.session)
+
+    @property
+    def last_activity(self) -> float:
+        """When something last happened to it, in seconds since 1970-01-01 UTC; 0.0: never."""
+        return self.session.position.facts.marks.now
+
+    @property
     def messages(self) -> tuple[Message, ...]:
         """The conversation."""
         return self.session.position.messages.whole()
@@ -140,9 +151,14 @@ class Run(Certified, Shown["Startable"]):
         return result_of(self.session)
 
     @property
+    def question(self) -> Question | None:
+        """What the run asks where it waits for somebody: the id of that wait, text, answers."""
+        return question_of(self.session)
+
+    @property
     def answers(self) -> Mapping[str, Mapping[str, Type]]:
         """What the run takes where it waits: events, each with the fields of its answer."""
-        return answers_of(self.session)
+        return asked.answers if (asked := self.question) is not None else {}
 
     @property
     def continuation(self) -> Continuation:
@@ -169,7 +185,7 @@ class Run(Certified, Shown["Startable"]):
 
     async def ahistory(self) -> tuple[Step, ...]:
         """The steps; see `history`."""
-        return steps_of(self.session, await self.arecords())
+        return await steps_of(self.session, await self.arecords())
 
     def __repr__(self) -> str:
         steps = say_count(self.facts.run.steps, "step")
@@ -256,70 +272,6 @@ class Run(Certified, Shown["Startable"]):
             given = {n: part for n, part in given.items() if n not in replies}
         return self.machine.start(task, **cast(StartOptions, {"parent": self, **given, **options}))
 
-    def send(
-        self,
-        event: str,
-        data: Mapping[str, Any] | None = None,
-        *,
-        at: float | None = None,
-        message_id: str | None = None,
-    ) -> None:
-        """Answer the wait that the run is at. It goes on with the next `step` or `run`.
-
-        `AnswerError` names what the wait takes. `message_id` makes a repeated delivery harmless.
-        """
-        return self._wait(self.asend(event, data, at=at, message_id=message_id))
-
-    async def asend(
-        self,
-        event: str,
-        data: Mapping[str, Any] | None = None,
-        *,
-        at: float | None = None,
-        message_id: str | None = None,
-    ) -> None:
-        """Answer the wait that the run is at; see `send`."""
-        check_answer(self.session, event, data or {})
-        letter = {"kind": "answer", "event": event, "data": dict(data or {})}
-        await post(self.session, letter, at=at, message_id=message_id)
-
-    def enqueue(self, tasks: Any, *, message_id: str | None = None) -> None:
-        """Add tasks at the end of the queue: texts, or mappings as in a file. See `send`.
-
-        A run that waits goes on waiting, and does them when its machine next does `work`.
-        """
-        return self._wait(self.aenqueue(tasks, message_id=message_id))
-
-    async def aenqueue(self, tasks: Any, *, message_id: str | None = None) -> None:
-        """Add tasks at the end of the queue; `TaskError` for what is none. See `enqueue`."""
-        letter = tasks_letter(self.session, tasks, fresh=message_id is None)
-        await post(self.session, letter, message_id=message_id)
-
-    def pause(self) -> None:
-        """Pause before the next action. At a wait it takes effect once the wait is over."""
-        return self._wait(self.apause())
-
-    async def apause(self) -> None:
-        """Pause before the next action; see `pause`."""
-        await post(self.session, {"kind": "pause"})
-
-    def resume(self) -> None:
-        """End a pause: the run goes on with the next `step` or `run`. At a wait, an error."""
-        return self._wait(self.aresume())
-
-    async def aresume(self) -> None:
-        """End a pause; see `resume`."""
-        refuse_resume(self.session)
-        await post(self.session, {"kind": "resume"})
-
-    def cancel(self, reason: str = "user_requested", message: str = "") -> None:
-        """Stop before the next action, for a reason of the machine. Works from any thread."""
-        return self._wait(self.acancel(reason, message))
-
-    async def acancel(self, reason: str = "user_requested", message: str = "") -> None:
-        """Stop before the next action; see `cancel`."""
-        await post(self.session, {"kind": "cancel", "reason": reason, "data": {"message": message}})
-
     def set(self, name: str, value: Any) -> Record:
         """Change a limit or variable by hand: ``run.set("limits.tokens", 5000)``.
 
@@ -337,12 +289,7 @@ class Run(Certified, Shown["Startable"]):
         await self._move()
         if not self.session.head:
             await advance(self.session)
-        with self.session.turn:
-            if not self.session.owned:
-                await self.session.take_over()
-            return await self.session.apply(
-                Input("edit", at=self.session.ports.clock.now(), data={name: made})
-            )
+        return await change(self.session, {name: made})
 
     # asking ---------------------------------------------------------------------------------
 
@@ -395,6 +342,7 @@ class Run(Certified, Shown["Startable"]):
         """Take back the newest records; see `back`."""
         with self.session.turn:  # else what drives it would go on with a run that nobody sees
             forked = await self.afork(first_taken_back(self.session, records))
+            await leave(self.session)
         self.session, self._moved = forked.session, False
         if self._live is not None:
             self._heard.at(self.session)

@@ -170,7 +170,7 @@ async def _keep(
     """Put a simulated run into a journal."""
     await journal.put_blob(text)
     await journal.create(row)
-    row = await journal.acquire(row.run_id)
+    row, _ = await journal.acquire(row.run_id)
     last = records[-1]
     update = Update(last.status, last.next, found.reason, found.actions, last.wake_at)
     events = [

@@ -1,24 +1,31 @@
-"""Values from a caller: settings of the model, answers. Checked as a file's.
+"""Values from a caller: settings of the model. Checked as a file's.
 
-Imported by: api.machine, api.run, cli, testing
-Source: design "language", sections 3 ("Limits changed from outside are checked again") and 5.
+Imported by: api.machine, cli, testing
+Source: design "language", section 3 ("Limits changed from outside are checked again").
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
 
-from chartloop.core.errors import AnswerError, LimitError, nearest
-from chartloop.core.types import accepts
+from chartloop.core.errors import LimitError, nearest
 from chartloop.core.units import parse_duration, parse_number
 from chartloop.language.file.parts import ModelShape
-from chartloop.run.loop import IN_DOUBT
-from chartloop.run.result import answers_of
-from chartloop.run.session import Session
+
+
+def own_metadata(given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What a caller says about a run, as JSON has it. `LimitError` for what JSON cannot hold."""
+    try:
+        said = json.loads(json.dumps(dict(given or {}), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        hint = "give texts, numbers, lists and mappings with texts as keys"
+        raise LimitError(f"`metadata` is no JSON data: {error}", hint=hint) from None
+    return said
 
 
 def model_settings(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -59,39 +66,3 @@ def _positive(name: str, value: Any) -> int | float:
         hint = "write seconds, or `30s`" if name == "timeout" else "write a whole number above 0"
         raise LimitError(f"setting `{name}` of the model is no such quantity", hint=hint)
     return value
-
-
-def check_answer(session: Session, event: str, data: Mapping[str, Any]) -> None:
-    """`AnswerError` unless the wait at hand takes this event with this data."""
-    position, taken = session.position, answers_of(session)
-    if event not in taken:
-        if not taken and not position.ended and event in _known(session):
-            return  # it comes early, and stays in the inbox
-        raise _not_taken(session, event, taken)
-    if position.blocked_on == IN_DOUBT:
-        return
-    fields = taken[event]
-    for name in data:
-        if fields and name not in fields:
-            raise AnswerError(f"`{event}` has no field `{name}`", hint=nearest(name, fields))
-    for name, type in fields.items():
-        if name not in data:
-            raise AnswerError(f"`{event}` needs `{name}` ({type})")
-        if not accepts(type, data[name]):
-            raise AnswerError(f"`{name}` of `{event}` is {type}: `{data[name]}` is not")
-
-
-def _known(session: Session) -> set[str]:
-    return {e.trigger for e in session.chart.spec.edges() if e.role == "on"}
-
-
-def _not_taken(session: Session, event: str, taken: Iterable[str]) -> AnswerError:
-    position = session.position
-    if position.blocked_on == IN_DOUBT:
-        said = f"`{event}` is no answer to a call in doubt"
-        return AnswerError(said, hint="answer `retry` or `fail`")
-    if listed := ", ".join(f"`{e}`" for e in taken):
-        said = f"`{position.state}` does not take `{event}`"
-        return AnswerError(said, hint=f"it takes {listed}")
-    stands = f"has ended ({position.status})" if position.ended else f"is {position.status}"
-    return AnswerError(f"the run waits for nothing: it {stands} at `{position.state}`")

@@ -29,8 +29,6 @@ from chartloop.checker.unused import check_unused
 from chartloop.checker.waiting import check_detours, check_waits
 from chartloop.core.errors import Finding
 from chartloop.language.file.unread import Unread
-from chartloop.language.spec import MachineSpec
-from chartloop.language.yaml.document import dotted
 from chartloop.machine.build import Chart
 
 
@@ -79,7 +77,7 @@ def examine(
     check_trust(subject)
     check_secrets(subject)
     check_budgets(subject)
-    found = [f for f in subject.findings if not _accepted(chart.spec, f)]
+    found = [f for f in subject.findings if not chart.spec.accepts(f)]
     unsettled = [*subject.prover.unsettled]
     for name, child in chart.spec.machines.items():
         inline = child.base  # one of another file was read without a mistake
@@ -89,12 +87,3 @@ def examine(
         found += below.findings
         unsettled += below.unsettled
     return Report(tuple(found), tuple(unsettled))
-
-
-def _accepted(spec: MachineSpec, found: Finding) -> bool:
-    """Whether the machine's own `ignore` names the finding, in the machine's own words."""
-    base = dotted(spec.base)
-    at = found.at.removeprefix(base + ".") if base else found.at
-    return any(
-        i.code == found.code and (not i.at or f"{at}.".startswith(f"{i.at}.")) for i in spec.ignore
-    )

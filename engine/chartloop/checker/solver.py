@@ -39,7 +39,6 @@ from chartloop.language.expression.tree import (
     walk,
 )
 
-INSTALL = 'pip install "chartloop[prove]"'
 WORK = 300_000
 """z3's own units, for one question: some tenths of a second."""
 MILLISECONDS = 2_000

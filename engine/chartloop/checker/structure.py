@@ -5,9 +5,12 @@ Source: design "language", sections 2 (the epilogue, `next: return`) and 9.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from chartloop.checker.paths.counting import Again, Counting
 from chartloop.checker.subject import Subject, leading_to, loops, onward, parts_of
+from chartloop.language.expression.tree import Compare, Fact, Logic, Node, facts_of
 from chartloop.language.spec import HIGHEST, RETURN, Edge
 
 
@@ -27,7 +30,37 @@ def passing_loops(subject: Subject) -> list[list[str]]:
     """Loops of states that only pass or decide; behind a stop they are the epilogue's."""
     states = subject.spec.states
     moving = [n for n, s in states.items() if not s.rests and not s.stop]
-    return loops(subject.own.subgraph(moving))
+    graph = subject.own.subgraph(moving).copy()
+    again = Counting(subject.spec).again
+    while again and (ending := [e for part in loops(graph) for e in _ending(subject, part, again)]):
+        graph.remove_edges_from(ending)
+    return loops(graph)
+
+
+def _ending(
+    subject: Subject, part: list[str], counted: Sequence[Again]
+) -> Iterator[tuple[str, str]]:
+    """Edges of a loop that cannot be taken for ever: each counts up to a value that stays."""
+    spec = subject.spec
+    written = {a.target for n in part for a in spec.states[n].set}
+    written |= {a.target for n in part for e in spec.states[n].edges for a in e.set}
+    for again in counted:
+        if again.resets.keys() & set(part):
+            continue
+        for edge in (e for n in part for e in spec.states[n].edges if e.id in again.edges):
+            alone = sum(e.target == edge.target for e in spec.states[edge.source].edges) == 1
+            if edge.when is not None and alone and _stays_below(edge.when.root, again, written):
+                yield edge.source, edge.target
+
+
+def _stays_below(guard: Node, again: Again, written: set[str]) -> bool:
+    """Whether a guard asks that the variable is below something that nothing here writes."""
+    if isinstance(guard, Logic) and guard.op == "and":
+        return any(_stays_below(part, again, written) for part in guard.parts)
+    if not isinstance(guard, Compare) or len(guard.links) != 1 or guard.links[0].op != "<":
+        return False
+    counts = isinstance(guard.first, Fact) and guard.first.path == again.variable
+    return counts and not facts_of(guard.links[0].right).keys() & written
 
 
 def _dead_ends(subject: Subject) -> list[str]:

@@ -15,7 +15,7 @@ from chartloop.core.codes import finding
 from chartloop.core.errors import Finding, Place
 from chartloop.language.expression import Expression
 from chartloop.language.file.unread import Unread
-from chartloop.language.spec import MachineSpec, StateSpec
+from chartloop.language.spec import MachineSpec, StateSpec, said_at
 from chartloop.language.yaml.document import dotted
 from chartloop.language.yaml.reading import MAX_FINDINGS, Path
 from chartloop.machine.build import Chart
@@ -141,7 +141,7 @@ class Subject:
 
     def full(self, path: Path) -> str:
         """A place in the words of the whole file: what `Finding.at` holds."""
-        return dotted(self.spec.base + path)
+        return dotted(self.spec.base + said_at(self.spec.made, path))
 
     def say(
         self, code: str, path: Path, message: str, *, hint: str = "", key: bool = False,

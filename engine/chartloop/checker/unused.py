@@ -11,7 +11,7 @@ from functools import cache
 from itertools import combinations
 from typing import Any, cast
 
-from chartloop.checker.paths.signalling import OUTSIDE, signalled
+from chartloop.checker.paths.signalling import OUTSIDE, carried_out, signalled
 from chartloop.checker.subject import Subject
 from chartloop.core.reasons import REASONS
 from chartloop.core.specs import ActionSpec
@@ -21,7 +21,7 @@ from chartloop.language.label import Label
 from chartloop.language.spec import Assign, MachineSpec, Save, StateSpec
 from chartloop.language.template.template import Template
 
-_CALLING = frozenset({"call_tools", "call_tool"})
+_ANSWERING = frozenset({"call_tools", "call_tool", "update_memory"})
 _ELSEWHERE = frozenset({"registry", "document", "roots", "machines", "define", "action"})
 """Parts of a spec that are no texts of the machine."""
 _PLAIN = (str, int, float, type(None))
@@ -202,7 +202,8 @@ def _tools(subject: Subject) -> None:
             said = f"`{state.name}` offers {names}, and no way leads from it to a state that "
             said += "carries out calls"
             path = ("states", state.name, "allow" if state.allow is not None else "do")
-            hint = "lead an edge to a state with `do: call_tools`, or write `allow: []` here"
+            hint = "lead an edge to a state with `do: call_tools` that allows "
+            hint += ("it" if len(lost) == 1 else "them") + ", or leave it out of `allow` here"
             subject.say("CL333", path, said, hint=hint)
     _never_offered(subject, asking)
 
@@ -216,14 +217,12 @@ def _asks(state: StateSpec) -> bool:
 def _carried_out(subject: Subject, state: StateSpec, tool: str) -> bool:
     """Whether a way leads to where a call of the tool is made, before the model is asked again."""
     spec = subject.spec
-    found = spec.registry.tools.get(tool)
-    memory = found is not None and found.memory
     seen, pending = {state.name}, [state.name]
     while pending:
         for name in subject.own.successors(pending.pop()):
             after = spec.states[name]
             action = after.action.name if after.action is not None else ""
-            if action in _CALLING or (action == "update_memory" and memory):
+            if action in _ANSWERING and tool in carried_out(spec, after):
                 return True
             if name not in seen and action != "infer":
                 seen.add(name)

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 from chartloop.cli import out
 from chartloop.cli.values import read_value
 from chartloop.cli.words import fields_of
-from chartloop.core.errors import AnswerError
+from chartloop.core.errors import AnswerError, WaitError
 from chartloop.core.types import Type, accepts
 from chartloop.core.units import say_elapsed
 
 if TYPE_CHECKING:
     from chartloop.api import Run
     from chartloop.cli.how import How
+    from chartloop.run.question import Question
 
 LOOK = 0.25
 """Seconds between two looks at the clock and the inbox."""
@@ -38,27 +39,32 @@ def can_ask(how: How) -> bool:
 
 def ask(run: Run) -> bool:
     """Ask what the run waits for, and send the answer. False when nobody wants to answer."""
-    result = run.result
+    question = run.question
+    if question is None:
+        return False
     out.say()
-    out.say(out.plain(result.question or "The run waits."), "cyan")
-    for number, (event, answer) in enumerate(run.answers.items(), 1):
+    out.say(f"{out.plain(question.text)}  (wait {out.plain(question.wait)})", "cyan")
+    for number, (event, answer) in enumerate(question.answers.items(), 1):
         fields = fields_of(answer)
         out.say(f"  {number}  {event}{f'   {fields}' if fields else ''}")
     if (due := run.session.position.wake_at) is not None:
         left = due - run.session.ports.clock.now()
         out.say(f"  no answer within {say_elapsed(max(0.0, left))} counts as expired", "dim")
     try:
-        return _answered(run, result.events)
+        return _answered(run, question)
     except Overtaken:
         out.say()
+        return True
+    except WaitError as error:  # somebody else was faster, or it expired while this was typed
+        out.say(f"  {out.plain(error.message)}", "red")
         return True
     except (EOFError, KeyboardInterrupt):
         out.say()
         return False
 
 
-def _answered(run: Run, events: tuple[str, ...]) -> bool:
-    over = _over(run)
+def _answered(run: Run, question: Question) -> bool:
+    over, events = _over(run), tuple(question.answers)
     while True:
         word = read_line("answer (number or name, empty to leave it waiting): ", over).strip()
         if not word:
@@ -67,10 +73,12 @@ def _answered(run: Run, events: tuple[str, ...]) -> bool:
         if event not in events:
             out.say(f"  `{out.plain(word)}` is none of them", "red")
             continue
-        answer = run.answers[event]
+        answer = question.answers[event]
         data = {name: _field(name, type, over) for name, type in answer.items()}
         try:
-            run.send(event, data)
+            run.send(event, data, wait=question.wait)
+        except WaitError:
+            raise
         except AnswerError as error:
             out.say(f"  {out.plain(error.message)}", "red")
             continue
@@ -92,13 +100,20 @@ def _over(run: Run) -> Callable[[], bool]:
     from chartloop.run.sync import wait
 
     session, due = run.session, run.session.position.wake_at
-    early = {letter.msg_id for letter in wait(session.letters(), suspends=run.suspends)}
+
+    def open_letters() -> set[str]:
+        """Those of the run, and those of the child that asks."""
+        question, journal = run.question, session.journal
+        runs = {run.id, question.run if question is not None else run.id}
+        found = [wait(journal.letters(name), suspends=run.suspends) for name in runs]
+        return {letter.msg_id for letters in found for letter in letters}
+
+    early = open_letters()
 
     def over() -> bool:
         if due is not None and session.ports.clock.now() >= due:
             return True
-        letters = wait(session.letters(), suspends=run.suspends)
-        return any(letter.msg_id not in early for letter in letters)
+        return bool(open_letters() - early)
 
     return over
 

@@ -21,7 +21,7 @@ from chartloop.cli.ending import ending, how_to_go_on, how_to_mend
 from chartloop.cli.faults import INTERRUPTED, exit_code
 from chartloop.cli.stored import line_for, say_journal
 from chartloop.cli.views import view_for
-from chartloop.core.errors import ChartloopError
+from chartloop.core.errors import ChartloopError, Driven, Fenced
 
 if TYPE_CHECKING:
     from chartloop.api import Run
@@ -32,30 +32,43 @@ if TYPE_CHECKING:
     from chartloop.run.result import Result
 
 ONCE = "stopping before the next action; Ctrl-C again stops now"
+SIGNALS = [
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+]
+"""Ctrl-C, `kill` and what service managers send, a terminal that is closed."""
 
 
 class Interrupts:
-    """Ctrl-C, once: the run stops before its next action. Twice: now. A `Cancel` of the run."""
+    """Ctrl-C, once: the run stops before its next action. Twice: now. A `Cancel` of the run.
+
+    SIGTERM and SIGHUP mean the same; who ignores one of them, as `nohup` does, goes on doing so.
+    """
 
     def __init__(self) -> None:
         self.count = 0
         self.view: View | None = None
-        self._before: Any = None
+        self._before: dict[int, Any] = {}
 
     def is_requested(self, run: RunFacts) -> bool:
         return self.count > 0
 
     def __enter__(self) -> Interrupts:
         if threading.current_thread() is threading.main_thread():
-            self._before = signal.signal(signal.SIGINT, self._caught)
+            meant = (
+                number for number in SIGNALS
+                if number == signal.SIGINT or signal.getsignal(number) is not signal.SIG_IGN
+            )  # fmt: skip
+            self._before = {number: signal.signal(number, self._caught) for number in meant}
         return self
 
     def __exit__(self, *exc: object) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
-            self._before = None
+        for number, before in self._before.items():
+            signal.signal(number, before)
+        self._before = {}
 
     def _caught(self, signum: int, frame: FrameType | None) -> None:
+        if signum == getattr(signal, "SIGHUP", None):
+            out.leave_terminal()
         self.count += 1
         if self.count > 1:
             raise KeyboardInterrupt
@@ -80,8 +93,9 @@ def drive(run: Run, how: How, interrupts: Interrupts, script: Script | None = No
                 break
     except KeyboardInterrupt:
         leave_now(run, how)
-    except ChartloopError:  # said by whoever called; here, what is still there
-        if run.session.head and not how.in_memory:
+    except ChartloopError as error:  # said by whoever called; here, what is still there
+        elsewhere = isinstance(error, (Driven, Fenced))  # to go on here would stop the other
+        if run.session.head and not how.in_memory and not elsewhere:
             out.say(f"run {run.id} can go on:  {line_for('resume', run.id, how)}")
         raise
     finally:

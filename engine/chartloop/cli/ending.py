@@ -84,8 +84,9 @@ def how_to_go_on(run: Run, result: Result, how: How) -> Iterator[Said]:
     if not result.events:
         yield Said(f"go on with:  {line_for('resume', run.id, how)}")
         return
+    wait = result.wait or ""
     yield Said("answer with:")
     for event, fields in run.answers.items():
         given = [f"{name}={str(type).upper()}" for name, type in fields.items()]
-        yield Said(f"  {line_for('answer', run.id, how, event, *given)}")
+        yield Said(f"  {line_for('answer', run.id, how, event, *given, '--wait', wait)}")
     yield Said(f"then:  {line_for('resume', run.id, how)}")

@@ -1,7 +1,8 @@
 """How an error is said, and the exit code that it gives.
 
     0 natural end   1 error, or a check that failed   2 the command line is wrong
-    3 stopped by a limit   4 waits for a person   5 stopped by a person   130 Ctrl-C
+    3 stopped by a limit   4 waits for a person   5 stopped by a person
+    6 another process drives the run   130 Ctrl-C, SIGTERM or SIGHUP
 
 Imported by: app, and commands that leave with the code of a run
 Source: design "language", section 11; core.codes (CL6xx)
@@ -18,14 +19,19 @@ from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from chartloop.cli import out
 from chartloop.core.errors import (
+    AheadError,
+    AnsweredError,
     AnswerError,
     ChartloopError,
+    ClosedChartError,
+    Driven,
     Fenced,
     Finding,
     JournalError,
     LimitError,
     MachineChangedError,
     ModelError,
+    RulesChangedError,
     RunError,
     ScriptError,
     SetupError,
@@ -33,6 +39,7 @@ from chartloop.core.errors import (
     StatusError,
     TaskError,
     UnknownRunError,
+    WaitError,
 )
 from chartloop.core.units import say_count
 
@@ -41,7 +48,7 @@ if TYPE_CHECKING:
 
     from chartloop.run.result import Result
 
-OK, ERROR, USAGE, LIMIT, WAITING, HUMAN, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
+OK, ERROR, USAGE, LIMIT, WAITING, HUMAN, DRIVEN, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 130
 PIPE = 141
 """What a shell shows for a program whose reader has gone (128 + SIGPIPE)."""
 
@@ -70,13 +77,19 @@ _KINDS: tuple[tuple[type[ChartloopError], Kind], ...] = (
     (UntrustedError, Kind("CL324", USAGE)),
     (MisuseError, Kind("CL607", USAGE)),
     (StatusError, Kind("CL601")),
+    (ClosedChartError, Kind("CL621")),
+    (AnsweredError, Kind("CL616", USAGE)),
+    (WaitError, Kind("CL615", USAGE)),
+    (AheadError, Kind("CL617", USAGE)),
     (AnswerError, Kind("CL602", USAGE)),
     (LimitError, Kind("CL603", USAGE)),
     (TaskError, Kind("CL611", USAGE)),
     (UnknownRunError, Kind("CL604", USAGE)),
     (MachineChangedError, Kind("CL605")),
+    (RulesChangedError, Kind("CL614")),
     (ScriptError, Kind("CL606")),
     (SetupError, Kind("CL607")),
+    (Driven, Kind("CL613", DRIVEN)),
     (Fenced, Kind("CL609")),
     (JournalError, Kind("CL608")),
     (ModelError, Kind("CL610")),

@@ -24,6 +24,7 @@ class How:
     clock: str = "system"
     journal: str | None = None
     in_memory: bool = False
+    take_over: bool = False
     notify: str | None = None
     notify_secret: str | None = None
     no_input: bool = False

@@ -137,7 +137,7 @@ def _declared(source: str) -> Registry:
     from chartloop.actions.declare import specs_of
 
     found = specs_of(_imported(source))
-    if not (found.tools or found.actions or found.guards):
+    if not (found.tools or found.actions or found.guards or found.types):
         hint = "decorate functions with `@tool`, `@action` or `@guard` from chartloop"
         raise SetupError(f"`{source}` declares nothing", hint=hint)
     return found

@@ -75,10 +75,12 @@ def _cure(row: RunRow, verdict: Verdict, file: str) -> str:
     return cause.cure if cause is not None else ""
 
 
-def move_run(journal: Journal, row: RunRow, machine: Machine, verdict: Verdict) -> RunRow:
+def move_run(
+    journal: Journal, row: RunRow, machine: Machine, verdict: Verdict, *, take_over: bool = False
+) -> RunRow:
     """The run of this machine that goes on in place of `row`, as the verdict allows it.
 
-    `Fenced` when that went on since it was read.
+    `Driven` where somebody drives that, `Fenced` when it went on since it was read.
     """
     from chartloop.run.moving import move
     from chartloop.run.sync import by_hand
@@ -87,9 +89,11 @@ def move_run(journal: Journal, row: RunRow, machine: Machine, verdict: Verdict) 
     made = _row_under(row, machine, verdict, records)
     by_hand(journal.put_blob(machine.canonical()))
     origin = verdict.origin(row.machine_hash)
-    by_hand(
-        move(journal, row, len(records), made, machine.chart, names=verdict.names, origin=origin)
-    )
+    moved = move(
+        journal, row, len(records), made, machine.chart, names=verdict.names, origin=origin,
+        take_over=take_over,
+    )  # fmt: skip
+    by_hand(moved)
     return made
 
 

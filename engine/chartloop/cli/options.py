@@ -126,6 +126,11 @@ draw_option = click.option(
     "--draw", "drawing", type=click.Path(dir_okay=False), metavar="FILE",
     help="Draw the run that shows it on the picture of the machine: .svg, .png, .mmd, .txt, .dot.",
 )  # fmt: skip
+take_over_option = click.option(
+    "--take-over", is_flag=True,
+    help="Drive the run although another process does: that one stops. A call that it has in"
+    " flight may be paid twice.",
+)  # fmt: skip
 memory_option = click.option(
     "--in-memory", is_flag=True, help="Keep no journal: the run is gone when the command ends."
 )

@@ -10,6 +10,7 @@ Imported by: every command
 from __future__ import annotations
 
 import codecs
+import contextlib
 import io
 import json
 import os
@@ -53,6 +54,16 @@ def fit_streams() -> None:
         for stream in named:
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors=errors)
+
+
+def leave_terminal() -> None:
+    """Where a terminal was, which has gone, what is still said goes nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for fd in (1, 2):
+        with contextlib.suppress(OSError):
+            if os.isatty(fd):
+                os.dup2(nowhere, fd)
+    os.close(nowhere)
 
 
 def _stand_in(error: UnicodeError) -> tuple[str, int]:

@@ -130,6 +130,7 @@ class Stepping:
             records=listed,
             picture=picture,
             question=run.result.question or "" if run.result.events else "",
+            wait=run.result.wait or "",
             answers={e: {n: str(t) for n, t in f.items()} for e, f in run.answers.items()},
             states=tuple((n, labels.get(n, n)) for n in machine.spec.states),
             breakpoints=tuple(point.text for point in run.breakpoints),

@@ -54,7 +54,8 @@ def standing_rows(run: Run, *, ways: bool = True) -> list[Row]:
 
 def _asked(run: Run, events: tuple[str, ...], state: StateSpec | None) -> list[tuple[str, str]]:
     edges = {e.trigger: e for e in state.edges_of("on")} if state is not None else {}
-    rows = [("asks", run.result.question or "")]
+    result = run.result
+    rows = [("asks", result.question or ""), ("wait", result.wait or "")]
     for event in events:
         edge = edges.get(event)
         given = "".join(f" {n}={str(t).upper()}" for n, t in edge.data) if edge else ""

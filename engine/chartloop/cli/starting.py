@@ -68,7 +68,14 @@ def start(
     opened = journal()
     # as `Machine.start` does it: on an event loop the appends of one tick share a transaction
     run.session.journal = getattr(opened, "grouped", opened) if run.suspends else opened
+    run.session.holder.face = _face()
     return run
+
+
+def _face() -> str:
+    """What drives, for others that would drive the same run."""
+    context = click.get_current_context(silent=True)
+    return f"chartloop {context.info_name}" if context is not None else "chartloop"
 
 
 def go_on(
@@ -78,7 +85,11 @@ def go_on(
     """A run that is in the journal, ready to be driven."""
     clock = clock_of(how, not_before=not_before)
     given = _components(how, script, clock)
-    return machine.open(run_id, journal=journal, clock=clock, cancel=cancel, **given)
+    run = machine.open(
+        run_id, journal=journal, clock=clock, cancel=cancel, take_over=how.take_over, **given
+    )
+    run.session.holder.face = _face()
+    return run
 
 
 def _required(how: How) -> dict[str, float] | None:

@@ -42,6 +42,8 @@ class Command(NamedTuple):
     about: str
 
 
+_WAIT = "--wait"
+"""Stands before the id of the wait that an answer is for."""
 COMMANDS = (
     Command("do, next, Enter", "do the action at hand"),
     Command("run", "go on to the end, to a question or to a breakpoint"),
@@ -162,6 +164,7 @@ class Commands:
     def do_answer(self, rest: str) -> None:
         """Answer the wait, and go on from it."""
         events, hint = self.run.result.events, "answer EVENT, or answer EVENT note='use 3'"
+        wait = ""
         if not events:  # kept for later it would be forgotten, and the action at hand be done
             raise RunError("the run waits for nothing", hint="`do` does the action at hand")
         if not rest.strip():
@@ -170,12 +173,16 @@ class Commands:
             event, *fields = shlex.split(rest)
         except ValueError as error:
             raise RunError(f"this cannot be read: {error}", hint=hint) from None
+        if event == _WAIT:
+            wait, event, *fields = [*fields, "", ""]
+            fields = [field for field in fields if field]
         pairs = [
             (name.strip(), text) for name, sign, text in (f.partition("=") for f in fields) if sign
         ]
         if len(pairs) < len(fields) or not all(name for name, _ in pairs):
             raise RunError("data are given as NAME=VALUE", hint="answer fix note='use 3'")
-        self.run.send(event, answer_data(event, self.run.answers.get(event, {}), pairs, None))
+        taken = self.run.answers.get(event, {})
+        self.run.send(event, answer_data(event, taken, pairs, None), wait=wait)
         self._step()
         self.show()
 

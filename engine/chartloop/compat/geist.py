@@ -13,29 +13,32 @@ Source: 000 "New Components", "Code Examples", "Observability".
 
 from __future__ import annotations
 
+import json
 import signal
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from typing import Any, Literal, overload
 
 from chartloop.actions.declare import guard_spec
 from chartloop.adapters.cancel import SignalCancellation
-from chartloop.api import Machine, Run, load
+from chartloop.api import Run
 from chartloop.compat.geist_agent import (
     AgentContext,
     AgentSettings,
     BaseAgent,
     GPT4Agent,
     contexts,
+    overrides,
+    start_of,
 )
-from chartloop.core.errors import RunError
+from chartloop.core.errors import RunError, SetupError
 from chartloop.core.plain import plain
 from chartloop.core.records import Record
 from chartloop.run.journal import Journal
-from chartloop.run.trace import Trace, TraceStep
+from chartloop.run.trace import Call, Trace, TraceStep
 
 __all__ = [
     "AgentContext", "AgentExecutionResult", "AgentExecutor", "AgentSettings",
@@ -106,6 +109,12 @@ class AgentStoppingConditions:
             "warn_at_token_percentage": self.warn_at_token_percentage,
         }
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data under the document's names; the custom condition by its name."""
+        custom = self.custom_condition
+        said = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "custom_condition"}
+        return {**said, "custom_condition": getattr(custom, "__name__", None)}
+
 
 class ExecutionError(Exception):
     """A tick that failed. Its text says what went wrong, `step` in which step of the run."""
@@ -113,6 +122,10 @@ class ExecutionError(Exception):
     def __init__(self, message: str, step: int) -> None:
         super().__init__(message)
         self.step = step
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"message": str(self), "step": self.step}
 
 
 @dataclass(slots=True)
@@ -145,8 +158,24 @@ class AgentExecutionResult:
     @property
     def current_state(self) -> dict[str, list[str]]:
         """The three contexts."""
-        names = ("world_context", "task_context", "execution_context")
-        return {name: getattr(self.final_context, name) for name in names}
+        return self.final_context.state
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data under the document's names, as its API answers: JSON can hold it.
+
+        Source: 000 "Proposed Geist API".
+        """
+        reason = self.stopping_reason
+        special = {
+            "stopping_reason": None if reason is None else reason.value,
+            "final_context": self.final_context.to_dict(),
+            "errors": [_error_data(error) for error in self.errors],
+        }
+        return {f.name: special.get(f.name, plain(getattr(self, f.name))) for f in fields(self)}
+
+
+def _error_data(error: Exception) -> dict[str, Any]:
+    return error.to_dict() if isinstance(error, ExecutionError) else {"message": str(error)}
 
 
 class AgentExecutor:
@@ -154,19 +183,74 @@ class AgentExecutor:
 
     `run` is the chartloop run of the newest execution: `run.why()`, `run.trace()`. With a
     `journal` it can be resumed. Ctrl-C, `interrupt` and leaving a stream stop it as
-    `USER_INTERRUPT`.
+    `USER_INTERRUPT`. Whatever a subclass overrides that would never be called is refused.
     """
 
     def __init__(
         self, agent: BaseAgent, stopping_conditions: AgentStoppingConditions | None = None, *,
         journal: Journal | None = None,
     ) -> None:  # fmt: skip
+        for method in ("tick", "atick", "initialize"):
+            if overrides(agent, method):
+                raise SetupError(
+                    f"an executor never calls `{type(agent).__name__}.{method}`",
+                    hint="override `tick_world`, `tick_tasks` or `tick_execution`",
+                )
         self.agent = agent
         self.conditions = stopping_conditions or AgentStoppingConditions()
         self.run: Run | None = None
         self._journal = journal
         self._raised: BaseException | None = None
+        self._log: list[str] = []
+        """The function log as the newest execution found it."""
         self._interrupts = SignalCancellation(signal.SIGINT)
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        if never := sorted(NEVER_CALLED.intersection(vars(cls))):
+            raise SetupError(
+                f"`{cls.__name__}.{never[0]}` would never be called: the machine `geist` decides",
+                hint="give an `AgentStoppingConditions`, or change a copy of the machine",
+            )
+
+    # what the document's executor knows of itself ---------------------------------------------
+
+    @property
+    def iteration_count(self) -> int:
+        """Finished ticks of the newest execution."""
+        return 0 if self.run is None else _iterations(self.run)
+
+    @property
+    def token_count(self) -> int:
+        """Tokens used so far."""
+        return 0 if self.run is None else self.run.facts.usage.total_tokens
+
+    @property
+    def error_count(self) -> int:
+        """Failed ticks so far."""
+        return 0 if self.run is None else self.run.facts.errors.total
+
+    @property
+    def consecutive_errors(self) -> int:
+        """Failed ticks in a row."""
+        return 0 if self.run is None else self.run.facts.errors.consecutive
+
+    @property
+    def start_time(self) -> float | None:
+        """When it began, in seconds since 1970-01-01 UTC."""
+        return None if self.run is None else self.run.facts.run.started_at
+
+    @property
+    def last_progress_tick(self) -> int:
+        """The iteration at which progress was last seen."""
+        return 0 if self.run is None else int(self.run.facts.vars["last_progress"])
+
+    @property
+    def tick_history(self) -> list[dict[str, Any]]:
+        """What each finished tick left."""
+        return [] if self.run is None else [_tick(step) for step in _ticks(self.run.trace())]
+
+    # execution --------------------------------------------------------------------------------
 
     @overload
     def execute(
@@ -181,10 +265,28 @@ class AgentExecutor:
 
         With `stream_updates` a generator: a result after each tick, and the final one last.
         """
-        self.run = run = self._start(task, stream_updates)
-        self._interrupts.reset()
-        run.session.cancels.append(self._interrupts)
+        run = self._begin(task, stream_updates)
         return self._stream(run) if stream_updates else self._whole(run)
+
+    async def aexecute(self, task: str | None = None) -> AgentExecutionResult:
+        """Execute inside a running event loop; see `execute`."""
+        run = self._begin(task, False)
+        with self._listening():
+            await run.arun()
+        return self._ended(run, await run.atrace())
+
+    async def astream(self, task: str | None = None) -> AsyncGenerator[AgentExecutionResult]:
+        """A result after each tick, and the final one last; see `execute`."""
+        run = self._begin(task, True)
+        try:
+            while (record := await run.astep()) is not None:
+                if record.state == "partial":
+                    yield self._result(run, await run.atrace())
+        except GeneratorExit:
+            self.interrupt()
+            await run.arun()
+            raise
+        yield self._ended(run, await run.atrace())
 
     def interrupt(self) -> None:
         """Stop before the next action. Works from any thread, and from an adapter."""
@@ -192,23 +294,31 @@ class AgentExecutor:
 
     # over the machine -----------------------------------------------------------------------
 
+    def _begin(self, task: str | None, streaming: bool) -> Run:
+        self._log = list(self.agent.agent_context.function_log)
+        self.run = run = self._start(task, streaming)
+        self._interrupts.reset()
+        run.session.cancels.append(self._interrupts)
+        return run
+
     def _start(self, task: str | None, streaming: bool) -> Run:
-        context, conditions = self.agent.agent_context, self.conditions
+        agent, conditions = self.agent, self.conditions
         variables = {
-            **contexts(context),
+            **contexts(agent.agent_context),
             "stop_when_task_queue_empty": conditions.stop_when_task_queue_empty,
             "early_stopping": conditions.early_stopping,
             "stream_updates": streaming,
         }
-        return self._machine().start(
-            task or "", limits=conditions.limits, vars=variables, journal=self._journal,
-            **self.agent.components,
+        return start_of(
+            agent, "geist", task or "", loaded=self._loaded(), limits=conditions.limits,
+            vars=variables, journal=self._journal or agent.journal,
         )  # fmt: skip
 
-    def _machine(self) -> Machine:
+    def _loaded(self) -> dict[str, Any]:
+        """The caller's own condition, as the machine takes it."""
         custom = self.conditions.custom_condition
         if custom is None:
-            return load("geist", tools=self.agent.tools)
+            return {}
 
         def holds(  # noqa: PLR0917  what an `AgentContext` has
             world: list[str], tasks: list[str], execution: list[str], log: list[str],
@@ -224,29 +334,27 @@ class AgentExecutor:
                 self._raised = error
                 raise
 
-        return load(
-            "geist",
-            tools=self.agent.tools,
-            guards=[guard_spec(holds, name="holds")],
-            define={"custom_condition": CUSTOM},
-        )
+        return {
+            "guards": [guard_spec(holds, name="holds")],
+            "define": {"custom_condition": CUSTOM},
+        }
 
     def _whole(self, run: Run) -> AgentExecutionResult:
         with self._listening():
             run.run()
-        return self._ended(run)
+        return self._ended(run, run.trace())
 
     def _stream(self, run: Run) -> Generator[AgentExecutionResult, None, AgentExecutionResult]:
         """A tick is executed when it is asked for, not before."""
         try:
             while (record := self._step(run)) is not None:
                 if record.state == "partial":
-                    yield self._result(run)
+                    yield self._result(run, run.trace())
         except GeneratorExit:
             self.interrupt()
             self._whole(run)
             raise
-        final = self._ended(run)
+        final = self._ended(run, run.trace())
         yield final
         return final
 
@@ -259,28 +367,28 @@ class AgentExecutor:
         main = threading.current_thread() is threading.main_thread()
         return self._interrupts if main else nullcontext()
 
-    def _ended(self, run: Run) -> AgentExecutionResult:
+    def _ended(self, run: Run, trace: Trace) -> AgentExecutionResult:
         if self._raised is not None:
             raise self._raised
         if str(run.result.reason) not in REASONS:
             raise RunError(run.result.explain())
-        return self._result(run, REASONS[str(run.result.reason)])
+        return self._result(run, trace, REASONS[str(run.result.reason)])
 
-    def _result(self, run: Run, reason: StoppingReason | None = None) -> AgentExecutionResult:
+    def _result(
+        self, run: Run, trace: Trace, reason: StoppingReason | None = None
+    ) -> AgentExecutionResult:
         result, facts, context = run.result, run.facts, self.agent.agent_context
         found = plain(facts.vars)
-        context.take(found)
+        context.take({**found, "function_log": _log(trace, self._log)})
         context.is_complete = found["is_complete"]
         context.completion_message = found["completion_message"] or None
         context.total_tokens_used = facts.usage.total_tokens
         context.execution_start_time = facts.run.started_at
-        done = facts.run.visits.get("record_tick", 0)
-        trace = run.trace()
-        ticks = [step for step in trace if step.state == "tick" and step.ok]
+        ticks = _ticks(trace)
         return AgentExecutionResult(
-            reason, reason is StoppingReason.TASK_COMPLETE, done, facts.usage.total_tokens,
-            facts.run.elapsed, replace(context), [_tick(step) for step in ticks],
-            _calls(trace),
+            reason, reason is StoppingReason.TASK_COMPLETE, _iterations(run),
+            facts.usage.total_tokens, facts.run.elapsed, replace(context),
+            [_tick(step) for step in ticks], _calls(trace),
             [ExecutionError(e["message"], e["step"]) for e in result.errors],
             found["final_answer"] or context.completion_message,
             [step.result["output"]["execution_context"] for step in ticks],
@@ -288,11 +396,44 @@ class AgentExecutor:
         )  # fmt: skip
 
 
+NEVER_CALLED = frozenset({
+    "_check_stopping_conditions", "_check_completion_markers", "_has_made_progress",
+    "_execute_tick", "_handle_error", "_build_result", "_build_partial_result",
+})  # fmt: skip
+"""Methods of the document's executor; here the machine does what they do."""
+
+
 CUSTOM = (
     "holds(vars.world_context, vars.task_context, vars.execution_context, vars.function_log,"
     " usage.total_tokens, run.started_at)"
 )
 """The machine's `custom_condition` when the caller gives one in Python."""
+
+
+def _iterations(run: Run) -> int:
+    return run.facts.run.visits.get("record_tick", 0)
+
+
+def _ticks(trace: Trace) -> list[TraceStep]:
+    return [step for step in trace if step.state == "tick" and step.ok]
+
+
+def _log(trace: Trace, given: list[str]) -> list[str]:
+    """The function log with the calls of ticks that failed or were cut off, where they belong."""
+    out, seen = list(given), len(given)
+    for step in trace:
+        if step.state == "tick" and step.ok:
+            log = step.result["output"]["function_log"]
+            out += log[seen:]
+            seen = len(log)
+        elif step.state == "tick":
+            out += [_line(call) for call in Trace([step]).calls]
+    return out
+
+
+def _line(call: Call) -> str:
+    said = call.result if isinstance(call.result, str) else json.dumps(call.result, default=str)
+    return f"{call.name} {json.dumps(call.arguments)} -> {said}"
 
 
 def _tick(step: TraceStep) -> dict[str, Any]:

@@ -1,6 +1,7 @@
-"""The agent of document 000: its settings, its context, its adapters.
+"""The agent of document 000: its settings, its context, its adapters, its phases.
 
-Belongs here: what an agent is and brings. Never: a loop; see `compat.geist`.
+Belongs here: what an agent is and brings, and how a phase of its own stands in the machine. Never:
+a loop; see `compat.geist`.
 
 Imported by: compat.geist
 Source: 000 "Current BaseAgent Architecture", "Modified AgentContext", "Code Examples".
@@ -9,16 +10,27 @@ Source: 000 "Current BaseAgent Architecture", "Modified AgentContext", "Code Exa
 from __future__ import annotations
 
 import inspect
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any, Unpack
 
-from chartloop.actions.declare import tool_spec
-from chartloop.api import load
+from anyio import to_thread
+
+from chartloop.actions.declare import action_spec, tool_spec
+from chartloop.adapters.scripted import Scripted
+from chartloop.api import Run, load
 from chartloop.api.wiring import PortOptions
 from chartloop.core.errors import RunError, SetupError
-from chartloop.core.specs import ToolSpec
+from chartloop.core.outcome import Outcome, Spent
+from chartloop.core.plain import plain
+from chartloop.core.specs import ActionSpec, ToolSpec
+from chartloop.run.context import Context
+from chartloop.run.journal import Journal
+from chartloop.run.ports import Model, ModelReply, ModelRequest, OnText
+from chartloop.run.result import Result
 
 
 @dataclass(slots=True)
@@ -29,6 +41,13 @@ class AgentSettings:
     """Of one reply. What a run may use is `AgentStoppingConditions.max_tokens`."""
     temperature: float | None = None
     include_world_processing: bool = True
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data under the document's names."""
+        return asdict(self)
+
+
+CONTEXTS = ("world_context", "task_context", "execution_context")
 
 
 @dataclass(slots=True)
@@ -57,6 +76,23 @@ class AgentContext:
         if hasattr(completion, "usage"):
             self.total_tokens_used += completion.usage.total_tokens
 
+    @property
+    def state(self) -> dict[str, list[str]]:
+        """The three contexts."""
+        return {name: list(getattr(self, name)) for name in CONTEXTS}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data under the document's names; adapters and settings by what they are called."""
+        return {
+            **self.state,
+            "execution_classes": [_name_of(adapter) for adapter in self.execution_classes],
+            "function_log": list(self.function_log), "subprocess_id": self.subprocess_id,
+            "settings": self.settings.to_dict(), "is_complete": self.is_complete,
+            "completion_message": self.completion_message,
+            "total_tokens_used": self.total_tokens_used,
+            "execution_start_time": self.execution_start_time,
+        }  # fmt: skip
+
     def take(self, found: Mapping[str, Any]) -> None:
         """Take over what a run came to: the output of the machine `geist` or `geist_tick`."""
         self.world_context = list(found["world_context"])
@@ -66,8 +102,10 @@ class AgentContext:
 
 
 class BaseAgent:
-    """An agent: a model, a context, adapters.
+    """An agent: a model, a context, adapters, and three phases.
 
+    A subclass may have `tick_world`, `tick_tasks` and `tick_execution` of its own: each changes
+    `agent_context`, and may call the one it overrides. They are what `tick` and an executor call.
     `components` are those of `Machine.start`: `model`, `script`, `settings`, `clock` ...
     """
 
@@ -83,6 +121,14 @@ class BaseAgent:
                 hint="set `OPENAI_API_KEY`, and leave `api_key` out",
             )
         self.agent_context = agent_context or AgentContext()
+        self.journal: Journal | None = None
+        """Where its ticks are kept; None: in memory."""
+        self.model: Model | None = None
+        """What the phases of the execution at hand share; None: each makes its own."""
+        self.task = ""
+        """What the execution at hand was asked for."""
+        self.inside: list[Result] = []
+        """The runs of the phase at hand."""
         self._components = components
 
     @property
@@ -106,26 +152,109 @@ class BaseAgent:
         """The adapters as tools."""
         return tuple(adapter_tools(self.agent_context.execution_classes))
 
-    def initialize(self, task: str) -> None:
-        """Put a task into the queue."""
+    def initialize(self, task: str, *, journal: Journal | None = None) -> None:
+        """Put a task into the queue. `journal` keeps the ticks that follow."""
         self.agent_context.task_context.append(task)
+        self.journal = journal or self.journal
 
-    def tick(self) -> dict[str, list[str]]:
+    # the phases -----------------------------------------------------------------------------
+
+    def tick_world(self) -> None:
+        """Phase 1: reason about the world; replaces `world_context`."""
+        self._phase("world")
+
+    def tick_tasks(self) -> None:
+        """Phase 2: split tasks, leave out what is done; replaces `task_context`."""
+        self._phase("tasks")
+
+    def tick_execution(self) -> None:
+        """Phase 3: call adapters; replaces `execution_context`."""
+        self._phase("execution")
+
+    def _phase(self, name: str) -> None:
+        """One phase as a run of its own, as the machine `geist_phase` has it."""
+        context = self.agent_context
+        known = contexts(context)
+        known.pop("include_world_processing")
+        own: dict[str, Any] = {} if name == "execution" else {"items": known[ITEMS[name]]}
+        given = self.components
+        if self.model is not None:
+            given["model"] = self.model
+            given.pop("script", None)
+        task = self.task or (context.task_context[-1] if context.task_context else "")
+        machine = load("geist_phase", tools=self.tools)
+        variables = {**known, **own, "phase": name}
+        result = machine.run(task, vars=variables, journal=self.journal, **given)
+        self.inside.append(result)
+        if not result.success:
+            raise RunError(result.explain())
+        log = result.output["function_log"]
+        context.take({**known, "function_log": log, ITEMS[name]: result.output["items"]})
+
+    # a tick ---------------------------------------------------------------------------------
+
+    def tick(self, *, journal: Journal | None = None) -> dict[str, list[str]]:
         """A single tick, for the newest task; gives the three contexts."""
+        run = self._tick(journal)
+        run.run()
+        return self._ticked(run)
+
+    async def atick(self, *, journal: Journal | None = None) -> dict[str, list[str]]:
+        """A single tick inside a running event loop; see `tick`."""
+        run = self._tick(journal)
+        await run.arun()
+        return self._ticked(run)
+
+    def _tick(self, journal: Journal | None) -> Run:
         context = self.agent_context
         if not context.task_context:
             raise RunError("the agent has no task", hint="`initialize(task)` gives it one")
         *others, task = context.task_context
-        run = load("geist_tick", tools=self.tools).start(
-            task, vars={**contexts(context), "task_context": others}, **self.components
-        )
-        result = run.run()
+        return start_of(
+            self, "geist_tick", task, loaded={}, journal=journal or self.journal,
+            vars={**contexts(context), "task_context": others},
+        )  # fmt: skip
+
+    def _ticked(self, run: Run) -> dict[str, list[str]]:
+        result, context = run.result, self.agent_context
         if not result.success:
             raise RunError(result.explain())
         context.take(result.output)
         context.total_tokens_used += result.tokens
-        names = ("world_context", "task_context", "execution_context")
-        return {name: getattr(context, name) for name in names}
+        return context.state
+
+    # completion -----------------------------------------------------------------------------
+
+    def complete_text(self, prompt: str) -> str:
+        """The model's answer to a text: one call, no adapters, no context, no loop."""
+        return self._completed(self._completion(prompt).run())
+
+    async def acomplete_text(self, prompt: str) -> str:
+        """The model's answer to a text; see `complete_text`."""
+        return self._completed(await self._completion(prompt).arun())
+
+    def _completion(self, prompt: str) -> Run:
+        return load(COMPLETION).start(prompt, journal=self.journal, **self.components)
+
+    def _completed(self, result: Result) -> str:
+        self.agent_context.total_tokens_used += result.tokens
+        if not result.success:
+            raise RunError(result.explain())
+        return str(result.output)
+
+
+COMPLETION = """\
+chartloop: 1
+machine: complete_text
+title: A direct completion
+model: {name: openai/gpt-4o-mini}
+output: last.text
+states:
+  prompt: {do: receive, next: complete}
+  complete: {do: infer, retry: {times: 2, base: 1s, factor: 2, on: [TRANSIENT]}, next: done}
+  done: {stop: completed}
+"""
+"""The machine of `complete_text`."""
 
 
 class GPT4Agent(BaseAgent):
@@ -157,3 +286,106 @@ def adapter_tools(adapters: Sequence[Any]) -> Iterator[ToolSpec]:
             for name, method in inspect.getmembers(made, inspect.isroutine):
                 if not name.startswith("_"):
                     yield tool_spec(method, name=f"{type(made).__name__}_{name}")
+
+
+def _name_of(adapter: Any) -> str:
+    """What a function, a class or a tool is called; of an object, its class."""
+    for name in ("__name__", "name"):
+        if isinstance(found := getattr(adapter, name, None), str):
+            return found
+    return type(adapter).__name__
+
+
+# phases that a subclass has of its own ------------------------------------------------------
+
+ITEMS = {"world": "world_context", "tasks": "task_context", "execution": "execution_context"}
+"""What each phase replaces."""
+PHASES = {"world": "tick_world", "tasks": "tick_tasks", "execution": "tick_execution"}
+"""The phases by their state in the machine `geist_tick`, and the methods that may replace them."""
+
+
+def own_phases(agent: BaseAgent) -> list[str]:
+    """The states of `geist_tick` whose phase this agent does itself."""
+    return [state for state, name in PHASES.items() if overrides(agent, name)]
+
+
+def overrides(agent: BaseAgent, method: str) -> bool:
+    """Whether the agent's class has this method of its own."""
+    return getattr(type(agent), method) is not getattr(BaseAgent, method)
+
+
+def start_of(
+    agent: BaseAgent, name: str, task: str, *, loaded: Mapping[str, Any], **begun: Any
+) -> Run:
+    """A run of the machine `geist` or `geist_tick`; phases of the agent's own are actions in it."""
+    machine = load(name, tools=agent.tools, **loaded)
+    given = agent.components
+    agent.model = None
+    if phases := own_phases(agent):
+        text = json.dumps(_with_phases(json.loads(machine.canonical()), phases), indent=1)
+        actions = [_phase_action(agent, state) for state in phases]
+        machine = load(text, tools=agent.tools, actions=actions, **loaded)
+        script = given.pop("script", None)
+        if script is not None:
+            agent.model = given["model"] = InOrder(Scripted(script, clock=given.get("clock")))
+    return machine.start(task, **begun, **given)
+
+
+def _with_phases(machine: dict[str, Any], phases: Sequence[str]) -> dict[str, Any]:
+    """The machine with some boxes of its tick done by the agent."""
+    tick = machine.get("machines", {}).get("geist_tick", machine)
+    for phase in phases:
+        state = tick["states"][phase]
+        state["do"] = PHASES[phase]
+        del state["with"]
+    return machine
+
+
+def _phase_action(agent: BaseAgent, state: str) -> ActionSpec:
+    async def phase(context: Context) -> Any:
+        work = partial(_do_phase, agent, state, context)
+        return await to_thread.run_sync(work, abandon_on_cancel=True)
+
+    return action_spec(phase, name=PHASES[state])
+
+
+def _do_phase(agent: BaseAgent, state: str, context: Context) -> Outcome:
+    """The agent's own method, between what the run knows and what it takes over."""
+    known, own = plain(context.facts.vars), agent.agent_context
+    own.take(known)
+    if state != "world" or known["include_world_processing"]:
+        agent.task, agent.inside = context.facts.run.task, []
+        getattr(agent, PHASES[state])()
+    items = list(getattr(own, ITEMS[state]))
+    output = {"items": items, "function_log": list(own.function_log), "stop_asked": False}
+    used = [result.facts.usage for result in agent.inside]
+    spent = Spent(
+        sum(u.llm_calls for u in used), sum(u.prompt_tokens for u in used),
+        sum(u.completion_tokens for u in used),
+    )  # fmt: skip
+    return Outcome(result={"output": output}, spent=spent)
+
+
+class InOrder:
+    """A scripted model that several runs share: each call gets the next reply."""
+
+    def __init__(self, model: Scripted) -> None:
+        self._model = model
+        self._given = 0
+
+    @property
+    def suspends(self) -> bool:
+        """Whether a reply is delayed."""
+        return self._model.suspends
+
+    def prepare(self, settings: Mapping[str, Any]) -> None:
+        """Nothing can be missing."""
+
+    def context_window(self, settings: Mapping[str, Any]) -> int | None:
+        """A script has none."""
+        return self._model.context_window(settings)
+
+    async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
+        """The next reply."""
+        number, self._given = self._given, self._given + 1
+        return await self._model.complete(request._replace(number=number), on_text)

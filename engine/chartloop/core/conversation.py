@@ -139,6 +139,24 @@ def sliding(
     return parts[-1]
 
 
+def without_reopened(shorter: Messages, messages: Sequence[Message]) -> Messages:
+    """A shorter conversation without the open calls of a reply that was not the newest before.
+
+    Where the newest reply was cut out, an older one takes its place; its calls are past.
+    """
+    said = _newest_reply(messages)
+    while (now := _newest_reply(shorter)) is not None and now is not said:
+        open_ = {call.id for call in unanswered(shorter)}
+        if not open_:
+            break
+        shorter = trim_calls(shorter, {call.id for call in calls_of(now)} - open_)
+    return shorter
+
+
+def _newest_reply(messages: Sequence[Message]) -> Message | None:
+    return next((m for m in reversed(messages) if m["role"] == "assistant"), None)
+
+
 def prunable(messages: Iterable[Message]) -> bool:
     """Whether `truncate` could leave anything out, were the budget small enough."""
     return len(tuple(islice(_groups(messages), 2))) > 1

@@ -5,15 +5,18 @@
     ├── ModelError           a model call failed; its category decides what the machine does
     └── RunError             fix the call
         ├── StatusError      the run is not in a status that allows this
+        ├── ClosedChartError a machine that is built was to be changed
         ├── AnswerError      a wait does not take this event, or its data
         ├── LimitError       a limit or variable cannot take this value
         ├── TaskError        what was given is no task of the queue
         ├── UnknownRunError  no run of that id, prefix or agent
         ├── MachineChangedError  the file is not the one the run was started with
+        ├── RulesChangedError  the run was decided by rules that this version does not have
         ├── ScriptError      a script has too few replies, or some left over
         ├── SetupError       something the run needs is missing: an extra, a key, a tool
         └── JournalError
-            ├── Fenced       another process drives this run now
+            ├── Driven       another process drives this run: it was not begun here
+            ├── Fenced       another process took this run over from here
             ├── JournalLocked
             ├── JournalCorrupt
             └── JournalTooNew
@@ -36,6 +39,8 @@ __all__ = [
     "AnswerError",
     "Category",
     "ChartloopError",
+    "ClosedChartError",
+    "Driven",
     "Fenced",
     "Finding",
     "Findings",
@@ -47,6 +52,7 @@ __all__ = [
     "MachineChangedError",
     "ModelError",
     "Place",
+    "RulesChangedError",
     "RunError",
     "ScriptError",
     "SetupError",
@@ -283,8 +289,46 @@ class StatusError(RunError):
     """The run is not in a status that allows this, or is not at a state that does."""
 
 
+class ClosedChartError(RunError):
+    """A machine that is built was to be changed: what is drawn would no longer be what runs."""
+
+
 class AnswerError(RunError):
     """The wait does not take this event, or not with this data."""
+
+
+class WaitError(AnswerError):
+    """The answer is for a wait that is over, for another one, or the run waits for nothing.
+
+    `wait` is the id that the answer named, empty if it named none; `question` what the run asks
+    now, a `Question` or None.
+    """
+
+    def __init__(
+        self, message: str, *, hint: str = "", wait: str = "", question: Any = None
+    ) -> None:
+        self.wait = wait
+        self.question = question
+        super().__init__(message, hint=hint)
+
+
+class AnsweredError(WaitError):
+    """Somebody has answered this wait already, `at` that time, in seconds since the epoch."""
+
+    def __init__(
+        self, message: str, *, hint: str = "", wait: str = "", question: Any = None,
+        at: float = 0.0,
+    ) -> None:  # fmt: skip
+        self.at = at
+        super().__init__(message, hint=hint, wait=wait, question=question)
+
+
+class AheadError(AnswerError):
+    """No answer can be given ahead for this `state`: it does not wait, asks now, or has one."""
+
+    def __init__(self, message: str, *, hint: str = "", state: str = "") -> None:
+        self.state = state
+        super().__init__(message, hint=hint)
 
 
 class LimitError(RunError):
@@ -315,6 +359,22 @@ class MachineChangedError(RunError):
         super().__init__(message, hint=hint)
 
 
+class RulesChangedError(RunError):
+    """The run was decided by rules of another version, which this one does not have.
+
+    `rules` is their number, None where none was recorded, `engine` the version that wrote the run.
+    `replay` is what this version makes of its records: `replay.differences` says which of them it
+    decides otherwise.
+    """
+
+    def __init__(
+        self, message: str, *, hint: str = "", rules: int | None = None, engine: str = "",
+        replay: Any = None,
+    ) -> None:  # fmt: skip
+        self.rules, self.engine, self.replay = rules, engine, replay
+        super().__init__(message, hint=hint)
+
+
 class ScriptError(RunError):
     """A script has too few replies, or replies that were never asked for."""
 
@@ -325,6 +385,23 @@ class SetupError(RunError):
 
 class JournalError(RunError):
     """The journal could not be read or written. Nothing in it was changed."""
+
+
+class Driven(JournalError):
+    """Another process drives this run. Nothing was done here.
+
+    `since` and `until` are seconds since the epoch, on the journal's clock: when it took the run,
+    and when its lease ends unless it is renewed. `face` is what it drives with (``chartloop run``,
+    ``python``), `host` and `pid` are its process.
+    """
+
+    def __init__(
+        self, message: str, *, hint: str = "", run_id: str = "", host: str = "", pid: int = 0,
+        face: str = "", since: float = 0.0, until: float = 0.0,
+    ) -> None:  # fmt: skip
+        self.run_id, self.host, self.pid, self.face = run_id, host, pid, face
+        self.since, self.until = since, until
+        super().__init__(message, hint=hint)
 
 
 class Fenced(JournalError):

@@ -66,6 +66,8 @@ class Failure(NamedTuple):
     state: str = ""
     kind: str = ""
     """Which of the known failures it was, e.g. ``rate_limit``. Not readable by guards."""
+    retry_after: float | None = None
+    """Seconds that the provider asked to be left alone, where it said so. Not readable by guards."""
 
 
 class ToolCall(NamedTuple):

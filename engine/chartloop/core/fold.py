@@ -13,7 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any, Protocol, TypeVar, cast
 
+from chartloop.core.amounts import problem_with
+from chartloop.core.errors import StatusError
 from chartloop.core.facts import (
+    FACTS,
     RECENT,
     SEEN,
     ErrorFacts,
@@ -32,6 +35,7 @@ from chartloop.core.outcome import NOTHING_SPENT, Outcome
 from chartloop.core.plain import plain
 from chartloop.core.specs import ActionSpec
 from chartloop.core.tokens import estimate_messages
+from chartloop.core.types import Type
 
 _BY_NAME = frozenset({"memory", "limits", "vars"})
 """The sections that are mappings: what the file names."""
@@ -60,8 +64,13 @@ def fold(  # noqa: PLR0913  called once, with what one step came to
     `saved` are the assignments of the state's `save`; `messages` is how many the conversation
     has now. Times are seconds since the epoch; a reading below an earlier one counts as that.
     `run.visits` is a copy of its own, which the decision that follows counts up in place.
+    Raises `StatusError` for an outcome that would make a fact fall that only grows.
     """
     reply, changes, tasks = outcome.reply, outcome.changes, outcome.queue
+    if outcome.spent is not NOTHING_SPENT and (wrong := problem_with(outcome.spent)):
+        raise StatusError(f"an action cannot have used {wrong}")
+    if changes and (fell := falling(facts, changes)):
+        raise StatusError(f"`{fell}` only grows: no action can set it back")
     run, usage, errors, progress, last, queue, signals, memory, limits, vars_, marks = facts
     before, progress_at, paused_at, worked, work_failed, seen, last_calls, has_queue = marks
     now = max(at, before)
@@ -263,6 +272,22 @@ def lookup(facts: Facts, name: str) -> Any:
     head, _, rest = field.partition(".")
     value = getattr(section, head)
     return value.get(rest) if rest and isinstance(value, Mapping) else value  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+
+
+def falling(facts: Facts, changes: Mapping[str, Any]) -> str:
+    """The first of these changes by which a fact would fall that only grows; empty: none does."""
+    for name, value in changes.items():
+        spec = FACTS.get(name)
+        if spec is not None and _falls(spec.type, lookup(facts, name), value):
+            return name
+    return ""
+
+
+def _falls(type: Type, before: Any, after: Any) -> bool:
+    if type.kind == "map" and type.of is not None:
+        of = type.of
+        return any(_falls(of, count, after.get(key)) for key, count in before.items())
+    return type.grows and before is not None and not (after is not None and after >= before)
 
 
 def assign(facts: Facts, values: Mapping[str, Any]) -> Facts:

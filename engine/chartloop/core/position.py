@@ -108,6 +108,8 @@ NO_MESSAGES = Conversation()
 CHILD = "child"
 """A run is blocked on this while a child machine waits. Under this name `Position.kept` holds
 what the child asks, an `Asked` as plain data."""
+METADATA = "metadata"
+"""Under this name a run keeps what its caller said about it at the start."""
 
 
 class Asked(NamedTuple):
@@ -126,6 +128,8 @@ class Asked(NamedTuple):
     """All that wait are on their way out, and wait on it: that they should stop is no news."""
     waiting: int = 1
     """How many children wait."""
+    wait: str = ""
+    """The id of the child's wait, in its own run; empty in a journal of an older version."""
 
 
 class Position(NamedTuple):
@@ -185,7 +189,7 @@ class Position(NamedTuple):
             return None
         return Asked(
             given["run"], given["question"], tuple(given["events"]), tuple(given["machines"]),
-            given["state"], given["closing"], given["waiting"],
+            given["state"], given["closing"], given["waiting"], given.get("wait", ""),
         )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:

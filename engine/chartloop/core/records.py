@@ -19,15 +19,26 @@ from chartloop.core.reasons import NO_SIGNALS, REASONS, StopReason, StopSignals
 from chartloop.core.units import say_elapsed
 
 RecordKind = Literal[
-    "start", "step", "answer", "expired", "blocked", "pause", "resume", "stop", "edit", "enqueue"
+    "start",
+    "step",
+    "answer",
+    "expired",
+    "blocked",
+    "pause",
+    "resume",
+    "stop",
+    "edit",
+    "enqueue",
+    "drop",
 ]
 
 KINDS: tuple[RecordKind, ...] = (
     "start", "step", "answer", "expired", "blocked", "pause", "resume", "stop", "edit", "enqueue",
+    "drop",
 )  # fmt: skip
 
 
-ASIDE: frozenset[RecordKind] = frozenset({"pause", "resume", "edit", "enqueue"})
+ASIDE: frozenset[RecordKind] = frozenset({"pause", "resume", "edit", "enqueue", "drop"})
 """Records that may leave the action at hand as it is."""
 
 
@@ -36,7 +47,7 @@ class Input(NamedTuple):
 
     kind: RecordKind
     event: str = ""
-    """The event answered, the reason of a stop, the status trigger of a pause."""
+    """The event answered or dropped, the reason of a stop, the status trigger of a pause."""
     outcome: Outcome | None = None
     started: float = 0.0
     """When the action was started, seconds since the epoch."""
@@ -44,9 +55,11 @@ class Input(NamedTuple):
     """When it ended, or when the event arrived: the reading that decides."""
     data: Mapping[str, Any] = EMPTY
     """`start`: task, limits, vars, messages ...; `answer`: its data; `edit`: the new values;
-    `enqueue`: tasks; `blocked`: until and on; `stop`: message and source."""
+    `enqueue`: tasks; `blocked`: until and on; `stop`: message and source; `drop`: why."""
     opaque: tuple[bool, ...] = ()
     """What registered Python guards said, in the order in which they were asked."""
+    ahead: float | None = None
+    """`answer`: when it was given, if that was before its question was asked."""
 
 
 class Record(NamedTuple):
@@ -96,6 +109,8 @@ class Record(NamedTuple):
             out["data"] = dict(given.data)
         if given.opaque:
             out["opaque"] = list(given.opaque)
+        if given.ahead is not None:
+            out["ahead"] = given.ahead
         if self.taken:
             out["taken"] = list(self.taken)
         if self.signals:
@@ -123,6 +138,7 @@ class Record(NamedTuple):
             data["at"],
             data.get("data", EMPTY),
             tuple(data.get("opaque", ())),
+            data.get("ahead"),
         )
         signals = data.get("signals")
         return cls(
@@ -151,6 +167,7 @@ class Record(NamedTuple):
                 (f"record {self.seq}", f"{given.kind} {given.event}".strip()),
                 ("at", Cell(self.state, "code")),
                 ("took", _took(given)),
+                ("given", "" if given.ahead is None else "ahead of the question"),
                 ("reply", reply.text if reply is not None else ""),
                 ("calls", Cell(", ".join(call.name for call in calls), "code")),
                 ("failed", Cell(f"{failed.category}: {failed.message}" if failed else "", "bad")),

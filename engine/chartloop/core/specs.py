@@ -28,14 +28,14 @@ class Effect(enum.StrEnum):
 
 
 ArgKind = Literal[
-    "text", "texts", "value", "values", "enum", "name", "duration", "data", "fields"
+    "text", "texts", "value", "values", "enum", "name", "duration", "data", "fields", "schema"
 ]  # fmt: skip
 """How a field of `with` is written.
 
 `text` a template; `texts` a mapping or list of templates; `value` an expression; `values` a
 mapping of expressions; `enum` one of a few words; `name` the literal name of a thing;
 `duration` a duration or an expression that gives one; `data` literal JSON data; `fields` a
-mapping of names to fields of their own.
+mapping of names to fields of their own; `schema` a JSON Schema, or the name of a class.
 """
 
 
@@ -147,6 +147,20 @@ class GuardSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class TypeSpec:
+    """A Python class that a model's reply may have to be: a pydantic model or dataclass."""
+
+    name: str
+    source: type | None = field(compare=False)
+    """None stands for a class that a file names and nobody has given."""
+    schema: Callable[[], Mapping[str, Any]] = field(compare=False)
+    """Its JSON Schema. Raises `SetupError` where JSON Schema cannot say it."""
+    make: Callable[[Any], Any] = field(compare=False)
+    """Plain data to what the class makes of it, as plain data. Raises `ValueError`, whose text is
+    for the model."""
+
+
+@dataclass(frozen=True, slots=True)
 class Registry:
     """Everything that a file may name, by name."""
 
@@ -155,6 +169,7 @@ class Registry:
     guards: Mapping[str, GuardSpec] = field(default_factory=dict[str, GuardSpec])
     own_tools: tuple[str, ...] = ()
     """The tools that an application brings, in its order: a file names them all as ``*``."""
+    types: Mapping[str, TypeSpec] = field(default_factory=dict[str, TypeSpec])
 
 
 Own = Iterable[Any]

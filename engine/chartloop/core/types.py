@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, cast
 
 Kind = Literal[
@@ -32,6 +32,21 @@ NUMERIC: frozenset[str] = frozenset({"int", "float", "fraction"})
 
 
 @dataclass(frozen=True, slots=True)
+class Words:
+    """What a text is meant to be one of. The text itself may be anything at run time.
+
+    `of` says who gives the words: with ``all`` no other word has a meaning; with ``file`` these are
+    the ones that the file writes, and a caller may give others; with ``outside`` they are the usual
+    ones of somebody else, a provider or a module of tools.
+    """
+
+    known: tuple[str, ...]
+    what: str
+    """What they name, for messages: ``tool``, ``state``."""
+    of: Literal["all", "file", "outside"] = "all"
+
+
+@dataclass(frozen=True, slots=True)
 class Type:
     """What a value is, as far as a guard can know before the run."""
 
@@ -49,6 +64,8 @@ class Type:
     """Never below zero: lets products and quotients keep their direction."""
     grows: bool = False
     """Never falls during a run: a guard `fact >= bound` over it is a budget."""
+    words: Words | None = field(default=None, compare=False)
+    """Of a text: the words that it is compared with. A type is the same without them."""
 
     def __str__(self) -> str:
         text = {
@@ -90,6 +107,11 @@ COUNT = Type("int", nonneg=True)
 """A number of things: an int that is never negative."""
 COUNTER = Type("int", nonneg=True, grows=True)
 """A count that never falls during a run."""
+
+
+def word_of(known: Iterable[str], what: str, of: Literal["all", "file", "outside"] = "all") -> Type:
+    """A text that names something."""
+    return Type("str", words=Words(tuple(dict.fromkeys(known)), what, of))
 
 
 def list_of(element: Type) -> Type:

@@ -224,6 +224,7 @@ def state_part(state: StateSpec, names: Renaming = SAME) -> Part:
         said.add("retry.base", retry.base, text=write_duration(retry.base))
         said.add("retry.factor", retry.factor)
         said.add("retry.on", sorted(retry.on), text=", ".join(retry.on))
+        said.add("retry.most", retry.most, text=write_duration(retry.most))
     said.add("failed", "next" if state.failed_next else None)
     if state.allow is not None:
         said.add("allow", sorted(state.allow), text=", ".join(state.allow) or "no tools")

@@ -19,6 +19,7 @@ from chartloop.core.reasons import StopReason
 from chartloop.core.types import ANY, DURATION, Type
 from chartloop.core.units import parse_duration, parse_fraction, write_duration
 from chartloop.language.expression import Expression
+from chartloop.language.json_schema.reply import ReplySchema
 from chartloop.language.spec import (
     Assign,
     BlockSpec,
@@ -26,6 +27,7 @@ from chartloop.language.spec import (
     Given,
     LimitSpec,
     MachineSpec,
+    Retry,
     Rule,
     Save,
     StateSpec,
@@ -88,8 +90,9 @@ def _text(value: Template | Expression | None) -> str | None:
 
 def _model(model: Mapping[str, Any]) -> Data:
     out = dict(model)
-    if isinstance(out.get("timeout"), float):
-        out["timeout"] = _exactly(out["timeout"])
+    for name in ("timeout", "idle_timeout"):
+        if isinstance(out.get(name), float):
+            out[name] = _exactly(out[name])
     return out
 
 
@@ -211,6 +214,7 @@ def _retry(state: StateSpec) -> Data | None:
         "base": _exactly(retry.base),
         "factor": retry.factor,
         "on": list(retry.on),
+        **({} if retry.most == Retry(0).most else {"most": _exactly(retry.most)}),
     }
 
 
@@ -229,6 +233,8 @@ def _field(value: Any) -> Any:
         return value.text
     if isinstance(value, Given):
         return _field(value.value)
+    if isinstance(value, ReplySchema):
+        return value.written()
     if isinstance(value, Mapping):
         return {k: _field(v) for k, v in cast(Mapping[str, Any], value).items()}
     if isinstance(value, (list, tuple)):

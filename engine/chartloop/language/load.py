@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, cast
 from chartloop.core.codes import finding
 from chartloop.core.errors import Finding, SetupError
 from chartloop.core.specs import Registry
+from chartloop.core.types import Type, Words
 from chartloop.language.expression import Expression, Scope
 from chartloop.language.file import file
 from chartloop.language.file.names import bad_name
@@ -24,10 +25,20 @@ from chartloop.language.file.shape import Shaped, shape
 from chartloop.language.file.unread import Unread
 from chartloop.language.readers.edges import Slot, read_edge
 from chartloop.language.readers.flow import Flow, flow
+from chartloop.language.readers.loops import (
+    check_loop,
+    declare_loops,
+    find_loops,
+    lead_back,
+    places,
+    with_loops,
+)
 from chartloop.language.readers.parts import read_defines, read_limits, read_memory, read_vars
-from chartloop.language.readers.reader import NULLABLE, Reader, make_roots
+from chartloop.language.readers.reader import NULLABLE, Named, Reader, make_roots
 from chartloop.language.readers.rules import read_rule
 from chartloop.language.readers.settings import (
+    ACCEPTABLE,
+    EVERY,
     read_deviations,
     read_ignore,
     read_model,
@@ -38,7 +49,8 @@ from chartloop.language.readers.settings import (
     refuse_servers,
 )
 from chartloop.language.readers.states import read_state
-from chartloop.language.spec import Edge, MachineSpec, StateSpec
+from chartloop.language.readers.words import doubts_a_word, written_words
+from chartloop.language.spec import Edge, LimitSpec, MachineSpec, StateSpec
 from chartloop.language.yaml.document import dotted, short
 from chartloop.language.yaml.reading import Document, Path, read
 
@@ -154,8 +166,10 @@ def _machine(
             children[child] = spec
     reader = _reader(given, base, unread)
     spec = _read(reader, name, shape, children)
-    if reader.unsure and spec is not None:
-        reader = _reader(given, base, unread, flow(spec))
+    words = written_words(spec) if spec is not None else {}
+    if spec is not None and (reader.unsure or doubts_a_word(spec, words)):
+        reader = _reader(given, base, unread, flow(spec) if reader.unsure else None)
+        reader.words = words
         spec = _read(reader, name, shape, children)
     declared = shape.machines or {}
     said = {n: ((*base, *p), n) for n, p in reader.children.items() if n not in declared}
@@ -164,7 +178,10 @@ def _machine(
         findings += found
         if linked is not None:
             children[child] = linked
-    return spec, [*findings, *reader.findings], reader.unread
+    own = reader.findings
+    if spec is not None and spec.ignore:
+        own = [f for f in own if f.code not in ACCEPTABLE or not spec.accepts(f)]
+    return spec, [*findings, *own], reader.unread
 
 
 def _linked(given: _File, path: Path, source: str) -> tuple[MachineSpec | None, list[Finding]]:
@@ -213,24 +230,30 @@ def _read(
         hint = "add `states:` with a first state: `think: {do: infer, next: done}`"
         path: Path = ("states",) if shape.states is not None else ()
         reader.say("CL302", path, said, hint=hint, key=True)
-    reader.states = dict.fromkeys(names)
+    loops = find_loops(reader, shape.states or {})
+    shapes = with_loops(shape.states or {}, loops)
+    reader.states = dict.fromkeys(shapes)
+    reader.made = dict(places(loops))
     limits = read_limits(reader, shape.limits)
     variables = read_vars(reader, shape.vars)
-    reader.variables = {n: v.type for n, v in variables.items()}
+    texts = {n: t if isinstance(t, str) else repr(t) for n, t in (shape.define or {}).items()}
+    if loops:
+        roots = _roots(reader, name, shape, limits)
+        scope = Scope(roots, defines={**texts, **reader.define}, guards=reader.registry.guards)
+        loops = declare_loops(reader, loops, variables, scope)
+    reader.variables = {n: _spoken(v.type, reader.words.get(n)) for n, v in variables.items()}
     reader.tools = read_tools(reader, shape.tools)
     reader.reasons = read_reasons(reader, shape.reasons)
-    roots = make_roots(
-        states=names, tools=reader.tools or tuple(reader.registry.tools),
-        limits={n: x.type for n, x in limits.items()}, variables=reader.variables,
-        blocks=tuple(shape.memory or {}),
-    )  # fmt: skip
+    roots = _roots(reader, name, shape, limits)
     reader.scope = Scope(roots, guards=reader.registry.guards)
     defined = read_defines(reader, shape.define, reader.define)
     memory = read_memory(reader, shape.memory)
     refuse_servers(reader, shape.mcp_servers)
+    if loops:
+        loops = [check_loop(reader, loop) for loop in loops]
+        shapes = with_loops(shape.states or {}, loops)
     states = {
-        n: read_state(reader, n, s or file.StateShape.model_construct())
-        for n, s in (shape.states or {}).items()
+        n: read_state(reader, n, s or file.StateShape.model_construct()) for n, s in shapes.items()
     }
     rules = [
         rule
@@ -247,10 +270,38 @@ def _read(
         on_stop=(reader.state(("on_stop",), shape.on_stop) or "") if shape.on_stop else "",
         output=_output(reader, shape.output), start_given=shape.start is not None,
         registry=reader.registry, file=reader.document.file, roots=roots,
-        document=reader.document, base=reader.base,
+        document=reader.document, base=reader.base, made=reader.made,
     )  # fmt: skip
+    spec = lead_back(spec, loops) if loops else spec
     spec = _with_notes(reader, spec, shape)
     return spec if names and start else None
+
+
+def _roots(
+    reader: Reader, name: str, shape: file.MachineShape, limits: Mapping[str, LimitSpec]
+) -> dict[str, Type]:
+    return make_roots(
+        _named(reader, name, shape), limits={n: x.type for n, x in limits.items()},
+        variables=reader.variables, blocks=tuple(shape.memory or {}),
+    )  # fmt: skip
+
+
+def _spoken(type: Type, words: Words | None) -> Type:
+    """The type of a variable with the words that the file writes into it."""
+    if words is not None and type.kind == "list" and type.of is not None:
+        return replace(type, of=replace(type.of, words=words))
+    return replace(type, words=words) if words is not None else type
+
+
+def _named(reader: Reader, name: str, shape: file.MachineShape) -> Named:
+    every = tuple(reader.registry.tools)
+    tools = reader.tools or every
+    return Named(
+        name, tuple(reader.states), tools,
+        tuple(dict.fromkeys((*tools, *every))) if shape.machines else tools,
+        fixed=bool(reader.tools) and EVERY not in (shape.tools or ()),
+        actions=tuple(reader.registry.actions), reasons=tuple(reader.reasons),
+    )  # fmt: skip
 
 
 def _with_notes(reader: Reader, spec: MachineSpec, shape: file.MachineShape) -> MachineSpec:

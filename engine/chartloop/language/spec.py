@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from chartloop.core.errors import NOWHERE, Place
+from chartloop.core.errors import NOWHERE, Finding, Place
 from chartloop.core.facts import EMPTY
 from chartloop.core.reasons import REASONS, StopReason
 from chartloop.core.specs import ActionSpec, Registry
@@ -21,7 +21,7 @@ from chartloop.core.types import ANY, Type
 from chartloop.language.expression import Expression
 from chartloop.language.label import Label
 from chartloop.language.template.template import Template
-from chartloop.language.yaml.document import Document, Path
+from chartloop.language.yaml.document import Document, Path, dotted
 
 Job = Literal["act", "decide", "wait", "fork", "pass", "end"]
 EdgeRole = Literal["next", "then", "else", "case", "on", "expired", "failed", "all", "error"]
@@ -32,6 +32,14 @@ RETURN = "return"
 """The target of an edge that goes on to where a detour interrupted the run."""
 HIGHEST = "highest"
 """`stop: highest`: stop with the signals already raised."""
+
+
+def said_at(made: Mapping[Path, Path], path: Path) -> Path:
+    """Where the file says what stands at a path of the machine."""
+    for end in range(len(path), 1, -1) if made else ():
+        if (found := made.get(path[:end])) is not None:
+            return found + path[end:]
+    return path
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +104,20 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Extra attempts of an action. Waits are ``base * factor ** attempt`` seconds."""
+    """Extra attempts of an action. Waits are ``base * factor ** attempt`` seconds.
+
+    Where the provider asks for a longer wait it is given that, up to `most` seconds.
+    """
 
     times: int
     base: float = 1.0
     factor: float = 2.0
     on: tuple[str, ...] = ("TRANSIENT",)
+    most: float = 300.0
+
+    def wait(self, attempt: int, asked: float | None = None) -> float:
+        """The wait after so many extra attempts; `asked` is what the provider asks for."""
+        return max(self.base * self.factor**attempt, asked or 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,16 +297,27 @@ class MachineSpec:
     """The text that it was read from, for places."""
     base: Path = field(default=(), compare=False)
     """Where the machine stands in it: empty for the file's own, ``machines.x`` for a child."""
+    made: Mapping[Path, Path] = field(default_factory=dict[Path, Path], compare=False, repr=False)
+    """For parts that the file says in other words, such as the states of a loop, where it does."""
 
     def place(self, path: Path, *, key: bool = False, of: str = "") -> Place:
         """Where a value of the file stands, or its key; `of` a part of its text."""
         if self.document is None:
             return NOWHERE
-        full = self.base + path
+        full = self.base + said_at(self.made, path)
         offset = self.document.raw(full).find(of) if of else -1
         if offset >= 0:
             return self.document.part(full, offset, len(of))
         return self.document.key(full) if key else self.document.at(full)
+
+    def accepts(self, found: Finding) -> bool:
+        """Whether the machine's own `ignore` names the finding, in the machine's own words."""
+        base = dotted(self.base)
+        at = found.at.removeprefix(base + ".") if base else found.at
+        return any(
+            i.code == found.code and (not i.at or f"{at}.".startswith(f"{i.at}."))
+            for i in self.ignore
+        )
 
     def family(self) -> Iterator[MachineSpec]:
         """The machine, its child machines, theirs, and so on."""

@@ -18,6 +18,8 @@ from chartloop.core.fold import lookup
 from chartloop.language.expression import Bound
 from chartloop.language.spec import MachineSpec
 
+AT_ONCE = 16
+"""How many children of one action are driven at the same time."""
 OWN = frozenset({"run.elapsed", "run.working", "run.steps"})
 """Facts that children do not add to their parent's: time passes for all at once, and a child is
 one step."""
@@ -53,6 +55,21 @@ def budgets_of(parent: MachineSpec, child: MachineSpec) -> dict[str, frozenset[s
         if len(kinds) == 1 and (read := _facts_of(name, parent, child)):
             out[name] = read
     return out
+
+
+def spent_reason(limit: str, *specs: MachineSpec) -> str:
+    """What a run stops for when that limit is reached, by the first rule that says it.
+
+    The specs are the child's, then its parent's, whose own reasons the child may not have.
+    """
+    text = f"limits.{limit}"
+    for spec in specs:
+        for rule in spec.rules:
+            if any(b.bound_text == text for b in rule.when.bounds):
+                reason = rule.stop or rule.signal
+                if reason and reason in specs[0].reasons:
+                    return reason
+    return "token_limit"
 
 
 def _facts_of(limit: str, *specs: MachineSpec) -> frozenset[str]:

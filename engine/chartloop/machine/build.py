@@ -1,12 +1,13 @@
 """Spec to chart: two live machines, and the tables that `evolve` looks things up in.
 
-A chart is closed once built and shared by all runs and threads. An addition to the file makes
-a new chart and a new hash.
+A chart is closed once built and shared by all runs and threads: `ClosedChartError` for whoever
+changes it. An addition to the file makes a new chart and a new hash. Rules are read off the
+live transitions of `check`, which are what pictures show.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -20,10 +21,10 @@ from chartloop.core.facts import (
 from chartloop.core.position import Position
 from chartloop.core.types import BOOL, DURATION, Type
 from chartloop.language.dump import canonical
-from chartloop.language.expression import Expression, Scope, fuse, parse
-from chartloop.language.spec import HIGHEST, RETURN, Assign, MachineSpec, StateSpec
+from chartloop.language.expression import Bound, Expression, Scope, fuse, parse
+from chartloop.language.spec import HIGHEST, RETURN, Assign, MachineSpec, Rule, StateSpec
 from chartloop.language.template.template import Template
-from chartloop.machine.regions import GuardedTransition, LeanEvent, Node, Region
+from chartloop.machine.regions import GuardedTransition, LeanEvent, Node, Region, RuleHolds
 from chartloop.machine.ways import (
     ENGINE_ENDS,
     Way,
@@ -31,6 +32,10 @@ from chartloop.machine.ways import (
     route,
     ways,
 )
+
+MOST_MOVES = 100_000
+"""The most moves of one decision where passing states count: a list is gone through without an
+action, and its length is known when it runs."""
 
 
 class Entry(NamedTuple):
@@ -43,10 +48,17 @@ class Entry(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """The rules that cover one moment, compiled into one function."""
+    """The rules that cover one moment; their guards are compiled into one function."""
 
     numbers: tuple[int, ...]
     all: Callable[[Facts, Any], tuple[Any, ...]]
+
+
+class LiveRule(NamedTuple):
+    """A rule as the live machine has it: what it says, and what its condition asks."""
+
+    rule: Rule
+    guard: Expression
 
 
 class Warn(NamedTuple):
@@ -92,23 +104,30 @@ class Chart:
             t.source for t in self.step.transitions("advance") if t.kind in ("failed", "error")
         )
         """The states whose failures take another way than their successes."""
-        self.bound = len(self.step.nodes) + 1
+        passing = (e for e in spec.edges() if not spec.states[e.source].rests)
+        self.bound = MOST_MOVES if any(e.set for e in passing) else len(self.step.nodes) + 1
         """More moves than this without an action is an error that the checker rules out."""
         self.by_origin: dict[str, GuardedTransition] = {}
         for t in self.step.transitions():
             self.by_origin.setdefault(t.origin, t)
+        self.rules = _live_rules(self.step)
+        """The rules, by their number in the file."""
         self._fused: dict[tuple[int, ...], Rules] = {}
         self._rules = {n: self._covering(n) for n in states}
         self.before: dict[str, tuple[int, ...]] = {}
-        for number, rule in enumerate(spec.rules):
-            for name in rule.before:
+        for number, live in self.rules.items():
+            for name in live.rule.before:
                 self.before[name] = (*self.before.get(name, ()), number)
         self.warns = _warns(spec)
-        self.rule_warns = tuple((n, r.id) for n, r in enumerate(spec.rules) if r.id in self.warns)
-        self.detours = {r.id: r.to for r in spec.rules if r.kind == "detour"}
+        self.rule_warns = tuple(
+            (n, r.rule.id) for n, r in self.rules.items() if r.rule.id in self.warns
+        )
+        self.detours = {r.id: r.to for r, _ in self.rules.values() if r.kind == "detour"}
         """Where each detour leads, by the id of its rule."""
         self.time_left = _time_left(spec)
         """What each time limit leaves, in seconds: it also bounds a long action."""
+        self.stops_in = _stops_in(spec)
+        """What those leave of which a rule alone stops the run: no wait goes past them."""
 
     @cached_property
     def text(self) -> str:
@@ -141,12 +160,15 @@ class Chart:
         return self._rules.get(state)
 
     def _covering(self, state: str) -> Rules | None:
-        rules = self.spec.rules
-        numbers = tuple(
-            n for n, r in enumerate(rules) if not r.before and (not r.at or state in r.at)
-        )
+        """What the live `check` asks at a state, in the file's order."""
+        event = self.event("check")
+        here = event.at(state) if event is not None else ()
+        numbers = tuple(sorted(
+            g.number for t in here if t.rule is not None and not t.rule.before
+            for g in t.guards if isinstance(g, RuleHolds)
+        ))  # fmt: skip
         if numbers and numbers not in self._fused:
-            self._fused[numbers] = Rules(numbers, fuse([rules[n].when for n in numbers]))
+            self._fused[numbers] = Rules(numbers, fuse([self.rules[n].guard for n in numbers]))
         return self._fused.get(numbers)
 
     @cached_property
@@ -220,6 +242,16 @@ class Chart:
         return Position(spec.start, facts=facts)
 
 
+def _live_rules(step: Region) -> dict[int, LiveRule]:
+    """The rules that stand on the live `check`, each once."""
+    found = {
+        g.number: LiveRule(t.rule, g.expression)
+        for t in step.transitions("check") if t.rule is not None
+        for g in t.guards if isinstance(g, RuleHolds)
+    }  # fmt: skip
+    return dict(sorted(found.items()))
+
+
 def _region(make: type[Region], attribute: str, spec: MachineSpec, table: list[Way]) -> Region:
     nodes = [Node(n, spec=s, final=s.job == "end") for n, s in spec.states.items()]
     if attribute == "state":
@@ -232,6 +264,7 @@ def _region(make: type[Region], attribute: str, spec: MachineSpec, table: list[W
             way.trigger, way.source, way.dest, conditions=list(way.guards), origin=way.origin,
             kind=way.kind, by=way.by, edge=way.edge, rule=way.rule,
         )  # fmt: skip
+    region.close()
     return region
 
 
@@ -342,10 +375,22 @@ def _warns(spec: MachineSpec) -> dict[str, Warn]:
 
 
 def _time_left(spec: MachineSpec) -> tuple[Expression, ...]:
-    scope = Scope(spec.roots, guards=spec.registry.guards)
     guards = [r.when for r in spec.rules] + [e.when for e in spec.edges() if e.when is not None]
+    facts = ("run.elapsed", "run.working")
+    return _left_by(spec, [b for g in guards for b in g.bounds if b.fact in facts])
+
+
+def _stops_in(spec: MachineSpec) -> tuple[Expression, ...]:
+    """Of `run.elapsed` alone: the clock of `run.working` stands still while a run waits."""
+    rules = [r for r in spec.rules if r.stop and not (r.at or r.before)]
+    bounds = [b for r in rules for b in r.when.bounds if b.text == r.when.text]
+    return _left_by(spec, [b for b in bounds if b.fact == "run.elapsed"])
+
+
+def _left_by(spec: MachineSpec, bounds: Sequence[Bound]) -> tuple[Expression, ...]:
+    scope = Scope(spec.roots, guards=spec.registry.guards)
     out: dict[str, Expression] = {}
-    for bound in (b for g in guards for b in g.bounds if b.fact in ("run.elapsed", "run.working")):
+    for bound in bounds:
         text = f"({bound.bound_text}) - {bound.fact}"
         off = [
             f"limits.{n}"
@@ -369,6 +414,7 @@ __all__ = [
     "HIGHEST",
     "Chart",
     "Entry",
+    "LiveRule",
     "Rules",
     "Warn",
     "handled_states",

@@ -19,10 +19,12 @@ from chartloop.core.errors import Category, StatusError
 from chartloop.core.facts import EMPTY, Task
 from chartloop.core.fold import assign, fold, named, queued, tick
 from chartloop.core.outcome import Outcome
-from chartloop.core.position import CHILD, NO_MESSAGES, Position
+from chartloop.core.position import CHILD, METADATA, NO_MESSAGES, Position
 from chartloop.core.reasons import StopSignal
 from chartloop.core.records import Input
 from chartloop.core.tokens import estimate_messages
+from chartloop.core.units import say_elapsed
+from chartloop.language.spec import Retry
 from chartloop.machine.build import Chart
 from chartloop.machine.decision import Decision
 from chartloop.machine.moving import decide, settle
@@ -31,6 +33,16 @@ from chartloop.machine.walk import Walk
 
 QUESTION = "ask_user"
 """Under this name `ask_user` keeps its question until the wait that follows is over."""
+
+RULES = 1
+"""The number of the rules of deciding, kept with every run (`run.meaning`).
+
+It rises with every change to what `evolve` makes of an input that any released version could have
+recorded: another edge or rule taken, another next state, status, signal or reason. It stays where
+only what is said changes, or what was an error works. The rules before stay known only if
+`evolve` still decides by them; else their runs are refused. The golden journals show a change that
+was overlooked.
+"""
 
 Oracle = Callable[[str, tuple[Any, ...]], bool]
 
@@ -79,6 +91,8 @@ def _start(walk: Walk, input: Input) -> None:
         marks=facts.marks._replace(now=at, progress_at=at, has_queue=bool(queue)),
     )  # fmt: skip
     walk.messages, walk.queue = messages, queue
+    if "metadata" in data:
+        walk.kept = {**walk.kept, METADATA: data["metadata"]}
     walk.fire("start")
     walk.state = data.get("start") or walk.chart.spec.start
     walk.enter(walk.state)
@@ -138,9 +152,11 @@ def _after_action(walk: Walk, name: str, outcome: Outcome) -> None:
         retry = chart.spec.states[name].retry
         walk.failed = True
         category = outcome.error.category if outcome.error is not None else Category.CRITICAL
-        if retry is not None and category in retry.on and walk.attempt < retry.times:
+        again = retry is not None and category in retry.on and walk.attempt < retry.times
+        if retry is not None and again and _may_wait(walk, name, outcome, retry):
             walk.retrying = True
-            walk.retry_in = retry.base * retry.factor**walk.attempt
+            asked = outcome.error.retry_after if outcome.error is not None else None
+            walk.retry_in = retry.wait(walk.attempt, asked)
         else:
             late = outcome.timed_out and any(chart.spec.states[name].edges_of("expired"))
             settled = late or bool(outcome.signals)  # it asks to stop by itself
@@ -152,6 +168,19 @@ def _after_action(walk: Walk, name: str, outcome: Outcome) -> None:
     if not walk.retrying:
         walk.attempt = 0
     decide(walk, "expired" if late else "advance")
+
+
+def _may_wait(walk: Walk, name: str, outcome: Outcome, retry: Retry) -> bool:
+    """Whether the next attempt can wait for as long as the provider asks; it goes on the record."""
+    asked = outcome.error.retry_after if outcome.error is not None else None
+    if asked is None or asked <= retry.wait(walk.attempt):
+        return True
+    said = f"{name}: the provider asked to wait {say_elapsed(asked)}"
+    if asked > retry.most:
+        walk.warnings += (f"{said}; `retry` waits at most {say_elapsed(retry.most)}",)
+        return False
+    walk.warnings += (f"{said}: the next attempt is made then",)
+    return True
 
 
 def _answer(walk: Walk, input: Input) -> None:
@@ -244,6 +273,11 @@ def _enqueue(walk: Walk, input: Input) -> None:
     )
 
 
+def _drop(walk: Walk, input: Input) -> None:
+    walk.facts = tick(walk.facts, input.at)
+    walk.warnings += (f"the answer `{input.event}` was dropped: {input.data.get('why', '')}",)
+
+
 _KINDS: Mapping[str, Callable[[Walk, Input], None]] = {
     "start": _start,
     "step": _step,
@@ -255,4 +289,5 @@ _KINDS: Mapping[str, Callable[[Walk, Input], None]] = {
     "stop": _stop,
     "edit": _edit,
     "enqueue": _enqueue,
+    "drop": _drop,
 }

@@ -86,8 +86,10 @@ class Explanation(NamedTuple):
     @property
     def title(self) -> str:
         """What was decided, and where: ``step at think``."""
-        event = self.decision.input.event
-        return f"{self.kind}{f' `{event}`' if event else ''} at {self.state}"
+        given = self.decision.input
+        event = f" `{given.event}`" if given.event else ""
+        ahead = ", given ahead of the question" if given.ahead is not None else ""
+        return f"{self.kind}{event} at {self.state}{ahead}"
 
     def lines(self, width: int = _WIDEST) -> list[Line]:
         """Everything that was looked at as one table, and where it led."""
@@ -127,6 +129,7 @@ class Explanation(NamedTuple):
         d = self.decision
         return {
             "kind": self.kind, "state": self.state, "event": d.input.event or None,
+            "ahead": d.input.ahead,
             "looked_at": plain(self.rows),
             "taken": list(d.taken), "path": list(d.path), "signals": d.signals.to_list(),
             "winner": d.winner or None, "warnings": list(d.warnings), "next": d.next,
@@ -146,13 +149,13 @@ def explain(chart: Chart, decision: Decision) -> Explanation:
 def _rules(chart: Chart, look: Look, decision: Decision) -> Iterator[Row]:
     raised = {s.source for s in decision.signals}
     for number in look.rules:
-        rule = chart.spec.rules[number]
-        atoms = atoms_of(chart, rule.when, look)
-        holds = rule.id in raised or _holds(rule.when, look)
+        rule, guard = chart.rules[number]
+        atoms = atoms_of(chart, guard, look)
+        holds = rule.id in raised or _holds(guard, look)
         to = rule.to or (chart.route(rule.stop) if rule.stop else "")
         reason = f"{rule.kind}: {raises}" if (raises := rule.stop or rule.signal) else ""
         yield Row(
-            "rule", rule.id, rule.when.text, holds, rule.id == look.taken, look.state, to, atoms,
+            "rule", rule.id, guard.text, holds, rule.id == look.taken, look.state, to, atoms,
             reason,
         )  # fmt: skip
 

@@ -21,7 +21,7 @@ from chartloop.core.units import say_duration
 from chartloop.language.expression import Expression, GuardFailed
 from chartloop.language.spec import StateSpec
 from chartloop.machine.build import Chart
-from chartloop.machine.regions import GuardedTransition, Region
+from chartloop.machine.regions import GuardedTransition, Region, RuleHolds
 from chartloop.machine.saying import say_value
 
 StateGraph = nx.MultiDiGraph
@@ -78,8 +78,9 @@ def _rules(chart: Chart, region: Region, facts: Facts) -> Iterator[dict[str, Any
         if rule is None or t.origin in seen:
             continue
         seen.add(t.origin)
+        guard = next((g.expression for g in t.guards if isinstance(g, RuleHolds)), rule.when)
         yield {
-            "id": rule.id, "text": rule.when.text, "shown": _shown(chart, rule.when, facts),
+            "id": rule.id, "text": guard.text, "shown": _shown(chart, guard, facts),
             "kind": rule.kind,
             "reason": rule.stop or rule.signal, "to": t.dest or "", "at": list(rule.at),
             "before": list(rule.before),

@@ -68,11 +68,11 @@ def _one_by_one(walk: Walk, numbers: Iterable[int]) -> list[bool]:
     """The rules' guards, each on its own: one that raises does not hide the others."""
     out: list[bool] = []
     for number in numbers:
-        rule = walk.chart.spec.rules[number]
+        rule, guard = walk.chart.rules[number]
         try:
-            out.append(bool(rule.when.fn(walk.facts, walk.oracle)))
+            out.append(bool(guard.fn(walk.facts, walk.oracle)))
         except FAILURES as error:
-            walk.guard_error(rule.when.text, error, rule.id)
+            walk.guard_error(guard.text, error, rule.id)
             out.append(False)
     return out
 
@@ -88,7 +88,7 @@ def _before(walk: Walk, trigger: str | None) -> tuple[int, ...]:
 
 def _deals_with_it(walk: Walk, number: int) -> bool:
     """Whether a rule is about the failure: it reads errors, or the time that cut the action off."""
-    reads = walk.chart.spec.rules[number].when.reads
+    reads = walk.chart.rules[number].guard.reads
     error = walk.facts.last.error
     if error is not None and error.kind == "timeout" and reads & {"run.elapsed", "run.working"}:
         return True
@@ -97,10 +97,9 @@ def _deals_with_it(walk: Walk, number: int) -> bool:
 
 def _fire(walk: Walk, hard: StopReason | None, holding: list[int], trigger: str | None) -> bool:
     chart = walk.chart
-    rules = chart.spec.rules
-    verdicts = [False] * len(rules)
+    verdicts = [False] * len(chart.spec.rules)
     for number in holding:
-        rule = rules[number]
+        rule = chart.rules[number].rule
         if rule.kind == "detour":
             verdicts[number] = walk.may_detour(rule.id)
         else:
@@ -152,9 +151,9 @@ def _interrupt(walk: Walk, taken: GuardedTransition, trigger: str | None) -> Non
 def _signal_of(walk: Walk, number: int) -> StopSignal:
     """The signal that a rule raises, with what its guard read."""
     spec, facts = walk.chart.spec, walk.facts
-    rule = spec.rules[number]
-    context = {n: fact_value(facts, n) for n in sorted(rule.when.reads)}
-    message = say_guard(rule.when, facts, walk.oracle.said, spec.roots)
+    rule, guard = walk.chart.rules[number]
+    context = {n: fact_value(facts, n) for n in sorted(guard.reads)}
+    message = say_guard(guard, facts, walk.oracle.said, spec.roots)
     said = walk.write(rule.message, message)
     return StopSignal(spec.reason(rule.stop or rule.signal), said, context, rule.id)
 

@@ -9,8 +9,10 @@ Source: design "language", sections 2 (`all`, epilogue), 4 (order, detours), 5 (
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from chartloop.core.reasons import StopSignal
-from chartloop.language.expression import Expression, GuardFailed
+from chartloop.language.expression import GUARD_ERRORS, Expression, GuardFailed, no_oracle
 from chartloop.language.spec import HIGHEST
 from chartloop.machine.decision import Look
 from chartloop.machine.looking import look, warn
@@ -200,11 +202,27 @@ def _rest(walk: Walk) -> None:
     elif walk.state in walk.chart.ends:
         return
     elif walk.retry_in:
-        walk.wake_at, walk.blocked_on = walk.input.at + walk.retry_in, "retry"
+        wait = min((walk.retry_in, *_until_stops(walk)))
+        walk.wake_at, walk.blocked_on = walk.input.at + wait, "retry"
         walk.pause()
     elif walk.pause_asked:
         walk.pause_asked = False
         walk.pause()
+
+
+A_TICK = 0.001
+"""Seconds behind a time limit at which a wait ends, so that rounding leaves the limit reached."""
+
+
+def _until_stops(walk: Walk) -> Iterator[float]:
+    """The seconds until each time limit that stops the run for certain: no wait goes past one."""
+    for left_by_rule in walk.chart.stops_in:
+        try:
+            left = left_by_rule.fn(walk.facts, no_oracle)
+        except GUARD_ERRORS:
+            continue
+        if left is not None:
+            yield max(left, 0.0) + A_TICK
 
 
 def _wait(walk: Walk) -> None:

@@ -1,10 +1,13 @@
 """The live machines: `transitions` with lean events and guards that are objects.
 
 A region is a flat `transitions.Machine` without models. What moves is a throwaway cursor that
-is handed to the event; the machine itself is shared by all runs and threads and never changes
-once built. Lean means: no callbacks, no per-call logging, guards called directly. A
-differential test drives the same definition through the stock classes and must see the same
-transitions.
+is handed to the event; the machine itself is shared by all runs and threads. Lean means: no
+callbacks, no per-call logging, guards called directly. A differential test drives the same
+definition through the stock classes and must see the same transitions.
+
+One truth: an event decides by its own `transitions` and their `conditions`, and pictures are drawn
+from the same objects. `Region.close` ends the building. From then on every change through the
+library's interface, or to one of these objects, raises `ClosedChartError`.
 
 Only door to `transitions`, with `machine.build`. Facts about the library: its guards compare
 with `== True`, import dotted strings and add keys when read; see the tests.
@@ -13,12 +16,15 @@ with `== True`, import dotted strings and add keys when read; see the tests.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import wraps
+from types import MappingProxyType
+from typing import Any, ClassVar, cast
 
 from transitions import Machine as StockMachine
 from transitions.core import Condition, Event, State, Transition
 
+from chartloop.core.errors import ClosedChartError
 from chartloop.core.facts import Facts
 from chartloop.language.expression import Expression
 from chartloop.language.spec import Edge, Rule, StateSpec
@@ -80,6 +86,50 @@ class Cursor:
         self.failed = False
 
 
+class Closable:
+    """A part of a live machine: it may be changed until it is closed, and not after that."""
+
+    __slots__ = ()
+    closed: ClassVar[bool] = False  # an instance that is closed has a True of its own
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self.refuse_if_closed(name, "set")
+        super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        self.refuse_if_closed(name, "deleted")
+        super().__delattr__(name)
+
+    def refuse_if_closed(self, name: str, verb: str) -> None:
+        """`ClosedChartError` once it is closed."""
+        if self.closed:
+            what = f"`{name}` of {self!r} cannot be {verb}: the chart is closed"
+            raise ClosedChartError(what, hint=HOW_TO_CHANGE)
+
+    def shut(self) -> None:
+        """No change from here on."""
+        object.__setattr__(self, "closed", True)
+
+    def add_callback(self, trigger: str, func: object) -> None:
+        """Refused, closed or not: nothing here would ever call it."""
+        what = f"`{trigger}` of {self!r} takes no callback: effects happen in actions"
+        raise ClosedChartError(what, hint=HOW_TO_CHANGE)
+
+
+HOW_TO_CHANGE = "change the machine's file and load it: that gives a new chart and a new picture"
+
+
+def _while_open(method: Callable[..., Any]) -> Any:
+    """A method of the library that works until the machine is closed."""
+
+    @wraps(method)
+    def changing(self: Closable, *args: Any, **more: Any) -> Any:
+        self.refuse_if_closed(method.__name__, "called")
+        return method(self, *args, **more)
+
+    return changing
+
+
 class Guard:
     """What stands in a transition's conditions. Called with `EventData` by the stock path."""
 
@@ -87,6 +137,11 @@ class Guard:
 
     def __init__(self, name: str) -> None:
         self.__name__ = name
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if hasattr(self, name):  # each is set once, when it is made
+            raise ClosedChartError(f"`{name}` of {self!r} cannot be set", hint=HOW_TO_CHANGE)
+        super().__setattr__(name, value)
 
     def __call__(self, event_data: Any) -> bool:
         return self.holds(event_data.model)
@@ -199,19 +254,24 @@ class Failed(Guard):
         return cursor.failed
 
 
-class GuardCondition(Condition):
+class GuardCondition(Closable, Condition):
     """A condition that only takes guards: a string would be imported and called."""
 
     def __init__(self, func: Any, target: bool = True) -> None:
         if not isinstance(func, Guard):
             raise TypeError(f"only a guard may stand in a condition, not {func!r}")
+        if not target:
+            raise TypeError(f"a guard says what must hold: {func!r} cannot stand under `unless`")
         super().__init__(func, target)
+        self.guard: Guard = func
+        self.holds = func.holds
+        self.shut()
 
     def check(self, event_data: Any) -> bool:
-        return bool(cast(Any, self).func(event_data))
+        return bool(self.guard(event_data))
 
 
-class GuardedTransition(Transition):
+class GuardedTransition(Closable, Transition):
     """One way on in the live machine: what the picture draws and the run takes.
 
     `origin` is the id of the edge or rule that it comes from (one rule is on many states);
@@ -221,6 +281,7 @@ class GuardedTransition(Transition):
     condition_cls = GuardCondition
     source: str
     dest: str | None
+    conditions: Sequence[GuardCondition]
 
     def __init__(
         self, source: str, dest: str | None, *args: Any, origin: str = "", kind: str = "advance",
@@ -236,10 +297,20 @@ class GuardedTransition(Transition):
         self.stop = edge.stop if edge is not None else ""
         self.message = edge.message if edge is not None else None
         stock = cast(Any, self)
-        self.guards: tuple[Guard, ...] = tuple(c.func for c in stock.conditions)
-        self.holds = tuple(g.holds for g in self.guards)
         if stock.prepare or stock.before or stock.after:
             raise TypeError("callbacks are no part of a machine: effects happen in actions")
+
+    def close(self) -> None:
+        """No guard is added or taken away from here on."""
+        guards = tuple(self.conditions)
+        self.conditions = guards  # pyright: ignore[reportIncompatibleVariableOverride]
+        _close_lists(self, "prepare", "before", "after")
+        self.shut()
+
+    @property
+    def guards(self) -> tuple[Guard, ...]:
+        """What its conditions ask, in order."""
+        return tuple([condition.guard for condition in self.conditions])
 
     @property
     def is_edge(self) -> bool:
@@ -252,31 +323,42 @@ class GuardedTransition(Transition):
         return any(isinstance(guard, InBranch) for guard in self.guards)
 
 
-class LeanEvent(Event):
-    """Fires on a cursor: the first transition whose guards all hold, in order."""
+class LeanEvent(Closable, Event):
+    """Fires on a cursor: the first transition whose conditions all hold, in order."""
+
+    transitions: Mapping[str, Sequence[GuardedTransition]]
 
     def __init__(self, name: str, machine: Any) -> None:
         super().__init__(name, machine)
         self.trigger_name = name
         self._attribute: str = machine.attribute
-        self._found = cast("dict[str, list[GuardedTransition]]", cast(Any, self).transitions)
+
+    add_transition: Any = _while_open(Event.add_transition)
+
+    def close(self) -> None:
+        """Its transitions are all there."""
+        for transition in self.all:
+            transition.close()
+        found = MappingProxyType({n: tuple(t) for n, t in self.transitions.items()})
+        self.transitions = found  # pyright: ignore[reportIncompatibleVariableOverride]
+        self.shut()
 
     def at(self, state: str) -> Sequence[GuardedTransition]:
         """What a state may do at this event, in order."""
-        # .get: subscripting this defaultdict would add the key and hide a later error
-        return self._found.get(state, ())
+        # .get: subscripting the library's defaultdict would add the key and hide a later error
+        return self.transitions.get(state, ())
 
     @property
     def all(self) -> Iterator[GuardedTransition]:
         """Every transition of this event, state by state."""
-        for found in list(self._found.values()):
+        for found in list(self.transitions.values()):
             yield from found
 
     def choose(self, cursor: Cursor) -> GuardedTransition | None:
         """The transition that would be taken; nothing moves."""
-        for transition in self._found.get(getattr(cursor, self._attribute), ()):
-            for holds in transition.holds:
-                if not holds(cursor):
+        for transition in self.transitions.get(getattr(cursor, self._attribute), ()):
+            for condition in transition.conditions:
+                if not condition.holds(cursor):
                     break
             else:
                 return transition
@@ -290,15 +372,20 @@ class LeanEvent(Event):
         return transition
 
 
-class Node(State):
+class Node(Closable, State):
     """A state of the live machine, with what the file says about it (None: the engine's own)."""
 
     def __init__(self, name: str, *args: Any, spec: StateSpec | None = None, **more: Any) -> None:
         super().__init__(name, *args, **more)
         self.spec = spec
 
+    def close(self) -> None:
+        """It stays as it is."""
+        _close_lists(self, "on_enter", "on_exit")
+        self.shut()
 
-class Region(StockMachine):
+
+class Region(Closable, StockMachine):
     """One flat machine. `attribute` is what it moves on a cursor: ``state`` or ``status``."""
 
     transition_cls = GuardedTransition
@@ -311,8 +398,35 @@ class Region(StockMachine):
             model=None, states=list(states), initial=initial, auto_transitions=False,
             send_event=True, queued=False, model_attribute=attribute, ignore_invalid_triggers=True,
         )  # fmt: skip
-        self.nodes = cast("dict[str, Node]", cast(Any, self).states)
-        self.triggers = cast("dict[str, LeanEvent]", cast(Any, self).events)
+
+    add_model: Any = _while_open(StockMachine.add_model)
+    add_ordered_transitions: Any = _while_open(StockMachine.add_ordered_transitions)
+    add_states: Any = _while_open(StockMachine.add_states)
+    add_transition: Any = _while_open(StockMachine.add_transition)
+    remove_model: Any = _while_open(StockMachine.remove_model)
+    remove_transition: Any = _while_open(StockMachine.remove_transition)
+
+    def close(self) -> None:
+        """The machine is built: every later change is refused, here and in each of its parts."""
+        for part in (*self.triggers.values(), *self.nodes.values()):
+            part.close()
+        stock = cast(Any, self)
+        stock.states, stock.events = MappingProxyType(stock.states), MappingProxyType(stock.events)
+        _close_lists(
+            self, "models", "_before_state_change", "_after_state_change", "_prepare_event",
+            "_finalize_event", "_on_exception", "_on_final",
+        )  # fmt: skip
+        self.shut()
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """Its states by name, in the file's order."""
+        return cast(Any, self).states
+
+    @property
+    def triggers(self) -> Mapping[str, LeanEvent]:
+        """Its events by name."""
+        return cast(Any, self).events
 
     def add(self, trigger: str, source: str, dest: str | None, **more: Any) -> None:
         """One transition. States are checked here: the library does so only when it fires."""
@@ -320,12 +434,17 @@ class Region(StockMachine):
             if name is not None and name not in self.nodes:
                 raise ValueError(f"no state `{name}` in this machine")
         if trigger not in self.triggers:
-            self.triggers[trigger] = cast(Any, self.event_cls)(trigger, self)
-        made = GuardedTransition(source, dest, **more)
-        cast(Any, self.triggers[trigger]).add_transition(made)
+            cast(Any, self).events[trigger] = self.event_cls(trigger, self)
+        self.triggers[trigger].add_transition(cast(Any, self.transition_cls)(source, dest, **more))
 
     def transitions(self, trigger: str | None = None) -> Iterator[GuardedTransition]:
         """The live transitions, in the order in which each state tries them."""
         for name, event in self.triggers.items():
             if trigger is None or name == trigger:
                 yield from event.all
+
+
+def _close_lists(part: object, *names: str) -> None:
+    """Lists of the library become tuples."""
+    for name in names:
+        setattr(part, name, tuple(getattr(part, name)))

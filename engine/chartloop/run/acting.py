@@ -13,8 +13,11 @@ import inspect
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from chartloop.core.amounts import problem_with
 from chartloop.core.errors import Category
-from chartloop.core.outcome import Blocked, Outcome
+from chartloop.core.facts import FACTS
+from chartloop.core.fold import falling
+from chartloop.core.outcome import NOTHING_SPENT, Blocked, Outcome
 from chartloop.core.specs import ActionSpec
 from chartloop.core.types import accepts
 from chartloop.language.expression import GUARD_ERRORS, GuardFailed
@@ -32,7 +35,9 @@ from chartloop.run.failing import (
     too_long,
 )
 from chartloop.run.fields import fields_of
+from chartloop.run.holding import say_doubt
 from chartloop.run.job import Job
+from chartloop.run.leaving import or_leave
 from chartloop.run.session import Session
 from chartloop.run.sound import is_sound, sound_data, sound_signal
 
@@ -82,7 +87,8 @@ async def _call(
                 else action.run(context, fields)
             )
             if inspect.isawaitable(done):
-                done = await done
+                bounded = scope is not _NO_BOUND and context.ports.clock.suspends
+                done = await (or_leave(done) if bounded else done)
     except TimeoutError as error:
         if await _was_cut(context, entered):
             return _cut_off(action, context)
@@ -91,7 +97,7 @@ async def _call(
         return failure_of(error, context)
     if isinstance(done, Blocked):
         return done
-    return _checked(action, context.machine, done)
+    return _checked(action, context, done)
 
 
 _NO_BOUND: AbstractContextManager[Any] = nullcontext()
@@ -116,7 +122,9 @@ def _cut_off(action: ActionSpec, context: Context) -> Outcome:
     """The failure of an action at its deadline, with what it had come to."""
     assert context.deadline is not None
     error = too_long(action.name, context.deadline - context.now)
+    context.left = True
     done = context.so_far() if context.so_far is not None else Outcome()
+    done = _checked(action, context, done)
     return done._replace(
         ok=False, error=error, timed_out=True,
         signals=(*done.signals, *stop_with_parent(context)),
@@ -124,7 +132,7 @@ def _cut_off(action: ActionSpec, context: Context) -> Outcome:
     )  # fmt: skip
 
 
-def _checked(action: ActionSpec, machine: MachineSpec, done: Any) -> Outcome:
+def _checked(action: ActionSpec, context: Context, done: Any) -> Outcome:
     """The outcome as every journal can hold it, or the failure that it is none."""
     if not isinstance(done, Outcome):
         return Outcome(result=sound_data(done))
@@ -136,12 +144,16 @@ def _checked(action: ActionSpec, machine: MachineSpec, done: Any) -> Outcome:
         except (AttributeError, TypeError, ValueError) as error:
             text = f"{action.name} gave a signal that is none: {describe(error)}"
             return Outcome.failed(Category.CRITICAL, text, kind="signals")
-    if done.changes and (wrong := _wrong_change(action, machine, done)):
+    if done.changes and (wrong := _wrong_change(action, context, done)):
         return Outcome.failed(Category.CRITICAL, f"{action.name} {wrong}", kind="changes")
+    if done.spent is not NOTHING_SPENT and (wrong := problem_with(done.spent)):
+        text = f"{action.name} says that it used {wrong}, which cannot be"
+        return Outcome.failed(Category.CRITICAL, text, kind="spent")
     return done
 
 
-def _wrong_change(action: ActionSpec, machine: MachineSpec, done: Outcome) -> str:
+def _wrong_change(action: ActionSpec, context: Context, done: Outcome) -> str:
+    machine = context.machine
     for name, value in done.changes.items():
         root, _, field = name.partition(".")
         if name not in action.changes and f"{root}.*" not in action.changes:
@@ -150,6 +162,10 @@ def _wrong_change(action: ActionSpec, machine: MachineSpec, done: Outcome) -> st
             return f"gave `{name}` a value that is none of it"
         if root == "memory" and (field not in machine.memory or not isinstance(value, str)):
             return f"gave `{name}`, which is no memory block, or no text"
+        if name in FACTS and not accepts(FACTS[name].type, value):
+            return f"gave `{name}` a value that is not of its type, {FACTS[name].type}"
+    if fell := falling(context.facts, done.changes):
+        return f"set `{fell}` back, which only grows"
     return ""
 
 
@@ -175,7 +191,7 @@ def _deadline(session: Session, state: StateSpec, started: float, waited: float)
 async def _doubt(
     session: Session, state: StateSpec, action: ActionSpec
 ) -> Outcome | Blocked | None:
-    """What to do about paid calls that were begun before a crash and never answered.
+    """What to do about paid calls that an earlier driver began, and of which no answer is known.
 
     None: go on and make them again. They are on the record either way.
     """
@@ -184,12 +200,13 @@ async def _doubt(
         return None
     session.doubted = True
     for key in open_calls:
-        await session.note("in_doubt", key, {"state": state.name, "action": action.name})
+        about = {"state": state.name, "action": action.name, **session.holder.doubt}
+        await session.note("in_doubt", key, about)
     policy = state.in_doubt or session.chart.spec.in_doubt
     if policy == "ask":
         return Blocked(None, IN_DOUBT)
     if policy == "fail":
-        text = f"{action.name} was begun before an interruption; whether it happened is not known"
+        text = say_doubt(action.name, session.holder.doubt)
         return Outcome.failed(Category.RECOVERABLE, text, kind="in_doubt", in_doubt=True)
     return None
 

@@ -17,6 +17,7 @@ Source: design "architecture", section 3, and "language", section 8 ("Children")
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -26,13 +27,15 @@ from chartloop.core.position import Asked
 from chartloop.core.records import Input
 from chartloop.language.values import block_value, limit_value, var_value
 from chartloop.machine.budget import rest
-from chartloop.run.context import LATE, PARENT, Context
+from chartloop.run.context import LATE, PARENT, Context, StopRequest
 from chartloop.run.events import Event, FromChild
 from chartloop.run.journal import RunRow, digest
 from chartloop.run.loop import advance
 from chartloop.run.passing import PassingModel
 from chartloop.run.ports import Model, ModelReply, ModelRequest, OnText
-from chartloop.run.result import Result, answers_of, question_of, result_of
+from chartloop.run.purse import Purse, pays
+from chartloop.run.question import question_of, wait_of
+from chartloop.run.result import Result, result_of
 from chartloop.run.session import Session, start_data
 
 SHARED = ("messages", "memory", "queue")
@@ -62,12 +65,30 @@ class Child:
         self.session.deadline = ctx.deadline
         self.session.cancels = [self]
         self._given_up = False
+        self.purse: Purse | None = None
+        self.refused: StopRequest | None = None
+        """Why it was never begun; None for one that was."""
         if ctx.host.listener is not None:
             self.session.listener = self._tell
 
     def _tell(self, event: Event) -> None:
         if self.ctx.host.listener is not None:
             self.ctx.host.listener(FromChild(self.session.run_id, event))
+
+    def share(self, purse: Purse) -> None:
+        """Spend from a purse that other children have too."""
+        self.purse = purse
+        self.session.spending = self._may_not_spend
+
+    def _may_not_spend(self) -> StopRequest | None:
+        """Why the action at hand may not be done: it costs, and what is shared is spent."""
+        session = self.session
+        if self.purse is None or session.position.status not in ("running", "debugging"):
+            return None
+        state = session.chart.spec.states.get(session.position.state)
+        if state is None or not pays(state.action):
+            return None
+        return self.purse.refuses(session.chart.spec)
 
     async def open(self, among: int = 1) -> None:
         """Take up the run where it stands, or make it ready to begin.
@@ -115,7 +136,7 @@ class Child:
     @property
     def ended(self) -> bool:
         """Whether it is over."""
-        return self.session.position.ended
+        return self.session.position.ended or self.refused is not None
 
     @property
     def ended_well(self) -> bool:
@@ -128,8 +149,16 @@ class Child:
             pass
 
     async def step(self) -> bool:
-        """One record. False when it has ended or waits."""
-        return await advance(self.session) is not None
+        """One record. False when it has ended or waits, or may not begin."""
+        if self.purse is None:
+            return await advance(self.session) is not None
+        if not self.session.head and self.refused is None:
+            self.refused = self.purse.refuses(self.session.chart.spec)
+        if self.refused is not None:
+            return False
+        went_on = await advance(self.session) is not None
+        self.purse.count(self.session.run_id, self.session.position.facts)
+        return went_on
 
     def give_up(self) -> bool:
         """Another child was enough: this one stops before its next action. False: it has ended."""
@@ -155,20 +184,26 @@ class Child:
     @cached_property
     def result(self) -> Result:
         """How it ended. Asked for only then: it is made once."""
-        return result_of(self.session)
+        found = result_of(self.session)
+        if self.refused is None:
+            return found
+        # it has no run in the journal: its result says why
+        reason = self.session.chart.spec.reason(self.refused.reason)
+        return replace(found, reason=reason, warnings=(f"not begun: {self.refused.message}",))
 
     @property
     def asks(self) -> Asked:
         """What it asks of somebody, while it waits."""
         session, position = self.session, self.session.position
-        below = position.asked
+        below, question = position.asked, question_of(session)
         return Asked(
             session.run_id,
-            question_of(session) or f"`{session.chart.name}` is {position.status}.",
-            tuple(answers_of(session)),
+            question.text if question else f"`{session.chart.name}` is {position.status}.",
+            tuple(question.answers) if question else (),
             (self.given.machine, *(below.machines if below else ())),
             below.state if below else position.state,
             position.closing,
+            wait=wait_of(session),
         )
 
     @property

@@ -133,6 +133,8 @@ class Context:
     """Model calls of this run that were recorded as failed."""
     so_far: Callable[[], Outcome] | None = None
     """Set by an action of several parts: what it has come to when its deadline ends it."""
+    left: bool = False
+    """Its deadline has ended the action and the run went on: what it still does is lost."""
 
     @property
     def run_id(self) -> str:
@@ -183,16 +185,23 @@ class Context:
 
     def tell(self, text: str) -> None:
         """Stream a piece of text to whoever listens. Nothing of it is stored."""
-        self.host.tell(self.state.name, text)
+        if not self.left:
+            self.host.tell(self.state.name, text)
 
     def save(self) -> None:
         """Ask that the record of this action be written through, with a snapshot."""
-        self.host.ask_to_save()
+        if not self.left:
+            self.host.ask_to_save()
 
     async def intent(self, key: str, data: Mapping[str, Any]) -> None:
         """Write down that a paid call is about to be made. On the disk when this returns."""
-        await self.host.note("intent", key, data)
+        await self._note("intent", key, data)
 
     async def result(self, key: str, data: Mapping[str, Any]) -> None:
         """Write down what a paid call gave, before the action as a whole is done."""
-        await self.host.note("result", key, data)
+        await self._note("result", key, data)
+
+    async def _note(self, type: NoteType, key: str, data: Mapping[str, Any]) -> None:
+        if self.left:
+            raise TimeoutError("this action was ended at its deadline: its run has gone on")
+        await self.host.note(type, key, data)

@@ -10,6 +10,7 @@ Source: 002 "AgentStopException"; 003 "Error Categories".
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 from dataclasses import replace
 from typing import cast
@@ -41,12 +42,24 @@ def failure_of(error: BaseException, context: Context) -> Outcome:
     if isinstance(error, AgentStop):
         return Outcome(signals=(stop_signal(context, error, context.state.name),))
     if isinstance(error, ModelError):
-        return Outcome.failed(error.category, cut(error.message), kind=error.kind, unanswered=1)
+        return Outcome(ok=False, error=failure_of_call(error), unanswered=1)
     if isinstance(error, ToolError):
         return Outcome.failed(error.category, cut(error.message), kind="raised")
     if isinstance(error, TimeoutError):
         return Outcome.failed(Category.TRANSIENT, cut(describe(error)), kind="timeout")
     return Outcome.failed(Category.CRITICAL, cut(describe(error)), kind="raised")
+
+
+def failure_of_call(error: ModelError) -> Failure:
+    """A model call that failed, with the wait that the provider asked for."""
+    asked, wait = error.retry_after, None
+    if isinstance(asked, (int, float)) and not isinstance(asked, bool) and 0 < asked < math.inf:
+        wait = min(float(asked), LONGEST_ASKED)
+    return Failure(str(error.category), cut(error.message), "", error.kind, wait)
+
+
+LONGEST_ASKED = 1e9
+"""Seconds: no longer wait is told apart from for ever."""
 
 
 def too_long(name: str, seconds: float) -> Failure:

@@ -45,7 +45,7 @@ def fields_of(session: Asked, job: Job) -> dict[str, Any]:
 
 def _value(session: Asked, given: Given) -> Any:
     match given.kind:
-        case "constant" | "data":
+        case "constant" | "data" | "schema":
             return given.value
         case "value":
             return given.value.value(session.position.facts, session.ask)

@@ -15,6 +15,9 @@ from chartloop.core.specs import ActionSpec, Effect
 from chartloop.language.spec import Given, MachineSpec, StateSpec
 from chartloop.run.context import Ports
 
+FIXED = frozenset({"constant", "data", "schema"})
+"""Kinds of fields that are the same every time."""
+
 
 class Job(NamedTuple):
     """A state's action, ready to be done."""
@@ -33,7 +36,7 @@ class Job(NamedTuple):
 def job_of(state: StateSpec, ports: Ports) -> Job:
     """The job of a state with the components that the run has."""
     action = state.action
-    fixed = {n: g.value for n, g in state.args.items() if g.kind in ("constant", "data")}
+    fixed = {n: g.value for n, g in state.args.items() if g.kind in FIXED}
     return Job(
         state, action, fixed, {n: g for n, g in state.args.items() if n not in fixed},
         action is not None and action.effect is Effect.PAID,

@@ -4,13 +4,15 @@
         session, parent, fork_seq, created, updated)
     event(run_id, seq, epoch, type, at, data)     types: record, intent, result, in_doubt
     inbox(run_id, msg_id, at, data, seq)          answers, pauses, cancels
+    lease(run_id, driver, since, renewed, until)  who drives it, and until when
     blob(hash, data)                              large payloads, canonical specs of machines
     snapshot(run_id, seq, data)                   a cache, never an event
 
 An append names the event number that it expects to write (`head`) and the epoch in which this
 process took the run over; if either is not what the journal holds, another process drives the
 run and `Fenced` is raised with nothing written. A commit whose answer was lost is met again as
-the same event by the same epoch and counts as done.
+the same event by the same epoch and counts as done. Whoever acquires a run that somebody drives
+is refused before it comes to that (`run.lease`).
 
 Belongs here: the port and the in-memory journal, which defines what the others must do.
 Source: design "architecture", section 4; 004 "Step checkpointing and recovery".
@@ -19,100 +21,17 @@ Source: design "architecture", section 4; 004 "Step checkpointing and recovery".
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Protocol
 
 from chartloop.core.errors import Fenced, RunError, UnknownRunError
-from chartloop.core.records import Record
-
-CHILD_MARK = "/"
-"""Stands in the id of a child's run, after its parent's."""
-
-EventType = Literal["record", "intent", "result", "in_doubt"]
+from chartloop.run.kept import Check, Event, Letter, RunRow, Snapshot, Update, WholeRun
+from chartloop.run.lease import CHILD_MARK, TTL, Acquired, Claim, Driver, Leases, MemoryLeases
 
 
-class Event(NamedTuple):
-    """One line of a run's log."""
-
-    seq: int
-    """The event's number in its run, from 0. Not the record's number: intents count here."""
-    type: EventType
-    at: float
-    record: Record | None = None
-    """For a `record`."""
-    data: Mapping[str, Any] = {}
-    """For the others: ``{"key": ..., "state": ...}`` and, for a `result`, its data."""
-    epoch: int = 0
-
-
-class RunRow(NamedTuple):
-    """What is known about a run without reading its log."""
-
-    run_id: str
-    machine: str = ""
-    machine_hash: str = ""
-    epoch: int = 0
-    head: int = 0
-    """How many events the run has: the number of the next one."""
-    status: str = "idle"
-    state: str = ""
-    reason: str = ""
-    steps: int = 0
-    wake_at: float | None = None
-    agent: str = ""
-    session: str = ""
-    parent: str = ""
-    fork_seq: int | None = None
-    created: float = 0.0
-    updated: float = 0.0
-
-    @property
-    def ended(self) -> bool:
-        """Whether the run is over."""
-        return self.status in ("completed", "error")
-
-
-class Update(NamedTuple):
-    """The columns of the run's row that an append brings up to date."""
-
-    status: str
-    state: str
-    reason: str = ""
-    steps: int = 0
-    wake_at: float | None = None
-
-
-class Letter(NamedTuple):
-    """Something sent to a run from outside: an answer, a pause, a cancel, tasks."""
-
-    msg_id: str
-    at: float
-    data: Mapping[str, Any]
-
-
-class Snapshot(NamedTuple):
-    """A position as it was after an event; a cache that may be missing."""
-
-    seq: int
-    """The number of events that are folded into it."""
-    record_seq: int
-    """The number of records that are folded into it."""
-    data: Mapping[str, Any]
-
-
-class WholeRun(NamedTuple):
-    """A run that comes into being with all that it holds."""
-
-    row: RunRow
-    """Its `head` and `epoch` are set by the journal."""
-    events: Sequence[Event] = ()
-    """Numbered from 0; kept as of epoch 0, since no driver of this run wrote them."""
-    letters_of: str = ""
-    """The run whose letters go along, those that are not yet consumed; empty for none."""
-
-
-class Journal(Protocol):
+class Journal(Leases, Protocol):
     """Where runs are kept. All methods are coroutines; `suspends` says whether they ever wait."""
 
     @property
@@ -129,17 +48,30 @@ class Journal(Protocol):
         """A new run with no events. `RunError` when the id is taken."""
         ...
 
-    async def create_whole(self, runs: Sequence[WholeRun], *, after: Sequence[RunRow] = ()) -> None:
+    async def create_whole(
+        self, runs: Sequence[WholeRun], *, after: Sequence[RunRow] = (), take_over: bool = False
+    ) -> None:
         """New runs with all that they hold, in one durable transaction: all of them, or none.
 
-        `after` are runs in whose place these go on, as they were read: their epochs rise, and
-        whoever drives one is fenced. `Fenced` when one of them went on since, `RunError` when an
-        id is taken; then nothing is written.
+        `after` are runs in whose place these go on, as they were read: their epochs rise. `Driven`
+        when somebody drives one, unless that is taken over; `Fenced` when one went on since,
+        `RunError` when an id is taken. Then nothing is written.
         """
         ...
 
-    async def acquire(self, run_id: str) -> RunRow:
-        """Take the run over: its epoch rises, and whoever drove it is fenced from now on."""
+    async def acquire(
+        self,
+        run_id: str,
+        driver: Driver | None = None,
+        *,
+        ttl: float = TTL,
+        take_over: bool = False,
+    ) -> tuple[RunRow, Acquired]:
+        """Take the run: its epoch rises, and whoever drove it is fenced from now on.
+
+        `driver` gets a lease for `ttl` seconds; without one none is kept. `Driven` while another's
+        lease of the run, or of a run that it is a child of, is alive, unless that is taken over.
+        """
         ...
 
     async def append(
@@ -184,8 +116,16 @@ class Journal(Protocol):
         """Runs that fit, the newest first; with `children` false no child's (see `CHILD_MARK`)."""
         ...
 
-    async def send(self, run_id: str, letter: Letter) -> bool:
-        """Put a letter into the run's inbox. False when that id is there already."""
+    async def send(self, run_id: str, letter: Letter, *, check: Check | None = None) -> bool:
+        """Put a letter into the run's inbox. False when a letter of that id was put there before.
+
+        `check` is called in the same transaction, for a new letter: what it looks at is still so
+        when the letter is written. What it raises is raised, with nothing written.
+        """
+        ...
+
+    async def received(self, run_id: str, msg_id: str) -> bool:
+        """Whether a letter of that id was ever put into the inbox of the run, or of a child."""
         ...
 
     async def letters(self, run_id: str) -> list[Letter]:
@@ -233,10 +173,7 @@ def digest(data: str) -> str:
 
 
 def is_own_commit(row: RunRow, head: int, epoch: int, count: int) -> bool:
-    """Whether `count` events that were refused may be the run's last ones, written by this driver.
-
-    That is so when a commit's answer was lost. They still have to be compared.
-    """
+    """Whether `count` refused events may be the run's last, this driver's: yet to be compared."""
     return row.epoch == epoch and row.head == head + count
 
 
@@ -271,7 +208,7 @@ class _Log:
     snapshot: Snapshot | None = None
 
 
-class MemoryJournal:
+class MemoryJournal(MemoryLeases):
     """A journal that lives as long as the process. The default of the library.
 
     Honours the whole port, the fence too: two runs over one `MemoryJournal` behave as two
@@ -281,7 +218,8 @@ class MemoryJournal:
     suspends = False
     name = "memory"
 
-    def __init__(self) -> None:
+    def __init__(self, *, now: Callable[[], float] = time.time) -> None:
+        super().__init__(now)
         self._logs: dict[str, _Log] = {}
         self._blobs: dict[str, str] = {}
 
@@ -290,15 +228,19 @@ class MemoryJournal:
             raise taken(row.run_id)
         self._logs[row.run_id] = _Log(row)
 
-    async def create_whole(self, runs: Sequence[WholeRun], *, after: Sequence[RunRow] = ()) -> None:
+    async def create_whole(
+        self, runs: Sequence[WholeRun], *, after: Sequence[RunRow] = (), take_over: bool = False
+    ) -> None:
         for read in after:
-            refuse_overtaken(self._log(read.run_id).row, read)
+            row = self._log(read.run_id).row
+            self.grant(read.run_id, Claim(take_over=take_over))
+            refuse_overtaken(row, read)
         for run in runs:
             if run.row.run_id in self._logs:
                 raise taken(run.row.run_id)
         waiting = [await self.letters(run.letters_of) if run.letters_of else [] for run in runs]
         for read in after:
-            await self.acquire(read.run_id)
+            await self.acquire(read.run_id, take_over=True)
         for (row, events, _), letters in zip(runs, waiting, strict=True):
             self._logs[row.run_id] = _Log(
                 row._replace(head=len(events), epoch=0),
@@ -306,22 +248,19 @@ class MemoryJournal:
                 {letter.msg_id: (letter, False) for letter in letters},
             )
 
-    async def acquire(self, run_id: str) -> RunRow:
+    async def acquire(
+        self, run_id: str, driver: Driver | None = None, *, ttl: float = TTL,
+        take_over: bool = False,
+    ) -> tuple[RunRow, Acquired]:  # fmt: skip
         log = self._log(run_id)
+        acquired = self.take(run_id, Claim(driver, ttl, take_over))
         log.row = log.row._replace(epoch=log.row.epoch + 1)
-        return log.row
+        return log.row, acquired
 
     async def append(
-        self,
-        run_id: str,
-        head: int,
-        epoch: int,
-        events: Sequence[Event],
-        *,
-        update: Update | None = None,
-        consumed: Sequence[str] = (),
-        durable: bool = False,
-    ) -> int:
+        self, run_id: str, head: int, epoch: int, events: Sequence[Event], *,
+        update: Update | None = None, consumed: Sequence[str] = (), durable: bool = False,
+    ) -> int:  # fmt: skip
         log = self._log(run_id)
         row = log.row
         events = [e if e.epoch == epoch else e._replace(epoch=epoch) for e in events]
@@ -352,17 +291,10 @@ class MemoryJournal:
         return log.row if log else None
 
     async def rows(
-        self,
-        *,
-        machine: str | None = None,
-        status: str | None = None,
-        agent: str | None = None,
-        session: str | None = None,
-        parent: str | None = None,
-        prefix: str | None = None,
-        children: bool = True,
-        limit: int | None = None,
-    ) -> list[RunRow]:
+        self, *, machine: str | None = None, status: str | None = None, agent: str | None = None,
+        session: str | None = None, parent: str | None = None, prefix: str | None = None,
+        children: bool = True, limit: int | None = None,
+    ) -> list[RunRow]:  # fmt: skip
         found = [
             log.row
             for log in reversed(self._logs.values())  # equally old: the one created last is first
@@ -377,12 +309,23 @@ class MemoryJournal:
         found.sort(key=lambda r: r.created, reverse=True)
         return found[:limit]
 
-    async def send(self, run_id: str, letter: Letter) -> bool:
-        inbox = self._log(run_id).inbox
+    async def send(self, run_id: str, letter: Letter, *, check: Check | None = None) -> bool:
+        log = self._log(run_id)
+        inbox = log.inbox
         if letter.msg_id in inbox:
             return False
+        if check is not None:
+            check(log.row, await self.letters(run_id))
         inbox[letter.msg_id] = (letter, False)
         return True
+
+    async def received(self, run_id: str, msg_id: str) -> bool:
+        below = run_id + CHILD_MARK
+        return any(
+            msg_id in log.inbox
+            for name, log in self._logs.items()
+            if name == run_id or name.startswith(below)
+        )
 
     async def letters(self, run_id: str) -> list[Letter]:
         inbox = self._log(run_id).inbox
@@ -415,6 +358,7 @@ class MemoryJournal:
             removed += self._logs.pop(run_id, None) is not None
             for child in [n for n in self._logs if n.startswith(run_id + CHILD_MARK)]:
                 del self._logs[child]
+            self.forget(run_id)
         return removed
 
     async def close(self) -> None:
@@ -430,8 +374,7 @@ class MemoryJournal:
 def events_below(events: Sequence[Event], record_seq: int) -> int:
     """How many events stand below record `record_seq`, its own intents left out.
 
-    An intent belongs to the record that follows it: a fork must not inherit the intent of the
-    action that it is about to do again.
+    They belong to the record after them: a fork must not inherit what it is about to do again.
     """
     kept = 0
     for number, event in enumerate(events):

@@ -10,6 +10,7 @@ Source: design "architecture", section 3; 002 "How the Loop Decides to Stop"; 00
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from chartloop.core.errors import Category, StatusError
@@ -19,6 +20,7 @@ from chartloop.core.position import CHILD
 from chartloop.core.records import Input, Record
 from chartloop.run.acting import IN_DOUBT, act
 from chartloop.run.context import StopRequest
+from chartloop.run.inbox import Due, next_due
 from chartloop.run.journal import Letter
 from chartloop.run.session import Session
 
@@ -30,14 +32,47 @@ async def drive(session: Session) -> None:
     """Step until the run ends, comes to a breakpoint, or waits for somebody."""
     with session.turn:
         session.watch_breakpoints()
-        while not session.at_breakpoint() and await _next(session) is not None:
-            pass
+        try:
+            while not session.at_breakpoint() and await _next(session) is not None:
+                pass
+        finally:
+            await leave(session)
 
 
 async def advance(session: Session) -> Record | None:
-    """One record: whatever is due next. None when the run has ended or waits for somebody."""
+    """One record: whatever is due next. None when the run has ended or waits for somebody.
+
+    The run's lease is kept between two steps, and given back where there is no next one.
+    """
     with session.turn:
-        return await _next(session)
+        try:
+            record = await _next(session)
+        except BaseException:
+            await leave(session)
+            raise
+        if record is None or session.position.ended:
+            await leave(session)
+        return record
+
+
+async def change(session: Session, data: Mapping[str, Any]) -> Record:
+    """One record of limits or variables that somebody changed by hand. The run rests as it did."""
+    holder = session.holder
+    with session.turn:
+        rested = holder.driver is None
+        if not session.owned or rested:
+            await session.take_over()
+        try:
+            return await session.apply(Input("edit", at=session.ports.clock.now(), data=data))
+        finally:
+            if rested:
+                await leave(session)
+
+
+async def leave(session: Session) -> None:
+    """The run rests: whoever wants may drive it now. A child's lease is its parent's."""
+    if session.above is None:
+        await session.holder.release()
 
 
 async def _next(session: Session) -> Record | None:
@@ -46,11 +81,14 @@ async def _next(session: Session) -> Record | None:
         return await begin(session)
     if position.ended:
         return None
-    if not session.owned:
+    holder = session.holder
+    if holder.doubtful:
+        await holder.check()
+    if not session.owned or holder.driver is None:
         await session.take_over()
         return await _next(session)
-    if not session.closing and (letter := await _letter(session)) is not None:
-        return await _open_letter(session, letter)
+    if not session.closing and (due := await _due(session)) is not None:
+        return await _open_letter(session, due)
     if session.may_be_asked and (asked := await _asked(session)) is not None:
         if await _has_child(session):
             return await _close_child(session, clock.now())
@@ -117,9 +155,9 @@ async def _when_due(session: Session) -> Record | None:
     until = due if late is None else min(due, late)
     while until > clock.now():
         await clock.sleep(min(until - clock.now(), POLL) if clock.suspends else until - clock.now())
-        if await _asked(session) is not None or await _letter(session) is not None:
+        if await _asked(session) is not None or await _due(session) is not None:
             return await _next(session)
-    if until < due:
+    if until < due or await _due(session) is not None:
         return await _next(session)
     at = max(due, clock.now())
     return await (session.apply(Input("expired", at=at)) if waits else _resume(session, at))
@@ -128,65 +166,48 @@ async def _when_due(session: Session) -> Record | None:
 # letters ------------------------------------------------------------------------------------
 
 
-async def _letter(session: Session) -> Letter | None:
-    """The first letter that can be acted on now. Answers that come early stay."""
-    for letter in await session.letters():
-        if _fits(session, letter):
-            return letter
-    return None
+async def _due(session: Session) -> Due | None:
+    """The letter that is acted on next. Answers that were given ahead stay until their state."""
+    letters = await session.letters()
+    if not letters:
+        return None
+    due, session.spent = next_due(session, letters)
+    return due
 
 
-def _fits(session: Session, letter: Letter) -> bool:
-    position, data = session.position, letter.data
-    match data.get("kind"):
-        case "answer":
-            if position.blocked_on == IN_DOUBT:
-                return data.get("event") in ("retry", "fail")
-            if (asked := position.asked) is not None:
-                return data.get("event") in asked.events
-            late = position.wake_at is not None and letter.at >= position.wake_at
-            return data.get("event") in session.chart.events_at(position.state) and not late
-        case "cancel":
-            return not position.closing
-        case "pause":
-            return not position.stopping and not position.pause_asked
+async def _open_letter(session: Session, due: Due) -> Record:
+    letter, data, position = due.letter, due.letter.data, session.position
+    at, consumed = max(letter.at, position.facts.marks.now), (letter.msg_id,)
+    if due.drop:
+        why = {"why": due.drop}
+        dropped = Input("drop", str(data.get("event", "")), at=at, data=why)
+        return await session.apply(dropped, consumed=consumed)
+    match data["kind"]:
+        case "answer" if position.blocked_on == IN_DOUBT:
+            return await _settle(session, data["event"], at, consumed)
+        case "cancel" if await _has_child(session):
+            return await _close_child(session, at)
         case "resume":
-            waits = position.state in session.chart.waiting and not position.pause_asked
-            return position.status == "paused" and position.blocked_on != IN_DOUBT and not waits
-        case "enqueue":
-            return True
+            return await _wake(session, at, consumed)
         case _:
-            return False
+            return await session.apply(_input_of(letter, at), consumed=consumed)
 
 
-async def _open_letter(session: Session, letter: Letter) -> Record:
-    data, consumed = letter.data, (letter.msg_id,)
-    at = max(letter.at, session.position.facts.marks.now)
-    if data["kind"] == "answer" and session.position.blocked_on == IN_DOUBT:
-        return await _settle(session, data["event"], at, consumed)
-    if data["kind"] == "cancel" and await _has_child(session):
-        return await _close_child(session, at)
-    if data["kind"] == "answer" and (asked := session.position.asked) is not None:
-        there = any(row.run_id == asked.run for row in await session.children_at_hand())
-        if there:  # else the answer waits for the child that is begun in its place
-            await session.journal.send(asked.run, letter)
-        return await _resume(session, at, consumed if there else ())
-    if data["kind"] == "resume" and session.position.asked is not None:
-        return await _wake(session, at, consumed)
+def _input_of(letter: Letter, at: float) -> Input:
+    """The input that a letter is on the record."""
+    data = letter.data
     given: dict[str, Any] = dict(data.get("data") or {})
     match data["kind"]:
         case "answer":
-            input = Input("answer", data["event"], at=at, data=given)
+            ahead = letter.at if "ahead" in data else None
+            return Input("answer", data["event"], at=at, data=given, ahead=ahead)
         case "cancel":
             reason = data.get("reason", "user_requested")
-            input = Input("stop", reason, at=at, data={"source": "outside", **given})
-        case "pause":
-            input = Input("pause", at=at)
+            return Input("stop", reason, at=at, data={"source": "outside", **given})
         case "enqueue":
-            input = Input("enqueue", at=at, data={"tasks": data["tasks"]})
-        case _:
-            return await _resume(session, at, consumed)
-    return await session.apply(input, consumed=consumed)
+            return Input("enqueue", at=at, data={"tasks": data["tasks"]})
+        case kind:
+            return Input(kind, at=at)
 
 
 # children -----------------------------------------------------------------------------------
@@ -210,9 +231,14 @@ async def _close_child(session: Session, at: float) -> Record:
 
 
 async def _wake(session: Session, at: float, consumed: tuple[str, ...] = ()) -> Record:
-    """Out of the wait for a child, and out of a pause that was asked for meanwhile."""
-    record = await _resume(session, at, consumed)
-    return await _wake(session, at) if session.position.status == "paused" else record
+    """Out of a pause, and out of what the run was blocked on when that was asked for.
+
+    The letter goes with the last record: a process that dies between the two leaves it.
+    """
+    position = session.position
+    if position.pause_asked and position.state not in session.chart.waiting:
+        await _resume(session, at)
+    return await _resume(session, at, consumed)
 
 
 async def _children_went_on(session: Session) -> bool:
@@ -228,7 +254,7 @@ async def _children_went_on(session: Session) -> bool:
     for child in await session.opened_children():
         if child.position.ended:
             continue
-        if child.position.status != "paused" or await _letter(child) is not None:
+        if child.position.status != "paused" or await _due(child) is not None:
             return True
         if await _children_went_on(child):
             return True
@@ -236,12 +262,17 @@ async def _children_went_on(session: Session) -> bool:
 
 
 async def _settle(session: Session, answer: str, at: float, consumed: tuple[str, ...]) -> Record:
-    """Somebody said what to do about a call in doubt."""
+    """Somebody said what to do about a call in doubt. A pause that was asked for comes after it."""
+    held = session.position.pause_asked
     record = await session.apply(Input("resume", at=at), consumed=consumed)
     if answer == "fail" and session.position.state == record.state:
-        text = "the paid call may have been made before the crash"
+        if held:
+            await _resume(session, at)
+        text = "the paid call that is in doubt may have been made"
         outcome = Outcome.failed(Category.RECOVERABLE, text, kind="in_doubt", in_doubt=True)
-        return await session.apply(Input("step", outcome=outcome, started=at, at=at))
+        record = await session.apply(Input("step", outcome=outcome, started=at, at=at))
+        if held and not session.position.ended:
+            return await session.apply(Input("pause", at=at))
     return record
 
 

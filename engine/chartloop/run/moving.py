@@ -55,17 +55,18 @@ async def fork_under(
 
 async def move(
     journal: Journal, read: RunRow, records: int, row: RunRow, chart: Chart, *,
-    names: Names, origin: Mapping[str, Any],
+    names: Names, origin: Mapping[str, Any], take_over: bool = False,
 ) -> None:  # fmt: skip
     """The run `row` of this machine, in place of the one that was `read`, with all its `records`.
 
-    All in one transaction: whoever drove the old run is fenced from then on, and of two that move
-    it one does. Raises `Fenced` with nothing written when it went on since it was read.
+    All in one transaction: of two that move it one does. With nothing written it raises `Driven`
+    while somebody drives the old run, unless that is taken over, and `Fenced` when it went on
+    since it was read.
     """
     ids = _Ids(read.run_id, row.run_id, names)
     noted = {"run": read.run_id, **origin, EPOCH: read.epoch + 1}
     runs, below = await _forked(journal, row._replace(fork_seq=records), chart, ids, noted)
-    await journal.create_whole(runs, after=(read, *below))
+    await journal.create_whole(runs, after=(read, *below), take_over=take_over)
 
 
 async def refuse_moved(journal: Journal, run_id: str, epoch: int) -> None:

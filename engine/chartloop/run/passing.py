@@ -30,6 +30,11 @@ class PassingModel:
         """As the model."""
         return self.model.context_window(settings)
 
+    def prices(self, settings: Mapping[str, Any]) -> tuple[float, float] | None:
+        """As the model, which may know none."""
+        known = getattr(self.model, "prices", None)
+        return None if known is None else known(settings)
+
     async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
         """As the model."""
         return await self.model.complete(request, on_text)

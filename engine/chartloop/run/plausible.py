@@ -5,14 +5,15 @@ and prints their names: what is no number or no text is found here, once, and th
 
 Belongs here: the kinds of values. Never: whether a machine would decide so (`replay`).
 
-Imported by: run.recorded
+Imported by: run.recorded, run.session
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from chartloop.core.outcome import NOTHING_SPENT, Outcome, Reply, Spent
+from chartloop.core.amounts import problem_with
+from chartloop.core.outcome import NOTHING_SPENT, Outcome, Reply
 from chartloop.core.records import Record
 
 MOST = 1e15
@@ -34,8 +35,8 @@ def wrong_with(record: Record) -> str:
 
 
 def _outcome(outcome: Outcome) -> str:
-    if outcome.spent is not NOTHING_SPENT and (wrong := _spent(outcome.spent)):
-        return wrong
+    if outcome.spent is not NOTHING_SPENT and (wrong := problem_with(outcome.spent)):
+        return f"it cannot have used {wrong}"
     if outcome.reply is not None and not _reply(outcome.reply):
         return "what a model replied is no reply"
     error = outcome.error
@@ -47,16 +48,6 @@ def _outcome(outcome: Outcome) -> str:
         return "the failure of a tool is no text"
     messages = (*outcome.messages, *(outcome.rewrite or ()), *(outcome.prompt or ()))
     return "" if all(map(_message, messages)) else "a message of the conversation is none"
-
-
-def _spent(spent: Spent) -> str:
-    counts = (spent.llm_calls, spent.prompt_tokens, spent.completion_tokens, spent.cost or 0)
-    if not all(map(_number, counts)):
-        return "what it spent is no number"
-    if not isinstance(spent.tools, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  a file may hold anything
-        return "its tool calls are not counted by name"
-    fits = _texts(spent.tools) and all(map(_number, spent.tools.values()))
-    return "" if fits else "its tool calls are no numbers"
 
 
 def _reply(reply: Reply) -> bool:

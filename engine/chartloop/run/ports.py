@@ -81,7 +81,11 @@ OnText = Callable[[str], None]
 
 
 class Model(Protocol):
-    """Something that answers a conversation. Failures are raised as `ModelError`."""
+    """Something that answers a conversation. Failures are raised as `ModelError`.
+
+    One that knows what it charges may have `prices(settings)`: USD for a token that is sent and for
+    one that is written, or None. It is asked where neither the file nor the reply says a cost.
+    """
 
     @property
     def suspends(self) -> bool:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 from chartloop.core.errors import ChartloopError
 from chartloop.core.records import Record
 from chartloop.run.journal import CHILD_MARK, Event, Journal, RunRow
+from chartloop.run.meaning import is_known, rules_of, say_rules
 from chartloop.run.plausible import wrong_with
 
 
@@ -173,4 +174,7 @@ def _sound(run: RecordedRun) -> Recorded:
             return Unread(run.run_id, f"it {what}")
         if wrong := wrong_with(record):
             return Unread(run.run_id, f"record {number} is damaged: {wrong}")
+    if not is_known(rules_of(run.records[0].input)):
+        said = say_rules(run.records[0].input)
+        return Unread(run.run_id, f"it was decided by {said}, which this version does not have")
     return run

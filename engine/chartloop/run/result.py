@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from chartloop.core.facts import Facts
 from chartloop.core.html import Cell, Tone, bundle, folded, line, pairs, table
 from chartloop.core.plain import plain
+from chartloop.core.position import METADATA
 from chartloop.core.reasons import NO_SIGNALS, ResultKind, StopReason, StopSignals
 from chartloop.core.types import Type
 from chartloop.core.units import say_count, say_elapsed
@@ -23,6 +24,7 @@ from chartloop.language.spec import MachineSpec
 from chartloop.machine.evolve import Oracle
 from chartloop.machine.saying import fact_value, say_value
 from chartloop.run.profile import StateProfile
+from chartloop.run.question import question_of
 from chartloop.run.session import Session
 
 
@@ -57,6 +59,8 @@ class Result:
     """What the run waits for, when it waits for somebody."""
     events: tuple[str, ...] = ()
     """The events that the wait takes."""
+    wait: str | None = None
+    """The id of that wait, which an answer may name."""
     signals: StopSignals = NO_SIGNALS
     """Every signal that was raised, in order; suppressed ones too."""
     warnings: tuple[str, ...] = ()
@@ -71,6 +75,13 @@ class Result:
     """One moment for each finished action, in order."""
     profile: Mapping[str, StateProfile] = field(default_factory=dict[str, StateProfile])
     """Where time and tokens went: each state that acted, in the order of its first action."""
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What is said about the run: the file's `metadata`, and over it what the start gave."""
+
+    @property
+    def last_activity(self) -> float:
+        """When something last happened to it, in seconds since 1970-01-01 UTC; 0.0: never."""
+        return self.facts.marks.now
 
     @property
     def kind(self) -> ResultKind:
@@ -121,11 +132,12 @@ class Result:
             "reason": None if self.reason is None else str(self.reason), "kind": self.kind,
             "success": self.success, "forced": self.forced, "status": self.status,
             "state": self.state, "steps": self.steps, "usage": self.usage, "elapsed": self.elapsed,
-            "output": self.output, "question": self.question,
+            "output": self.output, "question": self.question, "wait": self.wait,
             "signals": self.signals.to_list(), "warnings": list(self.warnings),
             "errors": [dict(e) for e in self.errors], "partial": list(self.partial),
             "path": list(self.path), "timeline": [m._asdict() for m in self.timeline],
-            "profile": plain(self.profile),
+            "profile": plain(self.profile), "metadata": plain(self.metadata),
+            "last_activity": self.last_activity,
         }  # fmt: skip
 
     def __str__(self) -> str:
@@ -170,6 +182,7 @@ def _summary(result: Result) -> str:
             ("run", Cell(f"{result.run_id} of {result.machine}", "code")),
             ("steps", f"{result.steps:,} in {say_elapsed(result.elapsed)}"),
             ("spent", spent if usage.llm_calls else ""),
+            ("wait", Cell(result.wait or "", "code")),
             ("takes", Cell(", ".join(result.events), "code")),
             ("partial", "\n".join(result.partial)),
             ("errors", Cell("\n".join(errors), "bad")),
@@ -200,17 +213,13 @@ def _profile(result: Result) -> str:
     return table(rows, head=head, right={1, 2, 3, 4, 5})
 
 
-SETTLES: tuple[str, ...] = ("retry", "fail")
-"""What a run takes that is blocked on a call in doubt."""
-
-
 # in words -----------------------------------------------------------------------------------
 
 
 def stands(result: Result) -> str:
     """Why the run stopped, or where it is."""
     if result.reason is None:
-        asked = f": {result.question}" if result.question else "."
+        asked = f" (wait {result.wait}): {result.question}" if result.question else "."
         return f"The run has not ended. It is {result.status} at `{result.state}`{asked}"
     spent = f"{say_count(result.steps, 'step')} and {say_elapsed(result.elapsed)}"
     return f"Stopped for `{result.reason}` ({result.kind}) at `{result.state}` after {spent}."
@@ -245,15 +254,26 @@ def result_of(session: Session) -> Result:
     position, tally, chart = session.position, session.tally, session.chart
     top = position.signals.highest
     output, warning = output_of(session)
+    asked = question_of(session)
     warnings = [*tally.warnings, *([warning] if warning else []), *unenforceable(session)]
     return Result(
         session.run_id, chart.name, top.reason if position.ended and top else None,
         position.status, position.state, position.facts.run.steps, position.facts, output,
-        question_of(session), tuple(answers_of(session)), StopSignals(tally.signals),
+        asked.text if asked else None, tuple(asked.answers) if asked else (),
+        asked.wait if asked else None, StopSignals(tally.signals),
         tuple(dict.fromkeys(warnings)), tuple(tally.errors), tuple(tally.partial),
         tuple(tally.path), position.messages, tuple(map(Moment._make, tally.moments)),
-        dict(tally.profile),
+        dict(tally.profile), metadata_of(session),
     )  # fmt: skip
+
+
+def metadata_of(session: Session) -> Mapping[str, Any]:
+    """The file's metadata, and over it what the run was started with."""
+    own: Mapping[str, Any] | None = session.position.kept.get(METADATA)
+    if own is None and session.begun is not None:  # nothing has been decided yet
+        own = session.begun.data.get(METADATA)
+    own = own or {}
+    return {**session.chart.spec.metadata, **own}
 
 
 def output_of(session: Session) -> tuple[Any, str]:
@@ -273,49 +293,6 @@ def read_output(spec: MachineSpec, facts: Facts, text: str, ask: Oracle) -> tupl
         return {n: plain(e.value(facts, ask)) for n, e in output.items()}, ""
     except GuardFailed as error:
         return None, f"`output` could not be read: {error}"
-
-
-def question_of(session: Session) -> str | None:
-    """What a waiting run asks for."""
-    position = session.position
-    if position.ended:
-        return None
-    if position.asked is not None:
-        return position.asked.question
-    if position.blocked_on == "in-doubt":
-        return (
-            f"A paid call of `{position.state}` was begun before an interruption."
-            " Answer `retry` to make it again, or `fail`."
-        )
-    if position.state not in session.chart.waiting:
-        return None
-    asked = position.kept.get("ask_user")
-    if asked:
-        return str(asked)
-    spec = session.chart.spec.states[position.state]
-    label = spec.ask or spec.label
-    return " ".join(label.show(position.facts).split()) if label is not None else position.state
-
-
-def answers_of(session: Session) -> dict[str, dict[str, Type]]:
-    """The events that a waiting run takes, each with the fields of its answer.
-
-    Of a run that waits for a child, those that the child takes.
-    """
-    position, chart, state = session.position, session.chart, session.position.state
-    if position.ended:
-        return {}
-    if (asked := position.asked) is not None:
-        for name in asked.machines:
-            if name not in chart.spec.machines:  # a changed file has not that child any more
-                return {}
-            chart = chart.child(name)
-        waits = {event: chart.answer_fields(asked.state, event) for event in asked.events}
-    elif position.blocked_on == "in-doubt":
-        waits = {event: dict[str, Type]() for event in SETTLES}
-    else:
-        waits = {event: chart.answer_fields(state, event) for event in chart.events_at(state)}
-    return waits
 
 
 def unenforceable(session: Session) -> list[str]:

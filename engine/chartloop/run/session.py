@@ -11,22 +11,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from threading import Lock as ThreadLock
 from typing import Any
 
 from anyio import Lock
 
-from chartloop.core.errors import Fenced, JournalCorrupt, RunError, StatusError, UnknownRunError
+from chartloop.core.errors import Fenced, JournalCorrupt, RunError, UnknownRunError
 from chartloop.core.facts import EMPTY, Facts
 from chartloop.core.plain import plain
 from chartloop.core.position import Conversation, Position
 from chartloop.core.records import Input, Record
 from chartloop.machine.build import Chart
-from chartloop.machine.evolve import evolve
+from chartloop.machine.evolve import RULES, evolve
+from chartloop.run import meaning
 from chartloop.run.breakpoints import Breakpoints, Watch
 from chartloop.run.context import PARENT, TOO_LATE, NoteType, Ports, StopRequest
 from chartloop.run.events import Delta, Recorded
 from chartloop.run.events import Event as StreamEvent
+from chartloop.run.holding import Holder, Turn, say_doubt
 from chartloop.run.job import Job, job_of
 from chartloop.run.journal import (
     Event,
@@ -39,6 +40,7 @@ from chartloop.run.journal import (
     digest,
 )
 from chartloop.run.moving import refuse_moved
+from chartloop.run.plausible import wrong_with
 from chartloop.run.ports import Cancel
 from chartloop.run.renaming import Names, as_now
 from chartloop.run.tally import Tally
@@ -46,7 +48,7 @@ from chartloop.run.tally import Tally
 SNAPSHOT_AFTER = 256
 """Records before the first snapshot; each next one waits for half as many again as there are,
 so that what snapshots cost stays in proportion to the run."""
-SNAPSHOT_FORMAT = 3
+SNAPSHOT_FORMAT = 4
 """A snapshot of another format is passed over: the log has everything."""
 
 PAGE = 256
@@ -55,40 +57,11 @@ PAGE = 256
 _ALONE: nullcontext[None] = nullcontext()
 
 
-class Turn:
-    """Whose turn it is to drive a run: one caller's at a time, in whichever thread."""
-
-    __slots__ = ("_lock", "_run_id")
-
-    def __init__(self, run_id: str) -> None:
-        self._run_id = run_id
-        self._lock = ThreadLock()
-
-    def __enter__(self) -> None:
-        if not self._lock.acquire(blocking=False):
-            raise StatusError(
-                f"run `{self._run_id}` is being driven at this moment",
-                hint="an action, or another thread, cannot step the run that is being stepped; "
-                "it can `send`, `pause` and `cancel`",
-            )
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
-
-    @property
-    def taken(self) -> bool:
-        """Whether somebody drives the run at this moment."""
-        return self._lock.locked()
-
-
 class Session:
     """One run in hand. Driven by `run.loop`."""
 
     def __init__(self, chart: Chart, journal: Journal, run_id: str, ports: Ports) -> None:
-        self.chart = chart
-        self.journal = journal
-        self.run_id = run_id
-        self.ports = ports
+        self.chart, self.journal, self.run_id, self.ports = chart, journal, run_id, ports
         self.position: Position = chart.position(run_id)
         self.names = Names(chart.spec.renamed)
         """What the states and edges of its records are called in this machine."""
@@ -96,8 +69,11 @@ class Session:
         """What is known of a run that was started with another machine: what goes on from it
         under this one keeps that in its `start`."""
         self.tally = Tally()
-        self.head = 0
-        self.epoch = 0
+        self.head, self.epoch = 0, 0
+        self.engine = ""
+        """The version of chartloop, as a `start` records it."""
+        self.rules: int | None = RULES
+        """The rules of deciding that its records were decided by; None where they do not say."""
         self.begun: Input | None = None
         """The `start` input of a run that is not in the journal yet."""
         self.row = RunRow(run_id, machine=chart.name)
@@ -111,6 +87,8 @@ class Session:
         self.cancels: list[Cancel] = []
         self.above: Session | None = None
         """The run that this one is a child of, where its action drives it."""
+        self.spending: Callable[[], StopRequest | None] | None = None
+        """Asked by a child that shares a budget: why it may not do the action at hand."""
         self.deadline: float | None = None
         """When a child has to be done, on the run's clock: its parent's action ends then."""
         self.intents: dict[str, Mapping[str, Any]] = {}
@@ -121,13 +99,17 @@ class Session:
         """The next record is written through to the disk, with a snapshot."""
         self.owned = False
         """This process drives the run: it has raised the epoch."""
+        self.turn = Turn(run_id)
+        self.holder = Holder(run_id, self.turn)
+        """Its lease; a child's is that of the run that it is a child of."""
         self.closing = False
         """This run is to be stopped, after the child that it waits for."""
+        self.spent: Sequence[str] = ()
+        """Letters that change nothing: they go out of the inbox with the next record."""
         self.doubted = False
         """What is in doubt about the present action has been said."""
         self._snapshot_at = SNAPSHOT_AFTER
         self._jobs: dict[str, Job] = {}
-        self.turn = Turn(run_id)
         # calls that are made at once write their intents one after the other: each names its head
         self._writing = Lock()
 
@@ -151,15 +133,29 @@ class Session:
         while True:
             page = await self.journal.events(self.run_id, self.head, PAGE)
             for event in page:
+                if event.record is not None and event.record.kind == "start":
+                    self.rules = meaning.rules_of(event.record.input)
+                    if not meaning.is_known(self.rules):
+                        raise await self._of_other_rules(upto)
                 if event.record is not None and upto is not None and event.record.seq >= upto:
                     return
                 if event.seq != self.head:
                     raise self._damaged(f"event {self.head} is not there")
-                self._fold(event)
+                try:
+                    self._fold(event)
+                except meaning.OTHERWISE as error:
+                    if self.rules is not None:
+                        raise
+                    raise await self._of_other_rules(upto) from error
             if len(page) < PAGE:
                 break
         if upto is None and self.head < self.row.head:
             raise self._damaged(f"it ends before event {self.row.head}")
+
+    async def _of_other_rules(self, upto: int | None) -> RunError:
+        events = await self.journal.events(self.run_id)
+        records = [e.record for e in events if e.record is not None][:upto]
+        return meaning.other_rules(self.chart, records, self.run_id, self.names, self.engine)
 
     def _damaged(self, how: str) -> JournalCorrupt:
         return JournalCorrupt(
@@ -172,6 +168,9 @@ class Session:
         known = (self.row.machine_hash, SNAPSHOT_FORMAT)
         if kept is None or (kept.data.get("machine"), kept.data.get("format")) != known:
             return
+        if not meaning.is_known(rules := kept.data.get("rules")):
+            return  # the log says by which, and is not decided by these
+        self.rules = rules
         reasons = self.chart.spec.reasons
         position = Position.from_dict(kept.data["position"], reasons)
         run = position.facts.run._replace(id=self.run_id)
@@ -182,11 +181,15 @@ class Session:
 
     def _fold(self, event: Event) -> None:
         if event.record is not None:
+            if wrong := wrong_with(event.record):
+                raise self._damaged(f"record {event.record.seq}: {wrong}")
             record = as_now(event.record, *self.names)
             self.position, decision = evolve(self.chart, self.position, record.input)
             self.tally.add(record, decision, self.position.facts)
             self._settle(record)
             if decision.next != record.next:
+                if self.rules is None:
+                    raise meaning.Otherwise
                 what = f"record {record.seq} went to `{event.record.next}`"
                 raise self._damaged(f"{what}, and what it holds leads to `{decision.next}`")
         else:
@@ -205,8 +208,7 @@ class Session:
             case _:
                 state = self.names.state(str(event.data.get("state", "")))
                 what = f"{event.data.get('action', key)} at {state}"
-                text = f"{what} was begun before an interruption; whether it happened is not known"
-                self.tally.warnings.append(text)
+                self.tally.warnings.append(say_doubt(what, event.data))
 
     def _settle(self, record: Record) -> None:
         """What a record leaves of the calls that were begun before it.
@@ -225,7 +227,7 @@ class Session:
 
     async def take_over(self) -> None:
         """Become the one that drives this run; whoever did before is fenced."""
-        row = await self.journal.acquire(self.run_id)
+        row = await self.holder.acquire(self.journal, self.run_id)
         if row.epoch != self.epoch + 1:
             await refuse_moved(self.journal, self.run_id, self.epoch)
         self.row, self.epoch, self.owned = row, row.epoch, True
@@ -242,15 +244,13 @@ class Session:
             begun = await self.journal.row(self.run_id)
             if begun is None or begun.head or begun.machine_hash != self.row.machine_hash:
                 raise
-        self.row = await self.journal.acquire(self.run_id)
+        self.row = await self.holder.acquire(self.journal, self.run_id)
         self.epoch, self.head = self.row.epoch, self.row.head
         self.owned = True
 
     async def certified(self, begun: Input) -> Input:
-        """The `start` with the hash of the run's certificate, which is kept beside it.
-
-        In memory there is nobody to read it later.
-        """
+        """The `start` with what decides it, and where the journal outlives us, its certificate."""
+        begun = begun._replace(data={**begun.data, **meaning.marks(self.engine)})
         if self.certify is None or self.journal.name == MemoryJournal.name:
             return begun
         hash = await self.journal.put_blob(self.certify())
@@ -270,6 +270,8 @@ class Session:
         steps = position.facts.run.steps
         update = Update(position.status, position.state, reason, steps, position.wake_at)
         event = Event(self.head, "record", input.at, record, EMPTY, self.epoch)
+        if self.spent:
+            consumed, self.spent = (*consumed, *self.spent), ()
         await self._append(event, update, consumed, durable=self.save_now)
         self.position = position
         self.tally.add(record, decision, position.facts)
@@ -297,8 +299,8 @@ class Session:
                 self.run_id, self.head, self.epoch, (event,),
                 update=update, consumed=consumed, durable=durable,
             )  # fmt: skip
-        except Fenced:
-            raise
+        except Fenced as error:
+            raise await self.holder.fenced(error) from error
         except BaseException:  # whether it was written is not known: the next step looks first
             self.owned = False
             raise
@@ -314,6 +316,7 @@ class Session:
         data = {
             "machine": self.row.machine_hash,
             "format": SNAPSHOT_FORMAT,
+            "rules": self.rules,
             "tally": self.tally.to_dict(),
             "position": self.position.to_dict(),
         }
@@ -383,6 +386,8 @@ class Session:
         asked = await self.above.asked_at_all() if self.above is not None else None
         if asked is not None:
             return asked._replace(source=PARENT)
+        if self.spending is not None and (asked := self.spending()) is not None:
+            return asked
         return StopRequest("user_requested", "", "caller") if self.cancel_requested() else None
 
     async def asked_at_all(self) -> StopRequest | None:
@@ -404,7 +409,7 @@ class Session:
     def child(self, machine: str, run_id: str) -> Session:
         """A run of a child machine, not begun: beside this one in the journal, asked with it."""
         made = Session(self.chart.child(machine), self.journal, run_id, self.ports)
-        made.above = self
+        made.above, made.holder, made.engine = self, self.holder, self.engine
         return made
 
     async def children_at_hand(self) -> list[RunRow]:

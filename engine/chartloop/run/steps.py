@@ -18,6 +18,8 @@ from chartloop.core.outcome import Outcome
 from chartloop.core.plain import plain
 from chartloop.core.records import Record
 from chartloop.language.spec import StateSpec
+from chartloop.machine.build import Chart
+from chartloop.run.journal import Journal
 from chartloop.run.session import Session
 
 StepType = Literal["user-message", "llm-inference", "tool-call", "memory-update", "system"]
@@ -45,7 +47,8 @@ class Step(NamedTuple):
     agent_id: str
     """The agent's id; of an agent that was given none, the machine's name."""
     number: int
-    """From 1, as in `run.steps`."""
+    """From 1; as in `run.steps`, but that the steps of a child that shares the conversation are
+    counted one by one."""
     timestamp: float
     """When it was begun; of the one at hand, when it was reached."""
     type: StepType
@@ -60,7 +63,8 @@ class Step(NamedTuple):
     duration: float | None = None
     error: str | None = None
     metadata: Mapping[str, Any] = {}
-    """`state` and `action`; of a finished step `record`; `category` of a failure, `warnings`, and
+    """`state` and `action`; of a finished step `record`, and `run` where a child did it;
+    `category` of a failure, `warnings`, and
     the names of the calls that were `dropped`."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -68,10 +72,19 @@ class Step(NamedTuple):
         return plain(self)
 
 
-def steps_of(session: Session, records: Sequence[Record]) -> tuple[Step, ...]:
-    """The steps of a run: those that are finished, and the action at hand of one that goes on."""
-    history = _History(session)
-    done = [step for record in records if (step := history.finished(record)) is not None]
+async def steps_of(session: Session, records: Sequence[Record]) -> tuple[Step, ...]:
+    """The steps of a run: those that are finished, and the action at hand of one that goes on.
+
+    A child that shares the conversation does steps of this run: they stand in its place.
+    """
+    failures = {e["step"]: e for e in session.tally.errors}
+    history = _History(session.chart, session.run_id, failures)
+    done: list[Step] = []
+    for record in records:
+        if (step := history.finished(record)) is not None:
+            done += await _inside(session.journal, session.chart, record, step) or [step]
+    done = [step._replace(number=n) for n, step in enumerate(done, 1)]
+    history.number = len(done)
     position = session.position
     state = session.chart.spec.states.get(position.state)
     if not records or position.ended or state is None or state.action is None:
@@ -81,17 +94,47 @@ def steps_of(session: Session, records: Sequence[Record]) -> tuple[Step, ...]:
     return (*done, at_hand._replace(status="running") if busy else at_hand)
 
 
+async def _inside(journal: Journal, chart: Chart, record: Record, step: Step) -> list[Step]:
+    """The steps of a child in the conversation of this run; none of another step."""
+    state, outcome = chart.spec.states[record.state], record.input.outcome
+    came: Any = None if outcome is None else outcome.result
+    if not isinstance(came, Mapping) or not _shares(state):
+        return []
+    came = cast("Mapping[str, Any]", came)
+    run_id, name = str(came.get("run", "")), str(state.args["machine"].value)
+    if not run_id or name not in chart.spec.machines:
+        return []
+    inner = _History(chart.child(name), run_id, {}, step.agent_id)
+    out: list[Step] = []
+    for event in await journal.events(run_id):
+        if event.record is not None and (found := inner.finished(event.record)) is not None:
+            out.append(found._replace(metadata={**found.metadata, "run": run_id}))
+    return out
+
+
+def _shares(state: StateSpec) -> bool:
+    """Whether a state has a child that works on this run's conversation."""
+    shared = state.args.get("share")
+    return shared is not None and "messages" in shared.value
+
+
 class _History:
     """The records so far, as far as the next step is made of them."""
 
-    def __init__(self, session: Session) -> None:
-        self.session = session
-        self.agent = session.chart.name
+    def __init__(
+        self, chart: Chart, run_id: str, failures: Mapping[int, Mapping[str, Any]], agent: str = ""
+    ) -> None:
+        self.chart = chart
+        self.run_id = run_id
+        self.given_agent = agent
+        self.agent = agent or chart.name
         self.task = ""
         self.number = 0
         self.calls: tuple[ToolCall, ...] = ()
         """What the newest reply asks for and nobody has done."""
-        self.unsaved = {e["step"]: e for e in session.tally.errors}
+        self.done = 0
+        """Actions so far: the ids of steps count them."""
+        self.unsaved = failures
         """Failures by step: an action may succeed, and its result not fit where it is saved."""
 
     def begun(self, state: StateSpec, at: float) -> Step:
@@ -99,6 +142,9 @@ class _History:
         action = "" if state.action is None else state.action.name
         kind = TYPES.get(action, "system")
         calls = self.calls[:1] if action == "call_tool" else self.calls
+        tools = self.chart.spec.registry.tools
+        if action == "call_tool" and any(c.name in tools and tools[c.name].memory for c in calls):
+            kind = "memory-update"
         given: Any = None
         if kind == "user-message":
             given = {"content": self.task}
@@ -109,21 +155,24 @@ class _History:
         elif kind == "memory-update" and "block" not in state.args:
             given = _one([_change(call) for call in calls])
         return Step(
-            f"{self.session.run_id}/{state.name}/{self.number}", self.agent, self.number + 1, at,
+            f"{self.run_id}/{state.name}/{self.done}", self.agent, self.number + 1, at,
             kind, given, metadata={"state": state.name, "action": action},
         )  # fmt: skip
 
     def finished(self, record: Record) -> Step | None:
         """The step that a record is of."""
-        given, state = record.input, self.session.chart.spec.states.get(record.state)
+        given, state = record.input, self.chart.spec.states.get(record.state)
         if given.kind == "start":
-            self.agent = given.data.get("agent") or self.agent
+            self.agent = self.given_agent or given.data.get("agent") or self.agent
             self.task = given.data.get("task", "")
             self.calls = unanswered(given.data.get("messages", ()))
         if given.outcome is None or state is None:
             return None
         step = self.begun(state, given.started)
+        if step.type == "user-message" and not self.task:  # nobody said anything
+            step = step._replace(type="system", input={"action": step.metadata["action"]})
         self.number += 1
+        self.done += 1
         if given.outcome.reply is not None:
             self.calls = given.outcome.reply.tool_calls
         elif step.type in ("tool-call", "memory-update") and given.outcome.ok:

@@ -19,7 +19,7 @@ from typing import Any
 
 from chartloop.core.facts import RunFacts
 from chartloop.run.events import Event
-from chartloop.run.loop import advance, drive
+from chartloop.run.loop import advance, drive, leave
 from chartloop.run.session import Session
 from chartloop.run.sync import by_hand, loop_thread
 
@@ -89,6 +89,7 @@ def _by_hand(session: Session) -> Iterator[Event]:
             while not session.at_breakpoint() and by_hand(advance(session)) is not None:
                 yield from waiting
                 waiting.clear()
+            by_hand(leave(session))
         except GeneratorExit:
             left.leave()
             by_hand(drive(session))

@@ -22,6 +22,8 @@ class Tally:
     """See the module. `records` counts them."""
 
     records: int = 0
+    rest: int = 0
+    """The record with which the run came to where it is: a wait has its number as its id."""
     path: list[str] = field(default_factory=list[str])
     taken: dict[str, int] = field(default_factory=dict[str, int])
     """How often each edge and rule was taken, by id."""
@@ -39,6 +41,8 @@ class Tally:
 
     def add(self, record: Record, decision: Decision, facts: Facts) -> None:
         """Count one record in. `facts` are those after it."""
+        if decision.path or record.kind == "blocked":
+            self.rest = self.records
         self.records += 1
         self.path += decision.path
         for id in decision.taken:
@@ -76,7 +80,8 @@ class Tally:
         The moments stand as three lists, which are read back several times as fast.
         """
         return {
-            "records": self.records, "path": [*self.path], "taken": dict(self.taken),
+            "records": self.records, "rest": self.rest, "path": [*self.path],
+            "taken": dict(self.taken),
             "moments": [*zip(*self.moments, strict=True)], "warnings": [*self.warnings],
             "errors": [*self.errors], "partial": [*self.partial], "last_text": self.last_text,
             "failed_calls": self.failed_calls,

@@ -59,6 +59,10 @@ def outcome_of(record: Record) -> str:
         return ", ".join(f"{n} = {say_value(v)}" for n, v in given.data.items())
     if record.kind == "enqueue":
         return ", ".join(task["text"] for task in given.data["tasks"])
+    if record.kind == "drop":
+        return f"{given.event}: {given.data.get('why', '')}"
+    if given.ahead is not None:
+        return f"{given.event}, given ahead of the question"
     if record.kind == "blocked":
         return f"waits: {given.data.get('on', '')}"
     return given.event

@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
-from chartloop.run.journal import Event, Journal, Letter, RunRow, Snapshot, Update, WholeRun
+from chartloop.run.journal import Check, Event, Journal, Letter, RunRow, Snapshot, Update, WholeRun
+from chartloop.run.lease import TTL, Acquired, Driver, Lease
 
 T = TypeVar("T")
 
@@ -67,11 +68,24 @@ class CrashAt:
     async def create(self, row: RunRow) -> None:
         await self._write(lambda: self.journal.create(row))
 
-    async def create_whole(self, runs: Sequence[WholeRun], *, after: Sequence[RunRow] = ()) -> None:
-        await self._write(lambda: self.journal.create_whole(runs, after=after))
+    async def create_whole(
+        self, runs: Sequence[WholeRun], *, after: Sequence[RunRow] = (), take_over: bool = False
+    ) -> None:
+        await self._write(lambda: self.journal.create_whole(runs, after=after, take_over=take_over))
 
-    async def acquire(self, run_id: str) -> RunRow:
-        return await self._write(lambda: self.journal.acquire(run_id))
+    async def acquire(
+        self, run_id: str, driver: Driver | None = None, *, ttl: float = TTL,
+        take_over: bool = False,
+    ) -> tuple[RunRow, Acquired]:  # fmt: skip
+        return await self._write(
+            lambda: self.journal.acquire(run_id, driver, ttl=ttl, take_over=take_over)
+        )
+
+    async def renew(self, run_id: str, driver: Driver, *, ttl: float = TTL) -> bool:
+        return await self._write(lambda: self.journal.renew(run_id, driver, ttl=ttl))
+
+    async def release(self, run_id: str, driver: Driver) -> None:
+        await self._write(lambda: self.journal.release(run_id, driver))
 
     async def append(
         self,
@@ -90,8 +104,8 @@ class CrashAt:
             )
         )
 
-    async def send(self, run_id: str, letter: Letter) -> bool:
-        return await self._write(lambda: self.journal.send(run_id, letter))
+    async def send(self, run_id: str, letter: Letter, *, check: Check | None = None) -> bool:
+        return await self._write(lambda: self.journal.send(run_id, letter, check=check))
 
     async def put_blob(self, data: str) -> str:
         return await self._write(lambda: self.journal.put_blob(data))
@@ -138,6 +152,14 @@ class CrashAt:
             children=children,
             limit=limit,
         )
+
+    async def lease(self, run_id: str) -> Lease | None:
+        self._live()
+        return await self.journal.lease(run_id)
+
+    async def received(self, run_id: str, msg_id: str) -> bool:
+        self._live()
+        return await self.journal.received(run_id, msg_id)
 
     async def letters(self, run_id: str) -> list[Letter]:
         self._live()

@@ -9,6 +9,7 @@ Source:       issue 4, item 5
 
 from __future__ import annotations
 
+import shlex
 import time
 from typing import ClassVar, NamedTuple
 
@@ -301,11 +302,11 @@ class StepApp(App[None]):
     def _answer_with(self, event: str | None) -> None:
         if event is None or self.board is None:
             return
-        if fields := self.board.answers[event]:
-            screen = FieldsScreen(event, fields, self._controls.fault)
+        if self.board.answers[event]:
+            screen = FieldsScreen(self.board, event, self._controls.fault)
             self.push_screen(screen, lambda line: self._order(line) if line else None)
         else:
-            self._order(f"answer {event}")
+            self._order(f"answer --wait {shlex.quote(self.board.wait)} {event}")
 
     def action_light(self) -> None:
         """Light or dark."""

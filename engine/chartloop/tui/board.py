@@ -43,6 +43,8 @@ class Board(NamedTuple):
     records: Lines
     picture: Picture
     question: str
+    wait: str
+    """The id of the wait that asks it."""
     answers: Mapping[str, Mapping[str, str]]
     """What may be answered: events, each with its fields and their types."""
     states: tuple[tuple[str, str], ...]

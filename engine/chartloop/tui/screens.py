@@ -135,7 +135,7 @@ class EventScreen(ModalScreen[str | None]):
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog") as box:
-            box.border_title = "Answer"
+            box.border_title = f"Answer (wait {self._board.wait})"
             yield Label(Content(self._board.question), classes="question")
             yield OptionList(*(self._option(e, f) for e, f in self._board.answers.items()))
 
@@ -157,14 +157,15 @@ class FieldsScreen(ModalScreen[str | None]):
     BINDINGS: ClassVar[list[BindingType]] = [_CLOSE]
 
     def __init__(
-        self, event: str, fields: Mapping[str, str], fault: Callable[[str, Mapping[str, str]], str]
+        self, board: Board, event: str, fault: Callable[[str, Mapping[str, str]], str]
     ) -> None:
         super().__init__()
-        self._event, self._fields, self._fault = event, fields, fault
+        self._wait, self._fields = board.wait, board.answers[event]
+        self._event, self._fault = event, fault
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(classes="dialog") as box:
-            box.border_title = f"Answer {self._event}"
+            box.border_title = f"Answer {self._event} (wait {self._wait})"
             for number, (name, type) in enumerate(self._fields.items()):
                 yield Label(Content(f"{name} ({type})"))
                 yield Input(
@@ -190,7 +191,7 @@ class FieldsScreen(ModalScreen[str | None]):
             self.query_one("#fault", Label).update(Content.styled(fault, "$text-error"))
             return
         said = " ".join(shlex.quote(f"{name}={value}") for name, value in given.items())
-        self.dismiss(f"answer {self._event} {said}")
+        self.dismiss(f"answer --wait {shlex.quote(self._wait)} {self._event} {said}")
 
     def _value(self, field: Input, type: str) -> str:
         words = {"y": "true", "yes": "true", "n": "false", "no": "false"}

@@ -21,7 +21,8 @@ from typing import Any, Literal
 
 from chartloop.core.errors import ChartloopError
 from chartloop.core.html import image
-from chartloop.view.dot.engine import INSTALL, Engine, find_engine, render
+from chartloop.extras import install
+from chartloop.view.dot.engine import Engine, find_engine, render
 from chartloop.view.dot.write import to_dot
 from chartloop.view.flowchart import Flowchart, one_line
 from chartloop.view.mermaid.write import to_mermaid, too_large
@@ -139,7 +140,7 @@ class Picture:
     def _bundle(self, text: str) -> dict[str, Any]:
         bundle: dict[str, Any] = {"text/plain": text}
         if self.engine == "mermaid":
-            bundle["text/plain"] += f"\nFor a picture: {INSTALL}\n"
+            bundle["text/plain"] += f"\nFor a picture: {install('diagrams')}\n"
             chart = self.mermaid()
             return bundle if too_large(chart) else bundle | {"text/vnd.mermaid": chart}
         try:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from chartloop.core.errors import SetupError
 from chartloop.core.units import say_duration, say_elapsed
+from chartloop.extras import install
 from chartloop.view.flowchart import printable
 
 LISTED = 14
@@ -109,7 +110,7 @@ def import_matplotlib() -> None:
         import matplotlib  # noqa: F401, ICN001, PLC0415  # pyright: ignore[reportUnusedImport]
     except ImportError:
         raise SetupError(
-            "plots need matplotlib, which is not installed", hint='pip install "chartloop[plots]"'
+            "plots need matplotlib, which is not installed", hint=install("plots")
         ) from None
 
 

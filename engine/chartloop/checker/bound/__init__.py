@@ -14,6 +14,6 @@ from __future__ import annotations
 
 from chartloop.checker.bound.prove import EFFORT, bound
 from chartloop.checker.bound.result import Bound, Figure, Overshoot, Wrap
-from chartloop.checker.bound.spending import Assume
+from chartloop.checker.bound.spending import Assume, KnownModel
 
-__all__ = ["EFFORT", "Assume", "Bound", "Figure", "Overshoot", "Wrap", "bound"]
+__all__ = ["EFFORT", "Assume", "Bound", "Figure", "KnownModel", "Overshoot", "Wrap", "bound"]

@@ -16,16 +16,18 @@ Imported by:  checker.bound.prove
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from chartloop.checker.bound.program import Arc, Effort, Number, Solved, most
 from chartloop.checker.bound.spending import WAITING, Spending, Uses
+from chartloop.checker.paths.counting import Again
 from chartloop.checker.paths.places import Route
 from chartloop.checker.paths.routes import Routes
-from chartloop.checker.paths.turning import REAL
+from chartloop.checker.paths.turning import REAL, World
 
 LIFTS = frozenset({"usage.total_tokens", "usage.cost", "usage.tool_calls", WAITING})
 """Resources that a counter of the guards counts itself, in amounts that differ."""
@@ -64,13 +66,13 @@ class Step(NamedTuple):
             return self.counts(WAITING)
         least = self.uses.ends.get(counter, _NO)[0]
         least = exact(least) if least else 0
-        return least + exact(self.route.wait) if counter == WAITING else least
+        return least + exact(self.route.wait[0]) if counter == WAITING else least
 
     def gains(self, resource: str) -> Number:
         """How much of a resource it uses at most."""
         most_ = self.uses.ends.get(resource, _NO)[1]
         most_ = exact(most_) if most_ else 0
-        return most_ + exact(self.route.wait) if resource == WAITING else most_
+        return most_ + exact(self.route.wait[1]) if resource == WAITING else most_
 
 
 class Row(NamedTuple):
@@ -297,6 +299,58 @@ class Budgets:
         first = exact(self.routes.counting.first.get(family.counter, 0))
         room = family.room - first + solved.value + max(after, default=0)
         return Row(family, counted, room)
+
+
+def rows_of_loops(
+    routes: Routes, steps: Sequence[Step], limits: Mapping[str, Any], lowered: frozenset[str]
+) -> list[Row]:  # fmt: skip
+    """How often an edge is taken that counts a variable up to a bound, where states begin it anew.
+
+    Between two resets the variable only rises, and the edge's own guard is false from the bound
+    on: so each reset is good for so many times, and the first value for so many.
+    """
+    edges = {edge.id: edge for edge in routes.spec.edges()}
+    out: list[Row] = []
+    for again in routes.counting.again:
+        world = World(limits, frozenset({again.variable}), routes.counting.fixed, lowered)
+        for id, each in again.edges.items():
+            guard = edges[id].when
+            most_ = None if guard is None else world.turns(guard).false.get(again.variable)
+            if most_ is not None:
+                out.append(_row_of_loop(routes, steps, again, (id, each, most_)))
+    return out
+
+
+def _row_of_loop(
+    routes: Routes, steps: Sequence[Step], again: Again, edge: tuple[str, float, float]
+) -> Row:
+    id, each, most_ = edge
+
+    def times(value: float) -> int:
+        return max(0, math.ceil((most_ - value) / each))
+
+    takes: list[Number] = []
+    for step in steps:
+        entered = again.resets.get(routes.places[step.route.dest].state)
+        taken = int(step.route.origin == id)
+        takes.append(taken if entered is None else taken - times(entered))
+    begun = _before_a_reset(routes, again)
+    early = any(s.route.origin == id and s.route.source in begun for s in steps)
+    return Row(Family(again.variable, most_), tuple(takes), times(again.first) if early else 0)
+
+
+def _before_a_reset(routes: Routes, again: Again) -> set[int]:
+    """The places that a run can come to before a state has set the variable."""
+    out: dict[int, list[int]] = {}
+    for route in routes.routes:
+        if routes.places[route.dest].state not in again.resets:
+            out.setdefault(route.source, []).append(route.dest)
+    seen, pending = {0}, [0]
+    while pending:
+        more = [dest for dest in out.get(pending.pop(), ()) if dest not in seen]
+        seen.update(more)
+        pending += more
+    return seen
 
 
 def families_of(routes: Routes, counted: Mapping[str, bool]) -> list[Family]:

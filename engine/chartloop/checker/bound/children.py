@@ -43,6 +43,10 @@ class Proving(Protocol):
         """How far past a budget a run can go."""
         ...
 
+    def once_and_after(self, resource: str) -> tuple[float, float]:
+        """The most of one action, and of all that follows a stop."""
+        ...
+
 
 Make = Callable[[Chart, Mapping[str, Any], Mapping[str, Any], str, frozenset[str]], Any]
 """A proof of a machine with these limits, variables and first state; some limits may be lower."""
@@ -73,6 +77,11 @@ class Children:
             self._known[key] = (proof, self._prove(proof, name))
         proof, child = self._known[key]
         return child._replace(handed=self._handed(proof, chart, limits))
+
+    @property
+    def proofs(self) -> list[Any]:
+        """Those of the children that were asked for."""
+        return [proof for proof, _ in self._known.values()]
 
     def _prove(self, proof: Any, name: str) -> Child:
         most: dict[str, float] = {}
@@ -129,7 +138,8 @@ class Children:
             mine = [f for f in proof.families if f == (counter, limits.get(name))]
             past = proof.past_of(mine[0], counter) if mine else None
             if past is not None:
-                out[counter] = Handed(float(value), float(max(past, 0)))
+                once, wrap = proof.once_and_after(counter)
+                out[counter] = Handed(float(value), float(max(past, 0)), once, wrap)
         return out
 
 

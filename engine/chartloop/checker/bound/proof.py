@@ -8,10 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from chartloop.checker.bound.budgets import LIFTS, Budgets, Family, exact, families_of, steps_of
+from chartloop.checker.bound.budgets import (
+    LIFTS,
+    Budgets,
+    Family,
+    exact,
+    families_of,
+    rows_of_loops,
+    steps_of,
+)
 from chartloop.checker.bound.chains import chains
 from chartloop.checker.bound.children import Children
 from chartloop.checker.bound.program import Effort, Number, Solved
+from chartloop.checker.bound.result import Wrap
 from chartloop.checker.bound.spending import (
     CALLS,
     COST,
@@ -21,6 +30,7 @@ from chartloop.checker.bound.spending import (
     Child,
     Spending,
 )
+from chartloop.checker.bound.wrapping import wraps_of
 from chartloop.checker.paths.counting import Counting, all_guards
 from chartloop.checker.paths.growing import MOST_ROUTES
 from chartloop.checker.paths.routes import Routes
@@ -64,6 +74,7 @@ class Proof:
         counted = {c: c != "run.working" for c in self.counting.counters}
         self.families = families_of(self.routes, counted)
         self._kept: dict[str, Budgets] = {}
+        self._once: dict[str, tuple[float, float]] = {}
         self._past: dict[tuple[str, float], Number | None] = {}
 
     def _below(
@@ -106,7 +117,8 @@ class Proof:
     def plain(self, resource: str, *, spread: bool = False) -> Budgets:
         """No inequality yet: each is found when a cycle asks for it."""
         steps = steps_of(self.routes, self.spending, resource, spread)
-        return Budgets(self.routes, steps, self.families, self.effort)
+        rows = rows_of_loops(self.routes, steps, self.limits, self.world.lowered)
+        return Budgets(self.routes, steps, self.families, self.effort, rows)
 
     def solved(self, budgets: Budgets, gain: Sequence[Number]) -> tuple[Solved, list[int]]:
         """The most over every chain of loops that one run can go through."""
@@ -129,6 +141,21 @@ class Proof:
             if best is None or (found[0].value or 0) > (best[0].value or 0):
                 best = found
         return best or (whole, labels)
+
+    def once_and_after(self, resource: str) -> tuple[float, float]:
+        """The most of one action, and of all that follows a stop; infinite where unknown."""
+        known = self._once.get(resource)
+        if known is None:
+            places, steps = self.routes.places, self.budgets(resource).steps
+            before = [s.gains(resource) for s in steps if not places[s.route.source].stopping]
+            costs = [w.costs.get(resource, 0) for w in self.wraps({resource: resource})]
+            after = max((INF if cost is None else cost for cost in costs), default=0)
+            known = self._once[resource] = (float(max(before, default=0)), float(after))
+        return known
+
+    def wraps(self, names: Mapping[str, str]) -> tuple[Wrap, ...]:
+        """What follows each stop, and what that costs."""
+        return wraps_of(self.routes, self.spending, names)
 
     def past_of(self, family: Family, resource: str) -> Number | None:
         """How far past a budget a run can go; None where that cannot be told."""

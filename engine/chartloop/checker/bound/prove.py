@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from chartloop.checker.bound.budgets import Budgets, Family, Step
+from chartloop.checker.bound.budgets import Budgets, Family, Step, exact
 from chartloop.checker.bound.children import Children
+from chartloop.checker.bound.lateness import late
 from chartloop.checker.bound.program import Effort, Number, OutOfEffort, Solved
 from chartloop.checker.bound.proof import Proof, limits_of
 from chartloop.checker.bound.result import (
@@ -122,6 +123,8 @@ def figure(proof: Proof, resource: str) -> Figure:
     known = proof.solved(budgets, _known_part(budgets, gain, resource))[0].value or 0
     rest = known + _before_the_last_look(budgets, resource)
     unit = UNITS[resource]
+    if rest >= UNKNOWN_SIZE:  # what has a size cannot be told from what has none
+        return Figure(name, None, "nothing says how large its parts are", witness=witness)
     why = f"nothing says how large a {unit} is{CURES.get(resource, '')}"
     return Figure(name, None, why, units, unit, max(_amount(resource, rest), 0), by, witness)
 
@@ -178,13 +181,20 @@ def _known_part(budgets: Budgets, gain: Sequence[Number], resource: str) -> list
     }
     out: list[Number] = []
     for n, (step, amount) in enumerate(zip(budgets.steps, gain, strict=True)):
-        if any(row.takes[n] for row in counted):
+        takes = [row.takes[n] for row in counted]
+        if amount >= UNKNOWN_SIZE and max(takes, default=0) < UNKNOWN_SIZE:
+            # children of which a budget has what they were given: the rest of it has no size
+            out.append(_without_units(amount))
+        elif any(takes) or (step.route.state, step.route.outcome) not in open_ended:
             out.append(amount)
-        elif (step.route.state, step.route.outcome) in open_ended:
-            out.append(amount % UNIT if amount >= UNKNOWN_SIZE else 0)
         else:
-            out.append(amount)
+            out.append(0)
     return out
+
+
+def _without_units(amount: Number) -> Number:
+    """What an amount holds beside things of which nobody knows the size."""
+    return max(amount - round(amount / UNIT) * UNIT, 0)
 
 
 def _amount(resource: str, value: Number) -> int | float:
@@ -305,11 +315,17 @@ def _overshoots(proof: Proof) -> list[Overshoot]:
         if resource not in NAMES:
             continue
         past = proof.past_of(family, resource)
+        text = ""
+        if counter == "run.elapsed" and past is not None:
+            below = [child.routes for child in proof.children.proofs]
+            seconds, text = late(proof.routes, below, proof.spending, family)
+            past = None if text else max(past, 0) + exact(seconds)
         told = None if past is None or past >= UNKNOWN_SIZE else _amount(resource, max(past, 0))
         out.append(
             Overshoot(
                 _say(proof, family), counter, _amount(resource, Fraction(family.at)),
-                _where(proof, family), told, _say_past(resource, past),
+                _where(proof, family), told,
+                f"cannot be told: {text}" if text else _say_past(resource, past),
             )
         )  # fmt: skip
     return out
@@ -321,5 +337,6 @@ def _say_past(resource: str, past: Number | None) -> str:
     if past <= 0:
         return "never past it"
     if units := round(past / UNIT):
-        return f"less than {say_units(units, UNITS.get(resource, 'call'))} past it"
+        said = "less than" if past < units * UNIT else "at most"
+        return f"{said} {say_units(units, UNITS.get(resource, 'call'))} past it"
     return f"at most {say_amount(NAMES[resource], _amount(resource, past))} past it"

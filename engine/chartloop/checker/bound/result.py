@@ -20,7 +20,10 @@ FORMAT = 1
 
 
 class Witness(NamedTuple):
-    """A run that comes to the figure, as far as the graph can tell."""
+    """A way that comes to the figure. It is a way through the graph, and perhaps not a run.
+
+    Each guard on it may hold by itself; whether all of them can hold in one run is not asked.
+    """
 
     path: tuple[str, ...] = ()
     """The states that it enters, without the loops."""

@@ -11,13 +11,13 @@ Source:       actions.talking, actions.calling, actions.children, actions.tasks,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 from chartloop.checker.paths.counting import UNKNOWN
-from chartloop.checker.paths.signalling import is_ours
+from chartloop.checker.paths.signalling import carried_out, is_ours
 from chartloop.checker.paths.turning import World
 from chartloop.checker.ranges.judging import judge
 from chartloop.checker.ranges.values import INF, number
@@ -26,6 +26,7 @@ from chartloop.core.specs import ActionSpec
 from chartloop.language.expression import Expression
 from chartloop.language.expression.tree import Items
 from chartloop.language.spec import Given, MachineSpec, StateSpec
+from chartloop.machine.budget import AT_ONCE
 
 UNIT = 10**15
 """Stands for a size that nobody knows: of one model call, of one batch of tool calls."""
@@ -37,6 +38,14 @@ MOST_CHILDREN = 1_000
 
 Ends = tuple[float, float]
 """At least and at most."""
+
+
+class KnownModel(NamedTuple):
+    """What `source`, not the file, says of a model: tokens of a call, USD of a token each way."""
+
+    longest: int | None
+    prices: tuple[float, float] | None
+    source: str
 
 
 @dataclass(frozen=True)
@@ -54,6 +63,8 @@ class Assume:
     """USD for a token that is sent and for one that is written."""
     settings: Mapping[str, Any] | None = None
     """What a caller says over the file's `model`, and over that of each child."""
+    models: Mapping[str, KnownModel] | None = None
+    """What is known of models by their names, for what the file does not say."""
 
     def __post_init__(self) -> None:
         sizes = {"tokens_per_call": self.tokens_per_call, "calls_per_reply": self.calls_per_reply}
@@ -70,6 +81,7 @@ class Assume:
             "tokens_per_call": self.tokens_per_call, "calls_per_reply": self.calls_per_reply,
             "prices": None if self.prices is None else list(self.prices),
             "settings": None if self.settings is None else dict(self.settings),
+            "models": {n: m._asdict() for n, m in self.models.items()} if self.models else None,
         }  # fmt: skip
         return {name: value for name, value in said.items() if value is not None}
 
@@ -105,6 +117,10 @@ class Handed(NamedTuple):
     """The whole of it."""
     past: float
     """How far the child may go past what it was given."""
+    once: float = INF
+    """What one of its actions may use."""
+    wrap: float = INF
+    """What it may use after a stop."""
 
 
 class Child(NamedTuple):
@@ -135,18 +151,43 @@ class Spending:
     def __post_init__(self) -> None:
         model = {**self.spec.model, **(self.assume.settings or {})}
         window = model.get("context_window")
-        said = self.assume.tokens_per_call
-        self.longest = said or (int(window) if window else UNIT)
+        said, known = self.assume.tokens_per_call, self._known(model)
+        longest = known.longest if known is not None else None
+        self.longest = said or (int(window) if window else longest or UNIT)
         """Tokens of one call at most."""
         most = model.get("max_tokens")
         self.reply = min(int(most) if most else self.longest, self.longest)
         self.batch = self.assume.calls_per_reply or UNIT
         own = (model.get("input_cost_per_token"), model.get("output_cost_per_token"))
-        known = None not in own and not model.get("fallbacks")
+        written = None not in own and not model.get("fallbacks")
         self.prices: tuple[float, float] | None = (
-            self.assume.prices or (own if known else None)  # pyright: ignore[reportAttributeAccessIssue]
+            self.assume.prices or (own if written else known.prices if known else None)  # pyright: ignore[reportAttributeAccessIssue]
         )
+        self.sources = {
+            word: f"{what} of `{model.get('name')}` is the one that {known.source} knows"
+            for word, what, theirs in (
+                ("window", "the window", not (said or window)),
+                ("price", "the price", not (self.assume.prices or written)),
+            )
+            if known is not None and theirs
+        }  # fmt: skip
         self.requests = 1 + len(model.get("fallbacks") or ())
+
+    def _known(self, model: Mapping[str, Any]) -> KnownModel | None:
+        """What is known of the models that may be asked: the worst of them, if of all."""
+        names = [model.get("name"), *(model.get("fallbacks") or ())]
+        found = [(self.assume.models or {}).get(str(name)) for name in names]
+        known = [one for one in found if one is not None]
+        if not known or len(known) < len(names):
+            return None
+        sizes = [one.longest for one in known if one.longest is not None]
+        prices = [one.prices for one in known if one.prices is not None]
+        return KnownModel(
+            max(sizes) if len(sizes) == len(known) else None,
+            (max(p[0] for p in prices), max(p[1] for p in prices))
+            if len(prices) == len(known) else None,
+            known[0].source,
+        )  # fmt: skip
 
     # what states use --------------------------------------------------------------------------
 
@@ -205,7 +246,8 @@ class Spending:
                 if given is not None and given.value == "summarize":
                     yield from self._of_call(failed)
             case "call_tools" | "call_tool":
-                yield from self._of_tools(1 if action.name == "call_tool" else self.batch)
+                most = 1 if action.name == "call_tool" else self.batch
+                yield from self._of_tools(most if carried_out(self.spec, state) else 0)
             case "update_memory":
                 most = 0 if "block" in state.args else self.batch
                 yield from self._of_tools(most)
@@ -236,11 +278,16 @@ class Spending:
             yield Uses({CALLS: (0, self.requests)})
         if not answered:
             return
-        base: dict[str, Ends] = {CALLS: (1, self.requests), "usage.llm_calls": (1, 1)}
+        base: dict[str, Ends] = {
+            CALLS: (1, self.requests), "usage.llm_calls": (1, 1),
+            "errors.total": (int(failed), self.batch + failed),  # calls that were not offered
+        }  # fmt: skip
         self._assume("token", "a model call uses at least one token")
         if self.longest != UNIT:
             said = f"a model call and its reply are at most {self.longest:,} tokens"
             self._assume("window", said)
+            if "window" in self.sources:
+                self._assume("window's source", self.sources["window"])
         if self.requests > 1:
             self._assume("fallbacks", "each model of `fallbacks` may be asked in each call")
         ends_of = {
@@ -266,6 +313,8 @@ class Spending:
             self._say_of(COST, "", said)
             return {COST: (0, INF)}
         dear = [f"{price * 1_000_000:,.6g} USD" for price in self.prices]
+        if "price" in self.sources:
+            self._assume("price's source", self.sources["price"])
         self._assume("price", f"a million tokens cost {dear[0]} sent, {dear[1]} written")
         sent, wrote = (Fraction(repr(p)) for p in self.prices)
         exact = sent * (tokens - written) + wrote * written
@@ -321,8 +370,8 @@ class Spending:
                 self._say(resource, state, why)
         for counter in set[str]().union(*(c.handed for c in found)):
             if all(counter in c.handed for c in found):
-                past = sum(c.handed[counter].past for c in found)
-                handed[counter] = Handed(found[0].handed[counter].limit, past)
+                handed[counter] = shared = _shared([c.handed[counter] for c in found])
+                most[counter] = min(most.get(counter, 0), shared.limit + shared.past)
         yield self._of_child(Child(most, handed, {}))
 
     def _children(self, state: StateSpec) -> Iterator[Child]:
@@ -385,6 +434,19 @@ def _gives_texts(each: Given) -> bool:
         of = made.root.type.of
         return of is not None and of.kind == "str"
     return all(isinstance(item, str) for item in made)
+
+
+def _shared(handed: Sequence[Handed]) -> Handed:
+    """What several children may use together: they have a purse in common, see `run.purse`.
+
+    Once it is spent each that is in the middle of an action ends it, and each wraps up.
+    """
+    alone = sum(each.past for each in handed)
+    if len(handed) == 1:
+        return handed[0]
+    at_once = sorted((each.once for each in handed), reverse=True)[:AT_ONCE]
+    together = sum(at_once) + sum(each.wrap for each in handed)
+    return Handed(handed[0].limit, min(alone, together))
 
 
 def _sum(a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, float]:

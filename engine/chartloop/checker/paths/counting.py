@@ -9,6 +9,7 @@ Imported by:  checker.paths.routes, checker.bound
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from chartloop.checker.paths.turning import World
 from chartloop.checker.ranges.judging import judge
@@ -22,6 +23,18 @@ SPENT = frozenset(
     name for name, row in FACTS.items() if row.type.grows and name != "run.idle"
 )  # fmt: skip
 """Facts that only grow, and whose growth is known for each action."""
+
+
+class Again(NamedTuple):
+    """A variable that is counted up on an edge, and begins anew where states set it."""
+
+    variable: str
+    first: float
+    """What a run begins with."""
+    resets: Mapping[str, float]
+    """The states that set it on entry, each with the value."""
+    edges: Mapping[str, float]
+    """The edges that add to it, each with what it adds."""
 
 
 UNKNOWN = object()
@@ -50,6 +63,7 @@ class Counting:
             value = values[name]
             if isinstance(value, (int, float)) and not isinstance(value, bool):
                 self.first[f"vars.{name}"] = value
+        self.again = _counted_again(spec, values)
         self.read = frozenset(_read(spec))
         self.world: World | None = None
 
@@ -123,6 +137,43 @@ def _variables(spec: MachineSpec, *, counting: bool) -> frozenset[str]:
     return frozenset(
         left - (set() if not counting else left - {t.target.removeprefix("vars.") for t in sets})
     )
+
+
+def _counted_again(spec: MachineSpec, values: Mapping[str, object]) -> tuple[Again, ...]:
+    """The variables that states set to a number, and that nothing but edges adds a constant to."""
+    resets: dict[str, dict[str, float]] = {}
+    edges: dict[str, dict[str, float]] = {}
+    other = _otherwise_written(spec)
+    for state in spec.states.values():
+        for one in state.set:
+            if type(one.value) is int and not one.append:
+                resets.setdefault(one.target, {})[state.name] = one.value
+            else:
+                other.add(one.target)
+    for edge in spec.edges():
+        for one in edge.set:
+            added = None if one.append else _added(one.value, one.target)
+            if added is None:
+                other.add(one.target)
+            else:
+                edges.setdefault(one.target, {})[edge.id] = added
+    out: list[Again] = []
+    for target in sorted(resets.keys() & edges.keys() - other):
+        first = values.get(target.removeprefix("vars."))
+        if type(first) is int:
+            out.append(Again(target, first, resets[target], edges[target]))
+    return tuple(out)
+
+
+def _otherwise_written(spec: MachineSpec) -> set[str]:
+    """The variables that results, arguments, code or `on_error` write."""
+    out = {a.target for a in (spec.on_error.set if spec.on_error is not None else ())}
+    for state in spec.states.values():
+        out |= {s.target for s in state.save} | {n for n in state.args if n.startswith("vars.")}
+        writes = state.action is not None and any("vars" in c for c in state.action.changes)
+        if writes and state.action is not None and state.action.name not in _NAMED:
+            out |= {f"vars.{name}" for name in spec.vars}
+    return out
 
 
 def _added(value: object, target: str) -> float | None:

@@ -44,7 +44,7 @@ class Growing:
     def add(
         self, source: Place, dest: Place, origin: str, kind: str, *, done: Done = NOTHING,
         gates: Mapping[str, float] | None = None,
-        after: Mapping[str, float] | None = None, wait: float = 0.0,
+        after: Mapping[str, float] | None = None, wait: tuple[float, float] = (0.0, 0.0),
     ) -> None:  # fmt: skip
         """One more route, unless its gates have been passed already. `TooLarge` at the end."""
         gates = gates or {}

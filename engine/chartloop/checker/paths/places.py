@@ -81,8 +81,8 @@ class Route:
     outcome: str = ""
     gates: Mapping[str, float] = field(default_factory=dict[str, float])
     after: Mapping[str, float] = field(default_factory=dict[str, float])
-    wait: float = 0.0
-    """Seconds that a retry waits."""
+    wait: tuple[float, float] = (0.0, 0.0)
+    """Seconds that a retry waits: by the file, and at most, where the provider asks for more."""
 
 
 class Move(NamedTuple):
@@ -93,7 +93,7 @@ class Move(NamedTuple):
     target: Target | None
     """None: back from a detour."""
     gates: Mapping[str, float] = {}
-    wait: float = 0.0
+    wait: tuple[float, float] = (0.0, 0.0)
     into: str = ""
     """The state that `before` rules look at."""
     reached: Reached = ()

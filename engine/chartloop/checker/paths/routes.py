@@ -37,6 +37,7 @@ from chartloop.checker.paths.signalling import (
     OF_A_GUARD,
     deals,
     hands_down,
+    longest_wait,
     raised_after,
 )
 from chartloop.checker.paths.turning import Now, World
@@ -209,7 +210,7 @@ class Routes(Growing):
             outcomes.append("late")
         if not place.stopping:
             self._from_outside(place)
-            if action.may_wait or (place.attempt and state.retry and state.retry.base > 0):
+            if action.may_wait or (place.attempt and longest_wait(state, place.attempt) > 0):
                 stay = Move(f"={state.name}", "resume", Target(state.name), into=state.name)
                 at, done = place._replace(attempt=0), (state.name, "resumed")
                 self._add_stops(place, state.name, [state.name], done=done)
@@ -265,7 +266,7 @@ class Routes(Growing):
         if retry is None or place.attempt >= retry.times or not set(retry.on) & set(categories):
             return []
         again = Target(state.name, attempt=place.attempt + 1)
-        wait = retry.base * retry.factor**place.attempt
+        wait = retry.wait(place.attempt), longest_wait(state, place.attempt)
         return [Move(f"{state.name}.retry", "retry", again, wait=wait, into=state.name)]
 
     def _epilogue(self, place: Place, at: Place, moves: list[Move], *, done: Done) -> None:

@@ -26,6 +26,19 @@ _STOPPING = CALLING | {"tool"}
 """Actions that call what an application brings, which may ask to stop for any reason."""
 _PARENTS = frozenset({"run_machine", "run_machines"})
 _OURS = "chartloop."
+Tools = frozenset[str]
+
+
+def carried_out(spec: MachineSpec, state: StateSpec) -> Tools:
+    """The tools of which a state may carry out calls, as far as its own `allow` says."""
+    name = state.action.name if state.action is not None else ""
+    if name == "work":
+        return frozenset((*spec.tools, *spec.registry.own_tools))
+    allowed = spec.tools if state.allow is None else state.allow
+    if name != "update_memory":
+        return frozenset(allowed)
+    known = spec.registry.tools
+    return frozenset(tool for tool in allowed if tool in known and known[tool].memory)
 
 
 def deals(rule: Rule) -> bool:
@@ -81,3 +94,12 @@ def signalled_behind(spec: MachineSpec, state: StateSpec) -> tuple[str, ...]:
 def hands_down(state: StateSpec) -> bool:
     """Whether a state runs children, which may see a stop from outside before their parent."""
     return state.action is not None and state.action.name in _PARENTS
+
+
+def longest_wait(state: StateSpec, attempt: int) -> float:
+    """The longest that a retry may wait: a provider may ask for more than the file does."""
+    retry, action = state.retry, state.action
+    if retry is None or action is None:
+        return 0.0
+    asks = "model" in action.uses | action.may_use or not is_ours(action)
+    return max(retry.wait(attempt), retry.most if asks else 0.0)

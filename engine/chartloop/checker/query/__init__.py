@@ -2,6 +2,7 @@
 
     asked     what is asked: a small form, read against the names of a machine
     answers   the answer, with a run that shows it
+    offers    of which tools a call may be open on the way
     reaching  what no run comes to within the limits that are given
 
 Asked of the graph of `checker.paths`, which has every way that the engine can take: what never

@@ -11,17 +11,24 @@ asks for, and a rule that holds at the start, lead anywhere at once and would an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from heapq import heappop, heappush
 from itertools import count
 from typing import Any, NamedTuple
 
 from chartloop.checker.paths.places import FROM_OUTSIDE
 from chartloop.checker.paths.routes import Routes
-from chartloop.checker.paths.signalling import FROM_ANYBODY, OF_A_GUARD, OF_AN_ACTION
+from chartloop.checker.paths.signalling import (
+    FROM_ANYBODY,
+    OF_A_GUARD,
+    OF_AN_ACTION,
+    Tools,
+)
 from chartloop.checker.query.asked import Atom, Query
 from chartloop.checker.query.happening import Happening, Happenings
+from chartloop.checker.query.offers import Offers
 from chartloop.machine.ways import ENGINE_ENDS
 
 OUTSIDE = "by a stop from outside"
@@ -84,13 +91,27 @@ class Cost(NamedTuple):
     moves: int
 
 
+class At(NamedTuple):
+    """Where a search is: a place, and of which of the tools that are asked for a call is open."""
+
+    place: int
+    open_: Tools = frozenset()
+
+
+Way = list[int]
+"""Numbers of routes, from the start on."""
+
+
 class _Seek:
     """A search through the graph, with what happens on each route worked out once."""
 
     def __init__(
-        self, routes: Routes, *, stops: Collection[str], open_: Collection[int] | None = None
-    ) -> None:
+        self, routes: Routes, wanted: Iterable[str], *, stops: Collection[str],
+        open_: Collection[int] | None = None,
+    ) -> None:  # fmt: skip
         self.routes = routes
+        self.offers = Offers(routes.spec, wanted)
+        self.begin = At(0, self.offers.wanted)
         self.out: dict[int, list[int]] = {}
         for number, route in enumerate(routes.routes):
             if open_ is not None and number not in open_:
@@ -98,13 +119,28 @@ class _Seek:
             if route.kind not in FROM_OUTSIDE or route.kind in stops:
                 self.out.setdefault(route.source, []).append(number)
         self._happenings = Happenings(routes)
-        self._known: dict[int, tuple[Happening, ...]] = {}
+        self._known: dict[tuple[int, Tools], tuple[Happening, ...]] = {}
 
-    def on(self, number: int) -> tuple[Happening, ...]:
-        """What happens on a route."""
-        if number not in self._known:
-            self._known[number] = tuple(self._happenings.on(self.routes.routes[number]))
-        return self._known[number]
+    def on(self, number: int, open_: Tools) -> tuple[Happening, ...]:
+        """What happens on a route, where calls of these tools are open."""
+        found = self._known.get((number, open_))
+        if found is None:
+            called = partial(self.offers.called, open_=open_)
+            found = tuple(self._happenings.on(self.routes.routes[number], called))
+            self._known[number, open_] = found
+        return found
+
+    def beyond(self, number: int, open_: Tools) -> At:
+        """Where a route leads."""
+        route = self.routes.routes[number]
+        return At(route.dest, self.offers.after(route, open_))
+
+    def along(self, way: Way) -> Iterator[tuple[int, tuple[Happening, ...]]]:
+        """The routes of a way, each with what happens on it."""
+        open_ = self.begin.open_
+        for number in way:
+            yield number, self.on(number, open_)
+            open_ = self.beyond(number, open_).open_
 
     def cost(self, number: int) -> Cost:
         """What a route adds to a way."""
@@ -115,86 +151,94 @@ class _Seek:
             return Cost(1 if places[route.source].raised == OF_A_GUARD else 2, 1)
         return Cost(0, 1)
 
-    def whole(self, way: list[int]) -> Cost:
+    def whole(self, way: Way) -> Cost:
         """The cost of a way."""
         odd = [self.cost(number).odd for number in way]
         return Cost(sum(odd), len(odd))
 
-    def first(self, atom: Atom, *, without: Atom | None = None, start: int = 0) -> list[int] | None:
+    def first(
+        self, atom: Atom, *, without: Atom | None = None, start: At | None = None
+    ) -> Way | None:
         """The nearest way on which `atom` may happen, with `without` surely not before it.
 
         If there is one, a way on which it is what the run stops for.
         """
-        beside: list[int] | None = None
-        for path, number in self.walk(without, start):
-            found = self._before(number, atom, without)
+        beside: Way | None = None
+        for path, number, open_ in self.walk(without, start or self.begin):
+            found = self._before(self.on(number, open_), atom, without)
             if found is not None and not found.beside:
                 return path(number)
             if found is not None and beside is None:
                 beside = path(number)
         return beside
 
-    def _before(self, number: int, atom: Atom, without: Atom | None) -> Happening | None:
+    def _before(
+        self, on: Iterable[Happening], atom: Atom, without: Atom | None
+    ) -> Happening | None:
         """Where `atom` happens on a route, with `without` not before it."""
-        for happening in self.on(number):
+        for happening in on:
             if without is not None and happening.sure and happening[:2] == without:
                 return None
             if happening[:2] == atom:
                 return happening
         return None
 
-    def end(self, without: Atom, start: int) -> list[int] | None:
+    def end(self, without: Atom, start: At) -> Way | None:
         """The nearest way to an end on which `without` need not happen."""
-        if start not in self.out:
+        if start.place not in self.out:
             return []
-        for path, number in self.walk(without, start):
+        for path, number, open_ in self.walk(without, start):
             ends = self.routes.routes[number].dest not in self.out
-            if ends and not self._has(number, without):
+            if ends and not self._has(number, open_, without):
                 return path(number)
         return None
 
-    def _has(self, number: int, atom: Atom) -> bool:
-        return any(h.sure and h[:2] == atom for h in self.on(number))
+    def _has(self, number: int, open_: Tools, atom: Atom) -> bool:
+        return any(h.sure and h[:2] == atom for h in self.on(number, open_))
 
     def walk(
-        self, without: Atom | None, start: int
-    ) -> Iterator[tuple[Callable[[int], list[int]], int]]:
+        self, without: Atom | None, start: At
+    ) -> Iterator[tuple[Callable[[int], Way], int, Tools]]:
         """Every route that can be come to, the nearest first, with the way to and over it.
 
-        Not beyond a route on which `without` surely happens.
+        Each also with the tools of which a call may be open on it. Not beyond a route on which
+        `without` surely happens.
         """
-        into: dict[int, int | None] = {start: None}
+        into: dict[At, tuple[At, int] | None] = {start: None}
         far = {start: Cost(0, 0)}
-        queue: list[tuple[Cost, int, int]] = []
+        queue: list[tuple[Cost, int, int, At]] = []
         order = count()  # equals as they were come to
 
-        def path(number: int) -> list[int]:
-            found, came = [number], into[self.routes.routes[number].source]
-            while came is not None:
-                found.append(came)
-                came = into[self.routes.routes[came].source]
-            return found[::-1]
-
-        def on_from(place: int) -> None:
-            odd, moves = far[place]
-            for number in self.out.get(place, ()):
+        def on_from(at: At) -> None:
+            odd, moves = far[at]
+            for number in self.out.get(at.place, ()):
                 more = self.cost(number)
                 cost = Cost(odd + more.odd, moves + more.moves)
-                heappush(queue, (cost, next(order), number))
+                heappush(queue, (cost, next(order), number, at))
 
         on_from(start)
         while queue:
-            cost, _, number = heappop(queue)
-            yield path, number
-            dest = self.routes.routes[number].dest
-            if dest in into or (without is not None and self._has(number, without)):
+            cost, _, number, at = heappop(queue)
+            yield partial(_way, into, at), number, at.open_
+            dest = self.beyond(number, at.open_)
+            if dest in into or (without is not None and self._has(number, at.open_, without)):
                 continue
-            into[dest], far[dest] = number, cost
+            into[dest], far[dest] = (at, number), cost
             on_from(dest)
 
 
 CALLER, ANYBODY = "caller", "outside"
 """Who may stop a run from outside: a caller for any reason, anybody for `user_requested`."""
+
+
+def _way(into: Mapping[At, tuple[At, int] | None], at: At, number: int) -> Way:
+    """The way to a place and over the route that leads on from it."""
+    found, came = [number], into[at]
+    while came is not None:
+        at, before = came
+        found.append(before)
+        came = into[at]
+    return found[::-1]
 
 
 def answer(
@@ -205,19 +249,25 @@ def answer(
     `open_`: the routes that a run may take, where not all of them are.
     """
     about_it = query.a.sort == "reason" and query.a.name in FROM_ANYBODY
-    seek = _Seek(routes, stops=(ANYBODY,) if cancels and about_it else (), open_=open_)
+    wanted = _tools_of(query)
+    seek = _Seek(routes, wanted, stops=(ANYBODY,) if cancels and about_it else (), open_=open_)
     found = _shown(query, seek)
     if found is None and cancels and not about_it:
-        seek = _Seek(routes, stops=(ANYBODY,), open_=open_)
+        seek = _Seek(routes, wanted, stops=(ANYBODY,), open_=open_)
         found = _shown(query, seek)
     holds = (found is not None) == (query.form == "reach")
     unless = _asked_for(query, routes, open_) if found is None and cancels else ()
     return _answer(query, seek, found, holds=holds, cancels=cancels, unless=unless)
 
 
+def _tools_of(query: Query) -> list[str]:
+    """The tools that a query names: of these a search knows which may be called."""
+    return [atom.name for atom in (query.a, query.b) if atom is not None and atom.sort == "tool"]
+
+
 def _asked_for(query: Query, routes: Routes, open_: Collection[int] | None) -> tuple[str, ...]:
     """The reasons for which a caller may stop a run so that it shows what no other run shows."""
-    seek = _Seek(routes, stops=(ANYBODY, CALLER), open_=open_)
+    seek = _Seek(routes, _tools_of(query), stops=(ANYBODY, CALLER), open_=open_)
     found = _shown(query, seek)
     if found is None:
         return ()
@@ -229,7 +279,7 @@ def _asked_for(query: Query, routes: Routes, open_: Collection[int] | None) -> t
     return tuple(reason for reason in others if routes.chart.route(reason) in dests)
 
 
-def _shown(query: Query, seek: _Seek) -> list[int] | None:
+def _shown(query: Query, seek: _Seek) -> Way | None:
     """The nearest way that shows what is looked for: a `reach`, or where a `never` is broken."""
     a, b = query.a, query.b
     if b is None:
@@ -261,12 +311,12 @@ def _said(query: Query, *, found: bool) -> str:
             return none_after if found else f"{b} follows {a} on every way to an end"
 
 
-def _after(seek: _Seek, first: Atom, then: Atom) -> list[int] | None:
+def _after(seek: _Seek, first: Atom, then: Atom) -> Way | None:
     """The nearest way on which `then` may happen after `first`."""
-    best: list[int] | None = None
+    best: Way | None = None
     for lead, dest, rest in _occurrences(seek, first):
         if any(h[:2] == then for h in rest):
-            found: list[int] | None = lead
+            found: Way | None = lead
         else:
             behind = seek.first(then, start=dest)
             found = None if behind is None else [*lead, *behind]
@@ -275,9 +325,9 @@ def _after(seek: _Seek, first: Atom, then: Atom) -> list[int] | None:
     return best
 
 
-def _end_after(seek: _Seek, first: Atom, then: Atom) -> list[int] | None:
+def _end_after(seek: _Seek, first: Atom, then: Atom) -> Way | None:
     """The nearest way to an end on which `then` need not happen after `first`."""
-    best: list[int] | None = None
+    best: Way | None = None
     for lead, dest, rest in _occurrences(seek, first):
         if any(h.sure and h[:2] == then for h in rest):
             continue
@@ -290,26 +340,26 @@ def _end_after(seek: _Seek, first: Atom, then: Atom) -> list[int] | None:
     return best
 
 
-def _occurrences(seek: _Seek, atom: Atom) -> Iterator[tuple[list[int], int, tuple[Happening, ...]]]:
+def _occurrences(seek: _Seek, atom: Atom) -> Iterator[tuple[Way, At, tuple[Happening, ...]]]:
     """Every route on which it may happen: the way there, where it leads, what follows on it."""
-    for path, number in seek.walk(None, 0):
-        on = seek.on(number)
+    for path, number, open_ in seek.walk(None, seek.begin):
+        on = seek.on(number, open_)
         for n, happening in enumerate(on):
             if happening[:2] == atom:
                 behind = tuple(h for h in on[n + 1 :] if not h.beside)
-                yield path(number), seek.routes.routes[number].dest, behind
+                yield path(number), seek.beyond(number, open_), behind
                 break
 
 
 def _answer(
-    query: Query, seek: _Seek, found: list[int] | None, *, holds: bool, cancels: bool,
+    query: Query, seek: _Seek, found: Way | None, *, holds: bool, cancels: bool,
     unless: tuple[str, ...],
 ) -> Answer:  # fmt: skip
     states: list[str] = []
     edges: list[str] = []
     said = [_said(query, found=found is not None)]
-    for number in found or ():
-        for happening in seek.on(number):
+    for number, on in seek.along(found or []):
+        for happening in on:
             if happening.sort == "state":
                 states.append(happening.name)
             elif happening.sort == "edge" and happening.sure:
@@ -337,11 +387,11 @@ def _listed(reasons: Sequence[str]) -> str:
     return f"{', '.join(others)} or {last}" if others else last
 
 
-def _signalling(query: Query, seek: _Seek, found: list[int] | None) -> list[str]:
+def _signalling(query: Query, seek: _Seek, found: Way | None) -> list[str]:
     """The rule that signals the reason that is asked for, where no rule or tool stops for it."""
     if not found or query.a.sort != "reason":
         return []
-    happened = [h[:2] for number in found for h in seek.on(number) if not h.sure]
+    happened = [h[:2] for _, on in seek.along(found) for h in on if not h.sure]
     rules = [r.id for r in seek.routes.spec.rules if r.signal == query.a.name]
     return [f"by rule `{id}`, which signals it" for id in rules if ("edge", id) in happened][:1]
 

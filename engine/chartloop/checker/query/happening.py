@@ -9,15 +9,15 @@ Of some things it is sure that they happen on a route, of others only that they 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from functools import cached_property
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import cached_property, partial
 from typing import NamedTuple
 
 from chartloop.checker.paths.breaking import all_sets, sets_may_fail
 from chartloop.checker.paths.places import FROM_OUTSIDE, UNDRAWN, Place, Route
 from chartloop.checker.paths.routes import Routes
-from chartloop.checker.paths.signalling import CALLING, raised_after, signalled_behind
-from chartloop.language.spec import HIGHEST, Rule
+from chartloop.checker.paths.signalling import CALLING, carried_out, raised_after, signalled_behind
+from chartloop.language.spec import HIGHEST, Rule, StateSpec
 from chartloop.machine.ways import END_ERROR
 
 
@@ -31,6 +31,10 @@ class Happening(NamedTuple):
     """A reason that may be raised with the one for which the run stops."""
 
 
+Called = Callable[[StateSpec], Iterable[str]]
+"""The tools that the action of a state may carry out."""
+
+
 class Happenings:
     """What happens on the routes of one graph. `never`: rules that are known never to hold."""
 
@@ -39,11 +43,11 @@ class Happenings:
         self.spec = routes.spec
         self._signalling = [r for r in self.spec.rules if r.signal and r.id not in never]
 
-    def on(self, route: Route) -> Iterator[Happening]:
-        """What happens on a route, in order."""
+    def on(self, route: Route, called: Called | None = None) -> Iterator[Happening]:
+        """What happens on a route, in order; `called` where more is known than each state says."""
         source, dest = self.routes.places[route.source], self.routes.places[route.dest]
         if route.state:
-            yield from self._done(route)
+            yield from self._done(route, called or partial(carried_out, self.spec))
         if not route.source and dest.state != self.spec.start:
             yield Happening("state", self.spec.start)  # entered before any rule is looked at
         yield from self._signals(route, source, dest)
@@ -57,7 +61,7 @@ class Happenings:
             yield Happening("state", dest.state)
             yield from self._entered(route, source, dest.state)
 
-    def _done(self, route: Route) -> Iterator[Happening]:
+    def _done(self, route: Route, called: Called) -> Iterator[Happening]:
         """The action or wait that ends with a route."""
         state = self.spec.states[route.state]
         kind, _, event = route.outcome.partition(":")
@@ -69,7 +73,7 @@ class Happenings:
         if state.action.name == "tool":
             yield Happening("tool", str(state.args["name"].value), sure=route.outcome == "ok")
         elif state.action.name in CALLING:
-            for tool in (*self.spec.tools, *self.spec.registry.own_tools):
+            for tool in sorted(called(state)):
                 yield Happening("tool", tool, sure=False)
 
     # signals that do not stop -------------------------------------------------------------------

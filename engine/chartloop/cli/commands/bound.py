@@ -58,7 +58,7 @@ A figure holds in every run in which the assumptions do; it is proven, not estim
 @options.draw_option
 @click.option(
     "--figure", type=click.Choice(_FIGURES), default="actions", show_default=True,
-    help="With --draw: the figure to whose worst run it is.",
+    help="With --draw: the figure whose worst way is drawn.",
 )  # fmt: skip
 @options.tools_option
 @options.define_option
@@ -71,7 +71,7 @@ def bound(machine: str | None, of_run: str | None, output: str | None, **given: 
     each limit; what follows each stop.
     """
     from chartloop import __version__
-    from chartloop.api.bounds import wanted_bounds
+    from chartloop.api.bounds import wanted_bounds, with_known_models
     from chartloop.checker.bound.result import WORDS
     from chartloop.cli.loading import read_machine
     from chartloop.cli.values import figures_of, values_of
@@ -88,14 +88,14 @@ def bound(machine: str | None, of_run: str | None, output: str | None, **given: 
     found = loaded.bound(
         limits=values_of({n: x.type for n, x in spec.limits.items()}, how.limit),
         vars=values_of({n: v.type for n, v in spec.vars.items()}, how.var),
-        assume=_assume(how.more["assumed"]),
+        assume=with_known_models(_assume(how.more["assumed"]), spec, None),
     )
     if output is not None:
         write_whole(Path(output), f"{found.certificate(__version__)}\n".encode())
         out.say(f"{output}: a certificate for {loaded.name} {loaded.hash[:12]}", "dim")
     if how.more["drawing"] is not None:
         path = found.draw(how.more["figure"]).save(how.more["drawing"])
-        out.say(f"{path}: a run that comes to the most {WORDS[how.more['figure']]}", "dim")
+        out.say(f"{path}: a way to the most {WORDS[how.more['figure']]}", "dim")
     refused = found.refused(wanted_bounds(figures_of(how.more["required"])))
     if how.is_json:
         out.result(out.as_json({**found.to_dict(), "refused": list(refused)}))
@@ -207,7 +207,8 @@ def _said(found: Bound) -> Iterator[str]:
     witness = found.figures["actions"].witness
     if str(witness):
         yield ""
-        yield from out.fitted(out.plain(f"the most actions: {witness}"), sys.stdout)
+        said = f"a way to the most actions, perhaps not a run: {witness}"
+        yield from out.fitted(out.plain(said), sys.stdout)
 
 
 def _part(rows: list[Row], head: tuple[str, ...]) -> Iterator[str]:

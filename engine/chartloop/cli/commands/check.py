@@ -11,6 +11,7 @@ from chartloop.cli import options, out
 from chartloop.cli.faults import ERROR, report
 from chartloop.cli.how import How
 from chartloop.core.units import say_count
+from chartloop.extras import install
 
 if TYPE_CHECKING:
     from chartloop.api import Machine
@@ -127,7 +128,7 @@ def _unsettled_guards(places: Sequence[str]) -> str:
     count = say_count(len(places), "guard")
     which = ", ".join(places[:3]) + (", …" if len(places) > 3 else "")
     if solver.solver() is None:
-        return f"{count} that could not be settled without z3 ({which}): {solver.INSTALL}"
+        return f"{count} that could not be settled without z3 ({which}): {install('prove')}"
     return f"{count} that could not be settled ({which})"
 
 

@@ -20,6 +20,7 @@ from chartloop.cli.how import How
 from chartloop.cli.table import Row, table
 from chartloop.core.errors import ChartloopError
 from chartloop.core.units import say_count
+from chartloop.extras import install, requirements
 
 Verdict = Literal["ok", "missing", "broken"]
 _COLOURS = {"ok": "green", "missing": "yellow", "broken": "red"}
@@ -27,7 +28,7 @@ _CORE = (
     "transitions",
     "pydantic",
     "networkx",
-    "graphviz",
+    "jsonschema-rs",
     "PyYAML",
     "click",
     "rich",
@@ -102,11 +103,28 @@ def _python() -> Iterator[Check]:
     yield Check("python", "ok" if new else "broken", python, "" if new else "install Python 3.11")
     found = {name: _version(name) for name in _CORE}
     gone = [name for name, version in found.items() if version is None]
-    listed = ", ".join(f"{n} {v}" for n, v in found.items() if v is not None)
     if gone:
-        yield Check("packages", "broken", f"missing: {', '.join(gone)}", "pip install chartloop")
+        yield Check("packages", "broken", f"missing: {', '.join(gone)}", install())
+    elif old := [*_unfit()]:
+        yield Check("packages", "broken", ", ".join(old), install())
     else:
-        yield Check("packages", "ok", listed)
+        yield Check("packages", "ok", ", ".join(f"{n} {v}" for n, v in found.items()))
+
+
+def _unfit() -> Iterator[str]:
+    """What is installed in a version that our own metadata does not allow.
+
+    Nothing where `packaging`, which reads versions, is not installed.
+    """
+    try:
+        from packaging.requirements import Requirement
+    except ImportError:
+        return
+    for line in requirements():
+        wanted = Requirement(line)
+        version = _version(wanted.name)
+        if version is not None and not wanted.specifier.contains(version, prereleases=True):
+            yield f"{wanted.name} {version}, and chartloop needs {wanted.specifier}"
 
 
 class _Extra(NamedTuple):
@@ -140,7 +158,7 @@ _EXTRAS = (
 def _installed(extra: _Extra) -> Check:
     version = _version(extra.distribution)
     if version is None:
-        return Check(extra.what, "missing", extra.lacks, f'pip install "chartloop[{extra.name}]"')
+        return Check(extra.what, "missing", extra.lacks, install(extra.name))
     return Check(extra.what, "ok", f"{extra.distribution} {version}")
 
 
@@ -155,13 +173,13 @@ def _drawing() -> Check:
         return Check("drawing", "ok", f"{(done.stderr or done.stdout).strip()} ({dot})")
     if util.find_spec("pygraphviz") is not None:
         return Check("drawing", "ok", "pygraphviz, which brings its own Graphviz")
-    cure = 'apt-get install graphviz, or pip install "chartloop[diagrams]"'
+    cure = f"apt-get install graphviz, or {install('diagrams')}"
     return Check("drawing", "missing", "no Graphviz: text, Mermaid and DOT only", cure)
 
 
 def _sandbox() -> Check:
     if util.find_spec("pydantic_monty") is None:
-        cure = 'pip install "chartloop[sandbox]"'
+        cure = install("sandbox")
         return Check("sandbox", "missing", "not installed: no machine can run Python code", cure)
     from chartloop.adapters.monty import MontySandbox
     from chartloop.run.sync import wait

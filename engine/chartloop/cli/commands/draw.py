@@ -38,7 +38,7 @@ order; a line to the right ends in a lane, which leads to one box only; `◀` en
 
 \b
 Rules hold after every step: `box` lists them beside the chart, `chain` draws them as decisions,
-`none` leaves them out. SVG and PNG need `dot`, or: pip install "chartloop[diagrams]"
+`none` leaves them out. SVG and PNG need `dot`, or the extra `diagrams`: see `chartloop doctor`.
 """
 )
 @click.argument("machine", required=False, shell_complete=completion.machines)

@@ -9,7 +9,7 @@ import contextlib
 import secrets
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -39,12 +39,28 @@ Examples:
   chartloop answer last abort
   chartloop answer 3kf fix note="use 3"
   chartloop answer 3kf fix --data '{"note": "use 3"}'
+  chartloop answer 3kf accept --wait 5
+  chartloop answer 3kf accept --ahead approve
+
+\b
+`chartloop show RUN` shows the question and the id of its wait. An answer for another wait, for one
+that is over, or for a run that waits for nothing is refused (exit code 2).
 """
 )
 @options.run_argument
 @click.argument("event", shell_complete=completion.events)
 @click.argument("fields", nargs=-1, type=PAIR, metavar="[NAME=VALUE]...")
 @click.option("--data", metavar="JSON", help="The answer's data as a JSON object.")
+@click.option(
+    "--wait",
+    metavar="ID",
+    help="The wait that is answered, as the question shows it; default: the one at hand.",
+)
+@click.option(
+    "--ahead",
+    metavar="STATE",
+    help="Answer before the question: the first wait of this state takes it.",
+)
 @click.option(
     "--id", "message_id", metavar="ID", help="A message id: what has the same id is taken once."
 )
@@ -56,19 +72,24 @@ def answer(run: str, event: str, fields: tuple[tuple[str, str], ...], **given: A
 
     EVENT is one of those that the wait takes. Its data are given field by field, or as JSON.
     """
-    from chartloop.api import check_answer
     from chartloop.cli.stored import find_run, machine_of, open_journal
     from chartloop.cli.values import answer_data
 
     how = How.of(given)
+    wait, ahead = how.more["wait"] or "", how.more["ahead"] or ""
+    if wait and ahead:
+        raise click.UsageError("--wait answers a question, --ahead one to come: give one of them")
     journal = open_journal(how)
     row = find_run(journal, run)
     opened = machine_of(journal, row, how).open(row.run_id, journal=journal)
-    data = answer_data(event, opened.answers.get(event, {}), fields, how.more["data"])
-    check_answer(opened.session, event, data)
-    _post(
-        journal, row, how, {"kind": "answer", "event": event, "data": data}, how.more["message_id"]
-    )
+    taken = opened.answers.get(event, {})
+    if ahead:
+        taken = opened.machine.chart.answer_fields(ahead, event)
+    data = answer_data(event, taken, fields, how.more["data"])
+    sent = opened.send(event, data, wait=wait, ahead=ahead, message_id=how.more["message_id"])
+    said = {"kind": "answer", "event": event, "data": data}
+    said |= {"ahead": ahead} if ahead else {"wait": sent.wait}
+    _tell(journal, row, how, Posted(said, sent.run, sent.message_id, sent.new))
 
 
 @click.command(
@@ -170,19 +191,36 @@ def _say_unless_known(reason: str, journal: Journal, row: RunRow, how: How) -> N
             out.say(f"{out.plain(said)}; {nearest(reason, known)}", "yellow")
 
 
+class Posted(NamedTuple):
+    """A letter that was sent."""
+
+    data: Mapping[str, Any]
+    run: str
+    """In whose inbox it is."""
+    message_id: str
+    new: bool
+
+
 def _post(
     journal: Journal, row: RunRow, how: How, data: Mapping[str, Any], message_id: str | None = None
 ) -> None:
-    from chartloop.cli.stored import resume_line
     from chartloop.run.journal import Letter
     from chartloop.run.sync import by_hand
 
     if row.ended:
         raise StatusError(f"run `{row.run_id}` has ended ({row.status})")
     letter = Letter(message_id or secrets.token_hex(8), time.time(), data)
-    before = by_hand(journal.letters(row.run_id)) if data["kind"] == "answer" else []
     fresh = by_hand(journal.send(row.run_id, letter))
-    taken = fresh and _is_taken(journal, row.run_id, letter.msg_id)
+    _tell(journal, row, how, Posted(data, row.run_id, letter.msg_id, fresh))
+
+
+def _tell(journal: Journal, row: RunRow, how: How, posted: Posted) -> None:
+    """Say what became of a letter."""
+    from chartloop.cli.stored import resume_line
+    from chartloop.run.sync import by_hand
+
+    data, fresh = posted.data, posted.new
+    taken = fresh and "ahead" not in data and _is_taken(journal, posted.run, posted.message_id)
     now = by_hand(journal.row(row.run_id)) or row
     told = {"run": row.run_id, "sent": dict(data), "new": fresh, "taken": taken}
     if how.is_json:
@@ -194,10 +232,10 @@ def _post(
     elif taken:
         out.say(f"run {row.run_id} has taken the {what}: it is {now.status} at {now.state}")
     else:
-        out.say(f"the {what} {are} kept for run {row.run_id}, which {_WILL[kind]}")
-        if earlier := [x.data["event"] for x in before if x.data["kind"] == "answer"]:
-            said = ", ".join(f"`{event}`" for event in earlier)
-            out.say(f"before it {said} is kept: this one is for a later question", "yellow")
+        will = _WILL[kind]
+        if "ahead" in data:
+            will = f"takes it when it first waits at {out.plain(data['ahead'])}"
+        out.say(f"the {what} {are} kept for run {row.run_id}, which {will}")
         when = "go on with" if kind == "answer" else "if no process drives it now"
         out.say(f"{when}:  {resume_line(journal, now, how)}")
 

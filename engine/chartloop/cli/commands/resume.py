@@ -27,6 +27,11 @@ Examples:
 The machine is the one that the run was started with, from the journal. A recorded model call is
 never made again. Tools are Python code, and a server sees keys: --tools and --api-base are said
 again, script and model need not be.
+
+\b
+A run that another process drives is refused with exit code 6; `chartloop pause` asks that one to
+stop. A run whose process has ended goes on at once; of another machine's process that is known
+half a minute after its last sign of life.
 """
 )
 @options.run_argument
@@ -41,6 +46,7 @@ again, script and model need not be.
 @options.tools_option
 @options.trust_option
 @options.journal_option
+@options.take_over_option
 @options.notify_options
 @options.watch_options
 @options.format_option("text", "json", "jsonl")
@@ -50,6 +56,7 @@ def resume(run: str, file: str | None, use_new_file: bool, **given: Any) -> None
     from chartloop.cli.loading import load_machine
     from chartloop.cli.starting import go_on, script_of
     from chartloop.cli.stored import as_before, find_run, machine_of, open_journal
+    from chartloop.run.sync import wait
 
     if use_new_file and file is None:
         raise click.UsageError("--use-new-file goes with --machine FILE")
@@ -70,20 +77,21 @@ def resume(run: str, file: str | None, use_new_file: bool, **given: Any) -> None
         machine = machine_of(journal, row, how, to_run=True)
     else:
         machine = load_machine(file, how)
-        row = _moved(journal, row, machine, file, use_new_file=use_new_file)
+        row = _moved(journal, row, machine, file, how, use_new_file=use_new_file)
     script, interrupts = script_of(how), Interrupts()
     if script is not None:
         script.events = [e for e in script.events if e.after >= row.steps]
     going = go_on(
         machine, row.run_id, how, journal, cancel=interrupts, script=script, not_before=row.updated
     )
+    wait(going.session.take_over(), suspends=going.suspends)  # refused before anything is sent
     _wake(going, journal)
     drive(going, how, interrupts, script)
     raise click.exceptions.Exit(tell(going, how, interrupts))
 
 
 def _moved(
-    journal: Journal, row: RunRow, machine: Machine, file: str, *, use_new_file: bool
+    journal: Journal, row: RunRow, machine: Machine, file: str, how: How, *, use_new_file: bool
 ) -> RunRow:
     """The run under another machine: a fork, since the records of a run belong to one machine."""
     from chartloop.cli.moving import judged_run, move_run, refused
@@ -93,7 +101,7 @@ def _moved(
     verdict = judged_run(journal, row, machine)
     if not (use_new_file and verdict.goes_on):
         raise refused(row, verdict, file)
-    made = move_run(journal, row, machine, verdict)
+    made = move_run(journal, row, machine, verdict, take_over=how.take_over)
     out.say(f"run {row.run_id} goes on as run {made.run_id}, with the new file")
     for name, text in verdict.details():
         out.say(out.plain(f"{name}: {text}"), "dim")
@@ -102,13 +110,12 @@ def _moved(
 
 def _wake(run: Run, journal: Journal) -> None:
     """Undo a pause that was asked for: who resumes does not want it any more."""
+    from chartloop.run.inbox import is_held
     from chartloop.run.journal import Letter
     from chartloop.run.sync import by_hand
 
-    position = run.session.position
     waiting = {letter.data.get("kind") for letter in by_hand(journal.letters(run.id))}
-    at_wait = position.state in run.machine.chart.waiting
-    paused = position.status == "paused" and (not at_wait or position.pause_asked)
-    if (paused and position.blocked_on == "" and position.wake_at is None) or "pause" in waiting:
+    asked = run.session.position.pause_asked or is_held(run.session)
+    if asked or "pause" in waiting:
         letter = Letter(secrets.token_hex(8), run.session.ports.clock.now(), {"kind": "resume"})
         by_hand(journal.send(run.id, letter))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -11,12 +12,15 @@ import click
 from chartloop.cli import completion, options, out
 from chartloop.cli.how import How
 from chartloop.cli.table import Row, table
+from chartloop.core.errors import ChartloopError
 from chartloop.core.units import say_count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from chartloop.api import Machine
     from chartloop.run.journal import Journal, RunRow
+    from chartloop.run.question import Question
 
 _STATUS = {"completed": "green", "error": "red", "paused": "cyan", "debugging": "yellow"}
 NEWEST = 20
@@ -61,10 +65,11 @@ def runs(ctx: click.Context, limit: int, **given: Any) -> None:
     how = How.of(given)
     journal = _opened(how)
     found = _rows(journal, how, limit + 1) if journal is not None else []
+    asked = _questions(journal, found[:limit], how) if journal is not None else {}
     if how.is_json:
-        out.result(out.as_json([_public(row) for row in found[:limit]]))
+        out.result(out.as_json([_public(row, asked.get(row.run_id)) for row in found[:limit]]))
         return
-    for line in _table(found[:limit]):
+    for line in _table(found[:limit], asked):
         out.result(line)
     if len(found) > limit:
         out.say(f"and more: --limit {limit * 5}", "dim")
@@ -164,23 +169,45 @@ def _rows(journal: Journal, how: How, limit: int | None) -> list[RunRow]:
     )  # fmt: skip
 
 
-def _public(row: RunRow) -> dict[str, Any]:
+def _questions(journal: Journal, rows: list[RunRow], how: How) -> dict[str, Question]:
+    """What the runs that are paused ask, by run; without those whose machine cannot be read."""
+    from chartloop.cli.stored import machine_of
+
+    machines: dict[str, Machine] = {}
+    found: dict[str, Question] = {}
+    for row in rows:
+        if row.status != "paused":
+            continue
+        with contextlib.suppress(ChartloopError):
+            if row.machine_hash not in machines:
+                machines[row.machine_hash] = machine_of(journal, row, how)
+            run = machines[row.machine_hash].open(row.run_id, journal=journal)
+            if (question := run.question) is not None:
+                found[row.run_id] = question
+    return found
+
+
+def _public(row: RunRow, asked: Question | None) -> dict[str, Any]:
     """The public shape of one run in a listing. Source: design "language", section 11."""
     return {
         "run": row.run_id, "machine": row.machine, "status": row.status, "state": row.state,
         "reason": row.reason or None, "steps": row.steps, "created": row.created,
-        "updated": row.updated,
+        "updated": row.updated, "wait": None if asked is None else asked.wait,
+        "question": None if asked is None else asked.text,
     }  # fmt: skip
 
 
-def _table(rows: list[RunRow]) -> list[str]:
+def _table(rows: list[RunRow], asked: Mapping[str, Question] = {}) -> list[str]:
     from chartloop.cli.stored import ago
 
+    wait: Callable[[RunRow], str] = lambda r: (  # noqa: E731
+        f" (wait {asked[r.run_id].wait})" if r.run_id in asked else ""
+    )
     cells: Callable[[RunRow], tuple[str, ...]] = lambda r: (  # noqa: E731
         r.run_id,
         r.machine,
         r.status,
-        r.state,
+        r.state + wait(r),
         r.reason,
         str(r.steps),
         ago(r.updated),

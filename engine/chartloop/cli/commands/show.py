@@ -63,8 +63,10 @@ def show(run: str, state: str | None, **given: Any) -> None:
         listed = [{"seq": r.seq, **r.to_dict()} for r in records]
         out.result(out.as_json({**opened.result.to_dict(), "records": listed}))
         return
+    beside = [("child", said) for said in _children(journal, row)]
+    beside += [("inbox", said) for said in _inbox(journal, opened)]
     for line in [
-        *_head(row, machine, opened, _parent(row, records), _children(journal, row)),
+        *_head(row, machine, opened, _parent(row, records), beside),
         "",
         *records_table(machine.chart, records),
         "",
@@ -110,7 +112,9 @@ def _parent(row: RunRow, records: Sequence[Record]) -> str:
     return f"{said}, with a changed file: {origin['verdict']}" if changed else said
 
 
-def _head(row: RunRow, machine: Machine, run: Run, parent: str, children: list[str]) -> list[str]:
+def _head(
+    row: RunRow, machine: Machine, run: Run, parent: str, beside: list[tuple[str, str]]
+) -> list[str]:
     from chartloop.cli.stored import ago, moment
 
     result, title = run.result, machine.spec.title
@@ -125,10 +129,11 @@ def _head(row: RunRow, machine: Machine, run: Run, parent: str, children: list[s
         ("took", f"{took}, {calls}"),
         ("parent", parent),
         ("agent", row.agent), ("session", row.session), ("waits", result.question or ""),
+        ("wait", result.wait or ""),
         ("output", _short(result.output)),
     ]  # fmt: skip
     lines += [("signal", str(s)) for s in result.signals]
-    lines += [("child", said) for said in children]
+    lines += beside
     lines += [("warning", w) for w in result.warnings]
     lines += [
         ("error", f"{e['category']}: {e['message']} (step {e['step']}, {e['state']})")
@@ -137,6 +142,20 @@ def _head(row: RunRow, machine: Machine, run: Run, parent: str, children: list[s
     colours = {"ended": _KIND.get(result.kind, ""), "error": "red", "warning": "yellow"}
     shown = [Row((name, text), colours.get(name, "")) for name, text in lines if text]
     return table(shown)
+
+
+def _inbox(journal: Journal, run: Run) -> list[str]:
+    """Answers that are kept for the run, and those that came to one that has ended since."""
+    from chartloop.run.sync import by_hand
+
+    said: list[str] = []
+    for letter in by_hand(journal.letters(run.id)):
+        data = letter.data
+        if data.get("kind") == "answer":
+            given = f"given ahead for {data['ahead']}" if "ahead" in data else "not taken yet"
+            late = ", which it did not come to" if "ahead" in data else ", too late: it is dropped"
+            said.append(f"answer {data.get('event')}, {given}{late if run.ended else ''}")
+    return said
 
 
 def _how_it_ended(result: Result, status: str) -> str:

@@ -10,6 +10,7 @@ import click
 
 from chartloop.cli import completion, options, out
 from chartloop.cli.how import How
+from chartloop.extras import install
 
 if TYPE_CHECKING:
     from chartloop.api import Run
@@ -24,7 +25,7 @@ Examples:
 
 \b
 On the screen: s does the action at hand, r goes on, t to a state, a answers, b takes a record back,
-m shows the whole picture, p pauses, ? lists the rest. It needs: pip install "chartloop[tui]"
+m shows the whole picture, p pauses, ? lists the rest. Extra: `tui`.
 
 \b
 Else, and with --plain, there is a prompt: Enter does the action at hand, `why` shows what was
@@ -60,6 +61,8 @@ def step(machine: str, task: str, to: str | None, plain: bool, **given: Any) -> 
     from chartloop.cli.standing import standing
     from chartloop.cli.starting import script_of, start
     from chartloop.cli.stored import line_for, open_journal, remember, say_journal
+    from chartloop.run.loop import leave
+    from chartloop.run.sync import wait
 
     how = How.of(given)
     loaded = load_machine(machine, how)
@@ -73,6 +76,7 @@ def step(machine: str, task: str, to: str | None, plain: bool, **given: Any) -> 
     run.step()
     at_screen = _has_screen(plain=plain)
     left, run = _on_screen(run, to, how) if at_screen else _at_prompt(run, to)
+    wait(leave(run.session), suspends=run.suspends)
     if not run.ended and not how.in_memory:
         out.say(f"go on with:  {line_for('resume', run.id, how)}")
     elif at_screen:
@@ -87,7 +91,7 @@ def _has_screen(*, plain: bool) -> bool:
     if plain or not (sys.stdin.isatty() and out.is_terminal(sys.stdout)):
         return False
     if find_spec("textual") is None:
-        out.say('a full screen needs textual:  pip install "chartloop[tui]"', "dim")
+        out.say(f"a full screen needs textual:  {install('tui')}", "dim")
         return False
     return True
 

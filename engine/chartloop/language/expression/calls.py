@@ -21,6 +21,7 @@ from chartloop.language.expression.fitting import fit
 from chartloop.language.expression.names import refuse_private, resolves
 from chartloop.language.expression.narrow import implied
 from chartloop.language.expression.tree import Call, Const, Each, Method, Node, Opaque, walk
+from chartloop.language.expression.words import prefix_fault
 
 _EACH = ("any", "all", "count", "sum")
 _METHODS: dict[str, tuple[int, Type]] = {
@@ -87,6 +88,9 @@ def _method(ctx: Context, node: ast.Call, func: ast.Attribute) -> Node:
     if len(args) != wanted or any(arg.type.kind not in ("str", "enum") for arg in args):
         takes = "one text" if wanted else "nothing"
         raise ctx.fault("CL104", f"`{word}` takes {takes}", node)
+    if args and isinstance(args[0], Const):
+        if wrong := prefix_fault(base.type, word, args[0].value):
+            ctx.wrong_word(wrong, node.args[0])
     return Method(result, ctx.source.slice(node), base, word, args)
 
 

@@ -101,13 +101,19 @@ class Checker(Context):
             checker = Checker(self.scope, source, known=self.known, above=self)
             checker.within = (*self.within, name)
             found = checker.expr(tree)
+            self.doubts += [self._at_name(name, doubt, node) for doubt in checker.doubts]
         except ExpressionFault as fault:
-            message = fault.message if fault.code == "CL112" else f"in `{name}`: {fault.message}"
-            raise self.fault(fault.code, message, node, fault.hint) from None
+            if fault.code == "CL112":
+                raise self.fault(fault.code, fault.message, node, fault.hint) from None
+            raise self._at_name(name, fault, node) from None
         self._inlined[0] += checker._nodes
         if self._inlined[0] > MAX_INLINED:
             raise self.fault("CL107", f"more than {MAX_INLINED:,} parts, written out", node)
         return found
+
+    def _at_name(self, name: str, fault: ExpressionFault, node: ast.expr) -> ExpressionFault:
+        """What is wrong inside a definition, said where it is used."""
+        return self.fault(fault.code, f"in `{name}`: {fault.message}", node, fault.hint)
 
 
 _CURE = "name parts of it under `define`, or compute it in an action"
@@ -260,7 +266,7 @@ _NAMES: dict[type[ast.expr], tuple[str, str]] = {
     ast.SetComp: ("a bare comprehension", "write `any(... for x in ...)`"),
     ast.DictComp: ("a bare comprehension", "write `any(... for x in ...)`"),
     ast.Starred: ("`*`", ""),
-    ast.Slice: ("a slice", "an index is one number or text"),
+    ast.Slice: ("a slice", "an index is one whole number: `vars.list[0]`"),
     ast.Await: ("`await`", ""),
     ast.Yield: ("`yield`", ""),
     ast.YieldFrom: ("`yield`", ""),

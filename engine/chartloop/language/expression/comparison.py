@@ -14,7 +14,6 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from chartloop.core.errors import nearest
 from chartloop.core.types import BOOL, Type
 from chartloop.core.units import parse_fraction
 from chartloop.language.expression import operators
@@ -34,6 +33,7 @@ from chartloop.language.expression.tree import (
     is_none,
     path_of,
 )
+from chartloop.language.expression.words import word_fault
 
 _OPS: dict[type[ast.cmpop], str] = {
     ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
@@ -186,17 +186,14 @@ class _Pair:
                 self._place_of(literal),
                 f"write `{value / 100:g}`, or compare with a limit of `{value:g}%`",
             )
-        if fact.kind == "enum" and value not in fact.values:
-            raise self.ctx.fault(
-                "CL111",
-                f'"{value}" is none of the words that it can be',
-                self._place_of(literal),
-                nearest(str(value), fact.values),
-            )
+        if isinstance(value, str) and (wrong := word_fault(fact, value)):
+            self.ctx.wrong_word(wrong, self._place_of(literal))
 
     def _words(self, left: Type, right: Type) -> None:
-        if left.kind == right.kind == "enum" and not set(left.values) & set(right.values):
-            raise self.ctx.fault("CL111", f"{left} and {right} have no word in common", self.whole)
+        known = [_known_words(left), _known_words(right)]
+        if all(known) and "enum" in (left.kind, right.kind) and not set(known[0]) & set(known[1]):
+            shown = " and ".join(" | ".join(words[:8]) for words in known)
+            raise self.ctx.fault("CL111", f"{shown} have no word in common", self.whole)
 
     def _place_of(self, literal: Node) -> ast.expr:
         """Where a literal stands, also inside a list; the whole comparison for what is none."""
@@ -206,6 +203,13 @@ class _Pair:
                     if self.ctx.source.slice(node) == literal.text:
                         return node
         return self.whole
+
+
+def _known_words(type: Type) -> tuple[str, ...]:
+    """The words that it can be, where no other has a meaning."""
+    if type.kind == "str" and type.words is not None and type.words.of == "all":
+        return type.words.known
+    return type.values if type.kind == "enum" else ()
 
 
 def _is_limit(node: Node) -> bool:

@@ -24,6 +24,7 @@ from chartloop.language.expression.tree import (
     Element,
     Fact,
     Field,
+    Indexed,
     Items,
     Link,
     Local,
@@ -147,7 +148,9 @@ class _Emitter:
             case Field(base=base, step=step):
                 return _step(self.emit(base), step)
             case Element(base=base, key=key):
-                return ast.Subscript(self.emit(base), ast.Constant(key), ast.Load())
+                return _call("_nth", self.emit(base), ast.Constant(key))
+            case Indexed(base=base, at=at):
+                return _call("_indexed", self.emit(base), self.handed_out(at))
             case Logic(op=op, parts=parts):
                 joined = ast.And() if op == "and" else ast.Or()
                 return ast.BoolOp(joined, [self.emit(part) for part in parts])

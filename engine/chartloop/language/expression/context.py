@@ -15,6 +15,7 @@ from chartloop.core.types import Type
 from chartloop.language.expression.scope import ExpressionFault, Scope
 from chartloop.language.expression.syntax import Source
 from chartloop.language.expression.tree import Fact, Node, path_of
+from chartloop.language.expression.words import DOUBT, WordFault
 
 
 class Context(ABC):
@@ -29,6 +30,8 @@ class Context(ABC):
         """The variable of the comprehension that is being checked."""
         self.inside = False
         """Whether a comprehension is being checked, here or where this definition is used."""
+        self.doubts: list[ExpressionFault] = []
+        """What is worth a warning."""
 
     @abstractmethod
     def expr(self, node: ast.expr) -> Node:
@@ -52,6 +55,13 @@ class Context(ABC):
     def fault(self, code: str, message: str, node: ast.expr, hint: str = "") -> ExpressionFault:
         """A fault at a node of this text."""
         return self.source.fault(code, message, node, hint=hint)
+
+    def wrong_word(self, wrong: WordFault, node: ast.expr) -> None:
+        """Refuse a word in quotes, or note a doubt about it."""
+        fault = self.fault(wrong.code, wrong.message, node, wrong.hint)
+        if wrong.code != DOUBT:
+            raise fault
+        self.doubts.append(fault)
 
     def settle(self, found: Node) -> Node:
         """The node without None in its type, when it is known to have a value."""

@@ -51,6 +51,8 @@ class Expression:
     text: str
     type: Type
     root: Node = field(compare=False, repr=False)
+    doubts: tuple[ExpressionFault, ...] = field(default=(), compare=False, repr=False)
+    """What is worth a warning, for whoever reads the file."""
 
     def __reduce__(self) -> tuple[type[Expression], tuple[str, Type, Node]]:
         return (Expression, (self.text, self.type, self.root))
@@ -147,7 +149,7 @@ def parse(text: str, scope: Scope, *, want: Type | None = None) -> Expression:
         found = checker.top(tree, want)
     except RecursionError:
         raise ExpressionFault("CL107", "nested too deeply", width=len(text)) from None
-    return Expression(text.strip(), operators.settled(found.type), found)
+    return Expression(text.strip(), operators.settled(found.type), found, tuple(checker.doubts))
 
 
 def fuse(expressions: Sequence[Expression]) -> Callable[[Any, Oracle], tuple[Any, ...]]:

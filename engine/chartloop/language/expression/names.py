@@ -15,7 +15,15 @@ from chartloop.core.errors import nearest
 from chartloop.core.types import ANY
 from chartloop.language.expression.context import Context
 from chartloop.language.expression.scope import ExpressionFault
-from chartloop.language.expression.tree import Element, Fact, Field, Local, Node, Step
+from chartloop.language.expression.tree import (
+    Element,
+    Fact,
+    Field,
+    Indexed,
+    Local,
+    Node,
+    Step,
+)
 
 _SPELLED = {
     "true": "True", "false": "False", "null": "None", "none": "None", "nil": "None",
@@ -50,8 +58,10 @@ def attribute(ctx: Context, node: ast.Attribute) -> Node:
 
 
 def subscript(ctx: Context, node: ast.Subscript) -> Node:
-    """``vars.list[0]``, ``vars.map["k"]``; ``run.visits["continue"]`` for a word of Python."""
-    key = _constant_key(ctx, node.slice)
+    """``vars.list[0]``, ``vars.list[vars.i]``, ``vars.map["k"]``, ``run.visits["continue"]``."""
+    key = _constant_key(node.slice)
+    if key is None:
+        return _indexed(ctx, node)
     if isinstance(key, str) and _is_root(ctx, node.value):
         return _down(ctx, node.value, key, node)
     base = ctx.value(node.value)
@@ -64,7 +74,8 @@ def subscript(ctx: Context, node: ast.Subscript) -> Node:
     raise ctx.fault("CL104", f"{base.type} has no element by a {kind}", node.slice)
 
 
-def _constant_key(ctx: Context, node: ast.expr) -> int | str:
+def _constant_key(node: ast.expr) -> int | str | None:
+    """A subscript that is written out; None for one that is computed."""
     key, sign = node, 1
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         key, sign = node.operand, -1
@@ -73,12 +84,21 @@ def _constant_key(ctx: Context, node: ast.expr) -> int | str:
             return sign * key.value
         if isinstance(key.value, str) and sign == 1:
             return key.value
-    raise ctx.fault(
-        "CL102",
-        "an index is a whole number or a quoted text, written out",
-        node,
-        "use `any(... for x in ...)` to look through a list",
-    )
+    return None
+
+
+def _indexed(ctx: Context, node: ast.Subscript) -> Node:
+    """``vars.plan[vars.i]``: the index counts from 0, and one below 0 is out of range."""
+    base, index = ctx.value(node.value), ctx.value(node.slice)
+    if base.type.kind != "list":
+        hint = 'a map is read by a key that is written out: `["key"]`'
+        message = f"{base.type} has no element by a computed key"
+        raise ctx.fault("CL102", message, node.slice, hint if base.type.kind == "map" else "")
+    if index.type.kind != "int":
+        hint = f"write `round({index.text})`" if index.type.numeric else ""
+        message = f"an index is a whole number, not {index.type}"
+        raise ctx.fault("CL104", message, node.slice, hint)
+    return Indexed(base.type.of or ANY, ctx.source.slice(node), base, index)
 
 
 def _is_root(ctx: Context, node: ast.expr) -> bool:

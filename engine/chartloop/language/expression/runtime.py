@@ -55,6 +55,25 @@ def _whole(value: int) -> int:
     raise OverflowError("the whole number has more than 64 bits")
 
 
+def _nth(items: Any, number: int) -> Any:
+    """An element by a number that is written out: one below 0 counts from the end."""
+    if -len(items) <= number < len(items):
+        return items[number]
+    raise IndexError(_outside(items, number))
+
+
+def _indexed(items: Any, number: int) -> Any:
+    """An element by a number that was computed: one below 0 is a mistake, not the last."""
+    if 0 <= number < len(items):
+        return items[number]
+    raise IndexError(_outside(items, number))
+
+
+def _outside(items: Any, number: int) -> str:
+    count = len(items)
+    return f"index {number} is out of range: the list has {count:,} element{'s' * (count != 1)}"
+
+
 def alike(left: Any, right: Any) -> bool:
     """Equality of plain data; a tuple is a list."""
     return _plain(left) == _plain(right)
@@ -79,6 +98,8 @@ NAMES: dict[str, Any] = {
     "_abs": abs,
     "_round": round,
     "_few": _few,
+    "_nth": _nth,
+    "_indexed": _indexed,
     "_finite": _finite,
     "_whole": _whole,
     "_alike": alike,

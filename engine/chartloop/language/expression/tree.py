@@ -80,6 +80,15 @@ class Element(NamedTuple):
     key: int | str
 
 
+class Indexed(NamedTuple):
+    """An element of a list, by an index that is computed: ``vars.plan[vars.i]``."""
+
+    type: Type
+    text: str
+    base: Node
+    at: Node
+
+
 class Logic(NamedTuple):
     """``a and b and ...``, or the same with `or`."""
 
@@ -201,7 +210,7 @@ class Opaque(NamedTuple):
 
 
 Node: TypeAlias = (
-    Const | Fact | Local | Field | Element | Logic | Not | Compare | Arith | Negative
+    Const | Fact | Local | Field | Element | Indexed | Logic | Not | Compare | Arith | Negative
     | Choice | Items | Pairs | Call | Method | Each | Opaque
 )  # fmt: skip
 
@@ -219,7 +228,7 @@ def children(node: Node) -> tuple[Node, ...]:
             return (part,)
         case Compare(first=first, links=links):
             return (first, *(link.right for link in links))
-        case Arith(left=left, right=right):
+        case Arith(left=left, right=right) | Indexed(base=left, at=right):
             return (left, right)
         case Choice(test=test, then=then, other=other):
             return (then, test, other)

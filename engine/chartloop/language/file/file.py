@@ -50,7 +50,8 @@ __all__ = [
 ]  # fmt: skip
 
 NEEDS: dict[str, tuple[str, ...]] = {
-    "then": ("when",), "cases": ("of",), "else": ("when", "of"), "expired": ("within",),
+    "then": ("when", "for"), "in": ("for",), "each": ("for",), "most": ("for",),
+    "cases": ("of",), "else": ("when", "of"), "expired": ("within",),
     "within": ("do", "on"), "warn_at": ("when",), "with": ("do",), "save": ("do",),
     "retry": ("do",), "failed": ("do",), "allow": ("do",), "in_doubt": ("do",),
     "message": ("stop",),
@@ -102,6 +103,11 @@ Edges = Annotated[
 ]
 
 
+Listed = Annotated[
+    Annotated[Scalar, Tag(SCALAR)] | Annotated[list[Data], Tag(LIST)], Discriminator(kind_of)
+]
+
+
 class OnShape(EdgeShape):
     """What an event of a wait leads to, and the data that its answer carries."""
 
@@ -133,6 +139,8 @@ class RetryShape(Shape):
         default_factory=lambda: ["TRANSIENT"]
     )
     """Categories of failure that are retried; default: `[TRANSIENT]`."""
+    most: Scalar = "5m"
+    """The longest wait that a provider may ask for (`Retry-After`); beyond it the action fails."""
 
 
 class StateShape(Shape):
@@ -157,9 +165,18 @@ class StateShape(Shape):
     when: Scalar | None = None
     """Decide: a guard, with `then` and `else`."""
     then: EdgeLike | None = None
-    """Taken when the guard holds."""
+    """Taken when the guard holds; of a loop, after its last item."""
     else_: EdgeLike | None = Field(None, alias="else")
     """Taken when the guard does not hold, or no case fits."""
+    for_: Text | None = Field(None, alias="for")
+    """Loop: the variable that takes each item in turn; needs `in`, `each` and `then`."""
+    """Loop: the variable that takes each item in turn; with `in`, `each` and `then`."""
+    in_: Listed | None = Field(None, alias="in")
+    """The list of the loop: an expression, read once when the loop begins."""
+    each: EdgeLike | None = None
+    """Taken with each item; from there the run comes back to this state for the next."""
+    most: Scalar | None = None
+    """The most items that the loop goes through: a number or an expression."""
     of: Scalar | None = None
     """Decide: an expression whose value chooses one of `cases`."""
     cases: dict[str, EdgeLike] | None = None

@@ -46,7 +46,11 @@ class ModelShape(Shape):
     stream: Flag | None = None
     """Whether replies are streamed even when nobody listens."""
     timeout: Scalar | None = None
-    """Longest wait for a reply: `60s`."""
+    """Longest that a whole reply may take, streamed or not: `60s`. Default: 10 min."""
+    idle_timeout: Scalar | None = None
+    """Longest pause between two pieces of a streamed reply. Default: `60s`."""
+    reply_limit: Scalar | None = None
+    """Longest reply, in characters of its text and tool arguments. Default: `1_000_000`."""
     api_base: Text | None = None
     """The host that is called instead of the provider's own. Such a file needs `--trust`."""
     api_key_env: Text | None = None

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from chartloop.core.errors import nearest
 from chartloop.core.types import Type
+from chartloop.language.expression.words import word_fault
 
 _WHOLE = re.compile(r"-?\d{1,18}", re.ASCII)
 _BOOLS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
@@ -24,6 +25,7 @@ class CaseFault(NamedTuple):
 
     message: str
     hint: str
+    code: str = "CL111"
 
 
 def case_value(type: Type, word: str) -> Any:
@@ -39,6 +41,8 @@ def case_fault(type: Type, word: str) -> CaseFault | None:
     """Why a value of the type can never be the word; None when it can."""
     if type.kind == "enum" and word not in type.values:
         return CaseFault(f"`of` is never `{word}`", nearest(word, type.values))
+    if (wrong := word_fault(type, word)) is not None:
+        return CaseFault(wrong.message, wrong.hint, wrong.code)
     if case_value(type, word) is None:
         hint = "write `true` or `false`" if type.kind == "bool" else "write a whole number"
         return CaseFault(f"`{word}` is no {type.kind}", hint)

@@ -20,9 +20,13 @@ _MARKS: tuple[tuple[Job, str], ...] = (
 _WAYS = ("next", "then", "else", "cases", "on", "all", "failed", "expired")
 
 
+FIELDS = {"with": "with_", "else": "else_", "for": "for_", "in": "in_"}
+"""Keys that are words of Python: under which name their shape has them."""
+
+
 def given(shape: StateShape, key: str) -> bool:
     """Whether a key stands in the file."""
-    return getattr(shape, {"with": "with_", "else": "else_"}.get(key, key)) is not None
+    return getattr(shape, FIELDS.get(key, key)) is not None
 
 
 def job_of(reader: Reader, path: Path, shape: StateShape) -> Job:

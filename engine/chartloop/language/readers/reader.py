@@ -8,24 +8,38 @@ Imported by: the readers of parts, `language.load`
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cache
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from chartloop.core.codes import finding
 from chartloop.core.errors import Finding, nearest
-from chartloop.core.facts import FACTS, sections
+from chartloop.core.facts import FACTS, FAILURE, TOOL_CALL, sections
 from chartloop.core.reasons import REASONS, StopReason
 from chartloop.core.specs import Registry
-from chartloop.core.types import BOOL, COUNTER, DURATION, FRACTION, STR, Type, struct
+from chartloop.core.types import (
+    ANY,
+    BOOL,
+    COUNTER,
+    DURATION,
+    FRACTION,
+    STR,
+    Type,
+    Words,
+    list_of,
+    struct,
+    word_of,
+)
 from chartloop.core.units import parse_duration, parse_fraction
 from chartloop.language.expression import Expression, ExpressionFault, Scope, parse
 from chartloop.language.file.unread import TOO_MANY, Unread, names_in
 from chartloop.language.label import Label, LabelFault, parse_label
 from chartloop.language.readers.flow import Flow, Moment
+from chartloop.language.spec import said_at
 from chartloop.language.template.template import Template, TemplateFault
 from chartloop.language.template.template import parse as parse_template
 from chartloop.language.text_fault import TextFault
@@ -47,6 +61,15 @@ _ROOTS = {
 UNREAD_GUARD = parse("False", Scope({}), want=BOOL)
 """Stands for a guard that could not be read, so that its edge or rule is not lost."""
 
+FINISHES = ("stop", "length", "tool_calls", "content_filter")
+"""What `last.finish_reason` mostly is: providers may say other words."""
+
+_NAME = r"\s*([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)\s*"
+SINGLE = re.compile(rf"(?<![{{$]){{{_NAME}(?::[^{{}}]*)?}}(?!}})", re.ASCII)
+"""`{fact}`, as a label shows it."""
+DOUBLE = re.compile(rf"{{{{{_NAME}(?:\|[^{{}}]*)?}}}}", re.ASCII)
+"""`{{ fact }}`, as a template shows it."""
+
 _MANY = 500
 """Names that a misspelt one is compared with."""
 
@@ -59,28 +82,55 @@ def base_roots() -> dict[str, Type]:
     return sections()
 
 
+class Named(NamedTuple):
+    """The names that the facts of one machine are made of."""
+
+    machine: str
+    states: tuple[str, ...]
+    tools: tuple[str, ...]
+    """Those that the model may be shown."""
+    all_tools: tuple[str, ...]
+    """With those of child machines."""
+    fixed: bool
+    """The file lists its tools itself: with `*`, or without a list, a caller may bring others."""
+    actions: tuple[str, ...]
+    reasons: tuple[str, ...]
+
+
 def make_roots(
-    *,
-    states: Collection[str],
-    tools: Collection[str],
-    limits: Mapping[str, Type],
-    variables: Mapping[str, Type],
+    named: Named, *, limits: Mapping[str, Type], variables: Mapping[str, Type],
     blocks: Collection[str],
-) -> dict[str, Type]:
+) -> dict[str, Type]:  # fmt: skip
     """What the expressions of one machine may read."""
     roots = dict(base_roots())
-    visits = struct(dict.fromkeys(states, COUNTER), keyed=True)
-    calls = struct(dict.fromkeys(tools, COUNTER), keyed=True)
-    roots["run"] = _with(roots["run"], "visits", visits)
-    roots["usage"] = _with(roots["usage"], "calls", calls)
+    roots["run"] = _with(
+        roots["run"], visits=struct(dict.fromkeys(named.states, COUNTER), keyed=True),
+        machine=word_of([named.machine], "machine", "outside"),
+        paused_from=word_of(["running", "debugging"], "status"),
+    )  # fmt: skip
+    calls = struct(dict.fromkeys(named.all_tools, COUNTER), keyed=True)
+    roots["usage"] = _with(roots["usage"], calls=calls)
+    state = word_of(named.states, "state")
+    failure = _with(FAILURE, state=state).maybe()
+    roots["errors"] = _with(roots["errors"], last=failure)
+    tools = "all" if named.fixed else "outside"
+    done = word_of((*named.actions, *named.all_tools), "action or tool", tools)
+    roots["progress"] = _with(roots["progress"], recent=list_of(done))
+    call = _with(TOOL_CALL, name=word_of(named.tools, "tool of this machine", tools))
+    roots["last"] = _with(
+        roots["last"], state=state, action=word_of(named.actions, "action"), error=failure,
+        tool_calls=list_of(call), finish_reason=word_of(FINISHES, "reason to finish", "outside"),
+    )  # fmt: skip
+    reason = word_of(named.reasons, "stop reason")
+    roots["signals"] = _with(roots["signals"], top=reason.maybe(), reasons=list_of(reason))
     roots["limits"] = struct(limits, keyed=True)
     roots["vars"] = struct(variables, keyed=True)
     roots["memory"] = struct(dict.fromkeys(blocks, STR), keyed=True)
     return roots
 
 
-def _with(section: Type, name: str, type: Type) -> Type:
-    return replace(section, fields=tuple((n, type if n == name else t) for n, t in section.fields))
+def _with(section: Type, **types: Type) -> Type:
+    return replace(section, fields=tuple((n, types.get(n, t)) for n, t in section.fields))
 
 
 @dataclass
@@ -106,6 +156,10 @@ class Reader:
     states: Mapping[str, None] = field(default_factory=dict[str, None])
     """The names of the states, in the file's order."""
     variables: Mapping[str, Type] = field(default_factory=dict[str, Type])
+    words: Mapping[str, Words] = field(default_factory=dict[str, Words])
+    """By variable the words that the file writes into it."""
+    made: Mapping[Path, Path] = field(default_factory=dict[Path, Path])
+    """For parts that the file says in other words, where it does."""
     reasons: Mapping[str, StopReason] = field(default_factory=lambda: dict(REASONS))
     tools: tuple[str, ...] = ()
     findings: list[Finding] = field(default_factory=list[Finding])
@@ -126,8 +180,15 @@ class Reader:
 
         `lost` are texts that could not be read: what they name counts as used.
         """
-        full = self.base + path
-        self.unread.add(full, lost)
+        self.unread.add(self.base + said_at(self.made, path), lost)
+        self.warn(code, path, message, hint=hint, key=key, part=part)
+
+    def warn(
+        self, code: str, path: Path, message: str, *, hint: str = "", key: bool = False,
+        part: tuple[int, int] | None = None,
+    ) -> None:  # fmt: skip
+        """Note a finding about what could be read all the same."""
+        full = self.base + said_at(self.made, path)
         if len(self.findings) > MAX_FINDINGS:
             return
         if len(self.findings) == MAX_FINDINGS:
@@ -149,7 +210,7 @@ class Reader:
 
     def is_gone(self, path: Path) -> bool:
         """Whether what stood there was taken out, with a finding of its own."""
-        return self.base + path in self.gone
+        return self.base + said_at(self.made, path) in self.gone
 
     def lost_in(self, path: Path) -> bool:
         """Whether anything was taken out of what stands there."""
@@ -192,7 +253,7 @@ class Reader:
         text = _text(value)
         scope = scope or self.scope
         try:
-            return parse(text, scope, want=want)
+            made = parse(text, scope, want=want)
         except ExpressionFault as fault:
             if not self._known_trouble(path, text):
                 part = (fault.offset, fault.width)
@@ -201,6 +262,11 @@ class Reader:
                 self.unsure = True
                 return self._leniently(text, want, scope)
             return None
+        for doubt in made.doubts:
+            self.warn(
+                doubt.code, path, doubt.message, hint=doubt.hint, part=(doubt.offset, doubt.width)
+            )
+        return made
 
     def guard(self, path: Path, value: Any, scope: Scope | None = None) -> Expression:
         """The guard that stands at `path`; for one that cannot be read, one that never holds."""
@@ -261,6 +327,8 @@ class Reader:
 
         `extra` are more names than the facts and definitions; `only` takes their place.
         """
+        if only is None:
+            self._braces(path, text, "CL418", SINGLE)
         try:
             if only is not None:
                 return parse_template(text, {}, extra=only)
@@ -272,11 +340,36 @@ class Reader:
 
     def label(self, path: Path, text: str | None) -> Label | None:
         """The label that stands at `path`, or None. An empty one is none."""
+        self._braces(path, text or "", "CL419", DOUBLE)
         try:
             return parse_label(text, self.scope.roots, self.defined) if text else None
         except LabelFault as fault:
             self._text_fault(path, text or "", fault)
             return None
+
+    def _braces(self, path: Path, text: str, code: str, pattern: re.Pattern[str]) -> None:
+        """Warn of a fact in the braces of the other kind of text: it would be shown as written."""
+        for match in pattern.finditer(text) if "{" in text else ():
+            fact = match[1]
+            if self._is_fact(fact):
+                wrong, right = f"{{{fact}}}", f"{{{{ {fact} }}}}"
+                kind = "a template"
+                if code == "CL419":
+                    wrong, right, kind = right, wrong, "a label"
+                said = f"{kind} shows `{wrong}` as it is written, not the fact"
+                part = (match.start(), match.end() - match.start())
+                self.warn(code, path, said, hint=f"write `{right}`", part=part)
+
+    def _is_fact(self, name: str) -> bool:
+        root, *fields = name.split(".")
+        if root in self.scope.defines:
+            return True
+        found = self.scope.roots.get(root) if fields else None
+        for part in fields:
+            if found is None or found.kind == "any":
+                break
+            found = (found.of or ANY) if found.kind == "map" else found.field(part)
+        return found is not None
 
     def _text_fault(self, path: Path, text: str, fault: TextFault) -> None:
         if not self._known_trouble(path, text):

@@ -7,7 +7,7 @@ Source: design "language", sections 6 (`last.result`) and 8 (`save`).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,29 +15,26 @@ from chartloop.core.errors import nearest
 from chartloop.core.specs import ActionSpec
 from chartloop.core.types import ANY, STR, Type
 from chartloop.language.expression.operators import assignable
-from chartloop.language.readers.json_schema import schema_fault, type_of_schema
+from chartloop.language.json_schema.reply import ReplySchema
+from chartloop.language.json_schema.typed import type_of_schema
 from chartloop.language.readers.reader import Reader
 from chartloop.language.readers.targets import Target, read_targets
-from chartloop.language.spec import Save
+from chartloop.language.spec import Given, Save
 from chartloop.language.yaml.document import short
 from chartloop.language.yaml.reading import Path
-
-SCHEMA = "output"
-"""The field of `with` that holds the JSON Schema of a reply; its data is `result.data`."""
 
 _PATH = re.compile(r"result((?:\.[A-Za-z][A-Za-z0-9_]*|\[\d{1,6}\])*)", re.ASCII)
 _PART = re.compile(r"\.([A-Za-z][A-Za-z0-9_]*)|\[(\d+)\]", re.ASCII)
 
 
-def result_of(action: ActionSpec | None, given: Mapping[str, Any] | None) -> Type:
-    """The type of what an action returns, with the data that `output` asks of a model."""
+def result_of(action: ActionSpec | None, args: Mapping[str, Given]) -> Type:
+    """The type of what an action returns, with the data that a schema among its fields asks for."""
     if action is None:
         return ANY
-    schema = (given or {}).get(SCHEMA)
-    asked = action.arg(SCHEMA) is not None and schema is not None and not schema_fault(schema)
-    if not asked or action.result.kind != "struct":
+    asked = next((g.value for g in args.values() if g.kind == "schema"), None)
+    if not isinstance(asked, ReplySchema) or action.result.kind != "struct":
         return action.result
-    data = ("data", type_of_schema(schema))
+    data = ("data", type_of_schema(asked.schema, whole=asked.make is not None))
     return replace(action.result, fields=(*action.result.fields, data))
 
 
@@ -78,25 +75,36 @@ def _result_path(text: str) -> tuple[str | int, ...] | None:
     return tuple(name or int(index) for name, index in _PART.findall(match[1]))
 
 
+def part_of(type: Type, parts: Iterable[str | int]) -> Type | None:
+    """The type of a part of a result; None where it has no such part."""
+    for part in parts:
+        found = _inner(type, part)
+        if found is None or found.kind == "any":
+            return found
+        type = found
+    return type
+
+
+def _inner(type: Type, part: str | int) -> Type | None:
+    if type.kind == "any":
+        return ANY
+    if isinstance(part, str) and type.kind == "struct":
+        return type.field(part)
+    return (type.of or ANY) if type.kind == ("map" if isinstance(part, str) else "list") else None
+
+
 def _part_type(
     reader: Reader, path: Path, parts: tuple[str | int, ...], result: Type
 ) -> Type | None:  # fmt: skip
     """The type of a part of the result; None with a finding when there is no such part."""
-    type = result
-    for part in parts:
-        if type.kind == "any":
-            return ANY
-        by_name = isinstance(part, str)
-        inner = type.field(part) if isinstance(part, str) and type.kind == "struct" else None
-        if type.kind == ("map" if by_name else "list"):
-            inner = type.of or ANY
-        if inner is None:
+    for count, part in enumerate(parts):
+        if part_of(result, parts[: count + 1]) is None:
+            type = part_of(result, parts[:count]) or ANY
             said = f"the result has no `{part}`: it is {type}"
             hint = nearest(str(part), [n for n, _ in type.fields])
             reader.say("CL407", path, said, hint=hint)
             return None
-        type = inner
-    return type
+    return part_of(result, parts)
 
 
 def _fits(reader: Reader, into: Target, found: Type) -> bool:
@@ -114,11 +122,11 @@ def _fits(reader: Reader, into: Target, found: Type) -> bool:
         if inner.kind == "any" or (inner.kind == "struct" and wanted.kind in ("map", "any")):
             return True
     said = f"this is {found}, and `{into.name}` takes {into.type}"
-    reader.say("CL104", into.path, said, hint=f"declare `{into.name}` as {_declared(found)}")
+    reader.say("CL104", into.path, said, hint=f"declare `{into.name}` as {declared(found)}")
     return False
 
 
-def _declared(type: Type) -> str:
+def declared(type: Type) -> str:
     """How a file writes a type."""
     match type.kind:
         case "struct":
@@ -126,6 +134,6 @@ def _declared(type: Type) -> str:
         case "enum":
             return "str"
         case "list" | "map":
-            return f"{type.kind}[{_declared(type.of or ANY)}]"
+            return f"{type.kind}[{declared(type.of or ANY)}]"
         case _:
             return type.kind

@@ -23,7 +23,8 @@ from chartloop.language.yaml.reading import Path
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 ACCEPTABLE = frozenset(
-    {c.code for c in CODES.values() if c.severity is Severity.WARNING} | {"CL304", "CL307", "CL315"}
+    {c.code for c in CODES.values() if c.severity is Severity.WARNING}
+    | {"CL114", "CL304", "CL307", "CL315"}
 )
 """Findings that a file may accept: warnings, and what no run can come to notice."""
 
@@ -36,15 +37,16 @@ def read_model(reader: Reader, shape: file.ModelShape | None) -> dict[str, Any]:
     if shape is None:
         return {}
     out = shape.model_dump(exclude_none=True)
-    for name in ("max_tokens", "context_window"):
+    for name in ("max_tokens", "context_window", "reply_limit"):
         if name in out and (found := whole(reader, ("model", name), out[name])) is not None:
             out[name] = found
-    if (timeout := out.get("timeout")) is not None:
-        seconds = parse_duration(timeout) if isinstance(timeout, str) else None
-        if seconds is None or seconds <= 0:
-            said = f"`{short(str(timeout))}` is no duration"
-            reader.say("CL209", ("model", "timeout"), said, hint="write `60s`")
-        out["timeout"] = seconds
+    for name in ("timeout", "idle_timeout"):
+        if (timeout := out.get(name)) is not None:
+            seconds = parse_duration(timeout) if isinstance(timeout, str) else None
+            if seconds is None or seconds <= 0:
+                said = f"`{short(str(timeout))}` is not a duration above zero"
+                reader.say("CL209", ("model", name), said, hint="write `60s`")
+            out[name] = seconds
     if shape.api_key_env is not None and not _VARIABLE.fullmatch(shape.api_key_env):
         # what stands there may be a key: it is not repeated in the message
         said = "`model.api_key_env` takes the name of an environment variable, never the key"

@@ -13,6 +13,7 @@ from typing import Any
 from chartloop.core.specs import ActionSpec
 from chartloop.core.types import Type
 from chartloop.language.expression import Expression, Scope
+from chartloop.language.expression.words import DOUBT
 from chartloop.language.file import file
 from chartloop.language.readers.cases import case_fault, case_value, uncovered
 from chartloop.language.readers.edges import Slot, read_edge, read_edges, read_event, read_sets
@@ -33,7 +34,8 @@ def read_state(reader: Reader, name: str, shape: file.StateShape) -> StateSpec:
     entry = reader.at(name, "entry")
     job = job_of(reader, path, shape)
     action = _action(reader, path, shape)
-    result = result_of(action, shape.with_)
+    args = read_args(reader, (*path, "with"), action, shape.with_, entry)
+    result = result_of(action, args)
     within = None
     if shape.within is not None:
         within = reader.duration((*path, "within"), shape.within, entry)
@@ -43,7 +45,7 @@ def read_state(reader: Reader, name: str, shape: file.StateShape) -> StateSpec:
         ask=reader.label((*path, "ask"), shape.ask),
         about=shape.about or "", role=shape.role or "", shape=shape.shape or "",
         action=action, result=result,
-        args=read_args(reader, (*path, "with"), action, shape.with_, entry),
+        args=args,
         save=read_save(reader, (*path, "save"), shape.save, result),
         within=within, retry=_retry(reader, path, shape.retry), failed_next=shape.failed == "next",
         set=read_sets(reader, (*path, "set"), shape.set, entry),
@@ -77,18 +79,26 @@ def _message(reader: Reader, path: Path, shape: file.StateShape) -> Template | N
 def _retry(reader: Reader, path: Path, shape: file.RetryShape | None) -> Retry | None:
     if shape is None:
         return None
-    at = (*path, "retry", "base")
-    base = reader.duration(at, shape.base)
-    if isinstance(base, Expression):
-        said = "the wait of `retry` is written out"
-        reader.say("CL209", at, said, hint="write `1s`; an expression cannot stand here")
+    base, most = (
+        _wait(reader, (*path, "retry", key), text)
+        for key, text in (("base", shape.base), ("most", shape.most))
+    )
     on = [c for _, c in reader.items((*path, "retry", "on"), shape.on)]
     return Retry(
         shape.times,
-        base if isinstance(base, float) else 1.0,
+        base,
         shape.factor,
         tuple(dict.fromkeys(on)),
+        most,
     )
+
+
+def _wait(reader: Reader, at: Path, text: file.Scalar) -> float:
+    found = reader.duration(at, text)
+    if isinstance(found, Expression):
+        said = "the waits of `retry` are written out"
+        reader.say("CL209", at, said, hint="write `1s`; an expression cannot stand here")
+    return found if isinstance(found, float) else 1.0
 
 
 def _allow(reader: Reader, path: Path, names: list[str] | None) -> tuple[str, ...] | None:
@@ -200,7 +210,8 @@ def _said_once(
     for word, edge in (shape.cases or {}).items():
         at = (*path, "cases", word)
         if of is not None and (fault := case_fault(of.type, word)):
-            reader.say("CL111", at, fault.message, hint=fault.hint, key=True)
+            note = reader.warn if fault.code == DOUBT else reader.say
+            note(fault.code, at, fault.message, hint=fault.hint, key=True)
         elif of is not None and (value := case_value(of.type, word)) in seen:
             said = f"`{word}` is a second case for {value}"
             reader.say("CL307", at, said, hint="remove one of them", key=True)

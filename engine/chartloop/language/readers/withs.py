@@ -19,10 +19,9 @@ from chartloop.core.types import ANY, accepts
 from chartloop.core.units import parse_duration
 from chartloop.language.expression import Expression, Scope
 from chartloop.language.file.names import bad_name
-from chartloop.language.readers.json_schema import schema_fault
 from chartloop.language.readers.quantities import coerce
 from chartloop.language.readers.reader import Reader
-from chartloop.language.readers.saves import SCHEMA
+from chartloop.language.readers.schemas import read_schema
 from chartloop.language.spec import Given
 from chartloop.language.yaml.document import short
 from chartloop.language.yaml.reading import Path
@@ -256,18 +255,21 @@ def _name(field: _Field, value: Any) -> Given | None:
 
 def _data(field: _Field, value: Any) -> Given | None:
     arg = field.arg
-    if arg.name == SCHEMA:
-        problem = schema_fault(value)
-    elif arg.type.kind in ("map", "list", "struct") and not accepts(arg.type, value):
+    if arg.type.kind in ("map", "list", "struct") and not accepts(arg.type, value):
         problem = "a list" if arg.type.kind == "list" else "a mapping"
     else:
         problem = arg.check(value) if arg.check is not None else None
     return field.wrong(value, problem) if problem else Given("data", value)
 
 
+def _schema(field: _Field, value: Any) -> Given | None:
+    return Given("schema", read_schema(field.reader, field.path, value))
+
+
 _READERS: Mapping[str, Callable[[_Field, Any], Given | None]] = {
     "text": _text, "texts": _texts, "value": _value, "values": _values, "enum": _enum,
     "duration": _duration, "name": _name, "data": _data, "fields": _fields,
+    "schema": _schema,
 }  # fmt: skip
 """One for each `core.specs.ArgKind`."""
 

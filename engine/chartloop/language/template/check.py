@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from chartloop.core.errors import nearest
 from chartloop.core.types import ANY, BOOL, COUNT, STR, Type, list_of, struct, type_of
+from chartloop.language.expression.words import DOUBT, word_fault
 from chartloop.language.template.filters import FILTERS
 from chartloop.language.text_fault import TextFault
 
@@ -50,7 +51,7 @@ _NAMES = {"str": "a text", "int": "a number", "float": "a number", "enum": "a te
 class TemplateFault(TextFault):
     """A template cannot be used.
 
-    `code` is CL103 for a fact that does not exist, else CL406.
+    `code` is CL103 for a fact that does not exist, CL111 or CL114 for a misspelt word, else CL406.
     """
 
 
@@ -186,11 +187,37 @@ class Checker:
             case "Concat" | "List" | "Tuple":
                 self._parts(node)
                 return STR if kind == "Concat" else list_of(ANY)
+            case "Compare":
+                return self._compare(node)
             case _ if kind in _OPERATORS:
                 self._parts(node)
                 return ANY
             case _:
                 raise self._unknown(node)
+
+    def _compare(self, node: Any) -> Type:
+        """A comparison; a word in quotes must be one that the other side can be."""
+        left = self._value(node.expr)
+        for operand in node.ops:
+            right = self._value(operand.expr)
+            if operand.op in ("eq", "ne"):
+                self._word(left, operand.expr)
+                self._word(right, node.expr)
+            elif operand.op in ("in", "notin"):
+                listed = operand.expr.items if _kind(operand.expr) in ("List", "Tuple") else ()
+                for item in listed:
+                    self._word(left, item)
+                if right.kind == "list" and right.of is not None:
+                    self._word(right.of, node.expr)
+            left = right
+        return BOOL
+
+    def _word(self, type: Type, node: Any) -> None:
+        if _kind(node) != "Const" or not isinstance(node.value, str):
+            return
+        wrong = word_fault(type, node.value)
+        if wrong is not None and wrong.code != DOUBT:
+            raise TemplateFault(wrong.code, wrong.message, wrong.hint, *self._span(node))
 
     def _parts(self, node: Any) -> None:
         for part in node.iter_child_nodes():
@@ -211,15 +238,28 @@ class Checker:
         index = node.arg.node if _kind(node.arg) == "Neg" else node.arg
         if _kind(index) in _REFUSED:
             raise self._unknown(index)
-        if _kind(index) != "Const" or not isinstance(index.value, (int, str)):
-            hint = 'write `[0]` or `["key"]`; go through all with `{% for %}`'
-            raise self._refused("a subscript that is not a constant", index, hint)
+        if _kind(index) != "Const":
+            return self._indexed(node)
+        if not isinstance(index.value, (int, str)):
+            hint = 'write `[0]`, `[vars.i]` or `["key"]`; go through all with `{% for %}`'
+            raise self._refused("such a subscript", index, hint)
         if isinstance(index.value, str):
             return self._below(node, index.value)
         base = self._value(node.node)
         if base.kind not in ("list", "any"):
             what = f"a number as subscript of {_a(base)}"
             raise self._refused(what, node, "only lists have places")
+        return _Value(base.of or ANY)
+
+    def _indexed(self, node: Any) -> _Value:
+        """An element of a list, by an index that is computed."""
+        base, index = self._value(node.node), self._value(node.arg)
+        if index.kind not in ("int", "any"):
+            hint = "an index is a whole number"
+            raise self._refused(f"{_a(index)} as index", node.arg, hint)
+        if base.kind not in ("list", "any"):
+            hint = 'only lists have places; a map is read by `["key"]`'
+            raise self._refused(f"a computed subscript of {_a(base)}", node, hint)
         return _Value(base.of or ANY)
 
     def _below(self, node: Any, name: str) -> _Value:

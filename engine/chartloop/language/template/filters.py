@@ -127,6 +127,9 @@ def missing(value: Any, key: str | int) -> str:
     if isinstance(value, Mapping):
         known = nearest(str(key), map(str, cast("Mapping[Any, Any]", value)))
         return f"there is no key `{key}`; {known or 'the map is empty'}, or write `| default(...)`"
+    if isinstance(key, int) and isinstance(value, (list, tuple)):
+        count = len(cast("Sequence[Any]", value))
+        return f"index {key} is out of range: the list has {count:,} element{'s' * (count != 1)}"
     return f"there is no `{key}` in a {type(value).__name__}; `| default(...)` takes its place"
 
 
@@ -141,6 +144,15 @@ def each(meter: Meter, value: Any, cost: int) -> Sequence[Any]:
         raise ValueError(f"a loop over {len(found):,} items; the bound is {MAX_ITEMS:,}")
     meter.spend(len(found) * cost * NODE_COST)
     return found
+
+
+def index(_: Meter, value: Any) -> int:
+    """An index that was computed: a whole number from 0."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"an index is a whole number, not {_text(value) or 'None'}")
+    if value < 0:
+        raise ValueError(f"index {value} is out of range: an index counts from 0")
+    return value
 
 
 def _text(value: Any) -> str:

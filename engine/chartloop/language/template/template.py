@@ -32,6 +32,7 @@ from chartloop.language.template.filters import (
     Meter,
     bounded,
     each,
+    index,
     look_up,
     missing,
     show,
@@ -155,9 +156,17 @@ def _compile(text: str) -> Any:
     for loop in tree.find_all(nodes.For):
         cost = sum(1 for _ in loop.find_all(nodes.Node))
         loop.iter = _paid(loop.iter, "_each", nodes.Const(cost, lineno=loop.lineno))
+    for item in list(tree.find_all(nodes.Getitem)):
+        if not isinstance(item.arg, nodes.Const) and not _negated(item.arg):
+            item.arg = _paid(item.arg, "_index")
     for node in list(tree.find_all((nodes.Compare, nodes.Operand, nodes.Concat, nodes.Add))):
         _weigh(node)
     return _environment().from_string(tree)
+
+
+def _negated(arg: Any) -> bool:
+    """Whether a subscript is `-1`, written out: it counts from the end."""
+    return type(arg).__name__ == "Neg" and type(arg.node).__name__ == "Const"
 
 
 def _weigh(node: Any) -> None:
@@ -215,6 +224,7 @@ def _environment() -> Any:
     environment.filters = {name: _filter(name, spec.call) for name, spec in FILTERS.items()}
     environment.filters |= {
         "_each": _filter("_each", each),
+        "_index": _filter("_index", index),
         "_weigh": _filter("_weigh", Meter.weigh),
     }
     return environment

@@ -76,6 +76,7 @@ def _standing(run: Stepped) -> Json:
         "said": _short(result.explain(), 4 * _TEXT) if run.ended else "",
         "output": _short(str(result.output), 4 * _TEXT) if run.ended and result.output else "",
         "question": _short(result.question or "", 4 * _TEXT),
+        "wait": result.wait or "",
         "answers": [
             {"event": event, "fields": [_field(name, type) for name, type in fields.items()]}
             for event, fields in waits.items()

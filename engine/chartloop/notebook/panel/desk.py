@@ -266,7 +266,7 @@ def _sendable(changed: Json) -> Json:
 def drive(run: Stepped, order: Driving) -> None:
     """Do what was asked for, to where the run rests again."""
     if isinstance(order, Answer):
-        run.send(order.event, answer_data(run, order))
+        run.send(order.event, answer_data(run, order), wait=order.wait)
         run.step()
         return
     if isinstance(order, Cancel):

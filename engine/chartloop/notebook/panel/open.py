@@ -9,18 +9,17 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from chartloop.core.errors import SetupError
+from chartloop.extras import install
 from chartloop.notebook.panel.stepped import Stepped
 
 if TYPE_CHECKING:
     from chartloop.notebook.panel.widget import Panel
 
-INSTALL = 'pip install "chartloop[notebook]"'
-
 
 def open_panel(run: Stepped) -> Panel:
     """A panel of the run. `SetupError` where the extra `notebook` is not installed."""
     if find_spec("anywidget") is None:
-        raise SetupError("the panel of a notebook needs anywidget", hint=INSTALL)
+        raise SetupError("the panel of a notebook needs anywidget", hint=install("notebook"))
     from chartloop.notebook.panel.widget import Panel  # noqa: PLC0415 - an extra
 
     return Panel(run)

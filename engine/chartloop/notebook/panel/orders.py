@@ -41,6 +41,8 @@ class Answer(NamedTuple):
 
     event: str
     data: Mapping[str, str | bool]
+    wait: str = ""
+    """The id of the wait whose question the page shows."""
 
 
 class Back(NamedTuple):
@@ -98,7 +100,8 @@ def _answer(given: Mapping[object, object]) -> Answer:
         raise _no_order("the fields of an answer are a mapping")
     typed = cast(Mapping[object, object], data)
     read = {_text(name, "a field's name"): _typed(name, value) for name, value in typed.items()}
-    return Answer(_text(given.get("event"), "the event"), read)
+    wait = _text(given.get("wait", ""), "the wait")
+    return Answer(_text(given.get("event"), "the event"), read, wait)
 
 
 def _typed(name: object, value: object) -> str | bool:

@@ -22,6 +22,7 @@ from chartloop.core.facts import EMPTY
 from chartloop.core.position import CHILD, Position
 from chartloop.core.specs import Effect
 from chartloop.core.types import Type
+from chartloop.run import answering
 from chartloop.run.context import Ports
 from chartloop.run.journal import Letter, MemoryJournal, RunRow
 from chartloop.run.loop import advance
@@ -256,8 +257,7 @@ class Moves:
         session.tally = Tally(failed_calls=session.tally.failed_calls)
         self._world.begin(*chosen)
         if event is not None:
-            letter = Letter(str(session.head), self._clock.now(), _letter(event))
-            await session.journal.send(RUN, letter)
+            await _send(session, event)
         record = await advance(session)
         return None if record is None else record.kind
 
@@ -299,11 +299,14 @@ def _event(node: Node, kind: str, word: str, data: Mapping[str, Any]) -> Happeni
     return Happening(kind, word, data, node.position.facts.run.steps)
 
 
-def _letter(event: Happening) -> dict[str, Any]:
-    """What `Run.send` and `Run.cancel` put into the inbox."""
+async def _send(session: Session, event: Happening) -> None:
+    """As `Run.send` and `Run.cancel` do."""
     if event.kind == "send":
-        return {"kind": "answer", "event": event.word, "data": dict(event.data)}
-    return {"kind": "cancel", "reason": event.word, "data": {"message": ""}}
+        await answering.send_answer(session, answering.Answer(event.word, event.data))
+        return
+    data = {"kind": "cancel", "reason": event.word, "data": {"message": ""}}
+    now = session.ports.clock.now()
+    await session.journal.send(RUN, Letter(str(session.head), now, data))
 
 
 def _variants(made: Sequence[Choice]) -> Iterator[Chosen]:

@@ -18,12 +18,11 @@ import sys
 from typing import Literal
 
 from chartloop.core.errors import RunError, SetupError
+from chartloop.extras import install
 from chartloop.view.dot.write import BOLD, FONT
 
 Engine = Literal["dot", "pygraphviz", "mermaid"]
 """What draws: `mermaid` when there is no Graphviz, and whoever shows the picture must draw it."""
-
-INSTALL = 'pip install "chartloop[diagrams]"'
 
 
 def find_engine() -> Engine:
@@ -51,12 +50,14 @@ def render(
             hint="save it as `.mmd` or `.dot` and draw it elsewhere, or draw a smaller machine",
         ) from None
     except OSError as error:
-        raise SetupError(f"`{command[0]}` cannot be started: {error}", hint=INSTALL) from None
+        raise SetupError(
+            f"`{command[0]}` cannot be started: {error}", hint=install("diagrams")
+        ) from None
     if done.returncode or not done.stdout:
         said = done.stderr.decode(errors="replace").strip().splitlines()
         raise SetupError(
             f"{engine} drew nothing: {said[-1] if said else 'it gave no reason'}",
-            hint=f"see whether it is installed whole; or {INSTALL}",
+            hint=f"see whether it is installed whole; or {install('diagrams')}",
         )
     return _for_pages(done.stdout) if form == "svg" else done.stdout
 
@@ -75,7 +76,7 @@ def _command(engine: Engine, form: str) -> list[str]:
     if engine == "pygraphviz" and importlib.util.find_spec("pygraphviz"):
         return [sys.executable, "-P", "-c", _PYGRAPHVIZ, form]
     missing = "there is no Graphviz" if engine == "mermaid" else f"{engine} is not installed"
-    raise SetupError(f"{missing}: {form.upper()} cannot be drawn", hint=INSTALL)
+    raise SetupError(f"{missing}: {form.upper()} cannot be drawn", hint=install("diagrams"))
 
 
 def _for_pages(svg: bytes) -> bytes:

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from chartloop.core.errors import ChartloopError
-from chartloop.view.dot.engine import INSTALL, Engine, find_engine, render
+from chartloop.extras import install
+from chartloop.view.dot.engine import Engine, find_engine, render
 from chartloop.view.dot.write import svg_ids, to_dot
 from chartloop.view.flowchart import Flowchart
 from chartloop.view.live.css import Css
@@ -126,7 +127,7 @@ class LivePicture:
         drawn = self._outline.text(self._planner.plan(standing))
         if self.engine != "mermaid":
             return drawn
-        return f"{drawn}\nFor a picture: {INSTALL}\n"
+        return f"{drawn}\nFor a picture: {install('diagrams')}\n"
 
     def save(self, path: str | Path, standing: Standing) -> Path:
         """Write a moment to a file: `.svg`, `.png` or `.txt`. Errors: see `Picture.save`."""

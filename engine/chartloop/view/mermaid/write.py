@@ -88,7 +88,7 @@ _LIKE_A_STYLE = re.compile(r":(?=\S*#)")
 def to_mermaid(chart: Flowchart) -> str:
     """The chart as Mermaid text, ending with a newline. Equal charts give equal texts."""
     ids = safe_ids(box.id for box in chart.boxes)
-    listed = any(box.role == "rules" and "\n" in box.label for box in chart.boxes)
+    listed = any(box.role == "rules" and "<br/>" in escape(box.label) for box in chart.boxes)
     lines = [*([WIDE] if listed else []), f"flowchart {WAYS[chart.direction]}"]
     if title := one_line(chart.title):
         lines.append(f"    accTitle: {escape(title)}")

@@ -329,14 +329,15 @@ class Panel {
 
   /** Built anew only for another question: what somebody types stays. */
   showAsks() {
-    const { run, question, answers = [], records = [] } = this.board;
-    const asked = JSON.stringify([run, question, answers, records.length]);
+    const { run, question, wait = "", answers = [], records = [] } = this.board;
+    const asked = JSON.stringify([run, question, wait, answers, records.length]);
     if (asked === this.asked) return;
     this.asked = asked;
     this.asks.hidden = answers.length === 0;
-    const send = (event) => (data) => this.order({ do: "answer", event, data });
+    const send = (event) => (data) => this.order({ do: "answer", event, data, wait });
     const forms = answers.map((answer) => answerForm(answer, send(answer.event)));
-    this.asks.replaceChildren(text("p", question ?? "", "cl-question"), ...forms);
+    const named = text("p", wait && `wait ${wait}`, "cl-muted");
+    this.asks.replaceChildren(text("p", question ?? "", "cl-question"), named, ...forms);
   }
 
   showEnding() {

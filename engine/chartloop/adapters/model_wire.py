@@ -1,0 +1,200 @@
+"""What goes over the wire of a model call, before litellm or anything else reads it.
+
+A provider may answer with more than fits, for longer than is useful, or in another form than was
+asked for. litellm reads whole bodies, and runs regular expressions over those of errors, on the
+event loop. So its HTTP transports are watched: bodies of errors are cut, replies have a size,
+and a whole reply to a call that asked for a stream is handed on as a stream.
+
+Belongs here: bytes and headers. Never: what a reply or a failure means.
+Source: RFC 9110 "Retry-After"; design "traps", litellm; HTML Standard "Server-sent events".
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import math
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from functools import wraps
+from typing import Any
+
+__all__ = ["TooLongError", "Wire", "watch"]
+
+ERROR_BODY = 8_192
+"""Bytes of an error's body that are read: enough for its message."""
+AROUND = 1_000_000
+"""Bytes of a whole reply beside its text."""
+PER_CHARACTER = 6
+"""Bytes of a character in JSON at most: ``\\u00e9``."""
+PER_PIECE = 100
+"""Bytes of a stream for each character of its text."""
+
+
+class TooLongError(Exception):
+    """A reply is larger than its limit."""
+
+
+@dataclass
+class Wire:
+    """One model call: what it may take, and what the server said of itself."""
+
+    most: int
+    """Characters of the reply."""
+    streamed: bool
+    status: int | None = None
+    after: str = ""
+    """The header `Retry-After`, as it came."""
+
+    @property
+    def retry_after(self) -> float | None:
+        """Seconds that the provider asks to wait; None when it asks for none."""
+        return seconds_of(self.after)
+
+    def __enter__(self) -> Wire:
+        self._token = _AT_HAND.set(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _AT_HAND.reset(self._token)
+
+
+_AT_HAND: ContextVar[Wire | None] = ContextVar("chartloop_wire", default=None)
+
+
+def seconds_of(header: str) -> float | None:
+    """What a `Retry-After` asks for: seconds, or a date."""
+    with contextlib.suppress(ValueError):
+        return found if 0 <= (found := float(header)) < math.inf else None
+    with contextlib.suppress(TypeError, ValueError, OverflowError):
+        return max(0.0, parsedate_to_datetime(header).timestamp() - time.time())
+    return None
+
+
+_WATCHED: list[Any] = []
+"""What makes watched transports, so that none is watched twice."""
+
+
+def watch(httpx_handler: str = "litellm.llms.custom_httpx.http_handler") -> None:
+    """Have every HTTP transport that litellm makes from now on watched. Does nothing twice."""
+    handler: Any = importlib.import_module(httpx_handler).AsyncHTTPHandler
+    make = handler.create_async_transport
+    if make in _WATCHED:
+        return
+
+    @wraps(make)
+    def create(*args: Any, **more: Any) -> Any:
+        made = make(*args, **more)
+        if made is not None:
+            made.handle_async_request = _watched(made.handle_async_request)
+        return made
+
+    _WATCHED.append(create)
+    handler.create_async_transport = staticmethod(create)
+
+
+def _watched(ask: Any) -> Any:
+    async def handle_async_request(request: Any) -> Any:
+        wire = _AT_HAND.get()
+        if wire is None:  # a call of somebody else in this process
+            return await ask(request)
+        request.headers["accept-encoding"] = "identity"
+        response = await ask(request)
+        status: int = response.status_code
+        wire.status, wire.after = status, response.headers.get("retry-after", "")
+        if status >= 400:
+            return await _cut(response)
+        if "json" in response.headers.get("content-type", "") and wire.streamed:
+            return await _as_stream(response, wire)
+        size = wire.most * (PER_PIECE if wire.streamed else PER_CHARACTER) + AROUND
+        return _remade(response, stream=_measured(response.stream, size))
+
+    return handle_async_request
+
+
+async def _cut(response: Any) -> Any:
+    """An error with the beginning of its body."""
+    body = b""
+    async for chunk in response.stream:
+        body += chunk[: ERROR_BODY - len(body)]
+        if len(body) >= ERROR_BODY:
+            break
+    await response.stream.aclose()
+    if response.headers.get("content-encoding", "identity") != "identity":
+        body = b""  # a part of it cannot be read, and the whole may be of any size
+    return _remade(response, content=body)
+
+
+async def _as_stream(response: Any, wire: Wire) -> Any:
+    """A whole reply to a call that asked for a stream: the same in one event."""
+    measured = _measured(response.stream, wire.most * PER_CHARACTER + AROUND)
+    body = b"".join([chunk async for chunk in measured])
+    await measured.aclose()
+    try:
+        events = _events(json.loads(body))
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+        return _remade(response, content=body)
+    return _remade(response, content=events, kind="text/event-stream")
+
+
+def _events(reply: Mapping[str, Any]) -> bytes:
+    head = {**reply, "object": "chat.completion.chunk"}
+    parts: list[dict[str, Any]] = []
+    for choice in reply["choices"]:
+        delta = dict(choice["message"])
+        calls = delta.get("tool_calls") or ()
+        delta["tool_calls"] = [{"index": n, **call} for n, call in enumerate(calls)] or None
+        rest = {"index": choice.get("index", 0)}
+        parts.append({**head, "usage": None, "choices": [{**rest, "delta": delta}]})
+        end: dict[str, Any] = {
+            **rest,
+            "delta": {},
+            "finish_reason": choice.get("finish_reason") or "stop",
+        }
+        parts.append({**head, "choices": [end]})
+    lines = [f"data: {json.dumps(part)}\n\n" for part in parts]
+    return "".join([*lines, "data: [DONE]\n\n"]).encode()
+
+
+_OF_A_BODY = frozenset({"content-length", "content-encoding", "transfer-encoding"})
+
+
+def _remade(response: Any, *, kind: str = "", **body: Any) -> Any:
+    """The response with another body."""
+    headers = response.headers
+    if "content" in body:
+        headers = [(n, v) for n, v in headers.multi_items() if n.lower() not in _OF_A_BODY]
+    made = type(response)(response.status_code, headers=headers, **body)
+    if kind:
+        made.headers["content-type"] = kind
+    made.extensions.update(response.extensions)
+    return made
+
+
+class _Measured:
+    """A body that may not be larger than `most` bytes. Source: httpx `AsyncByteStream`."""
+
+    def __init__(self, stream: Any, most: int) -> None:
+        self._stream, self._most = stream, most
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for chunk in self._stream:
+            size += len(chunk)
+            if size > self._most:
+                raise TooLongError
+            yield chunk
+
+    async def aclose(self) -> None:
+        """The connection is not used again where the body was not read to its end."""
+        await self._stream.aclose()
+
+
+def _measured(stream: Any, most: int) -> Any:
+    """The body, of the class that httpx asks for: known only where litellm is installed."""
+    kind: Any = importlib.import_module("httpx").AsyncByteStream
+    return type("Measured", (_Measured, kind), {})(stream, most)

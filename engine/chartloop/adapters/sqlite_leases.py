@@ -1,0 +1,48 @@
+"""Leases as rows of a SQLite file. Who gets one is `run.lease`'s to say."""
+
+from __future__ import annotations
+
+from chartloop.adapters.sqlite_migrations import Connection
+from chartloop.run.lease import Acquired, Claim, Driver, Lease, ancestry, grant
+from chartloop.run.processes import Process
+
+
+def take(db: Connection, run_id: str, claim: Claim, now: float) -> Acquired:
+    """What a claim gets, kept in place of the lease before. `Driven` with nothing written."""
+    acquired = granted(db, run_id, claim, now)
+    db.execute("DELETE FROM lease WHERE run_id = ?", (run_id,))
+    if acquired.lease is not None:
+        driver, *times = acquired.lease
+        columns = (run_id, driver.token, driver.face, *driver.process, *times)
+        db.execute("INSERT INTO lease VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", columns)
+    return acquired
+
+
+def granted(db: Connection, run_id: str, claim: Claim, now: float) -> Acquired:
+    """What a claim gets; nothing is written."""
+    found = {of: lease(db, of) for of in ancestry(run_id)}
+    return grant(run_id, {of: held for of, held in found.items() if held is not None}, claim, now)
+
+
+def lease(db: Connection, run_id: str) -> Lease | None:
+    """The run's lease, or None."""
+    sql = (
+        "SELECT token, face, host, pid, place, born, since, renewed, until FROM lease "
+        "WHERE run_id = ?"
+    )
+    found = db.execute(sql, (run_id,)).fetchone()
+    if found is None:
+        return None
+    token, face, *process = found[:6]
+    return Lease(Driver(token, face, Process(*process)), *found[6:])
+
+
+def renew(db: Connection, run_id: str, token: str, now: float, ttl: float) -> bool:
+    """Let a driver's lease last longer. False when it has none."""
+    sql = "UPDATE lease SET renewed = ?, until = ? WHERE run_id = ? AND token = ?"
+    return db.execute(sql, (now, now + ttl, run_id, token)).rowcount == 1
+
+
+def release(db: Connection, run_id: str, token: str) -> None:
+    """Forget a driver's lease."""
+    db.execute("DELETE FROM lease WHERE run_id = ? AND token = ?", (run_id, token))

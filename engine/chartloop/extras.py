@@ -1,0 +1,43 @@
+"""How an optional part of chartloop is installed: the command that a message shows.
+
+The command names the distributions that an extra brings, with their bounds, and never chartloop
+itself: an index may hold another package of that name, and an upgrade would put it in our place.
+
+Belongs here: reading our own metadata. Never: importing what an extra brings.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib import metadata
+
+_EXTRA = re.compile(r"""^(?P<what>[^;]+?)\s*;.*\bextra == ['"](?P<extra>[\w-]+)['"]""")
+
+
+@cache
+def requirements(extra: str = "") -> tuple[str, ...]:
+    """What an extra brings, or the core when none is named, each as ``name>=1,<2``.
+
+    Empty where chartloop has no metadata, as in a folder that is merely on the path.
+    """
+    try:
+        listed = metadata.requires("chartloop") or []
+    except metadata.PackageNotFoundError:
+        return ()
+    if not extra:
+        return tuple(_readable(line) for line in listed if "extra ==" not in line)
+    found = (_EXTRA.match(line) for line in listed)
+    return tuple(_readable(row["what"]) for row in found if row and row["extra"] == extra)
+
+
+def _readable(requirement: str) -> str:
+    """``name>=1,<2``, whichever bound the metadata has first."""
+    name, bound, rest = re.split(r"([<>=~!].*)?$", requirement, maxsplit=1)
+    return name + ",".join(sorted((bound or "").split(","), reverse=True)) + rest
+
+
+def install(extra: str = "") -> str:
+    """The command that installs what an extra needs, to be pasted into a shell."""
+    needs = " ".join(f'"{line}"' for line in requirements(extra))
+    return f"pip install {needs}" if needs else f"install chartloop with its extra `{extra}`"

@@ -1,0 +1,67 @@
+"""Words in quotes: whether a text can be the one that it is compared with.
+
+A text whose `Type` has `Words` names something: a tool, a state, a reason, a value of an enum that
+was saved into a variable. A word that names nothing is a mistake. Where others are possible, one
+that is like a known word is probably misspelt, and one that the file never writes is worth a
+warning.
+
+Belongs here: the judgement of one word. Never: trees, places.
+
+Source: design "language", section 3
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import NamedTuple
+
+from chartloop.core.errors import nearest
+from chartloop.core.types import Type
+
+DOUBT = "CL115"
+"""The code of a fault that is only a warning."""
+_ALIKE = 0.8
+"""How like a known word one is that was meant to be it, where others are possible."""
+
+
+class WordFault(NamedTuple):
+    """What is wrong with a word. `DOUBT` is one: a warning, and the expression is used."""
+
+    code: str
+    message: str
+    hint: str
+
+
+def word_fault(type: Type, word: str) -> WordFault | None:
+    """Why a text of the type cannot be meant to be this word; None when it can."""
+    if type.kind == "enum":
+        return None if word in type.values else WordFault(
+            "CL111", f'"{word}" is none of the words that it can be', nearest(word, type.values)
+        )  # fmt: skip
+    words = type.words
+    if words is None or not words.known or not word or word in words.known:
+        return None
+    said = f'there is no {words.what} "{word}"'
+    if words.of == "all":
+        return WordFault("CL111", said, nearest(word, words.known))
+    if words.of == "file":
+        said = f'nothing in the file gives `{words.what}` the word "{word}"'
+    if close := get_close_matches(word, words.known, n=1, cutoff=_ALIKE):
+        return WordFault("CL114", said, f"did you mean `{close[0]}`?")
+    if words.of == "outside":
+        return None
+    shown = ", ".join(f"`{w}`" for w in words.known[:8] if w)
+    return WordFault(DOUBT, said, f"it gives {shown}")
+
+
+def prefix_fault(type: Type, method: str, part: str) -> WordFault | None:
+    """Why no word of the type begins, or ends, so; None when one does or others are possible."""
+    words = type.values if type.kind == "enum" else ()
+    if type.words is not None and type.words.of == "all":
+        words = type.words.known
+    if not words or any(getattr(word, method)(part) for word in words):
+        return None
+    does = "begins" if method == "startswith" else "ends"
+    return WordFault(
+        "CL111", f'none of the words that it can be {does} with "{part}"', nearest(part, words)
+    )

@@ -1,0 +1,159 @@
+"""What is wrong with a schema: found when the file is loaded, each fault with its place.
+
+A schema is refused when it is none by the metaschema of 2020-12, when a keyword would be passed
+over in silence (a misspelt one, one of an older draft or of OpenAPI), when a `$ref` leads nowhere
+or out of the schema, and when checking a reply could take for ever.
+
+Imported by: language.readers.withs
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any, NamedTuple, cast
+
+from chartloop.core.errors import nearest
+from chartloop.language.json_schema.cost import deepest_data
+from chartloop.language.json_schema.validator import (
+    FORMATS,
+    Fault,
+    UnusableSchemaError,
+    Validator,
+    meta_fault,
+    too_deep,
+)
+from chartloop.language.json_schema.walk import MANY, NAMED, ONE, Place, resolve, subschemas
+from chartloop.language.yaml.document import short
+
+DEEPEST = 100
+"""Levels of a schema."""
+MOST = 10_000
+"""Schemas inside one schema."""
+
+KEYWORDS = frozenset(
+    "type enum const multipleOf maximum exclusiveMaximum minimum exclusiveMinimum maxLength"
+    " minLength pattern maxItems minItems uniqueItems maxContains minContains maxProperties"
+    " minProperties required dependentRequired format $schema $id $ref $anchor $dynamicRef"
+    " $dynamicAnchor $comment title description default deprecated readOnly writeOnly examples"
+    " contentEncoding contentMediaType example discriminator".split()
+) | ONE | MANY | NAMED  # fmt: skip
+"""What 2020-12 knows; the older `definitions`, to which a `$ref` may lead; two notes of OpenAPI's
+that take nothing from the meaning."""
+
+_ELSEWHERE: Mapping[str, str] = {
+    "nullable": "OpenAPI's: write `type: [string, \"null\"]`",
+    "dependencies": "of an older draft: write `dependentRequired` or `dependentSchemas`",
+    "additionalItems": "of an older draft: write `prefixItems` and `items`",
+    "$recursiveRef": "of an older draft: write `$dynamicRef` or `$ref`",
+    "$recursiveAnchor": "of an older draft: write `$dynamicAnchor`",
+    "id": "of an older draft: write `$id`",
+    "extends": "of an older draft: write `allOf`",
+    "disallow": "of an older draft: write `not`",
+    "divisibleBy": "of an older draft: write `multipleOf`",
+    "$vocabulary": "for metaschemas only: remove it",
+}  # fmt: skip
+"""Keywords that a validator of 2020-12 passes over, and what says the same."""
+_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+
+
+_WANTED = "takes a JSON Schema: `{type: object, properties: {...}}`"
+_TYPES = "array boolean integer null number object string".split()
+
+
+class SchemaFault(NamedTuple):
+    """One fault: where in the schema, what, and what to do about it."""
+
+    path: tuple[str | int, ...]
+    message: str
+    hint: str = ""
+    key: bool = False
+    """The fault is the key itself, not its value."""
+
+
+def schema_faults(schema: Any) -> list[SchemaFault]:
+    """Everything that is wrong with a schema; one fault where the rest would only repeat it."""
+    if not isinstance(schema, Mapping) or not schema:
+        return [SchemaFault((), _WANTED)]
+    if too_deep(schema, DEEPEST):
+        return [SchemaFault((), f"is nested deeper than {DEEPEST} levels")]
+    given = cast(Mapping[str, Any], schema)
+    if not any(_close(word, KEYWORDS) or word in _ELSEWHERE for word in given):
+        return [SchemaFault((), _WANTED)]
+    inner = list(subschemas(given))
+    if len(inner) > MOST:
+        return [SchemaFault((), f"holds {len(inner):,} schemas; at most {MOST:,} are read")]
+    faults = [fault for place in inner for fault in _odd_words(place)]
+    if not faults and (broken := meta_fault(given)) is not None:
+        faults = [_none(given, broken)]
+    faults = faults or [fault for place in inner for fault in _bad_refs(given, place)]
+    return faults or _unusable(given)
+
+
+def _none(schema: Mapping[str, Any], broken: Fault) -> SchemaFault:
+    """A schema that the metaschema refuses."""
+    if broken.path[-1:] == ("type",):
+        named = resolve(schema, "/".join(["#", *map(str, broken.path)]))
+        hint = nearest(str(named), _TYPES, otherwise=f"the types are {', '.join(_TYPES)}")
+        return SchemaFault(broken.path, f"`{short(str(named))}` is not a type of JSON Schema", hint)
+    said = f"is not what JSON Schema takes here: {broken.message}"
+    return SchemaFault(broken.path, f"`{broken.path[-1]}` {said}" if broken.path else said)
+
+
+def _unusable(schema: Mapping[str, Any]) -> list[SchemaFault]:
+    deepest = deepest_data(schema)
+    if deepest < 1:
+        hint = "each `anyOf` and `$ref` inside another multiplies the ways: name the case instead"
+        return [SchemaFault((), "has too many ways to read one reply", hint)]
+    try:
+        Validator(schema)
+    except UnusableSchemaError as error:
+        return [SchemaFault((), f"cannot be used: {error}")]
+    return []
+
+
+def _odd_words(place: Place) -> Iterator[SchemaFault]:
+    """Keywords and formats that would be passed over in silence."""
+    path, schema = place
+    for word, value in schema.items():
+        if word in _ELSEWHERE:
+            yield SchemaFault((*path, word), f"`{word}` is {_ELSEWHERE[word]}", key=True)
+        elif word not in KEYWORDS and (close := _close(word, KEYWORDS)):
+            said = f"`{short(word)}` is not a keyword of JSON Schema"
+            hint = f"did you mean `{close}`? A note of your own begins with `x-`"
+            yield SchemaFault((*path, word), said, hint, key=True)
+        elif word == "format" and isinstance(value, str) and value not in FORMATS:
+            if close := _close(value, FORMATS):
+                said = f"`{short(value)}` is not a format of JSON Schema"
+                yield SchemaFault((*path, word), said, f"did you mean `{close}`?")
+        elif word == "$schema" and value != _DRAFT:
+            yield SchemaFault((*path, word), "only draft 2020-12 is read", f"write `{_DRAFT}`")
+
+
+def _close(word: str, known: frozenset[str]) -> str | None:
+    """The word that was meant; a word that is unlike all may be a note of somebody's."""
+    if word.startswith(("x-", "X-")) or len(word) > 40:
+        return None
+    folded = {k.lower(): k for k in sorted(known)}
+    close = get_close_matches(word.lower(), folded, n=1, cutoff=0.74)
+    return folded[close[0]] if close else None
+
+
+def _bad_refs(root: Mapping[str, Any], place: Place) -> Iterator[SchemaFault]:
+    path, schema = place
+    for word in ("$ref", "$dynamicRef"):
+        ref = schema.get(word)
+        if not isinstance(ref, str) or ref.startswith(_DRAFT.removesuffix("/schema")):
+            continue
+        if not ref.startswith("#") and not any(p == ref for p in _ids(root)):
+            said, hint = f"`{short(ref)}` is outside of the schema", "nothing is fetched: copy it"
+            yield SchemaFault((*path, word), said, hint + " under `$defs`")
+        elif ref.startswith("#/") and "$id" not in root and resolve(root, ref) is None:
+            names = [f"#/$defs/{name}" for name in root.get("$defs", ())]
+            close = get_close_matches(ref, names, n=1)
+            hint = f"did you mean `{close[0]}`?" if close else "define it under `$defs`"
+            yield SchemaFault((*path, word), f"there is no `{short(ref)}`", hint)
+
+
+def _ids(root: Mapping[str, Any]) -> Iterator[str]:
+    return (str(s["$id"]) for _, s in subschemas(root) if "$id" in s)

@@ -1,0 +1,151 @@
+"""Data checked against a schema: the only door to `jsonschema-rs`.
+
+Every keyword of 2020-12 is checked, `format` included (`FORMATS`). Nothing is fetched: a `$ref`
+leads to a place in the schema, or to the metaschemas that the library brings.
+
+Bounded: patterns by their size and by how far they are tried again, data by its depth. The depth
+is lower where each level may be read in several ways, since these multiply.
+
+Imported by: language.json_schema.faults, language.json_schema.reply
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Any, NamedTuple, cast
+
+DEEPEST = 100
+"""Levels of data that are checked; deeper data breaks every schema."""
+FAULTS = 5
+"""Faults of a reply that are reported at once."""
+_SHOWN = 200
+"""Characters of a fault's message."""
+_BACKTRACKS = 100_000
+"""Steps back that one match of a pattern may take; then the text counts as not matching."""
+_PATTERN_SIZE = 1_000_000
+"""Bytes of a compiled pattern."""
+
+FORMATS = frozenset(
+    "date date-time time duration email idn-email hostname idn-hostname ipv4 ipv6 uri uri-reference"
+    " uri-template iri iri-reference uuid json-pointer relative-json-pointer regex".split()
+)
+"""The formats that are checked: all that 2020-12 names. Any other is a note for the model."""
+
+
+class Fault(NamedTuple):
+    """One way in which data breaks a schema."""
+
+    path: tuple[str | int, ...]
+    """Where in the data."""
+    message: str
+    """What came, and what the schema asks."""
+    keyword: str
+    """The keyword that was broken; empty where it was none."""
+
+    def __str__(self) -> str:
+        where = at(self.path) or "the reply"
+        asked = f" (`{self.keyword}`)" if self.keyword else ""
+        return f"{where}: {self.message}{asked}"
+
+
+def at(path: Sequence[str | int]) -> str:
+    """A path as people write it: ``sources[0].url``."""
+    out = ""
+    for part in path:
+        out += f"[{part}]" if isinstance(part, int) else f".{part}" if out else part
+    return out
+
+
+class UnusableSchemaError(ValueError):
+    """The library cannot compile a schema."""
+
+
+class Validator:
+    """A compiled schema. Equal schemas are compiled once each."""
+
+    __slots__ = ("_compiled", "deepest", "schema")
+
+    def __init__(self, schema: Mapping[str, Any], deepest: int = DEEPEST) -> None:
+        self.schema = schema
+        self.deepest = deepest
+        self._compiled = _compile(schema)
+
+    def faults(self, data: Any) -> tuple[Fault, ...]:
+        """How JSON data breaks the schema: at most `FAULTS`, none when it satisfies it."""
+        if too_deep(data, self.deepest):
+            return (Fault((), f"nested deeper than {self.deepest} levels", ""),)
+        try:
+            json.dumps(data, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            return (Fault((), "a text in it holds half of a character", ""),)
+        if self._compiled.is_valid(data):
+            return ()
+        return tuple(_fault(error) for error in islice(self._compiled.iter_errors(data), FAULTS))
+
+    def __deepcopy__(self, memo: object) -> Validator:
+        return self  # it is never changed
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Validator, (self.schema, self.deepest))
+
+
+def meta_fault(schema: Any) -> Fault | None:
+    """How a schema breaks the metaschema of 2020-12: the deepest place, where there are several."""
+    import jsonschema_rs  # noqa: PLC0415 - 60 ms that only schemas cost
+
+    meta = {"$ref": "https://json-schema.org/draft/2020-12/schema"}
+    made = jsonschema_rs.Draft202012Validator(meta, validate_formats=True, retriever=_refuse)
+    found = [_fault(error) for error in made.iter_errors(schema)]
+    return max(found, key=lambda fault: len(fault.path), default=None)
+
+
+def _compile(schema: Mapping[str, Any]) -> Any:
+    import jsonschema_rs  # noqa: PLC0415
+
+    limits = jsonschema_rs.FancyRegexOptions(backtrack_limit=_BACKTRACKS, size_limit=_PATTERN_SIZE)
+    try:
+        return jsonschema_rs.Draft202012Validator(
+            dict(schema), validate_formats=True, retriever=_refuse, pattern_options=limits
+        )
+    except (ValueError, RecursionError) as error:
+        said = getattr(error, "message", None) or str(error)
+        raise UnusableSchemaError(_cut(said.partition("\n")[0])) from None
+
+
+def _refuse(uri: str) -> Any:
+    raise ValueError(f"`{uri}` is not fetched")
+
+
+def _fault(error: Any) -> Fault:
+    path = tuple(cast(Sequence[str | int], error.instance_path))
+    schema_path = cast(Sequence[str | int], error.schema_path)
+    keyword = next((p for p in reversed(schema_path) if isinstance(p, str)), "")
+    said = str(error.message)
+    if keyword == "const":
+        said = f"{json.dumps(error.instance, ensure_ascii=False)} came, and {said}"
+    return Fault(path, _cut(said), keyword)
+
+
+def _cut(text: str) -> str:
+    """The end is kept, too: it says what was asked."""
+    if len(text) <= _SHOWN:
+        return text
+    return f"{text[: _SHOWN // 2]}…{text[-_SHOWN // 2 :]}"
+
+
+def too_deep(data: Any, most: int) -> bool:
+    """Whether data is nested deeper than so many levels."""
+    level = [data]
+    for _ in range(most + 1):
+        level = [inner for value in level for inner in _inside(value)]
+        if not level:
+            return False
+    return True
+
+
+def _inside(value: Any) -> Sequence[Any]:
+    if isinstance(value, Mapping):
+        return list(cast(Mapping[str, Any], value).values())
+    return cast("Sequence[Any]", value) if isinstance(value, (list, tuple)) else ()

@@ -1,0 +1,308 @@
+"""Loops over a list: one state of the file becomes the two that it is drawn as.
+
+    steps: {for: vars.step, in: vars.plan, each: carry_out, then: done}
+
+``steps`` begins the loop: it keeps the list and sets the position to 0. ``steps_next`` asks whether
+there is another item, hands it over and counts. Both are ordinary states, and the variables are
+ordinary variables, so that every proof, picture and record knows them. An edge that leads back to
+``steps`` from a state which can only be come to with an item leads to ``steps_next`` instead.
+
+Belongs here: what a loop stands for. Never: running it.
+
+Imported by: language.load
+Source: issue 12, section 6
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from chartloop.core.types import ANY, INT, Type, list_of, parse_type, type_of
+from chartloop.language.expression import Expression, ExpressionFault, Scope, parse
+from chartloop.language.expression.tree import Items
+from chartloop.language.file import file
+from chartloop.language.readers.jobs import given
+from chartloop.language.readers.reader import NULLABLE, Reader
+from chartloop.language.readers.saves import declared
+from chartloop.language.spec import RETURN, Edge, MachineSpec, StateSpec, VarSpec
+from chartloop.language.yaml.document import short
+from chartloop.language.yaml.reading import Path
+
+States = Mapping[str, file.StateShape | None]
+
+_KEYS = frozenset("for in each most then ask label about role status".split())
+"""Keys of a state that goes through a list."""
+_EMPTY: Mapping[str, Any] = {
+    "str": "", "int": 0, "float": 0.0, "bool": False, "duration": 0.0, "fraction": 0.0,
+    "list": (), "map": {},
+}  # fmt: skip
+"""What an item is before the first, by the kind of its type."""
+
+
+class Loop(NamedTuple):
+    """One loop of a machine, by the names that it makes."""
+
+    name: str
+    item: str
+    """The variable that takes each item."""
+    shape: file.StateShape
+
+    @property
+    def asking(self) -> str:
+        """The state that asks for another item."""
+        return f"{self.name}_next"
+
+    @property
+    def items(self) -> str:
+        """The variable that keeps the list."""
+        return f"{self.name}_list"
+
+    @property
+    def at(self) -> str:
+        """The variable that counts the items that were handed out."""
+        return f"{self.name}_at"
+
+
+def find_loops(reader: Reader, states: States) -> list[Loop]:
+    """The loops of a machine; what is wrong with their keys is said."""
+    loops: list[Loop] = []
+    for name, shape in states.items():
+        if shape is None or shape.for_ is None:
+            continue
+        path: Path = ("states", name)
+        target = shape.for_.removeprefix("vars.")
+        if not shape.for_.startswith("vars.") or not target.isidentifier():
+            said = f"`{short(shape.for_)}` is not a variable"
+            reader.say("CL116", (*path, "for"), said, hint="write `for: vars.item`")
+            target = "item"
+        loops.append(Loop(name, target, shape))
+        _check_keys(reader, path, shape)
+        if loops[-1].asking in states:
+            said = f"the loop `{name}` makes a state `{name}_next`, and there is one already"
+            reader.say("CL116", path, said, hint="rename one of them", key=True)
+    return loops
+
+
+def _check_keys(reader: Reader, path: Path, shape: file.StateShape) -> None:
+    for field in file.StateShape.model_fields:
+        key = field.rstrip("_")
+        if given(shape, key) and key not in _KEYS:
+            said = f"a state has one job: `for` and `{key}` are 2"
+            hint = f"write `{key}` into the state that `each` or `then` leads to"
+            reader.say("CL207", (*path, key), said, hint=hint, key=True)
+    for key in ("in", "each", "then"):
+        if not given(shape, key) and not reader.is_gone((*path, key)):
+            reader.say(
+                "CL202", (*path, "for"), f"`for` needs `{key}`", hint=f"add `{key}:`", key=True
+            )
+            reader.lose(path)
+
+
+def with_loops(states: States, loops: Iterable[Loop]) -> dict[str, file.StateShape | None]:
+    """The states of the machine, each loop written out as the two that it stands for."""
+    made = {loop.name: loop for loop in loops}
+    out: dict[str, file.StateShape | None] = {}
+    for name, shape in states.items():
+        if name not in made:
+            out[name] = shape
+            continue
+        loop = made[name]
+        out[name] = _beginning(loop)
+        out.setdefault(loop.asking, _asking(loop))
+    return out
+
+
+def _beginning(loop: Loop) -> file.StateShape:
+    shape, sets = loop.shape, None
+    if shape.in_ is not None:
+        sets = {f"vars.{loop.items}": shape.in_, f"vars.{loop.at}": 0}
+    return file.StateShape.model_construct(
+        label=shape.label, about=shape.about, role=shape.role, status=shape.status,
+        set=sets, next=loop.asking,
+    )  # fmt: skip
+
+
+def _asking(loop: Loop) -> file.StateShape:
+    shape, edge = loop.shape, loop.shape.each
+    if not isinstance(edge, file.EdgeShape):
+        edge = file.EdgeShape.model_construct(to=edge) if edge is not None else None
+    if edge is not None:
+        taken = {
+            f"vars.{loop.item}": f"vars.{loop.items}[vars.{loop.at}]",
+            f"vars.{loop.at}": f"vars.{loop.at} + 1",
+        }
+        edge = edge.model_copy(update={"set": {**taken, **(edge.set or {})}})
+    guard = f"vars.{loop.at} < len(vars.{loop.items})"
+    if shape.most is not None:
+        guard += f" and vars.{loop.at} < {_operand(shape.most)}"
+    return file.StateShape.model_construct(
+        ask=shape.ask or f"Another {loop.item.replace('_', ' ')}?",
+        when=guard,
+        then=edge,
+        else_=shape.then,
+    )
+
+
+def _operand(value: Any) -> str:
+    text = str(value)
+    return text if text.replace("_", "").replace(".", "").isalnum() else f"({text})"
+
+
+def places(loops: Iterable[Loop]) -> Iterator[tuple[Path, Path]]:
+    """For each part that a loop makes, where the file says it."""
+    for loop in loops:
+        here: Path = ("states", loop.name)
+        asking: Path = ("states", loop.asking)
+        yield (*here, "set", f"vars.{loop.items}"), (*here, "in")
+        yield (*here, "set"), here
+        yield (*here, "next"), here
+        yield asking, here
+        yield (*asking, "when"), (*here, "in")
+        yield (*asking, "then", "set", f"vars.{loop.item}"), (*here, "for")
+        yield (*asking, "then", "set", f"vars.{loop.at}"), here
+        yield (*asking, "then"), (*here, "each")
+        yield (*asking, "else"), (*here, "then")
+        for name in (loop.items, loop.at):
+            yield ("vars", name), here
+
+
+# variables ----------------------------------------------------------------------------------
+
+
+def declare_loops(
+    reader: Reader, loops: list[Loop], variables: dict[str, VarSpec], scope: Scope
+) -> list[Loop]:
+    """Add the variables that loops make, of the types of their lists.
+
+    The list of a loop inside another may be the other's item, so that they are read until nothing
+    new is known. Gives the loops back, with `most` for those whose list is written out.
+    """
+    left, done = list(loops), list[Loop]()
+    while left:
+        found = [
+            (loop, known) for loop in left if (known := _list_type(reader, loop, variables, scope))
+        ]
+        for loop, (element, count) in found or [(left[0], (ANY, None))]:
+            _declare(reader, loop, variables, element)
+            if count is not None and loop.shape.most is None:
+                loop = loop._replace(shape=loop.shape.model_copy(update={"most": count}))
+            done.append(loop)
+            left = [other for other in left if other.name != loop.name]
+    return done
+
+
+def _list_type(
+    reader: Reader, loop: Loop, variables: Mapping[str, VarSpec], scope: Scope
+) -> tuple[Type, int | None] | None:
+    """The type of the items, and how many there are where that is written down."""
+    value = loop.shape.in_
+    if isinstance(value, list):
+        found = type_of(value)
+        return found.of or ANY, len(value)
+    vars = replace(scope.roots["vars"], fields=tuple((n, v.type) for n, v in variables.items()))
+    here = replace(scope, roots={**scope.roots, "vars": vars})
+    here = reader.flow.scope(here, loop.name, "entry") if reader.flow is not None else here
+    try:
+        made = parse(str(value), here.narrowed(NULLABLE))
+    except ExpressionFault:
+        return None
+    if made.type.kind != "list":
+        return ANY, None
+    count = len(made.root.items) if isinstance(made.root, Items) and made.constant else None
+    return parse_type(declared(made.type.of or ANY)) or ANY, count
+
+
+def _declare(
+    reader: Reader, loop: Loop, variables: dict[str, VarSpec], element: Type
+) -> None:  # fmt: skip
+    if element.kind == "map" and element.of == ANY:
+        element = ANY  # records of several types: a template reads them, a guard does not
+    for name, type in ((loop.items, list_of(element)), (loop.at, INT)):
+        if name in variables:
+            said = f"the loop `{loop.name}` makes a variable `{name}`, and there is one already"
+            reader.say("CL116", ("states", loop.name), said, hint="rename one of them", key=True)
+        variables[name] = VarSpec(type, 0 if type is INT else ())
+    if loop.item not in variables:
+        variables[loop.item] = VarSpec(element, _EMPTY.get(element.kind))
+
+
+def check_loop(reader: Reader, loop: Loop) -> Loop:
+    """The loop with its list and `most` judged at their places, without what is wrong."""
+    path: Path = ("states", loop.name)
+    scope = reader.at(loop.name, "entry")
+    if isinstance(loop.shape.in_, str):
+        try:
+            found = parse(loop.shape.in_, scope.narrowed(NULLABLE))
+        except ExpressionFault:
+            found = None  # said where the state is read
+        if found is not None and found.type.kind not in ("list", "any"):
+            said = f"`in` is {found.type}, not a list"
+            reader.say("CL116", (*path, "in"), said, hint="go through a list: `in: vars.plan`")
+            loop = loop._replace(shape=loop.shape.model_copy(update={"in_": None}))
+    if loop.shape.most is not None and not _is_count(reader, path, loop.shape.most, scope):
+        return loop._replace(shape=loop.shape.model_copy(update={"most": None}))
+    return loop
+
+
+def _is_count(reader: Reader, path: Path, most: Any, scope: Scope) -> bool:
+    if isinstance(most, int) and not isinstance(most, bool) and most > 0:
+        return True
+    if isinstance(most, str):
+        return reader.expression((*path, "most"), most, INT, scope) is not None
+    said = f"`{short(str(most))}` is no number of items"
+    reader.say("CL116", (*path, "most"), said, hint="write `most: 20`")
+    return False
+
+
+# the way back -------------------------------------------------------------------------------
+
+
+def lead_back(spec: MachineSpec, loops: Iterable[Loop]) -> MachineSpec:
+    """The machine with the edges that come back to a loop leading to its question."""
+    states = dict(spec.states)
+    for loop in loops:
+        asking = spec.states.get(loop.asking)
+        item = next(asking.edges_of("then"), None) if asking is not None else None
+        if item is None:
+            continue
+        inside = _reached(spec) - _reached(spec, without=item)
+        lists = _lists(spec.states[loop.name])
+        for name in inside:
+            states[name] = _led(states[name], loop, lists)
+    return replace(spec, states=states)
+
+
+def _reached(spec: MachineSpec, without: Edge | None = None) -> set[str]:
+    """The states that a run can come to, as far as edges, rules and failures lead."""
+    pending = [spec.start, spec.on_stop, *(rule.to for rule in spec.rules)]
+    pending += [spec.on_error.target] if spec.on_error is not None else []
+    seen: set[str] = set()
+    while pending:
+        name = pending.pop()
+        if name in seen or name not in spec.states:
+            continue
+        seen.add(name)
+        edges = (e for e in spec.states[name].edges if e is not without)
+        pending += [e.target for e in edges if e.target != RETURN]
+    return seen
+
+
+def _lists(begin: StateSpec) -> frozenset[str]:
+    """The variables that the list of a loop is made of."""
+    reads = (a.value.reads for a in begin.set if isinstance(a.value, Expression))
+    return frozenset(path for found in reads for path in found if path.startswith("vars."))
+
+
+def _led(state: StateSpec, loop: Loop, lists: frozenset[str]) -> StateSpec:
+    """A state inside a loop: a new list begins the loop anew, else the next item follows."""
+    written = {one.target for one in (*state.set, *state.save) if not one.append}
+    edges = tuple(
+        replace(edge, target=loop.asking)
+        if edge.target == loop.name
+        and not lists & (written | {a.target for a in edge.set if not a.append})
+        else edge
+        for edge in state.edges
+    )
+    return replace(state, edges=edges)

@@ -1,0 +1,287 @@
+"""Answers, sent: each to the wait that its sender has seen, or ahead for a state.
+
+An answer is bound to a wait when it is sent. That this wait is still at hand, and that nobody has
+answered it, is looked at in the transaction that writes the letter: of two that answer at the same
+time one is told. An answer to what a child asks goes into the inbox of that child.
+
+Belongs here: checking and sending, for every face. Never: what the driver does with an answer
+(`run.inbox`).
+Source: design "language", section 5; "architecture", section 4 (inbox).
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from chartloop.core.errors import (
+    AheadError,
+    AnsweredError,
+    AnswerError,
+    RunError,
+    WaitError,
+    nearest,
+)
+from chartloop.core.facts import EMPTY
+from chartloop.core.records import Record
+from chartloop.core.types import Type, accepts
+from chartloop.run.acting import IN_DOUBT
+from chartloop.run.journal import Check, Letter, RunRow
+from chartloop.run.question import Question, asked_here, question_of, wait_of
+from chartloop.run.session import Session
+
+
+class Answer(NamedTuple):
+    """An answer as its sender gives it."""
+
+    event: str
+    data: Mapping[str, Any] = EMPTY
+    wait: str = ""
+    """The id of the wait that it is for; empty for the one at hand."""
+    ahead: str = ""
+    """The state that it is for, given before that one asks."""
+
+
+class Sent(NamedTuple):
+    """An answer on its way."""
+
+    run: str
+    """The run in whose inbox it is: a child's, where the child waits."""
+    message_id: str
+    wait: str
+    """The wait that it is bound to; empty for one given ahead."""
+    new: bool
+    """False when a message of this id was sent before: nothing is done twice."""
+
+
+class _Moved(RunError):
+    """The run has gone on since it was read. Never leaves this module."""
+
+
+async def send_answer(
+    session: Session, answer: Answer, *, at: float | None = None, message_id: str | None = None
+) -> Sent:
+    """Send it. `AnswerError` when it is not taken; see its kinds for why."""
+    if answer.wait and answer.ahead:
+        raise AheadError("an answer is for a wait or ahead of one, not both", state=answer.ahead)
+    id = message_id or secrets.token_hex(8)
+    if message_id is not None and await session.journal.received(session.run_id, id):
+        return Sent(session.run_id, id, answer.wait, new=False)
+    when = float(session.ports.clock.now() if at is None else at)
+    data = {"kind": "answer", "event": answer.event, "data": dict(answer.data)}
+    if answer.ahead:
+        return await _send_ahead(session, answer, Letter(id, when, {**data, "ahead": answer.ahead}))
+    return await _send_to_wait(session, answer, Letter(id, when, data))
+
+
+def refuse_data(event: str, fields: Mapping[str, Type], data: Mapping[str, Any]) -> None:
+    """`AnswerError` unless an answer with these fields takes the data."""
+    for name in data:
+        if fields and name not in fields:
+            raise AnswerError(f"`{event}` has no field `{name}`", hint=nearest(name, fields))
+    for name, type in fields.items():
+        if name not in data:
+            raise AnswerError(f"`{event}` needs `{name}` ({type})")
+        if not accepts(type, data[name]):
+            raise AnswerError(f"`{name}` of `{event}` is {type}: `{data[name]}` is not")
+
+
+# to a wait ----------------------------------------------------------------------------------
+
+
+async def _send_to_wait(session: Session, answer: Answer, letter: Letter) -> Sent:
+    at_hand = question_of(session)
+    wait = answer.wait or (at_hand.wait if at_hand is not None else "")
+    view = session
+    while True:
+        question = question_of(view)
+        if question is None or question.wait != wait:
+            fresh = await _read_again(view)
+            if fresh is None:
+                raise await _refusal(view, wait)
+            view = fresh
+            continue
+        _refuse(view, question, answer)
+        waiting = await _run_that_waits(view)
+        if waiting is None:
+            hint = "`resume` lets the run go on; then look at what it asks"
+            said = f"the child that asked has gone on since: wait {wait} is over"
+            raise WaitError(said, hint=hint, wait=wait)
+        _refuse_late(waiting, question, letter.at)
+        bound = letter._replace(data={**letter.data, "wait": wait_of(waiting)})
+        try:
+            check = _still_open(waiting, question)
+            new = await view.journal.send(waiting.run_id, bound, check=check)
+        except _Moved:
+            view = await _read_again(view) or view
+            continue
+        return Sent(waiting.run_id, letter.msg_id, wait, new)
+
+
+async def _read_again(view: Session) -> Session | None:
+    """The run as the journal has it now; None when that is how it was seen."""
+    row = await view.journal.row(view.run_id)
+    if row is None or row.head == view.head:
+        return None
+    fresh = Session(view.chart, view.journal, view.run_id, view.ports)
+    fresh.names = view.names
+    await fresh.open()
+    return fresh
+
+
+async def _run_that_waits(session: Session) -> Session | None:
+    """The run whose wait is answered: this one, or the child that asks. None where that went on."""
+    asked = asked_here(session)
+    if asked is None:
+        return session
+    if await session.journal.row(asked.run) is None:
+        return None
+    child = session.child(asked.machines[0], asked.run)
+    await child.open()
+    if child.position.status != "paused" or (asked.wait and wait_of(child) != asked.wait):
+        return None
+    return await _run_that_waits(child)
+
+
+def _still_open(session: Session, question: Question) -> Check:
+    """Called in the transaction that writes the letter."""
+    own, head, state = wait_of(session), session.head, session.position.state
+
+    def check(row: RunRow, letters: Sequence[Letter]) -> None:
+        if row.head != head:
+            raise _Moved("the run has gone on")
+        for letter in letters:
+            data = letter.data
+            if data.get("kind") == "answer" and (
+                data.get("wait") == own or data.get("ahead") == state
+            ):
+                raise _answered(question.wait, str(data.get("event")), letter.at, question)
+
+    return check
+
+
+def _refuse(session: Session, question: Question, answer: Answer) -> None:
+    event, taken = answer.event, question.answers
+    if event in taken:
+        if session.position.blocked_on != IN_DOUBT:
+            refuse_data(event, taken[event], answer.data)
+        return
+    if session.position.blocked_on == IN_DOUBT:
+        said = f"`{event}` is no answer to a call in doubt"
+        raise AnswerError(said, hint="answer `retry` or `fail`")
+    listed = ", ".join(f"`{e}`" for e in taken)
+    said = f"`{question.state}` does not take `{event}`"
+    raise AnswerError(said, hint=f"it takes {listed}" if listed else "it takes no answer")
+
+
+def _refuse_late(session: Session, question: Question, at: float) -> None:
+    position = session.position
+    due = position.wake_at if position.state in session.chart.waiting else None
+    if due is not None and at >= due:
+        said = f"wait {question.wait} expired at {say_time(due)}"
+        hint = "`resume` lets the run go on as it does when nobody answers"
+        raise WaitError(said, hint=hint, wait=question.wait)
+
+
+# why it is refused --------------------------------------------------------------------------
+
+
+async def _refusal(session: Session, wait: str) -> AnswerError:
+    """Why no wait of this id can be answered now, and what is asked instead."""
+    question, position = question_of(session), session.position
+    hint = asks_now(session, question)
+    if not wait:
+        where = f"it is {position.status} at `{position.state}`"
+        if position.status == "idle":
+            where = "it has not begun"
+        if position.ended:
+            where = f"it has ended ({position.status}) at `{position.state}`"
+        return WaitError(
+            f"the run waits for nothing: {where}", hint=hint if question else "", question=question
+        )
+    began, ended = await _course(session, wait)
+    if began is None:
+        return WaitError(f"there is no wait {wait}", hint=hint, wait=wait, question=question)
+    if ended is not None and ended.kind == "answer":
+        return _answered(wait, ended.input.event, ended.input.at, question, hint)
+    how = "is over"
+    if ended is not None and ended.kind in _ENDED:
+        how = f"{_ENDED[ended.kind]} at {say_time(ended.input.at)}"
+    return WaitError(f"wait {wait} {how}", hint=hint, wait=wait, question=question)
+
+
+_ENDED = {"expired": "expired", "stop": "ended with a stop"}
+
+
+async def _course(session: Session, wait: str) -> tuple[Record | None, Record | None]:
+    """The records with which a wait of the run's own began and ended, or None."""
+    if not (wait.isascii() and wait.isdecimal()) or not session.head:
+        return None, None
+    events = await session.journal.events(session.run_id)
+    records = [event.record for event in events if event.record is not None]
+    number = int(wait) if len(wait) < 10 else len(records)
+    began = records[number] if number < len(records) else None
+    if began is None or began.status != "paused" or began.kind == "pause":
+        return None, None
+    ended = (r for r in records[number + 1 :] if not r.aside or r.status != "paused")
+    return began, next(ended, None)
+
+
+def _answered(
+    wait: str, event: str, at: float, question: Question | None, hint: str = ""
+) -> AnsweredError:
+    said = f"wait {wait} was answered already, with `{event}` at {say_time(at)}"
+    hint = hint or "the run takes that answer when it goes on"
+    return AnsweredError(said, hint=hint, wait=wait, question=question, at=at)
+
+
+def asks_now(session: Session, question: Question | None) -> str:
+    """What the run asks, for somebody whose answer was for something else."""
+    if question is None:
+        position = session.position
+        return f"it waits for nothing now: it is {position.status} at `{position.state}`"
+    events = ", ".join(f"`{event}`" for event in question.answers)
+    return f"it asks now, as wait {question.wait}: {question.text} It takes {events or 'nothing'}"
+
+
+def say_time(at: float) -> str:
+    """A time in words, in UTC."""
+    try:
+        return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (OverflowError, ValueError, OSError):
+        return f"{at} s"
+
+
+# ahead --------------------------------------------------------------------------------------
+
+
+async def _send_ahead(session: Session, answer: Answer, letter: Letter) -> Sent:
+    chart, state, event = session.chart, answer.ahead, answer.event
+    if state not in chart.waiting:
+        hint = nearest(state, sorted(chart.waiting)) if chart.waiting else "no state of it waits"
+        raise AheadError(f"`{state}` is no state that waits", hint=hint, state=state)
+    if event not in chart.events_at(state):
+        listed = ", ".join(f"`{e}`" for e in chart.events_at(state))
+        raise AnswerError(f"`{state}` does not take `{event}`", hint=f"it takes {listed}")
+    refuse_data(event, chart.answer_fields(state, event), answer.data)
+    new = await session.journal.send(session.run_id, letter, check=_still_ahead(state))
+    return Sent(session.run_id, letter.msg_id, "", new)
+
+
+def _still_ahead(state: str) -> Check:
+    def check(row: RunRow, letters: Sequence[Letter]) -> None:
+        if row.ended:
+            raise AheadError(f"the run has ended ({row.status})", state=state)
+        if row.status == "paused" and row.state == state:
+            hint = "answer its question without `ahead`"
+            raise AheadError(f"`{state}` asks now", hint=hint, state=state)
+        for letter in letters:
+            if letter.data.get("kind") == "answer" and letter.data.get("ahead") == state:
+                event = letter.data.get("event")
+                hint = "its first wait takes that one; this one would be for a later wait"
+                said = f"`{event}` was given ahead for `{state}` already"
+                raise AheadError(said, hint=hint, state=state)
+
+    return check

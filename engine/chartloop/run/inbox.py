@@ -1,0 +1,126 @@
+"""What a driver does with the letters in a run's inbox: which is next, and what becomes of it.
+
+An answer is taken by the wait that it was sent to, or, given ahead, by the first wait of the state
+that it names. Any other is dropped, on the record. Pauses and resumes count in the order in which
+they came: a second pause adds nothing, and a resume ends every pause before it.
+
+Belongs here: decisions about letters, pure. Never: writing records (`run.loop`), sending
+(`run.answering`).
+Source: design "architecture", section 4; "language", section 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from chartloop.run.acting import IN_DOUBT
+from chartloop.run.journal import Letter
+from chartloop.run.question import SETTLES, wait_of
+from chartloop.run.session import Session
+
+
+class Fate(Enum):
+    """What becomes of a letter that needs no explanation."""
+
+    TAKE = "acted on now"
+    KEEP = "its time may come"
+    SPENT = "it would change nothing, now or later"
+
+
+class Due(NamedTuple):
+    """The letter that a run acts on next."""
+
+    letter: Letter
+    drop: str = ""
+    """Why it is dropped; empty when it is acted on."""
+
+
+def next_due(session: Session, letters: Sequence[Letter]) -> tuple[Due | None, list[str]]:
+    """The first letter to act on, in order of arrival; and the ids of the spent ones before it.
+
+    What is spent goes out of the inbox with the next record.
+    """
+    spent: list[str] = []
+    for letter in letters:
+        fate = _fate(session, letter)
+        if isinstance(fate, str):
+            return Due(letter, fate), spent
+        if fate is Fate.TAKE:
+            return Due(letter), spent
+        if fate is Fate.SPENT:
+            spent.append(letter.msg_id)
+    return None, spent
+
+
+def _fate(session: Session, letter: Letter) -> Fate | str:
+    match letter.data.get("kind"):
+        case "answer" if "ahead" in letter.data:
+            return _ahead(session, letter)
+        case "answer":
+            return _answer(session, letter)
+        case "cancel":
+            return _cancel(session)
+        case "pause":
+            return _pause(session)
+        case "resume":
+            return _resume(session)
+        case "enqueue":
+            return Fate.TAKE
+        case _:
+            return Fate.KEEP
+
+
+def _answer(session: Session, letter: Letter) -> Fate | str:
+    wait, event = letter.data.get("wait"), letter.data.get("event")
+    position = session.position
+    if not isinstance(wait, str):
+        return "it names no question; an older version sent it"
+    if position.status != "paused" or wait != wait_of(session):
+        return f"wait {wait}, which it was for, is over"
+    if position.blocked_on == IN_DOUBT:
+        return Fate.TAKE if event in SETTLES else f"wait {wait} does not take it"
+    if position.wake_at is not None and letter.at >= position.wake_at:
+        return f"wait {wait} had expired when it came"
+    taken = event in session.chart.events_at(position.state)
+    return Fate.TAKE if taken else f"wait {wait} does not take it"
+
+
+def _ahead(session: Session, letter: Letter) -> Fate | str:
+    position = session.position
+    state = session.names.state(str(letter.data["ahead"]))
+    if letter.data.get("event") not in session.chart.events_at(state):
+        return f"`{state}`, which it was given ahead for, does not take it"
+    here = position.status == "paused" and position.state == state
+    return Fate.TAKE if here else Fate.KEEP
+
+
+def _cancel(session: Session) -> Fate:
+    if session.position.stopping:
+        return Fate.SPENT
+    return Fate.KEEP if session.position.closing else Fate.TAKE
+
+
+def _pause(session: Session) -> Fate:
+    position = session.position
+    if position.stopping or position.pause_asked or is_held(session):
+        return Fate.SPENT
+    return Fate.TAKE
+
+
+def _resume(session: Session) -> Fate:
+    position = session.position
+    if position.status != "paused":
+        return Fate.SPENT
+    if position.blocked_on == IN_DOUBT:  # the pause takes effect once the call is settled
+        return Fate.KEEP if position.pause_asked else Fate.SPENT
+    waits = position.state in session.chart.waiting and not position.pause_asked
+    return Fate.SPENT if waits else Fate.TAKE
+
+
+def is_held(session: Session) -> bool:
+    """Whether the run rests because somebody paused it: no wait, no child, no time is awaited."""
+    position = session.position
+    free = not position.blocked_on and position.wake_at is None
+    return position.status == "paused" and free and position.state not in session.chart.waiting

@@ -1,0 +1,97 @@
+"""What a journal keeps of a run, as records: its row, its events, its inbox, its snapshot.
+
+Imported from `run.journal`, whose port takes and gives them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from chartloop.core.records import Record
+
+EventType = Literal["record", "intent", "result", "in_doubt"]
+
+
+class Event(NamedTuple):
+    """One line of a run's log."""
+
+    seq: int
+    """The event's number in its run, from 0. Not the record's number: intents count here."""
+    type: EventType
+    at: float
+    record: Record | None = None
+    """For a `record`."""
+    data: Mapping[str, Any] = {}
+    """For the others: ``{"key": ..., "state": ...}`` and, for a `result`, its data."""
+    epoch: int = 0
+
+
+class RunRow(NamedTuple):
+    """What is known about a run without reading its log."""
+
+    run_id: str
+    machine: str = ""
+    machine_hash: str = ""
+    epoch: int = 0
+    head: int = 0
+    """How many events the run has: the number of the next one."""
+    status: str = "idle"
+    state: str = ""
+    reason: str = ""
+    steps: int = 0
+    wake_at: float | None = None
+    agent: str = ""
+    session: str = ""
+    parent: str = ""
+    fork_seq: int | None = None
+    created: float = 0.0
+    updated: float = 0.0
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run is over."""
+        return self.status in ("completed", "error")
+
+
+class Update(NamedTuple):
+    """The columns of the run's row that an append brings up to date."""
+
+    status: str
+    state: str
+    reason: str = ""
+    steps: int = 0
+    wake_at: float | None = None
+
+
+class Letter(NamedTuple):
+    """Something sent to a run from outside: an answer, a pause, a cancel, tasks."""
+
+    msg_id: str
+    at: float
+    data: Mapping[str, Any]
+
+
+Check: TypeAlias = Callable[[RunRow, Sequence[Letter]], None]
+"""Looks at a run's row and its open letters, and raises a `RunError` where nothing may be sent."""
+
+
+class Snapshot(NamedTuple):
+    """A position as it was after an event; a cache that may be missing."""
+
+    seq: int
+    """The number of events that are folded into it."""
+    record_seq: int
+    """The number of records that are folded into it."""
+    data: Mapping[str, Any]
+
+
+class WholeRun(NamedTuple):
+    """A run that comes into being with all that it holds."""
+
+    row: RunRow
+    """Its `head` and `epoch` are set by the journal."""
+    events: Sequence[Event] = ()
+    """Numbered from 0; kept as of epoch 0, since no driver of this run wrote them."""
+    letters_of: str = ""
+    """The run whose letters go along, those that are not yet consumed; empty for none."""

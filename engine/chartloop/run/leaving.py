@@ -1,0 +1,48 @@
+"""Waiting for code that may never end: a run that is cancelled goes on without it.
+
+Cancellation is a request: a coroutine may catch it and carry on. So it runs in a task of its own,
+which is cancelled once, has a moment to clean up, and is left behind when it does not end.
+
+Source: design "language", section 6 (deadlines)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TypeVar
+
+import anyio
+
+T = TypeVar("T")
+MOMENT = 0.5
+"""Seconds that cancelled code has to end in its own way."""
+
+
+async def or_leave(made: Awaitable[T]) -> T:
+    """What it gives or raises; cancelled, this ends at most a `MOMENT` later.
+
+    Needs an event loop.
+    """
+    task = asyncio.ensure_future(_kept(made))
+    try:
+        value, error = await asyncio.shield(task)
+    except asyncio.CancelledError:
+        if not task.done():
+            task.cancel()
+            with anyio.CancelScope(shield=True):
+                await asyncio.wait({task}, timeout=MOMENT)
+        raise
+    if error is not None:
+        raise error
+    return value  # pyright: ignore[reportReturnType]  without an error there is one
+
+
+async def _kept(made: Awaitable[T]) -> tuple[T | None, BaseException | None]:
+    """A task that raises Ctrl-C would end the whole event loop: it is handed over instead."""
+    try:
+        return await made, None
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:  # noqa: BLE001  raised again by whoever waits
+        return None, error

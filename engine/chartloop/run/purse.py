@@ -1,0 +1,95 @@
+"""What the children of one action may spend together: asked before each begins and before it pays.
+
+Each child has a limit of its own, a share of what its parent has left. That alone would let every
+one of them go past its share by a call. So they have a purse in common: once it is spent no further
+child begins, and none makes another call that costs. Past it goes at most one call for each child
+that was in the middle of one.
+
+Belongs here: what is left, and who may go on. Never: a call, a clock.
+
+Source: design "language", section 8: "the child gets at most what the parent has left".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from chartloop.core.facts import Facts
+from chartloop.core.fold import lookup
+from chartloop.core.specs import ActionSpec, Effect
+from chartloop.language.spec import MachineSpec
+from chartloop.machine.budget import OWN, budgets_of, spent_reason
+from chartloop.run.context import PARENT, StopRequest
+
+
+class Budget(NamedTuple):
+    """One limit that is shared."""
+
+    left: float
+    """What the parent had left when its action began."""
+    facts: frozenset[str]
+    """What is held against it."""
+
+
+class Purse:
+    """What is left of each budget that a parent shares with several children."""
+
+    def __init__(self, parent: MachineSpec, facts: Facts) -> None:
+        self.parent = parent
+        self.facts = facts
+        self._budgets: dict[str, dict[str, Budget]] = {}
+        self._spent: dict[str, float] = {}
+        self._seen: dict[str, Mapping[str, float]] = {}
+
+    def budgets(self, child: MachineSpec) -> Mapping[str, Budget]:
+        """The budgets that a child of this machine shares, by the name of the limit."""
+        known = self._budgets.get(child.name)
+        if known is None:
+            known = self._budgets[child.name] = {}
+            for name, facts in budgets_of(self.parent, child).items():
+                limit = self.facts.limits.get(name)
+                if limit is not None and not facts & OWN:
+                    left = min(limit - (lookup(self.facts, fact) or 0) for fact in facts)
+                    known[name] = Budget(left, facts)
+        return known
+
+    def count(self, run_id: str, facts: Facts) -> None:
+        """Take in what a child has spent so far."""
+        usage = facts.usage
+        if not usage.llm_calls and not usage.tool_calls:
+            return
+        now = {fact: lookup(facts, fact) or 0 for fact in self._read()}
+        before = self._seen.get(run_id, {})
+        for fact, value in now.items():
+            self._spent[fact] = self._spent.get(fact, 0) + value - before.get(fact, 0)
+        self._seen[run_id] = now
+
+    def _read(self) -> frozenset[str]:
+        shared = (b.facts for budgets in self._budgets.values() for b in budgets.values())
+        return frozenset[str]().union(*shared)
+
+    def refuses(self, child: MachineSpec) -> StopRequest | None:
+        """Why a child of this machine may not spend any more; None while it may."""
+        for name, budget in self.budgets(child).items():
+            if any(self._spent.get(fact, 0) >= budget.left for fact in budget.facts):
+                said = f"`limits.{name}`, which it shares with other children, is spent"
+                reason = spent_reason(name, child, self.parent)
+                return StopRequest(reason, said, PARENT)
+        return None
+
+
+def pays(action: ActionSpec | None) -> bool:
+    """Whether an action may spend: by itself, by a model, or by children of its own."""
+    if action is None:
+        return False
+    return (
+        action.effect is Effect.PAID
+        or action.own_deadline
+        or "model" in action.uses | action.may_use
+    )
+
+
+def say_unbegun(count: int, among: int, asked: StopRequest) -> str:
+    """What the parent's result says of children that were not begun."""
+    return f"{count:,} of {among:,} children were not begun: {asked.message}"

@@ -1,0 +1,69 @@
+"""Makes a golden journal: one run of each shipped machine, as this version writes it.
+
+    python -m tests.golden.journals.make        # writes chartloop-VERSION.db beside this file
+
+A file that was released is never made again: it stands for the journals that people have. Every
+later version opens it, decides each of its records as it was recorded and goes on with its runs,
+or the number of the rules (`machine.evolve.RULES`) rises. A new version adds a file.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from pathlib import Path
+
+from chartloop import __version__
+from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.catalog import shipped
+from chartloop.run.journal import CHILD_MARK, Journal, WholeRun
+from chartloop.run.sync import by_hand
+from chartloop.testing import find_scenarios, load_scenario, run_scenario
+
+HERE = Path(__file__).parent
+SCENARIOS = HERE.parents[1] / "scenarios"
+
+
+def make(path: Path) -> None:
+    """Play the longest scenario of each shipped machine, and keep its run."""
+    journal = SqliteJournal(path)
+    for name in sorted(shipped()):
+        run = max(
+            (
+                report.run
+                for made in find_scenarios([SCENARIOS])
+                if load_scenario(made).machine == name
+                and (report := run_scenario(made)).run is not None
+            ),
+            key=lambda run: len(run.records),
+        )
+        copy(run.session.journal, journal, run.id, run.machine.canonical())
+    by_hand(journal.close())
+    with sqlite3.connect(path) as database:
+        database.execute("VACUUM")
+    database.close()
+
+
+def copy(source: Journal, target: Journal, run_id: str, machine: str) -> None:
+    """Put a run with its children into another journal, and its first half as another run."""
+    by_hand(target.put_blob(machine))
+    rows = [by_hand(source.row(run_id)), *by_hand(source.rows(prefix=run_id + CHILD_MARK))]
+    found = [row for row in rows if row is not None]
+    for row in found:
+        if (text := by_hand(source.blob(row.machine_hash))) is not None:
+            by_hand(target.put_blob(text))
+    whole = [WholeRun(row, by_hand(source.events(row.run_id))) for row in found]
+    by_hand(target.create_whole(whole))
+    records = [event.record for event in whole[0].events if event.record is not None]
+    middle = records[len(records) // 2]
+    half = found[0]._replace(
+        run_id=f"{run_id}-half", status="running", state=middle.state, reason=""
+    )
+    by_hand(target.fork(run_id, middle.seq, half))
+
+
+if __name__ == "__main__":
+    file = HERE / f"chartloop-{__version__}.db"
+    if file.exists():
+        sys.exit(f"{file.name} is there: one that was released is never made again")
+    make(file)

@@ -1,0 +1,86 @@
+"""What the model was not shown is not carried out, and queries about tools know it.
+
+Real runs of generated machines under a model that calls every tool by name: states show and
+carry out different tools, replies are not kept, judged by another call, pruned away, shared with
+children; a caller gives conversations that hold calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from chartloop.api import Machine
+from chartloop.checker.query import Answer, Questions
+from chartloop.run.events import Recorded
+from tests.gated import TOOLS, built_gated, gated_machines, naming_adversaries, played_gated
+from tests.laws.test_query_laws import agrees, in_order
+
+slowly = settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.too_slow])
+
+
+@slowly
+@given(gated_machines(), st.integers(0, 10_000), st.booleans())
+def test_no_tool_is_carried_out_that_was_not_shown(data: Any, seed: int, given_: bool) -> None:
+    asyncio.run(_only_shown(built_gated(data), seed, given_))
+
+
+async def _only_shown(machine: Machine, seed: int, given_: bool) -> None:
+    for choices in naming_adversaries(seed):
+        heard: list[Recorded] = []
+        _, model, done = await played_gated(machine, choices, given=given_, heard=heard)
+        for name, call in done:
+            if call not in ("given", "file"):
+                assert name in model.shown[call], (name, call, model.shown[call])
+
+
+QUERIES = (
+    "reach tool:{t}", "never tool:{t} before {a}", "never tool:{t} after {a}",
+    "never tool:{t} before tool:{u}", "never tool:{t} after tool:{u}", "never {a} before tool:{t}",
+)  # fmt: skip
+
+
+@slowly
+@given(gated_machines(), st.integers(0, 10_000), st.booleans(), st.data())
+def test_no_tool_is_carried_out_where_a_query_says_that_none_is(
+    data: Any, seed: int, given_: bool, pick: Any
+) -> None:
+    machine = built_gated(data)
+    states = [f"state:{n}" for n in machine.spec.states]
+    questions = Questions(machine.chart)
+    asked = [
+        pick.draw(st.sampled_from(QUERIES)).format(
+            a=pick.draw(st.sampled_from(states)),
+            t=pick.draw(st.sampled_from(TOOLS)), u=pick.draw(st.sampled_from(TOOLS)),
+        )
+        for _ in range(6)
+    ]  # fmt: skip
+    asked += [f"reach tool:{name}" for name in TOOLS]
+    asyncio.run(_asked(machine, [questions.ask(text) for text in asked], seed, given_))
+
+
+async def _asked(machine: Machine, answers: list[Answer], seed: int, given_: bool) -> None:
+    for choices in naming_adversaries(seed):
+        heard: list[Recorded] = []
+        run, _, _ = await played_gated(machine, choices, given=given_, heard=heard)
+        went = happened(machine, heard)
+        for answer in answers:
+            fits = agrees(answer, in_order(went), ended=run.ended)
+            assert fits, (answer.query, str(answer), went)
+
+
+def happened(machine: Machine, heard: list[Recorded]) -> list[str]:
+    """Tools that were carried out and states that were entered, in order."""
+    out: list[str] = []
+    for record, decision, _ in heard:
+        state = machine.spec.states.get(record.state)
+        child = (
+            state is not None and state.action is not None and state.action.name == "run_machine"
+        )
+        if record.kind == "step" and record.outcome is not None and not child:
+            out += [f"tool:{name}" for name in record.outcome.spent.tools]
+        out += [f"state:{name}" for name in decision.path]
+    return out

@@ -1,0 +1,245 @@
+"""Providers that lie, hang or flood, over HTTP: the limits of a run hold against them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any, NamedTuple
+
+import pytest
+
+from chartloop.actions.declare import tool
+from chartloop.api import Machine, load
+from chartloop.run.result import Result
+from tests.provider import STREAM, USAGE, Answer, Provider, event, http, reply
+
+needs_litellm = pytest.mark.extra(  # noqa: S610 - no Django
+    "litellm", install='pip install "chartloop[llm]"'
+)
+pytestmark = [
+    needs_litellm,
+    pytest.mark.filterwarnings("ignore:.*using the `ReadOnly` qualifier"),
+    pytest.mark.filterwarnings("ignore:Accessing the 'model_"),
+]
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-AAbbCC00112233445566778899")
+
+
+@tool
+def add(x: int) -> str:
+    """Add.
+
+    Args:
+        x: What.
+    """
+    return f"{x}"
+
+
+LOOP = """
+chartloop: 1
+machine: m
+model: {{name: openai/gpt-4o-mini, api_base: '{url}', {model}}}
+tools: [add]
+limits: {{tokens: 5_000, cost: 1.0, steps: 40}}
+rules:
+  - {{when: usage.total_tokens >= limits.tokens, stop: token_limit}}
+  - {{when: usage.cost >= limits.cost, stop: cost_limit}}
+  - {{when: run.steps >= limits.steps, stop: steps_limit}}
+states:
+  q: {{do: receive, next: a}}
+  a: {{do: infer, {state}next: w}}
+  w: {{ask: 'Tools?', when: len(last.tool_calls) > 0, then: u, else: d}}
+  u: {{do: call_tools, next: a}}
+  d: {{stop: completed}}
+"""
+
+
+def asking(provider: Provider, model: str = "stream: false", state: str = "") -> Machine:
+    model = model if "timeout" in model else f"timeout: 20s, {model}"
+    text = LOOP.format(url=provider.url, model=model, state=state)
+    text = text.replace("cost_limit", "token_limit")
+    return load(text, tools=[add])
+
+
+def played(answer: Answer, model: str = "stream: false", state: str = "") -> Result:
+    with Provider(answer) as provider:
+        return asking(provider, model, state).run("a task")
+
+
+class Lie(NamedTuple):
+    id: str
+    usage: dict[str, Any] | None
+    said: str
+
+
+LONG = "word " * 2_000
+"""2,500 tokens, as they are estimated."""
+
+LIES = [
+    Lie("negative-prompt", {"prompt_tokens": -100_000, "completion_tokens": 5}, "-100,000"),
+    Lie("negative-completion", {"prompt_tokens": 9, "completion_tokens": -9}, "-9"),
+    Lie("zero-sum", {"prompt_tokens": -5, "completion_tokens": 5}, "-5"),
+    Lie("absurd", {"prompt_tokens": 10**30, "completion_tokens": 5}, "digits"),
+    Lie("zeros", {"prompt_tokens": 0, "completion_tokens": 0}, "without usage"),
+    Lie("none", None, "without usage"),
+]
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("case", LIES, ids=lambda case: case.id)
+def test_a_loop_with_usage_that_cannot_be_stops_at_its_token_limit(
+    case: Lie, streamed: bool
+) -> None:
+    usage = case.usage and {**case.usage, "total_tokens": sum(case.usage.values())}
+
+    def answer(n: int, _: Any) -> Iterator[bytes]:
+        body = reply(LONG, calls=1, usage=usage)
+        body["choices"][0]["message"]["tool_calls"][0]["id"] = f"c{n}"
+        if not streamed:
+            return http(body)
+        return _as_stream(body, usage)
+
+    result = played(answer, f"stream: {json.dumps(streamed)}")
+    assert result.reason == "token_limit"
+    usage_ = result.facts.usage
+    assert usage_.llm_calls <= 3
+    assert min(usage_.prompt_tokens, usage_.completion_tokens) > 0
+    assert usage_.cost is not None
+    assert usage_.cost > 0
+    assert any(case.said in warning for warning in result.warnings)
+
+
+def _as_stream(body: dict[str, Any], usage: Any) -> Iterator[bytes]:
+    message = body["choices"][0]["message"]
+    yield STREAM
+    yield event({"role": "assistant", "content": message["content"]})
+    calls = [{"index": n, **call} for n, call in enumerate(message["tool_calls"])]
+    yield event({"tool_calls": calls})
+    yield event({}, "tool_calls", **({"usage": usage} if usage else {}))
+    yield b"data: [DONE]\n\n"
+
+
+def events_for_ever(text: str) -> Answer:
+    def answer(_: int, __: Any) -> Iterator[bytes]:
+        yield STREAM
+        while True:
+            yield event({"content": text})
+
+    return answer
+
+
+QUICK = "retry: {times: 1, base: 0s}, "
+
+
+def test_a_stream_that_never_ends_is_cut_at_the_timeout() -> None:
+    result = played(events_for_ever("word "), "stream: true, timeout: 1s, reply_limit: 900_000_000")
+    assert "no answer within 1 s" in result.errors[0]["message"]
+
+
+@pytest.mark.parametrize("field", ["content", "tool_calls"])
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+def test_a_reply_has_a_size(field: str, streamed: bool) -> None:
+    def answer(_: int, __: Any) -> Iterator[bytes]:
+        body = reply("x" * 5_000 if field == "content" else None, calls=1)
+        if field == "tool_calls":
+            call = body["choices"][0]["message"]["tool_calls"][0]
+            call["function"] = {"name": "add", "arguments": '{"x": 1}' + " " * 5_000}
+        return _as_stream(body, None) if streamed else http(body)
+
+    result = played(answer, f"stream: {json.dumps(streamed)}, reply_limit: 4_000")
+    (error,) = result.errors
+    assert (error["category"], result.facts.usage.llm_calls) == ("RECOVERABLE", 0)
+    assert "more than 4,000 characters" in error["message"]
+
+
+def test_a_body_of_any_size_is_not_read_whole() -> None:
+    sent: list[int] = []
+
+    def answer(_: int, __: Any) -> Iterator[bytes]:
+        yield b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n"
+        while True:
+            sent.append(1)
+            yield b" " * 100_000
+
+    result = played(answer, "stream: false, reply_limit: 1_000")
+    assert "more than 1,000 characters" in result.errors[0]["message"]
+    assert len(sent) < 400
+
+
+def test_the_body_of_an_error_is_cut_before_anything_reads_it() -> None:
+    sent: list[int] = []
+
+    def answer(_: int, __: Any) -> Iterator[bytes]:
+        yield b"HTTP/1.1 500 Oh\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n"
+        yield b'{"error": {"message": "'
+        while True:
+            sent.append(1)
+            yield b"e" * 100_000
+
+    result = played(answer)
+    assert result.errors
+    assert len(sent) < 400
+
+
+def test_a_reply_that_is_not_streamed_is_understood() -> None:
+    asked: list[Any] = []
+
+    def answer(_: int, body: Any) -> Iterator[bytes]:
+        asked.append(body["stream"])
+        return http(reply("hello", usage={**USAGE, "prompt_tokens": 7, "total_tokens": 27}))
+
+    result = played(answer, "stream: true", QUICK)
+    assert (result.reason, result.output, asked) == ("completed", "hello", [True])
+    assert result.facts.usage.prompt_tokens == 7
+
+
+class Odd(NamedTuple):
+    id: str
+    answer: Answer
+    said: str
+
+
+def always(body: Any, status: str = "200 OK", **headers: str) -> Answer:
+    """The same answer to every request."""
+
+    def answer(_: int, __: Any) -> Iterator[bytes]:
+        return http(body, status, **headers)
+
+    return answer
+
+
+CALLS_OF_TEXT = reply()
+CALLS_OF_TEXT["choices"][0]["message"] = {"role": "assistant", "tool_calls": "abc"}
+ODD = [
+    Odd("418", always({"error": {"message": "teapot"}}, "418 Teapot"), "HTTP 418: teapot"),
+    Odd("599", always("x", "599 What"), "HTTP 599"),
+    Odd("calls-of-text", always(CALLS_OF_TEXT), ""),
+    Odd("usage-of-text", always(reply(usage={"prompt_tokens": "many"})), ""),
+]
+
+
+@pytest.mark.parametrize("case", ODD, ids=lambda case: case.id)
+def test_an_error_is_one_short_line(case: Odd) -> None:
+    result = played(case.answer)
+    for error in result.errors:
+        assert "Traceback" not in error["message"]
+        assert "site-packages" not in error["message"]
+        assert case.said in error["message"]
+        assert len(error["message"]) < 400
+    assert result.errors or not case.said
+
+
+@pytest.mark.parametrize("date", [False, True], ids=["seconds", "date"])
+def test_a_busy_provider_is_left_alone(date: bool) -> None:
+    after = format_datetime(datetime.now(UTC) + timedelta(seconds=400)) if date else "400"
+    state = "retry: {times: 1, base: 0s, most: 10s}, "
+    busy = always({"error": {"message": "busy"}}, "429 Busy", retry_after=after)
+    with Provider(busy) as p:
+        result = asking(p, state=state).run("a task")
+        assert len(p.asked) == 1
+    assert any("the provider asked to wait" in warning for warning in result.warnings)
