@@ -643,24 +643,26 @@ def test_a_final_answer_in_plain_text_is_kept() -> None:
 
 
 def test_a_tick_that_is_cut_off_keeps_its_calls_apart_from_errors() -> None:
+    over = threading.Event()
+
     class Slow:
         def send(self, to: str) -> str:
             """Sends."""
             return f"sent to {to}"
 
         def wait(self) -> str:
-            """Waits."""
-            time.sleep(2)
+            """Waits until the test is over."""
+            over.wait(60)
             return "waited"
 
     context = AgentContext(execution_classes=[Slow])
     script = [*SAME[:2], calling(("Slow_send", {"to": "ann"}), ("Slow_wait", {}))]
     known = GPT4Agent(script=script, agent_context=context)
-    result = AgentExecutor(known, AgentStoppingConditions(timeout_seconds=0.5)).execute("Write.")
+    result = AgentExecutor(known, AgentStoppingConditions(timeout_seconds=5)).execute("Write.")
+    over.set()
     assert result.stopping_reason is StoppingReason.TIMEOUT
-    assert result.final_context.function_log[0] == 'Slow_send {"to": "ann"} -> sent to ann'
-    assert not any(
-        "took too long: stopped" in line for line in result.final_context.function_log[:1]
-    )
-    assert [call["name"] for call in result.function_calls][:1] == ["Slow_send"]
-    assert len(result.errors) == 1
+    assert result.function_calls[0]["name"] == "Slow_send"
+    log = result.final_context.function_log
+    assert log[0] == 'Slow_send {"to": "ann"} -> sent to ann'
+    assert not any(line.startswith("tick took too long") for line in log)
+    assert "took too long" in str(result.errors[0])

@@ -95,14 +95,31 @@ def test_an_answer_as_json_and_delivered_twice(sh: Shell) -> None:
     assert "nothing is done twice" in twice.err
 
 
-def test_an_answer_behind_another_is_said_to_be_for_later(sh: Shell) -> None:
+def test_a_second_answer_is_refused_and_opens_no_later_gate(sh: Shell) -> None:
     sh("run", *ASK, "--run-id", "r")
-    first = sh("answer", "r", "fix", "note=x", "count=1", "sure=true")
-    assert "before it" not in first.err
+    assert sh("answer", "r", "fix", "note=x", "count=1", "sure=true").code == 0
     second = sh("answer", "r", "ok")
-    assert "before it `fix` is kept: this one is for a later question\n" in second.err
+    assert second.code == 2
+    assert "error[CL616]: wait 3 was answered already, with `fix` at " in second.err
     done = sh("resume", "r", "--format", "json")
-    assert (done.json["reason"], done.json["path"].count("wait")) == ("completed", 2)
+    assert (done.code, done.json["path"].count("wait")) == (4, 2)
+    assert done.json["wait"] != "3"
+    late = sh("answer", "r", "ok", "--wait", "3")
+    assert late.code == 2
+    assert f"it asks now, as wait {done.json['wait']}: Is forty-two right?" in late.err
+    assert sh("answer", "r", "ok", "--wait", done.json["wait"]).code == 0
+    assert sh("resume", "r").code == 0
+
+
+def test_an_answer_ahead_names_its_state_and_the_record_says_so(sh: Shell) -> None:
+    sh("run", *ASK, "--run-id", "r")
+    for state, says in (("wait", "`wait` asks now"), ("wit", "no state that waits")):
+        refused = sh("answer", "r", "ok", "--ahead", state)
+        assert refused.code == 2
+        assert f"error[CL617]: {says}" in refused.err or says in refused.err
+    sh("answer", "r", "fix", "note=x", "count=1", "sure=true")
+    both = sh("answer", "r", "ok", "--ahead", "wait", "--wait", "3")
+    assert both.code == 2
 
 
 def test_a_cancel_for_a_reason_that_the_machine_does_not_have(sh: Shell) -> None:

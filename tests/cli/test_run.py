@@ -142,8 +142,11 @@ def test_a_wait_says_the_lines_that_answer_it(sh: Shell) -> None:
     assert done.code == 4
     assert done.out == ""
     assert "Is forty-one right?" in done.err
-    assert "  chartloop answer w fix note=STR count=INT sure=BOOL --journal j.db\n" in done.err
-    assert "  chartloop answer w abort --journal j.db\n" in done.err
+    assert (
+        "  chartloop answer w fix note=STR count=INT sure=BOOL --wait 3 --journal j.db\n"
+        in done.err
+    )
+    assert "  chartloop answer w abort --wait 3 --journal j.db\n" in done.err
     assert "then:  chartloop resume w --journal j.db\n" in done.err
 
 

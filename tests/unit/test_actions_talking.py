@@ -149,7 +149,7 @@ class TestInfer:
         assert run.facts.usage.context_tokens == 15
 
     def test_a_reply_without_usage_is_estimated_and_marked(self) -> None:
-        run = talk(CHAT, ["hello"])
+        run = talk(CHAT, model=Listening(ModelReply("hello")))
         result = run.run()
         (outcome,) = outcomes(run, "b")
         assert outcome.spent.estimated

@@ -304,10 +304,10 @@ def test_what_no_expression_reads_needs_no_proof_of_its_own() -> None:
 def test_in_a_prompt_a_bound_is_a_line_and_a_figure_a_sentence() -> None:
     found = load("agent").bound()
     assert repr(found).startswith(
-        "<Bound of agent: actions 50, model calls 40, tool calls 25 batch"
+        "<Bound of agent: actions 50, model calls 40, tool calls 784, tokens"
     )
     assert str(found["actions"]) == "actions at most 50 by run.steps >= limits.steps"
-    assert str(found["tool_calls"]).endswith("how large a batch is: assume `calls_per_reply`")
+    assert str(found["tool_calls"]).startswith("tool_calls at most 784")
 
 
 def test_a_figure_that_there_is_not_says_which_there_are() -> None:

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from chartloop import load
 from chartloop.core.columns import size
 from chartloop.machine.explain import Explanation
+from chartloop.run.ports import ModelReply
 from chartloop.testing import ManualClock
+from tests.talks import Listening
 
 HEAD = """\
 chartloop: 1
@@ -53,7 +55,8 @@ led to   a → b → a, running"""
 
 def explained(guard: str, text: str = "hm", seq: int = 1) -> Explanation:
     machine = load(HEAD.replace("GUARD", guard))
-    run = machine.start("x", script=[text, text], clock=ManualClock(0.0))
+    said = ModelReply(text)
+    run = machine.start("x", model=Listening(said, said), clock=ManualClock(0.0))
     run.step()
     run.step()
     return run.why(seq)

@@ -103,6 +103,7 @@ CASES = [
     Case("last.finish_reason", [reply("x"), OK, OK, reply()], ["", "tool_calls", "tool_calls", "tool_calls", "stop"]),
     Case("last.tool_calls", [reply("x"), OK, OK, reply()], [(), (ToolCall("0", "x", "{}"),), (ToolCall("0", "x", "{}"),), (ToolCall("0", "x", "{}"),), ()]),
     Case("last.wants_memory", [reply("x", memory=True), OK, OK, reply("x")], [False, True, True, True, False]),
+    Case("last.calls_dropped", [Outcome(dropped=(ToolCall("1", "x", "{}"),)), OK, reply("x")], [0, 1, 1, 0]),
     Case("queue.size", [Outcome(queue=(T1, T2)), Outcome(queue=(T2,)), Outcome(queue=(T2._replace(cycle=1),))], [0, 1, 0, 1]),
     Case("queue.done", [Outcome(changes={"queue.done": 1})], [0, 1]),
     Case("queue.failed", [Outcome(changes={"queue.failed": 1})], [0, 1]),

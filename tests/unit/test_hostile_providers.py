@@ -6,12 +6,14 @@ import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from itertools import count
 from typing import Any, NamedTuple
 
 import pytest
 
 from chartloop.actions.declare import tool
 from chartloop.api import Machine, load
+from chartloop.core.errors import SetupError
 from chartloop.run.result import Result
 from tests.provider import STREAM, USAGE, Answer, Provider, event, http, reply
 
@@ -124,20 +126,18 @@ def _as_stream(body: dict[str, Any], usage: Any) -> Iterator[bytes]:
     yield b"data: [DONE]\n\n"
 
 
-def events_for_ever(text: str) -> Answer:
-    def answer(_: int, __: Any) -> Iterator[bytes]:
-        yield STREAM
-        while True:
-            yield event({"content": text})
-
-    return answer
+def words_for_ever(_: int, __: Any) -> Iterator[bytes]:
+    """A stream without an end. Each word is another: litellm ends one that repeats itself."""
+    yield STREAM
+    for number in count():
+        yield event({"content": f"word{number} "})
 
 
 QUICK = "retry: {times: 1, base: 0s}, "
 
 
 def test_a_stream_that_never_ends_is_cut_at_the_timeout() -> None:
-    result = played(events_for_ever("word "), "stream: true, timeout: 1s, reply_limit: 900_000_000")
+    result = played(words_for_ever, "stream: true, timeout: 1s, reply_limit: 900_000_000")
     assert "no answer within 1 s" in result.errors[0]["message"]
 
 
@@ -243,3 +243,13 @@ def test_a_busy_provider_is_left_alone(date: bool) -> None:
         result = asking(p, state=state).run("a task")
         assert len(p.asked) == 1
     assert any("the provider asked to wait" in warning for warning in result.warnings)
+
+
+def test_a_bound_on_money_knows_the_price_and_the_window_of_litellm() -> None:
+    with Provider(always(reply())) as provider:
+        machine = asking(provider)
+        with pytest.raises(SetupError, match=r"usd: at most [\d.]+ USD, and 0.001 USD is wanted"):
+            machine.start("x", require_bound={"usd": 0.001})
+        assert machine.start("x", require_bound={"usd": 5}).run().success
+        with pytest.raises(SetupError, match="price is not known"):
+            machine.start("x", script=["4"], require_bound={"usd": 5})

@@ -509,7 +509,7 @@ def test_a_child_that_waits_comes_along(asked: str) -> None:
     if asked == "the-parent":
         run.send("yes")
     else:
-        answer = {"kind": "answer", "event": "yes", "data": {}, "wait": "0"}
+        answer: dict[str, Any] = {"kind": "answer", "event": "yes", "data": {}, "wait": "0"}
         by_hand(journal.send("r/go/1/q/1", Letter("x", ManualClock().now(), answer)))
     assert run.run().reason == "completed"
     ids = {

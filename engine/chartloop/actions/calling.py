@@ -16,15 +16,17 @@ from typing import Any
 
 import anyio
 
+from chartloop.actions.approving import Approvals
 from chartloop.actions.builtin_tools import append_text, replace_text
 from chartloop.actions.running import failed, refusal, run_tool
 from chartloop.core.conversation import calls_of, tool_reply, trim_calls, unanswered
 from chartloop.core.errors import Category
-from chartloop.core.facts import ToolCall
+from chartloop.core.facts import EMPTY, ToolCall
 from chartloop.core.outcome import NOTHING_SPENT, Outcome, Spent, ToolResult
 from chartloop.core.reasons import StopSignal
-from chartloop.core.specs import ActionSpec, ArgSpec, Effect, ToolSpec
-from chartloop.core.types import ANY, BOOL, STR, list_of, struct
+from chartloop.core.specs import MOST_CALLS, ActionSpec, ArgSpec, Effect, ToolSpec
+from chartloop.core.types import ANY, BOOL, INT, STR, list_of, struct
+from chartloop.core.units import say_count
 from chartloop.run.context import Context
 from chartloop.run.failing import describe
 from chartloop.run.sound import cut, sound_text
@@ -35,9 +37,28 @@ AT_ONCE = 64
 CALLED = struct({"id": STR, "name": STR, "ok": BOOL, "content": STR, "result": ANY}, keyed=True)
 
 
-async def call_tools(ctx: Context, on_error: str = "reply") -> Outcome:
-    """All calls of the newest reply, at once; memory tools one after the other."""
-    return await _carry_out(ctx, unanswered(ctx.messages), on_error)
+TOO_MANY = "error: this call was not carried out: at most {most} calls of one reply are"
+"""What a model reads where it asked for more calls at once than are carried out."""
+
+
+async def call_tools(
+    ctx: Context, on_error: str = "reply", at_most: int = MOST_CALLS
+) -> Outcome:  # fmt: skip
+    """The calls of the newest reply, at once; memory tools one after the other."""
+    calls = unanswered(ctx.messages)
+    outcome = await _carry_out(ctx, calls[:at_most], on_error)
+    return without(outcome, calls[at_most:], at_most) if len(calls) > at_most else outcome
+
+
+def without(outcome: Outcome, left: Sequence[ToolCall], most: int) -> Outcome:
+    """The outcome with the calls that were too many: answered, on the record, warned of."""
+    said = TOO_MANY.format(most=most)
+    asked = say_count(most + len(left), "call")
+    warning = f"a reply asked for {asked}; {most} were carried out, the rest were refused"
+    return outcome._replace(
+        messages=(*outcome.messages, *(tool_reply(call, said) for call in left)),
+        dropped=tuple(left), warnings=(*outcome.warnings, warning),
+    )  # fmt: skip
 
 
 async def call_tool(ctx: Context, on_error: str = "reply") -> Outcome:
@@ -84,6 +105,7 @@ class _Batch:
         self.ctx = ctx
         self.calls = calls
         self.known = {tool.name: tool for tool in ctx.tools}
+        self.approvals = Approvals(ctx)
         self.done: dict[int, ToolResult] = {}
         seen: Counter[str] = Counter()
         self.keys: list[str] = []
@@ -126,6 +148,7 @@ class _Batch:
             signals=tuple(signal for _, d in done for signal in d.signals),
             partial=tuple(part for _, d in done for part in d.partial),
             progressed=any(d.progressed for _, d in done),
+            kept=self.approvals.spent if len(done) == len(self.calls) else EMPTY,
         )
 
     def _edits_memory(self, call: ToolCall) -> bool:
@@ -138,6 +161,9 @@ class _Batch:
     async def _do(self, ctx: Context, n: int) -> None:
         """One call, whatever the model wrote."""
         call, spec = self.calls[n], self.known.get(self.calls[n].name)
+        if (refused := self.approvals.refusal(call)) is not None:
+            self.done[n] = refused
+            return
         if spec is None:
             self.done[n] = refusal(ctx, call.name, "may not be called here")
             return
@@ -207,7 +233,9 @@ async def update_memory(
     if not block:
         editing = {tool.name for tool in ctx.tools if tool.memory}
         asked = [call for call in unanswered(ctx.messages) if call.name in editing]
-        return await _carry_out(ctx, asked, "reply")
+        outcome = await _carry_out(ctx, asked[:MOST_CALLS], "reply")
+        left = asked[MOST_CALLS:]
+        return without(outcome, left, MOST_CALLS) if left else outcome
     done = append_text(ctx, block, append) if append else replace_text(ctx, block, old, new)
     if not done.ok:
         return Outcome.failed(Category.RECOVERABLE, done.text, kind="memory")
@@ -218,16 +246,31 @@ _ON_ERROR = ArgSpec(
     "on_error", "enum", STR, choices=("reply", "fail"),
     about="`reply`: what goes wrong is told to the model; `fail`: the action fails.",
 )  # fmt: skip
+
+
+def _number(value: Any) -> str | None:
+    """What is wrong with a number of calls."""
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return None if whole and 1 <= value <= MOST else f"a number from 1 to {MOST:,}"
+
+
+MOST = 1_000
+_AT_MOST = ArgSpec(
+    "at_most", "data", INT, check=_number,
+    about=f"How many calls of one reply are carried out; default {MOST_CALLS}. The model reads of"
+    " each call past it that it was not carried out.",
+)  # fmt: skip
 ACTIONS = (
     ActionSpec(
         "call_tools",
         call_tools,
-        (_ON_ERROR,),
+        (_ON_ERROR, _AT_MOST),
         result=list_of(CALLED),
         effect=Effect.PAID,
         own_intents=True,
+        most_calls="at_most",
         changes=frozenset({"memory.*"}),
-        about="Carries out all tool calls of the newest reply, at once.",
+        about="Carries out the tool calls of the newest reply, at once.",
     ),
     ActionSpec(
         "call_tool",

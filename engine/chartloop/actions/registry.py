@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 from chartloop.actions import (
+    approving,
     calling,
     children,
     code,
@@ -30,7 +31,8 @@ from chartloop.core.specs import ActionSpec, Registry, TypeSpec
 def builtin() -> Registry:
     """The registry that every file starts with."""
     families = (
-        talking, calling, reading, code, control, tasks, monitoring, pruning, reporting, children,
+        talking, calling, approving, reading, code, control, tasks, monitoring, pruning,
+        reporting, children,
     )  # fmt: skip
     actions = {a.name: a for family in families for a in family.ACTIONS}
     return Registry(actions, specs_of(TOOLS).tools, {})

@@ -23,9 +23,10 @@ from chartloop.core.conversation import (
 from chartloop.core.errors import Category, SetupError
 from chartloop.core.facts import ToolCall
 from chartloop.core.outcome import Message, Outcome, Reply, Spent
+from chartloop.core.position import REPAIRED, repaired
 from chartloop.core.specs import ActionSpec, ArgSpec, Effect, ToolSpec
 from chartloop.core.tokens import estimate_messages
-from chartloop.core.types import BOOL, FLOAT, STR, Type, list_of, struct
+from chartloop.core.types import BOOL, FLOAT, INT, STR, Type, list_of, struct
 from chartloop.language.json_schema.reply import BrokenReplyError, ReplySchema
 from chartloop.machine.saving import template_names
 from chartloop.run.context import Context
@@ -133,6 +134,7 @@ class Asked(NamedTuple):
     tool_choice: Any = None
     temperature: float | None = None
     keep: bool | None = None
+    repair: int = 0
 
 
 async def infer(ctx: Context, **fields: Any) -> Outcome:
@@ -142,7 +144,8 @@ async def infer(ctx: Context, **fields: Any) -> Outcome:
     outcome = _refused(ctx, _outcome(ctx, answered, asked.keep), answered.reply)
     if asked.output is None:
         return outcome
-    return _structured(outcome, answered.reply.text, asked.output)
+    structured = _structured(outcome, answered.reply.text, asked.output)
+    return structured if structured.ok else ask_again(ctx, structured, asked)
 
 
 class Answered(NamedTuple):
@@ -198,7 +201,8 @@ def _spent(
     told = {"prompt_tokens": sent, "completion_tokens": written}
     missing = [name for name, count in told.items() if count is None]
     wrong = [f"{n} {say(c)}" for n, c in told.items() if c is not None and not is_tokens(c)]
-    warnings = (UNBELIEVED.format(", ".join(wrong)),) if wrong else (ESTIMATED,) if missing else ()
+    told_of = missing and not getattr(model, "scripted", False)  # a script costs nothing
+    warnings = (UNBELIEVED.format(", ".join(wrong)),) if wrong else (ESTIMATED,) if told_of else ()
     if cost is not None and not is_cost(cost):
         warnings, cost = (*warnings, WRONG_COST.format(say(cost))), None
     if sent is None or not is_tokens(sent):
@@ -334,6 +338,35 @@ def _structured(outcome: Outcome, text: str, wanted: ReplySchema) -> Outcome:
     return outcome._replace(ok=False, error=failed.error)
 
 
+def ask_again(ctx: Context, broken: Outcome, asked: Asked) -> Outcome:
+    """A reply that breaks its schema, with the request to mend it while one is left.
+
+    The next attempt is a step and a record of its own, so that rules are looked at between.
+    """
+    times = repaired(ctx.kept, ctx.state.name, ctx.position.attempt)
+    if times >= asked.repair or ctx.position.stopping:
+        return broken
+    assert broken.error is not None
+    assert broken.reply is not None
+    wrong = user(f"{broken.error.message}\nReply again, with nothing but the JSON.")
+    kept: dict[str, Any] = {REPAIRED: {"state": ctx.state.name, "times": times + 1}}
+    if ctx.prompt is None and asked.keep is not False:
+        return broken._replace(messages=(*broken.messages, wrong), kept=kept, again=True)
+    if ctx.prompt is None:
+        kept[KEEP] = {"keep": False}
+    sent = ctx.messages if ctx.prompt is None else ctx.prompt
+    prompt = (*sent, broken.reply.message, wrong)
+    return broken._replace(messages=(), prompt=prompt, kept=kept, again=True)
+
+
+def _times(value: Any) -> str | None:
+    """What is wrong with a number of times."""
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return None if whole and 0 <= value <= MOST_REPAIRS else f"a number from 0 to {MOST_REPAIRS}"
+
+
+MOST_REPAIRS = 10
+
 ACTIONS = (
     ActionSpec(
         "receive",
@@ -381,6 +414,15 @@ ACTIONS = (
                 " that `--tools` brings; its data is `result.data`.",
             ),
             ArgSpec(
+                "repair",
+                "data",
+                INT,
+                check=_times,
+                needs="output",
+                about="How often a reply that breaks `output` is answered with what is wrong, and"
+                " asked for again: 0 to 10, default 0. Each is a step and a model call of its own.",
+            ),
+            ArgSpec(
                 "tool_choice",
                 "data",
                 STR,
@@ -392,6 +434,7 @@ ACTIONS = (
         result=REPLY,
         effect=Effect.PAID,
         suspends=False,
+        repairs="repair",
         uses=frozenset({"model"}),
         about="One model call: sends instructions, memory, conversation and the state's tools.",
     ),

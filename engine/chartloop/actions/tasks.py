@@ -329,6 +329,8 @@ async def _by_tool(ctx: Context, task: Task, name: str) -> Attempt:
     spec = ctx.machine.registry.tools.get(name)
     if spec is None:
         return _gone_wrong(f"there is no tool `{name}`", Category.CRITICAL)
+    if ctx.machine.approve is not None and name in ctx.machine.approve.tools:
+        return _gone_wrong(f"`{name}` needs an approval, which a task cannot have")
     try:
         arguments = spec.parse(json.dumps(_arguments(spec, task), ensure_ascii=False))
     except ValueError as error:

@@ -97,6 +97,9 @@ class Scripted:
     (False, 1)
     """
 
+    scripted = True
+    """Nobody is paid for a reply: that it came without usage is not worth a warning."""
+
     def __init__(
         self, replies: Sequence[Mapping[str, Any] | str], *, clock: Clock | None = None
     ) -> None:

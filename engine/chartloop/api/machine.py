@@ -259,7 +259,7 @@ class Machine(HasCoverage, HasWhatIf, HasStats, HasUpgrade, HasSimulation):
             wanted, said = wanted_bounds(require_bound), ports.get("settings")
             known = assumed(said)
             if {"tokens", "usd"} & wanted.keys():
-                known = with_known_models(known, self.spec, said, ports.get("model"))
+                known = with_known_models(known, self.spec, said, made.ports.model)
             prove_all = partial(self._bounds.of, chosen, first, known, brief=True)
             refuse_unbounded(prove_all(), wanted)
         prepare(spec, made.ports, queue)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from chartloop.checker.approvals import check_approvals
 from chartloop.checker.children import check_children, starts_of
 from chartloop.checker.exact import check_exact
 from chartloop.checker.forks import check_forks
@@ -74,6 +75,7 @@ def examine(
     check_limits(subject)
     check_unused(subject)
     check_children(subject)
+    check_approvals(subject)
     check_trust(subject)
     check_secrets(subject)
     check_budgets(subject)

@@ -152,9 +152,10 @@ def _print(result: Result, how: How) -> None:
     elif how.format == "jsonl":
         out.result(out.as_json({"event": "result", **result.to_dict()}, indent=None))
     else:
-        said = [*result.partial]
+        # of a run that has not ended, nothing is a result yet
+        said = [*result.partial] if result.reason is not None else []
         output = result.output
-        if output is not None and result.reason is not None:  # else it is not the output yet
+        if output is not None and result.reason is not None:
             text = output if isinstance(output, str) else out.as_json(output)
             said += [text] if not said or text != said[-1] else []
         for text in said:

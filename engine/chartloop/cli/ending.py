@@ -45,8 +45,20 @@ def ending(result: Result) -> Iterator[Said]:
         cure = _NO_TASK if _had_no_task(result) else _CURES.get(failure["category"])
         if result.kind == "error" and cure:
             yield Said(f" = help: {cure.format(state=failure['state'])}")
+    if result.reason is not None and (text := unpassed(result)):
+        yield Said(f"The model's last text, which is not the result: {text}", "dim")
     for warning in warned(result):
         yield Said(warning, "yellow")
+
+
+def unpassed(result: Result) -> str:
+    """The last text of the model where it is not what the run came to: its beginning, on a line."""
+    text = "" if result.success or result.output is not None else result.facts.last.text
+    line = " ".join(text[: 4 * _LINE].split())
+    return line if len(line) <= _LINE else line[: _LINE - 1] + "…"
+
+
+_LINE = 200
 
 
 def last_failure(result: Result) -> Mapping[str, Any] | None:

@@ -101,6 +101,9 @@ _ROWS = (
     Code("CL335", "reason that nothing raises", "A reason is declared under `reasons`, and nothing in the file raises or reads it.", "Raise it with `stop` or `signal`, or remove it.", _W),
     Code("CL336", "priority tie", "The file gives two reasons one priority, and both can be raised: which of them a run ends with then depends on which came first.", "Give them different priorities.", _W),
     Code("CL337", "secret in the file", "A text in the file looks like a key, a token or a password. Files are read, hashed, journaled and passed on.", "Put it into an environment variable and take it out of the file; then have it replaced where it was issued.", _W),
+    Code("CL338", "goes round the approval", "A state calls a tool itself that `approve` holds back: nobody would be asked.", "Put a wait of your own before the state, and take the tool out of `approve`."),
+    Code("CL339", "child without the approval", "A child machine carries out a tool that `approve` holds back in its parent only.", "Write `approve` in the child, too: it is asked there, and its question comes up to the parent."),
+    Code("CL340", "nothing to approve", "`approve` names a tool of which no state carries calls out.", "Lead to a state with `do: call_tools` that allows the tool, or take it out of `approve`.", _W),
     # CL4xx: actions, tools, models, templates
     Code("CL401", "unknown action", "`do` names an action that is not registered.", "See `chartloop actions`; give your own with `--tools`."),
     Code("CL402", "unknown field", "The action has no such field under `with`.", "See `chartloop actions NAME`."),
@@ -117,6 +120,7 @@ _ROWS = (
     Code("CL413", "no JSON Schema", "`output` of `infer` is no JSON Schema of draft 2020-12, or has a word in it that no validator would look at.", "Mend what the finding says; a class gives its schema by itself: `output: Answer`."),
     Code("CL414", "unknown class", "`output` of `infer` names a Python class that was not given, or that JSON Schema cannot describe.", "Give its file with `--tools`, or the class with `tools=`."),
     Code("CL415", "class has changed", "A recorded machine names a class whose schema was another when the machine was written.", "Load the file that names the class, or bring back the class as it was."),
+    Code("CL417", "name that `approve` needs", "The file has a state of the name that `approve` gives to a wait or a calling state that it makes.", "Give the state another name."),
     Code("CL418", "label braces in a template", "A template shows `{run.task}` as it is written: only labels take single braces.", "Write `{{ run.task }}`.", _W),
     Code("CL419", "template braces in a label", "A label takes `{{` for a brace and shows no fact there: only templates take double braces.", "Write `{limits.steps}`.", _W),
     # CL6xx: a call

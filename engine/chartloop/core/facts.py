@@ -169,6 +169,7 @@ class LastFacts(NamedTuple):
     finish_reason: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     wants_memory: bool = False
+    calls_dropped: int = 0
 
 
 class QueueFacts(NamedTuple):
@@ -335,6 +336,7 @@ FACTS: Mapping[str, FactSpec] = MappingProxyType(
         "last.finish_reason": FactSpec(STR, "Why the model stopped writing: `stop`, `length`, `tool_calls`, `content_filter`.", changed_by="model calls"),
         "last.tool_calls": FactSpec(list_of(TOOL_CALL), "The calls that the newest reply asks for: `id`, `name`, `arguments`.", changed_by="model calls"),
         "last.wants_memory": FactSpec(BOOL, "Whether the newest reply asks for tool calls, and all of them are memory tools.", changed_by="model calls"),
+        "last.calls_dropped": FactSpec(COUNT, "How many calls of the newest reply were not carried out: more than `at_most` of `call_tools`, or all but the first of `call_tool`.", "calls", "model calls, `call_tools`, `call_tool`"),
         "queue.size": FactSpec(COUNT, "Tasks that wait; improvements from the beginning of their cycle on.", "tasks", "`work`, `enqueue`"),
         "queue.done": FactSpec(COUNTER, "Tasks that were done.", "tasks", "`work`"),
         "queue.failed": FactSpec(COUNTER, "Tasks that were given up.", "tasks", "`work`"),

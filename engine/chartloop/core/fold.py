@@ -119,15 +119,18 @@ def fold(  # noqa: PLR0913  called once, with what one step came to
 
 
 def _newest(last: LastFacts, outcome: Outcome, state: str, name: str) -> LastFacts:
-    _, _, _, _, _, answer, text, finish_reason, tool_calls, wants_memory = last
+    _, _, _, _, _, answer, text, finish_reason, tool_calls, wants_memory, dropped = last
     reply, error = outcome.reply, outcome.error
     if reply is not None:
         text, finish_reason, tool_calls, wants_memory, _ = reply
+        dropped = 0
+    if outcome.dropped:
+        dropped = len(outcome.dropped)
     if error is not None:
         error = error._replace(state=state)
     return new(LastFacts, (
         state, name, outcome.ok, error, outcome.result, answer,
-        text, finish_reason, tool_calls, wants_memory
+        text, finish_reason, tool_calls, wants_memory, dropped
     ))  # fmt: skip
 
 

@@ -107,11 +107,13 @@ class Outcome(NamedTuple):
     forgiven: bool = False
     """`back_off` or a fix: `errors.consecutive` begins again, `errors.retries` rises."""
     timed_out: bool = False
+    again: bool = False
+    """The action failed, has said what was wrong, and asks to be done again at once."""
     context_tokens: int | None = None
     """The conversation's size as counted; otherwise it is estimated."""
     prunable: bool | None = None
     dropped: tuple[ToolCall, ...] = ()
-    """Calls that the model asked for and that were left out."""
+    """Calls that the model asked for and that were not carried out."""
     unanswered: int = 0
     """Model calls that were made and gave no reply: a script counts them too."""
     in_doubt: bool = False

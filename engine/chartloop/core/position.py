@@ -105,11 +105,26 @@ class Conversation(Sequence[Message]):
 NO_MESSAGES = Conversation()
 
 
+REPAIRED = "repaired"
+"""Under this name `Position.kept` holds how often an action has asked to be done again."""
+
+
+def repaired(kept: Mapping[str, Any], state: str, attempt: int) -> int:
+    """How many of the extra attempts so far the action of a state asked for itself."""
+    note = kept.get(REPAIRED) if attempt else None
+    return min(note["times"], attempt) if note and note["state"] == state else 0
+
+
 CHILD = "child"
 """A run is blocked on this while a child machine waits. Under this name `Position.kept` holds
 what the child asks, an `Asked` as plain data."""
 METADATA = "metadata"
 """Under this name a run keeps what its caller said about it at the start."""
+
+
+APPROVAL = "ask_approval"
+"""Under this name `Position.kept` holds the calls that somebody was asked to approve, and what
+they answered."""
 
 
 class Asked(NamedTuple):

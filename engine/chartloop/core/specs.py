@@ -27,6 +27,9 @@ class Effect(enum.StrEnum):
     """It costs again, or the outside sees it again: an intent is written first."""
 
 
+MOST_CALLS = 32
+"""How many tool calls of one reply are carried out, where nothing else is said."""
+
 ArgKind = Literal[
     "text", "texts", "value", "values", "enum", "name", "duration", "data", "fields", "schema"
 ]  # fmt: skip
@@ -57,6 +60,8 @@ class ArgSpec:
     """For `data`: what is wrong with a value, or None."""
     fields: tuple[ArgSpec, ...] = ()
     """For `fields`: what stands under each name."""
+    needs: str = ""
+    """Another field, without which this one means nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +96,10 @@ class ActionSpec:
     """The ports it uses where the run has them."""
     own_deadline: bool = False
     """The action ends in time by itself: it is not cut off."""
+    repairs: str = ""
+    """The field that says how often it may ask to be done again: see `Outcome.again`."""
+    most_calls: str = ""
+    """The field that says how many calls of one reply it carries out; see `MOST_CALLS`."""
     may_wait: bool = False
     """It may return `Blocked` with a time, which a driver sleeps out."""
     about: str = ""

@@ -106,9 +106,9 @@ def _state(spec: MachineSpec, state: StateSpec, facts: Facts) -> Item:
 
 def _edges(spec: MachineSpec) -> Iterator[Item]:
     for state in spec.states.values():
-        if state.retry is not None:
-            where = _at(spec.place(("states", state.name, "retry"), key=True))
-            said = f"retry ≤ {state.retry.times}"
+        if said := state.attempts_label:
+            key = ("retry",) if state.retry is not None else ("with",)
+            where = _at(spec.place(("states", state.name, *key), key=True))
             yield Item("edge", f"{state.name}.retry", None, "retry", said, state.name, state.name,
                        **where)  # fmt: skip
         for edge in state.edges:

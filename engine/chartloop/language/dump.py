@@ -21,6 +21,7 @@ from chartloop.core.units import parse_duration, parse_fraction, write_duration
 from chartloop.language.expression import Expression
 from chartloop.language.json_schema.reply import ReplySchema
 from chartloop.language.spec import (
+    Approve,
     Assign,
     BlockSpec,
     Edge,
@@ -71,8 +72,8 @@ def _machine(spec: MachineSpec, home: str) -> Data:
         vars={n: _var(v) for n, v in spec.vars.items()},
         define={n: e.text for n, e in spec.define.items()},
         reasons={n: _reason(spec.reasons[n]) for n in spec.own_reasons},
-        rules=[_rule(r) for r in spec.rules],
-        states={n: _state(s) for n, s in spec.states.items()},
+        approve=_approve(spec.approve), rules=[_rule(r) for r in _rules(spec)],
+        states={n: _state(s) for n, s in _states(spec)},
         machines={n: _machine(m, home) for n, m in spec.machines.items()},
         start=spec.start if spec.start_given else "", on_stop=spec.on_stop,
         on_error=_edge(spec.on_error) if spec.on_error else None,
@@ -81,6 +82,29 @@ def _machine(spec: MachineSpec, home: str) -> Data:
         ignore=[_some(code=i.code, at=i.at, reason=i.reason) for i in spec.ignore],
         deviations=[_some(difference=d.difference, reason=d.reason) for d in spec.deviations],
         renamed=dict(spec.renamed),
+    )  # fmt: skip
+
+
+def _states(spec: MachineSpec) -> Iterable[tuple[str, StateSpec]]:
+    """The states as the file has them."""
+    given = spec.approve
+    if given is None:
+        return spec.states.items()
+    kept = ((n, s) for n, s in spec.states.items() if n not in given.made)
+    return ((n, given.states.get(n, s)) for n, s in kept)
+
+
+def _rules(spec: MachineSpec) -> tuple[Rule, ...]:
+    """The rules as the file has them."""
+    return spec.approve.rules if spec.approve is not None else spec.rules
+
+
+def _approve(given: Approve | None) -> Data | None:
+    if given is None:
+        return None
+    return _some(
+        tools=list(given.tools), by=given.by, ask=_text(given.ask), within=_duration(given.within),
+        expired=given.expired,
     )  # fmt: skip
 
 

@@ -23,6 +23,7 @@ from chartloop.language.file import file
 from chartloop.language.file.names import bad_name
 from chartloop.language.file.shape import Shaped, shape
 from chartloop.language.file.unread import Unread
+from chartloop.language.readers.approve import read_approve
 from chartloop.language.readers.edges import Slot, read_edge
 from chartloop.language.readers.flow import Flow, flow
 from chartloop.language.readers.loops import (
@@ -274,7 +275,7 @@ def _read(
     )  # fmt: skip
     spec = lead_back(spec, loops) if loops else spec
     spec = _with_notes(reader, spec, shape)
-    return spec if names and start else None
+    return read_approve(reader, spec, shape.approve) if names and start else None
 
 
 def _roots(

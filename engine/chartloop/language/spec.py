@@ -16,7 +16,7 @@ from typing import Any, Literal
 from chartloop.core.errors import NOWHERE, Finding, Place
 from chartloop.core.facts import EMPTY
 from chartloop.core.reasons import REASONS, StopReason
-from chartloop.core.specs import ActionSpec, Registry
+from chartloop.core.specs import MOST_CALLS, ActionSpec, Registry
 from chartloop.core.types import ANY, Type
 from chartloop.language.expression import Expression
 from chartloop.language.label import Label
@@ -155,6 +155,31 @@ class StateSpec:
     allow: tuple[str, ...] | None = None
     in_doubt: InDoubt | None = None
 
+    @property
+    def repairs(self) -> int:
+        """How often the action may ask to be done again, having said what was wrong."""
+        field = self.action.repairs if self.action is not None else ""
+        given = self.args.get(field)
+        return int(given.value) if given is not None else 0
+
+    @property
+    def most_calls(self) -> int:
+        """How many tool calls of one reply the action carries out."""
+        given = self.args.get(self.action.most_calls) if self.action is not None else None
+        return int(given.value) if given is not None else MOST_CALLS
+
+    @property
+    def attempts(self) -> int:
+        """How many extra attempts the action has, whatever they are for."""
+        return self.repairs + (self.retry.times if self.retry is not None else 0)
+
+    @property
+    def attempts_label(self) -> str:
+        """The extra attempts as pictures write them; empty when there are none."""
+        retries = f"retry ≤ {self.retry.times}" if self.retry is not None else ""
+        repairs = f"ask again ≤ {self.repairs}" if self.repairs else ""
+        return ", ".join(filter(None, (retries, repairs)))
+
     def edges_of(self, role: EdgeRole) -> Iterator[Edge]:
         """The edges of one role, in order."""
         return (e for e in self.edges if e.role == role)
@@ -253,6 +278,23 @@ class Deviation:
 
 
 @dataclass(frozen=True, slots=True)
+class Approve:
+    """What `approve` says, and the states as the file has them: see `language.approval`."""
+
+    tools: tuple[str, ...]
+    by: str = ""
+    ask: Template | None = None
+    within: Expression | float | None = None
+    expired: str = ""
+    states: Mapping[str, StateSpec] = field(default_factory=dict[str, StateSpec])
+    """The calling states before they were taken apart, by name."""
+    rules: tuple[Rule, ...] = ()
+    """The rules as the file has them."""
+    made: tuple[str, ...] = ()
+    """The names of the states that the file does not have."""
+
+
+@dataclass(frozen=True, slots=True)
 class MachineSpec:
     """Everything that a file says."""
 
@@ -276,6 +318,7 @@ class MachineSpec:
     reasons: Mapping[str, StopReason] = field(default_factory=lambda: dict(REASONS))
     own_reasons: tuple[str, ...] = ()
     """Those of `reasons` that this file declares."""
+    approve: Approve | None = None
     machines: Mapping[str, MachineSpec] = field(default_factory=dict[str, "MachineSpec"])
     on_stop: str = ""
     on_error: Edge | None = None

@@ -19,12 +19,19 @@ from chartloop.core.errors import Category, StatusError
 from chartloop.core.facts import EMPTY, Task
 from chartloop.core.fold import assign, fold, named, queued, tick
 from chartloop.core.outcome import Outcome
-from chartloop.core.position import CHILD, METADATA, NO_MESSAGES, Position
+from chartloop.core.position import (
+    APPROVAL,
+    CHILD,
+    METADATA,
+    NO_MESSAGES,
+    Position,
+    repaired,
+)
 from chartloop.core.reasons import StopSignal
 from chartloop.core.records import Input
 from chartloop.core.tokens import estimate_messages
 from chartloop.core.units import say_elapsed
-from chartloop.language.spec import Retry
+from chartloop.language.spec import Retry, StateSpec
 from chartloop.machine.build import Chart
 from chartloop.machine.decision import Decision
 from chartloop.machine.moving import decide, settle
@@ -149,14 +156,10 @@ def _after_action(walk: Walk, name: str, outcome: Outcome) -> None:
     """Which of its ways a finished action takes."""
     chart, late = walk.chart, False
     if not outcome.ok and not walk.stopping:
-        retry = chart.spec.states[name].retry
         walk.failed = True
-        category = outcome.error.category if outcome.error is not None else Category.CRITICAL
-        again = retry is not None and category in retry.on and walk.attempt < retry.times
-        if retry is not None and again and _may_wait(walk, name, outcome, retry):
-            walk.retrying = True
-            asked = outcome.error.retry_after if outcome.error is not None else None
-            walk.retry_in = retry.wait(walk.attempt, asked)
+        wait = _try_again(walk, chart.spec.states[name], outcome)
+        if wait is not None:
+            walk.retrying, walk.retry_in = True, wait
         else:
             late = outcome.timed_out and any(chart.spec.states[name].edges_of("expired"))
             settled = late or bool(outcome.signals)  # it asks to stop by itself
@@ -170,10 +173,24 @@ def _after_action(walk: Walk, name: str, outcome: Outcome) -> None:
     decide(walk, "expired" if late else "advance")
 
 
-def _may_wait(walk: Walk, name: str, outcome: Outcome, retry: Retry) -> bool:
+def _try_again(walk: Walk, state: StateSpec, outcome: Outcome) -> float | None:
+    """The wait before a failed action is done again; None when it is not."""
+    if outcome.again and walk.attempt < state.attempts:
+        return 0.0
+    retry = state.retry
+    category = outcome.error.category if outcome.error is not None else Category.CRITICAL
+    if retry is None or category not in retry.on:
+        return None
+    retried = walk.attempt - repaired(walk.kept, state.name, walk.attempt)
+    if retried >= retry.times or not _may_wait(walk, state.name, outcome, retry, retried):
+        return None
+    return retry.wait(retried, outcome.error.retry_after if outcome.error is not None else None)
+
+
+def _may_wait(walk: Walk, name: str, outcome: Outcome, retry: Retry, retried: int) -> bool:
     """Whether the next attempt can wait for as long as the provider asks; it goes on the record."""
     asked = outcome.error.retry_after if outcome.error is not None else None
-    if asked is None or asked <= retry.wait(walk.attempt):
+    if asked is None or asked <= retry.wait(retried):
         return True
     said = f"{name}: the provider asked to wait {say_elapsed(asked)}"
     if asked > retry.most:
@@ -191,7 +208,7 @@ def _answer(walk: Walk, input: Input) -> None:
         raise StatusError(f"`{position.state}` does not take `{input.event}`")
     facts = tick(walk.facts, input.at)
     walk.facts = facts._replace(last=facts.last._replace(answer=dict(input.data)))
-    walk.kept = {n: v for n, v in walk.kept.items() if n != QUESTION}
+    _settle_wait(walk, str(input.event), str(input.data.get("note", "")))
     walk.resume()
     decide(walk, input.event)
 
@@ -200,9 +217,18 @@ def _expired(walk: Walk, input: Input) -> None:
     if walk.position.state not in walk.chart.waiting:
         raise StatusError(f"`{walk.position.state}` does not wait")
     walk.facts = tick(walk.facts, input.at)
-    walk.kept = {n: v for n, v in walk.kept.items() if n != QUESTION}
+    _settle_wait(walk, "expired", "")
     walk.resume()
     decide(walk, "expired")
+
+
+def _settle_wait(walk: Walk, event: str, note: str) -> None:
+    """The question is answered. Of one for an approval the answer stays with the calls."""
+    kept = {n: v for n, v in walk.kept.items() if n != QUESTION}
+    asked = kept.get(APPROVAL)
+    if asked is not None and asked["wait"] == walk.position.state:
+        kept[APPROVAL] = {**asked, "answer": event, "note": note}
+    walk.kept = kept
 
 
 def _blocked(walk: Walk, input: Input) -> None:

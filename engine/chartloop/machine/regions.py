@@ -237,7 +237,7 @@ class Returning(Guard):
 
 
 class Retrying(Guard):
-    """The action failed with a category that is retried, and an attempt is left."""
+    """The action failed, is done again for that, and an attempt is left."""
 
     __slots__ = ()
 

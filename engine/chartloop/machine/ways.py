@@ -51,12 +51,12 @@ def ways(spec: MachineSpec, handled: frozenset[str]) -> list[Way]:
 
 def _of_state(spec: MachineSpec, state: StateSpec, handled: frozenset[str]) -> Iterator[Way]:
     name = state.name
-    if state.retry is not None:
+    if label := state.attempts_label:
         yield Way(
             "advance",
             name,
             name,
-            (regions.Retrying(f"retry ≤ {state.retry.times}"),),
+            (regions.Retrying(label),),
             f"{name}.retry",
             "retry",
         )
@@ -97,7 +97,7 @@ def interrupted(spec: MachineSpec, rule: Rule) -> list[tuple[str, str]]:
             if state.all:
                 out.append((f"{state.name}.all", state.name))
         again = state.name in rule.before if rule.before else acted
-        if state.retry is not None and again:
+        if state.attempts and again:
             out.append((f"{state.name}.retry", state.name))
     if spec.on_error is not None and (not rule.before or spec.on_error.target in rule.before):
         out.append(("on_error", spec.on_error.target))

@@ -104,13 +104,13 @@ def grant(run_id: str, held: Mapping[str, Lease], claim: Claim, now: float) -> A
     driver = claim.driver
     token = None if driver is None else driver.token
     others = {of: lease for of, lease in held.items() if lease.driver.token != token}
-    ways = {of: how_left(lease, now) for of, lease in others.items()}
+    ways: dict[str, Left] = {of: how_left(lease, now) for of, lease in others.items()}
     alive = next((of for of in others if ways[of] == "alive"), None)
     if alive is not None and not claim.take_over:
         raise driven(alive, others[alive])
     first = alive or next(iter(others), None)
     before = None if first is None else others[first]
-    left = NOT_LEFT if first is None else ways[first]
+    left: Left = NOT_LEFT if first is None else ways[first]
     mine = held.keys() - others.keys()
     if driver is None or mine - {run_id}:
         return Acquired(None, before, left)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from chartloop.core.facts import Facts
 from chartloop.core.html import Cell, Tone, bundle, folded, line, pairs, table
 from chartloop.core.plain import plain
-from chartloop.core.position import METADATA
+from chartloop.core.position import METADATA, Position
 from chartloop.core.reasons import NO_SIGNALS, ResultKind, StopReason, StopSignals
 from chartloop.core.types import Type
 from chartloop.core.units import say_count, say_elapsed
@@ -55,6 +55,8 @@ class Result:
     steps: int
     facts: Facts
     output: Any = None
+    """What the file's `output` says. Without one: the last text of the model where the run came to
+    its natural end, else None, since nobody has let that text pass."""
     question: str | None = None
     """What the run waits for, when it waits for somebody."""
     events: tuple[str, ...] = ()
@@ -277,13 +279,25 @@ def metadata_of(session: Session) -> Mapping[str, Any]:
 
 
 def output_of(session: Session) -> tuple[Any, str]:
-    """The file's `output` over the facts, by default the last model text; and a warning."""
-    facts, text = session.position.facts, session.tally.last_text
-    return read_output(session.chart.spec, facts, text, session.ask)
+    """The file's `output` over the facts, and a warning.
+
+    By default the last text of the model, of a run that came to its natural end.
+    """
+    position = session.position
+    if session.chart.spec.output is None and not is_natural(position):
+        return None, ""
+    return read_output(session.chart.spec, position.facts, session.tally.last_text, session.ask)
+
+
+def is_natural(position: Position) -> bool:
+    """Whether a run has come to its natural end."""
+    top = position.signals.highest
+    ended = position.ended and position.status != "error"
+    return ended and top is not None and top.reason.kind == "natural"
 
 
 def read_output(spec: MachineSpec, facts: Facts, text: str, ask: Oracle) -> tuple[Any, str]:
-    """The same, of facts: `text` is the last that a model said, `ask` asks registered guards."""
+    """The same, of facts at an end: `text` is the last that a model said, `ask` asks guards."""
     output = spec.output
     try:
         if output is None:

@@ -20,7 +20,7 @@ from chartloop.actions.tasks import Attempt, attempted
 from chartloop.core.errors import SetupError
 from chartloop.core.facts import EMPTY, Failure, ToolCall
 from chartloop.core.outcome import NOTHING_SPENT, Blocked, Message, Outcome, Reply, Spent
-from chartloop.core.position import Position
+from chartloop.core.position import REPAIRED, Position, repaired
 from chartloop.language.spec import MachineSpec, StateSpec
 from chartloop.machine.build import Chart
 from chartloop.simulation.amounts import NOTHING
@@ -91,7 +91,7 @@ class Outcomes:
     def _source(self, state: StateSpec, happens: Happens) -> Callable[[Position], Cases]:
         match family_of(state):
             case "model":
-                return _always([*self._replies(happens), *_failures(happens, 1)])
+                return _always([*self._replies(happens), *_failures(happens, 1, state)])
             case "tools":
                 return self._tools(state, happens)
             case "child":
@@ -178,7 +178,7 @@ class Outcomes:
     def _tools(self, state: StateSpec, happens: Happens) -> Callable[[Position], Cases]:
         """The calls of the newest reply: of so many, so many fail."""
         assert state.action is not None
-        one = state.action.name == "call_tool"
+        most = 1 if state.action.name == "call_tool" else state.most_calls
         given = state.args.get("on_error")
         failing = given is not None and given.value == "fail"
         ok, share = _succeeds(happens), happens.call_fails or 0.0
@@ -198,7 +198,7 @@ class Outcomes:
 
         def at(position: Position) -> Cases:
             asked = len(position.facts.last.tool_calls)
-            return of(min(asked, 1) if one else asked)
+            return of(min(asked, most))
 
         return at
 
@@ -221,7 +221,7 @@ class Outcomes:
             error=Failure("RECOVERABLE", "a tool failed", "", "tool") if failing and bad else None,
             result=result, messages=(_TOLD,) * count, changes=changes,
             spent=Spent(tools=tools) if count else NOTHING_SPENT,
-            tool_errors=("a tool failed",) * bad,
+            tool_errors=("a tool failed",) * bad, dropped=facts.last.tool_calls[count:],
             context_tokens=facts.usage.context_tokens + int(adds) * count,
         )  # fmt: skip
 
@@ -334,11 +334,29 @@ def _succeeds(happens: Happens) -> float:
     return max(0.0, 1.0 - sum((happens.fails or {}).values()))
 
 
-def _failures(happens: Happens, asked: int) -> Iterator[Case]:
-    """The failures, which cost a model call each where one is made."""
+def _failures(happens: Happens, asked: int, state: StateSpec | None = None) -> Iterator[Case]:
+    """The failures, which cost a model call each where one is made.
+
+    Where a state asks again for a reply that breaks its schema, a failure that something can be
+    done about is such a reply.
+    """
     for category, weight in (happens.fails or {}).items():
         outcome = Outcome.failed(category, f"it failed ({category})", unanswered=asked)
-        yield Case(weight, partial(_same, outcome), happens.duration or NOTHING)
+        make = partial(_same, outcome)
+        if state is not None and state.repairs and category == "RECOVERABLE":
+            make = partial(_broken, outcome, state)
+        yield Case(weight, make, happens.duration or NOTHING)
+
+
+def _broken(
+    outcome: Outcome, state: StateSpec, position: Position, _a: float, _b: float
+) -> Outcome:
+    """A reply that breaks its schema, asked for again while the state says so."""
+    times = repaired(position.kept, state.name, position.attempt)
+    if times >= state.repairs or position.stopping:
+        return outcome
+    note = {REPAIRED: {"state": state.name, "times": times + 1}}
+    return outcome._replace(again=True, kept=note)
 
 
 def _results(fields: Mapping[str, Choice]) -> Iterator[tuple[Any, float]]:

@@ -48,9 +48,8 @@ NAMES: Mapping[str, str] = {
     STEPS: "actions", CALLS: "llm_calls", TOOLS: "tool_calls", TOKENS: "tokens", COST: "usd",
     WAITING: "waiting",
 }  # fmt: skip
-UNITS: Mapping[str, str] = {CALLS: "call", TOOLS: "batch", TOKENS: "model call"}
+UNITS: Mapping[str, str] = {CALLS: "call", TOKENS: "model call"}
 CURES: Mapping[str, str] = {
-    TOOLS: ": assume `calls_per_reply`",
     TOKENS: ": give `context_window` under `model`, or assume `tokens_per_call`",
 }
 """What makes a figure of them."""

@@ -2,8 +2,8 @@
 
 One table of the built-in actions. An outcome may use a *range* of a thing; where a budget counts
 that thing it is told by its ends (one token, or a whole window), since all between is a mixture
-of these. What is known of no call, how long one is or how many tools it asks for, counts as
-`UNIT`: a bound is then "so much, and so many calls".
+of these. How long a call is may be unknown: it counts as `UNIT`, and a bound is then "so much,
+and so many calls".
 
 Imported by:  checker.bound.prove
 Source:       actions.talking, actions.calling, actions.children, actions.tasks, run.acting
@@ -29,7 +29,7 @@ from chartloop.language.spec import Given, MachineSpec, StateSpec
 from chartloop.machine.budget import AT_ONCE
 
 UNIT = 10**15
-"""Stands for a size that nobody knows: of one model call, of one batch of tool calls."""
+"""Stands for a size that nobody knows: of one model call."""
 STEPS, CALLS, TOOLS = "run.steps", "requests", "usage.tool_calls"
 TOKENS, COST, WAITING = "usage.total_tokens", "usage.cost", "waiting"
 RESOURCES = (STEPS, CALLS, TOOLS, TOKENS, COST, WAITING)
@@ -157,7 +157,8 @@ class Spending:
         """Tokens of one call at most."""
         most = model.get("max_tokens")
         self.reply = min(int(most) if most else self.longest, self.longest)
-        self.batch = self.assume.calls_per_reply or UNIT
+        self.asked = self.assume.calls_per_reply or UNIT
+        """Calls of one reply at most, carried out or not."""
         own = (model.get("input_cost_per_token"), model.get("output_cost_per_token"))
         written = None not in own and not model.get("fallbacks")
         self.prices: tuple[float, float] | None = (
@@ -182,12 +183,9 @@ class Spending:
             return None
         sizes = [one.longest for one in known if one.longest is not None]
         prices = [one.prices for one in known if one.prices is not None]
-        return KnownModel(
-            max(sizes) if len(sizes) == len(known) else None,
-            (max(p[0] for p in prices), max(p[1] for p in prices))
-            if len(prices) == len(known) else None,
-            known[0].source,
-        )  # fmt: skip
+        longest = max(sizes) if len(sizes) == len(known) else None
+        dearest = max((p[0] for p in prices), default=0), max((p[1] for p in prices), default=0)
+        return KnownModel(longest, dearest if len(prices) == len(known) else None, known[0].source)
 
     # what states use --------------------------------------------------------------------------
 
@@ -246,11 +244,10 @@ class Spending:
                 if given is not None and given.value == "summarize":
                     yield from self._of_call(failed)
             case "call_tools" | "call_tool":
-                most = 1 if action.name == "call_tool" else self.batch
+                most = 1 if action.name == "call_tool" else self._batch(state)
                 yield from self._of_tools(most if carried_out(self.spec, state) else 0)
             case "update_memory":
-                most = 0 if "block" in state.args else self.batch
-                yield from self._of_tools(most)
+                yield from self._of_tools(0 if "block" in state.args else self._batch(state))
             case "tool":
                 name = str(state.args["name"].value)
                 yield Uses(
@@ -280,7 +277,7 @@ class Spending:
             return
         base: dict[str, Ends] = {
             CALLS: (1, self.requests), "usage.llm_calls": (1, 1),
-            "errors.total": (int(failed), self.batch + failed),  # calls that were not offered
+            "errors.total": (int(failed), self.asked + failed),  # calls that were not offered
         }  # fmt: skip
         self._assume("token", "a model call uses at least one token")
         if self.longest != UNIT:
@@ -322,13 +319,16 @@ class Spending:
 
     # tools ------------------------------------------------------------------------------------
 
+    def _batch(self, state: StateSpec) -> int:
+        """How many calls of one reply are carried out at most."""
+        return min(self.assume.calls_per_reply or state.most_calls, state.most_calls)
+
     def _of_tools(self, most: int) -> Iterator[Uses]:
-        if most >= UNIT:
-            self._assume(
-                "batch", "a reply may ask for any number of tool calls; nothing bounds a batch"
-            )
-        elif most > 1:
+        if most > 1 and most == self.assume.calls_per_reply:
             self._assume("batch", f"a reply asks for at most {most} tool calls")
+        elif most > 1:
+            said = f"at most {most} tool calls of one reply are carried out"
+            self._assume("batch", said)
         if most:
             self._assume("tools", "a tool makes no model call of its own")
         for count in sorted({0, 1, most} if most else {0}):

@@ -253,7 +253,8 @@ class Routes(Growing):
             late = self.own.of(state, "expired", left)
             return [*self._retries(place, state, ("TRANSIENT",)), *late]
         retried = self._retries(place, state, ("TRANSIENT", "RECOVERABLE", "CRITICAL"))
-        if retried and state.retry is not None and len(state.retry.on) == 3:
+        retry = state.retry
+        if retry is not None and len(retry.on) == 3 and place.attempt < retry.times:
             return retried
         diverted = [t for t in self.own.at(state.name) if t.kind in ("failed", "error")]
         if diverted:
@@ -262,11 +263,16 @@ class Routes(Growing):
         return [*retried, *(own if on else ())]
 
     def _retries(self, place: Place, state: StateSpec, categories: tuple[str, ...]) -> list[Move]:
+        """Once more: any order of retries and repairs, of which there are so many in all."""
         retry = state.retry
-        if retry is None or place.attempt >= retry.times or not set(retry.on) & set(categories):
+        on = {*(retry.on if retry else ()), *(["RECOVERABLE"] if state.repairs else ())}
+        if place.attempt >= state.attempts or not on & set(categories):
             return []
         again = Target(state.name, attempt=place.attempt + 1)
-        wait = retry.wait(place.attempt), longest_wait(state, place.attempt)
+        wait = (0.0, 0.0)
+        if retry is not None:
+            least = 0.0 if state.repairs else retry.wait(place.attempt)  # a repair does not wait
+            wait = least, longest_wait(state, place.attempt)
         return [Move(f"{state.name}.retry", "retry", again, wait=wait, into=state.name)]
 
     def _epilogue(self, place: Place, at: Place, moves: list[Move], *, done: Done) -> None:

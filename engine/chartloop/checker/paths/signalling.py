@@ -33,7 +33,8 @@ def carried_out(spec: MachineSpec, state: StateSpec) -> Tools:
     """The tools of which a state may carry out calls, as far as its own `allow` says."""
     name = state.action.name if state.action is not None else ""
     if name == "work":
-        return frozenset((*spec.tools, *spec.registry.own_tools))
+        held = frozenset(spec.approve.tools if spec.approve is not None else ())
+        return frozenset((*spec.tools, *spec.registry.own_tools)) - held
     allowed = spec.tools if state.allow is None else state.allow
     if name != "update_memory":
         return frozenset(allowed)

@@ -130,7 +130,7 @@ def _head(
         ("parent", parent),
         ("agent", row.agent), ("session", row.session), ("waits", result.question or ""),
         ("wait", result.wait or ""),
-        ("output", _short(result.output)),
+        ("output", _short(result.output)), ("last text", _last_text(result)),
     ]  # fmt: skip
     lines += [("signal", str(s)) for s in result.signals]
     lines += beside
@@ -142,6 +142,13 @@ def _head(
     colours = {"ended": _KIND.get(result.kind, ""), "error": "red", "warning": "yellow"}
     shown = [Row((name, text), colours.get(name, "")) for name, text in lines if text]
     return table(shown)
+
+
+def _last_text(result: Result) -> str:
+    from chartloop.cli.ending import unpassed
+
+    text = unpassed(result)
+    return text and f"{text} (not the result)"
 
 
 def _inbox(journal: Journal, run: Run) -> list[str]:

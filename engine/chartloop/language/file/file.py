@@ -44,7 +44,8 @@ from chartloop.language.file.parts import (
 )
 
 __all__ = [
-    "NEEDS", "Append", "BlockShape", "DeviationShape", "EdgeLike", "EdgeShape", "FileShape",
+    "NEEDS", "Append", "ApproveShape", "BlockShape", "DeviationShape", "EdgeLike", "EdgeShape",
+    "FileShape",
     "IgnoreShape", "MachineShape", "McpShape", "ModelShape", "OnShape", "ReasonShape", "RetryShape",
     "RuleShape", "Sets", "Shape", "StateShape", "TaskFile", "TaskShape", "Text", "TypedValue",
 ]  # fmt: skip
@@ -143,6 +144,16 @@ class RetryShape(Shape):
     """The longest wait that a provider may ask for (`Retry-After`); beyond it the action fails."""
 
 
+RetryLike = Annotated[
+    Annotated[int, Strict(), Field(ge=1, le=100), Tag(SCALAR)]
+    | Annotated[RetryShape, Tag(MAPPING)],
+    Discriminator(kind_of),
+]
+ModelLike = Annotated[
+    Annotated[Text, Tag(SCALAR)] | Annotated[ModelShape, Tag(MAPPING)], Discriminator(kind_of)
+]
+
+
 class StateShape(Shape):
     """A state: one job, and what is common to all."""
 
@@ -195,8 +206,8 @@ class StateShape(Shape):
     """The way on: a state, an edge, or a list of edges, the first whose `when` holds."""
     failed: EdgeLike | None = None
     """Where a failed action goes; `next` goes on as after a success."""
-    retry: RetryShape | None = None
-    """Extra attempts of the action."""
+    retry: RetryLike | None = None
+    """Extra attempts of the action: `{times, base, factor, on}`, or how many."""
     set: Sets | None = None
     """Variables that are set on entry: `{vars.x: expression}`."""
     status: Literal["running", "debugging"] | None = None
@@ -240,6 +251,21 @@ Output = Annotated[
 ]
 
 
+class ApproveShape(Shape):
+    """Tools of which somebody must approve each call before it is carried out."""
+
+    tools: Annotated[list[Text], Field(min_length=1)]
+    """The tools whose calls wait for an approval, wherever the machine carries calls out."""
+    by: Text | None = None
+    """Who may answer, a role or a name: shown with the question; answers must then say `by`."""
+    ask: Text | None = None
+    """A template that is shown above the calls; the calls and their arguments are always shown."""
+    within: Scalar | None = None
+    """How long an answer may take: `10m`, a limit, or an expression; default: for ever."""
+    expired: Text | None = None
+    """The state to go to when nobody answered in time; default: the calls are denied."""
+
+
 class MachineShape(Shape):
     """A machine: what a file and an inline child machine have in common."""
 
@@ -253,10 +279,12 @@ class MachineShape(Shape):
     """For people and programs; chartloop does not read it."""
     instructions: Text | None = None
     """System prompt, a template: `{{ memory.persona }}`."""
-    model: ModelShape | None = None
-    """The model that `infer` calls, and how."""
+    model: ModelLike | None = None
+    """The model that `infer` calls: its name, or `{name, ...}`."""
     tools: list[Text] | None = None
     """Registered tools, in the order in which the model sees them; `*`: all that Python brings."""
+    approve: ApproveShape | None = None
+    """Tools of which somebody must approve each call: `{tools, by, ask, within, expired}`."""
     mcp_servers: dict[str, McpShape] | None = None
     """MCP servers by name; their tools are `server.tool`."""
     memory: dict[Name, Block] | None = None
@@ -286,7 +314,8 @@ class MachineShape(Shape):
     in_doubt: Literal["retry", "ask", "fail"] | None = None
     """What to do with a paid call whose answer was lost in a crash; default: `retry`."""
     output: Output | None = None
-    """What the run gives: an expression, or `{name: expression}`; default: the last text."""
+    """What the run gives: an expression, or `{name: expression}`; default: at a natural end the
+    last text."""
     agent: Text | None = None
     """A stable id for memory, cancellation and listing across runs."""
     ignore: list[IgnoreShape] | None = None

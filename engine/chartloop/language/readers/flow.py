@@ -133,7 +133,7 @@ class _Ways:
             return
         if state.action is not None and self.spec.on_error is not None:
             yield self.spec.on_error.target, _failed(after)
-        if state.retry is not None:
+        if state.attempts:
             yield state.name, _failed(after)
         moments = [entry, after] if state.action is not None else [after]
         moments += [_answered(after, e) for e in state.edges_of("on")]

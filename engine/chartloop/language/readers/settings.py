@@ -32,10 +32,12 @@ EVERY = "*"
 """Under `tools`: every tool that the application brings."""
 
 
-def read_model(reader: Reader, shape: file.ModelShape | None) -> dict[str, Any]:
+def read_model(reader: Reader, shape: file.ModelShape | str | None) -> dict[str, Any]:
     """`model`: settings for the model calls, as plain data with quantities read."""
     if shape is None:
         return {}
+    if isinstance(shape, str):
+        return {"name": shape}
     out = shape.model_dump(exclude_none=True)
     for name in ("max_tokens", "context_window", "reply_limit"):
         if name in out and (found := whole(reader, ("model", name), out[name])) is not None:

@@ -76,9 +76,11 @@ def _message(reader: Reader, path: Path, shape: file.StateShape) -> Template | N
     return reader.template((*path, "message"), shape.message) if shape.message else None
 
 
-def _retry(reader: Reader, path: Path, shape: file.RetryShape | None) -> Retry | None:
+def _retry(reader: Reader, path: Path, shape: file.RetryShape | int | None) -> Retry | None:
     if shape is None:
         return None
+    if isinstance(shape, int):
+        return Retry(shape)
     base, most = (
         _wait(reader, (*path, "retry", key), text)
         for key, text in (("base", shape.base), ("most", shape.most))

@@ -49,6 +49,11 @@ def read_args(
     for arg in _missing(action.args, given or {}):
         said = f"`{action.name}` needs `{arg.name}` under `with`"
         reader.say("CL403", where, said, hint=arg.about, key=bool(given))
+    for arg in action.args:
+        if arg.needs and arg.name in (given or {}) and arg.needs not in (given or {}):
+            said = f"`{arg.name}` goes with `{arg.needs}`"
+            hint = f"give `{arg.needs}`, or remove `{arg.name}`"
+            reader.say("CL403", (*path, arg.name), said, hint=hint, key=True)
     return out
 
 

@@ -1,0 +1,71 @@
+"""What goes round an `approve`, and an `approve` that nothing comes to.
+
+Imported by: checker
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from chartloop.checker.paths.signalling import carried_out
+from chartloop.checker.subject import Subject
+from chartloop.language.approval import CARRYING
+from chartloop.language.spec import Approve, MachineSpec, StateSpec
+from chartloop.language.yaml.document import Path
+
+_BY_MODEL = (*CARRYING, "update_memory", "work")
+
+
+def check_approvals(subject: Subject) -> None:
+    """Every way on which a tool that needs an approval could be carried out without one."""
+    given = subject.spec.approve
+    if given is not None:
+        _named_by_the_file(subject, given)
+        _in_children(subject, given)
+        _never_asked(subject, given)
+
+
+def _named_by_the_file(subject: Subject, given: Approve) -> None:
+    for name, state in subject.spec.states.items():
+        if (tool := _named(state)) in given.tools:
+            said = f"`{name}` calls `{tool}` itself, with no approval"
+            hint = "put a wait of your own before it, and take the tool out of `approve`"
+            subject.say("CL338", ("states", name, "with", "name"), said, hint=hint)
+
+
+def _named(state: StateSpec) -> str:
+    """The tool that a state of the file calls itself."""
+    if state.action is None or state.action.name != "tool" or "name" not in state.args:
+        return ""
+    return str(state.args["name"].value)
+
+
+def _in_children(subject: Subject, given: Approve) -> None:
+    for name, child in subject.spec.machines.items():
+        for tool in sorted(set(_unapproved(child)).intersection(given.tools)):
+            said = f"child machine `{name}` carries out `{tool}`, with no approval"
+            hint = f"write `approve: {{tools: [{tool}]}}` in the child, too"
+            path: Path = ("machines", name) if child.base else ("approve",)
+            subject.say("CL339", path, said, hint=hint, key=True)
+
+
+def _unapproved(spec: MachineSpec) -> Iterator[str]:
+    """The tools that a machine or one of its children carries out with no approval."""
+    held = spec.approve.tools if spec.approve is not None else ()
+    for state in spec.states.values():
+        by_model = state.action is not None and state.action.name in _BY_MODEL
+        found = carried_out(spec, state) if by_model else {_named(state)}
+        yield from (tool for tool in found if tool not in held)
+    for child in spec.machines.values():
+        yield from _unapproved(child)
+
+
+def _never_asked(subject: Subject, given: Approve) -> None:
+    carried: set[str] = set()
+    for state in given.states.values():
+        carried |= carried_out(subject.spec, state)
+    for number, tool in enumerate(given.tools):
+        if tool not in carried:
+            said = f"no state carries out calls of `{tool}`: there is nothing to approve"
+            hint = "lead to a state with `do: call_tools` that allows it, or take it out"
+            subject.say("CL340", ("approve", "tools", number), said, hint=hint)

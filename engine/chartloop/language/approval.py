@@ -1,0 +1,164 @@
+"""`approve`: the states that it stands for.
+
+Belongs here: how a calling state is taken apart. Never: reading the file (`language.readers`),
+asking, or carrying calls out (`actions`).
+
+A state that carries calls out, here `act`, becomes four, and runs, pictures, proofs and records
+have these:
+
+    act            lists the open calls that need an approval, and writes the question
+    approve        waits for `accept` or `deny`; with several calling states `approve_act`
+    act_approved   `act` with all of its tools: carries out these calls, if they were approved
+    act_others     `act` without these tools: where no call needs an approval, or it was denied
+
+What the file says of `act` holds for `act_approved` and `act_others`: its edges, `save`, `retry`,
+`within`, `failed`; `set` and `status` happen once, at `act`. A rule `at: act` is looked at after
+either, one `before: act` before `act` and once more before `act_approved`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from chartloop.core.specs import Registry
+from chartloop.core.types import STR, Type
+from chartloop.language.expression import Scope, parse
+from chartloop.language.label import Label, parse_label
+from chartloop.language.spec import Approve, Edge, Given, MachineSpec, Rule, StateSpec
+from chartloop.language.yaml.reading import Path
+
+CARRYING = ("call_tools", "call_tool")
+"""Actions before which an approval is asked for."""
+ACTION = "ask_approval"
+ACCEPT, DENY = "accept", "deny"
+HERE: Path = ("approve",)
+
+
+def calling_states(spec: MachineSpec, tools: tuple[str, ...]) -> list[StateSpec]:
+    """The states that may carry out calls of these tools when the model asks for them."""
+    return [
+        state for state in spec.states.values()
+        if state.action is not None and state.action.name in CARRYING
+        and not set(tools).isdisjoint(spec.tools if state.allow is None else state.allow)
+    ]  # fmt: skip
+
+
+def names_for(states: list[StateSpec]) -> dict[str, tuple[str, str, str]]:
+    """The names that a calling state becomes, beside its own: wait, approved, others."""
+    alone = len(states) == 1
+    return {
+        (n := s.name): ("approve" if alone else f"approve_{n}", f"{n}_approved", f"{n}_others")
+        for s in states
+    }
+
+
+def expand(spec: MachineSpec, given: Approve, registry: Registry, scope: Scope) -> MachineSpec:
+    """The machine with the states that `given` stands for."""
+    calling = calling_states(spec, given.tools)
+    names = names_for(calling)
+    made: dict[Path, Path] = {}
+    states: dict[str, StateSpec] = {}
+    for name, state in spec.states.items():
+        if name not in names:
+            states[name] = state
+            continue
+        wait, approved, others = names[name]
+        made |= {("states", n): ("states", name) for n in (approved, others)}
+        made["states", wait] = HERE
+        maker = _Maker(given, state, names[name], registry, scope)
+        states |= {s.name: s for s in maker.states(spec)}
+    kept = replace(
+        given,
+        states={s.name: s for s in calling},
+        rules=spec.rules,
+        made=tuple(str(path[1]) for path in made),
+    )
+    rules = tuple(_rule(rule, names) for rule in spec.rules)
+    return replace(spec, states=states, rules=rules, approve=kept, made={**spec.made, **made})
+
+
+def _rule(rule: Rule, names: dict[str, tuple[str, str, str]]) -> Rule:
+    at = tuple(n for name in rule.at for n in (names[name][1:] if name in names else (name,)))
+    before = tuple(n for name in rule.before for n in (name, *names.get(name, ("",) * 3)[1:2]) if n)
+    return replace(rule, at=at, before=before)
+
+
+class _Maker:
+    """Takes one calling state apart."""
+
+    def __init__(
+        self, given: Approve, state: StateSpec, names: tuple[str, str, str], registry: Registry,
+        scope: Scope,
+    ) -> None:  # fmt: skip
+        self.given = given
+        self.state = state
+        self.wait, self.approved, self.others = names
+        self.registry = registry
+        self.scope = scope
+
+    def states(self, spec: MachineSpec) -> Iterator[StateSpec]:
+        """The four, in the order in which a run comes to them."""
+        allowed = spec.tools if self.state.allow is None else self.state.allow
+        rest = tuple(name for name in allowed if name not in self.given.tools)
+        yield self._asking()
+        yield self._waiting()
+        yield self._carrying(self.approved, self.state.allow)
+        yield self._carrying(self.others, rest)
+
+    def _asking(self) -> StateSpec:
+        action = self.registry.actions[ACTION]
+        known = {"last.result": action.result}
+        when = parse("len(last.result) > 0", replace(self.scope, typed=known))
+        first = self.state.action is not None and self.state.action.name == "call_tool"
+        args = {
+            "tools": Given("data", list(self.given.tools)), "wait": Given("data", self.wait),
+            "by": Given("data", self.given.by), "first": Given("data", first),
+        }  # fmt: skip
+        if self.given.ask is not None:
+            args["text"] = Given("text", self.given.ask)
+        asked = self._label("needs approval")
+        needed = self._edge(f"{self.state.name}.next.0", self.wait)
+        edges = (
+            replace(needed, when=when, label=asked),
+            self._edge(f"{self.state.name}.next.1", self.others),
+        )
+        return StateSpec(
+            self.state.name, "act", edges, label=self._label("Which calls need\napproval?"),
+            about=self.state.about, role=self.state.role, action=action, result=action.result,
+            args=args, set=self.state.set, status=self.state.status,
+        )  # fmt: skip
+
+    def _waiting(self) -> StateSpec:
+        given = self.given
+        who = f"\n({given.by})" if given.by else ""
+        by: tuple[tuple[str, Type], ...] = (("by", STR),) if given.by else ()
+        note = (*by, ("note", STR)) if by else ()
+        edges = [
+            self._on(ACCEPT, self.approved, by), self._on(DENY, self.others, note),
+        ]  # fmt: skip
+        if given.within is not None:
+            to = given.expired or self.others
+            late = self._edge(f"{self.wait}.expired", to)
+            edges.append(replace(late, role="expired", trigger="expired"))
+        asked = self._label(f"Approve {', '.join(given.tools)}?{who}")
+        return StateSpec(self.wait, "wait", tuple(edges), ask=asked, within=given.within)
+
+    def _on(self, event: str, to: str, data: tuple[tuple[str, Type], ...]) -> Edge:
+        edge = self._edge(f"{self.wait}.on.{event}", to)
+        return replace(edge, role="on", trigger=event, data=data)
+
+    def _edge(self, id: str, to: str) -> Edge:
+        return Edge(id, id.partition(".")[0], to, path=HERE)
+
+    def _carrying(self, name: str, allow: tuple[str, ...] | None) -> StateSpec:
+        own = self.state.name
+        edges = tuple(
+            replace(e, id=name + e.id.removeprefix(own), source=name) for e in self.state.edges
+        )
+        return replace(
+            self.state, name=name, edges=edges, allow=allow, set=(), status="", role="", about="",
+        )  # fmt: skip
+
+    def _label(self, text: str) -> Label:
+        return parse_label(text.replace("{", "{{").replace("}", "}}"), self.scope.roots)

@@ -1,0 +1,58 @@
+"""Reads `approve`, and takes the states apart that it is about.
+
+Imported by: language.load
+"""
+
+from __future__ import annotations
+
+from chartloop.language.approval import CARRYING, calling_states, expand, names_for
+from chartloop.language.file import file
+from chartloop.language.readers.reader import NULLABLE, Reader
+from chartloop.language.spec import Approve, MachineSpec
+from chartloop.language.yaml.reading import Path
+
+
+def read_approve(reader: Reader, spec: MachineSpec, shape: file.ApproveShape | None) -> MachineSpec:
+    """The machine with the states that its `approve` stands for."""
+    if shape is None or reader.is_gone(("approve",)):
+        return spec
+    at: Path = ("approve", "tools")
+    given = list(reader.items(at, shape.tools))
+    named = [
+        reader.name((*at, n), name, reader.tools, "tool of this machine", "CL405")
+        for n, name in given
+    ]
+    reader.once(at, given, "tool")
+    scope = reader.scope.narrowed(NULLABLE)
+    within = None
+    if shape.within is not None:
+        within = reader.duration(("approve", "within"), shape.within)
+    if shape.expired is not None and shape.within is None:
+        said, hint = "`expired` goes with `within`", "add `within`, or remove `expired`"
+        reader.say("CL207", ("approve", "expired"), said, hint=hint, key=True)
+    expired = ""
+    if shape.expired is not None:
+        expired = reader.state(("approve", "expired"), shape.expired) or ""
+    ask = reader.template(("approve", "ask"), shape.ask) if shape.ask else None
+    made = Approve(
+        tuple(dict.fromkeys(n for n in named if n)), shape.by or "", ask, within, expired
+    )
+    if _taken(reader, spec, made):
+        return spec
+    return expand(spec, made, reader.registry, scope)
+
+
+def _taken(reader: Reader, spec: MachineSpec, made: Approve) -> bool:
+    """Whether the file has a state of a name that `approve` needs."""
+    taken = False
+    for name, own in names_for(calling_states(spec, made.tools)).items():
+        for other in own:
+            if other in spec.states:
+                taken = True
+                said = f"`approve` makes a state `{other}` for `{name}`, and the file has one"
+                hint = "give this state another name"
+                reader.say("CL417", ("states", other), said, hint=hint, key=True)
+    return taken
+
+
+__all__ = ["CARRYING", "read_approve"]
