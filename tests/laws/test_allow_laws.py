@@ -18,11 +18,7 @@ from chartloop.api import Machine
 from chartloop.checker.query import Answer, Questions
 from chartloop.run.events import Recorded
 from tests.gated import TOOLS, built_gated, gated_machines, naming_adversaries, played_gated
-<<<<<<< HEAD
 from tests.laws.test_query_laws import agrees, in_order
-=======
-from tests.laws.test_query_laws import Happened, Moment, agrees
->>>>>>> gates
 
 slowly = settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.too_slow])
 
