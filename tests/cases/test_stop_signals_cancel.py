@@ -86,7 +86,7 @@ def test_a_model_call_in_flight_is_not_interrupted() -> None:
     cancel = Cancellation()
     run = talk(LOOP, (), [tool_spec(lambda: 1, name="look")], model=Asked(cancel), cancel=cancel)
     result = run.run()
-    assert (result.reason, result.output) == ("user_requested", "I was not interrupted.")
+    assert (result.reason, run.facts.last.text) == ("user_requested", "I was not interrupted.")
     assert (result.facts.usage.llm_calls, result.facts.usage.tool_calls) == (1, 0)
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 import pytest
 
 from chartloop.core.facts import FACTS, Facts, Task, ToolCall, sections
-from chartloop.core.fold import MOST, lookup
+from chartloop.core.fold import lookup
 from chartloop.core.outcome import Blocked, Outcome, Reply, Spent
 from chartloop.core.reasons import REASONS, StopSignal
 from chartloop.core.types import accepts
@@ -136,10 +136,10 @@ def test_what_changes_it(case: Case) -> None:
     assert seen == [pytest.approx(v) if isinstance(v, float) else v for v in case.seen]
 
 
-def test_a_cost_beyond_all_numbers_stays_one() -> None:
+def test_a_cost_beyond_all_numbers_is_not_believed() -> None:
     run = start(LINE, {s: [Outcome(spent=Spent(cost=1e308))] for s in "abcd"})
     run.run()
-    assert run.facts.usage.cost == MOST
+    assert run.facts.usage.cost is None
     assert json.loads(json.dumps(run.result.to_dict(), allow_nan=False))
 
 

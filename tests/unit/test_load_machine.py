@@ -137,7 +137,7 @@ FAULTS = [
     Fault("model-out-of-range", "model: {name: scripted, temperature: «3»}\n", "CL203", "at most 2"),
     Fault("model-without-a-name", "«model»: {temperature: 1}\n", "CL202", "`model` lacks the key `name`"),
     Fault("model-tokens", "model: {name: scripted, max_tokens: «many»}\n", "CL209", "no whole number"),
-    Fault("model-timeout-without-a-unit", "model: {name: scripted, timeout: «60»}\n", "CL209", "no duration", "`60s`"),
+    Fault("model-timeout-without-a-unit", "model: {name: scripted, timeout: «60»}\n", "CL209", "not a duration above zero", "`60s`"),
     Fault("a-key-in-place-of-its-name", "model: {name: scripted, api_key_env: «sk-abc-123»}\n", "CL203", "never the key"),
     Fault("unknown-tool", "tools: [«send_mesage»]\n", "CL405", "send_mesage", "`send_message`"),
     Fault("tool-of-a-server", "tools: [«files.read»]\n", "CL205", "files.read", "remove"),

@@ -248,11 +248,11 @@ class TestLives:
         journal = SqliteJournal(tmp_path / "j.db")
         run, _, screen = opened(journal=journal, run_id="mine")
         run.step()
+        run.session.holder.yield_lease()
         other, theirs = load(LOOP).open("mine", journal=journal), Recorded()
         follow(other, theirs)
         other.step()
         assert screen.updates[-1] != theirs.updates[-1]
-        run.session.owned = False  # its process asks the journal again
         run.run()
         assert screen.now == "done  ✓ completed"
         assert "×3" in screen.updates[-1]["text/plain"]

@@ -71,8 +71,6 @@ async def call_tool(ctx: Context, on_error: str = "reply") -> Outcome:
     if len(calls) < 2:
         return outcome
     trimmed = trim_calls(ctx.messages, _kept_ids(ctx, calls))
-    return outcome._replace(rewrite=tuple(trimmed), dropped=tuple(calls[1:]))
-    trimmed = trim_calls(ctx.messages, {calls[0].id})
     left = ", ".join(f"`{sound_text(call.name)}`" for call in calls[1:])
     said = f"only the first of {len(calls)} calls was made; left out: {left}"
     return outcome._replace(
