@@ -35,7 +35,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("Place",),
     ),
     "Runs": (
-        *("Run", "Result", "Question", "Facts", "Task", "Breakpoints", "Record", "Step"),
+        *("Run", "Result", "Question", "Sent", "Facts", "Task", "Breakpoints", "Record", "Step"),
         *("StateProfile", "Outcome", "Decision", "Explanation", "Trace", "Replay", "Live"),
     ),
     "Studies": (
@@ -58,7 +58,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         "ChartloopError", "SpecError", "RunError", "StatusError", "AnswerError", "WaitError",
         "AnsweredError", "AheadError", "LimitError", "TaskError", "UnknownRunError",
         "MachineChangedError", "ScriptError", "SetupError", "ClosedChartError", "JournalError",
-        "Driven", "Fenced", "JournalLocked", "JournalCorrupt", "JournalTooNew", "ModelError",
+        "Driven", "RulesChangedError", "Fenced", "JournalLocked", "JournalCorrupt", "JournalTooNew", "ModelError",
         "ToolError", "Category",
     ),
 }  # fmt: skip

@@ -221,7 +221,8 @@ def gated_machines(draw: st.DrawFn) -> Data:
             "act": {"do": "call_tools", "next": "over"}, "over": {"stop": "completed"},
         },
     }  # fmt: skip
+    held = draw(st.sampled_from([{}, {}, {"approve": {"tools": ["buy"], "within": "30s"}}]))
     return {
-        "chartloop": 1, "machine": "gated", "model": {"name": "scripted", "context_window": 100},
+        "chartloop": 1, "machine": "gated", **held, "model": {"name": "scripted", "context_window": 100},
         "tools": list(TOOLS), "rules": rules, "machines": {"child": child}, "states": body,
     }  # fmt: skip

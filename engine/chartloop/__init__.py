@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         MachineChangedError,
         ModelError,
         Place,
+        RulesChangedError,
         RunError,
         ScriptError,
         SetupError,
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from chartloop.machine.decision import Decision
     from chartloop.machine.explain import Explanation
     from chartloop.notebook.live import Live
+    from chartloop.run.answering import Sent
     from chartloop.run.breakpoints import Breakpoints
     from chartloop.run.context import Context
     from chartloop.run.events import Delta, FromChild, Recorded, Started
@@ -144,10 +146,12 @@ _WHERE = {
     "Replay": "chartloop.run.replay",
     "Result": "chartloop.run.result",
     "Run": "chartloop.api",
+    "RulesChangedError": "chartloop.core.errors",
     "RunError": "chartloop.core.errors",
     "Sandbox": "chartloop.run.ports",
     "SandboxResult": "chartloop.run.ports",
     "ScriptError": "chartloop.core.errors",
+    "Sent": "chartloop.run.answering",
     "SetupError": "chartloop.core.errors",
     "Severity": "chartloop.core.errors",
     "SignalCancellation": "chartloop.adapters.cancel",
@@ -228,11 +232,13 @@ __all__ = [
     "Recorded",
     "Replay",
     "Result",
+    "RulesChangedError",
     "Run",
     "RunError",
     "Sandbox",
     "SandboxResult",
     "ScriptError",
+    "Sent",
     "SetupError",
     "Severity",
     "SignalCancellation",

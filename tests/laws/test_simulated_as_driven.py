@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from chartloop import load
 from chartloop.api import Machine, Run, lifecycle
 from chartloop.api.simulating import planned, world_for
+from chartloop.core.errors import Category, ModelError
 from chartloop.core.outcome import Blocked, Outcome
 from chartloop.core.plain import plain
 from chartloop.core.position import Position
@@ -30,6 +31,7 @@ from chartloop.machine.allowed import time_allowed
 from chartloop.machine.build import Chart
 from chartloop.machine.evolve import evolve
 from chartloop.run.context import Context
+from chartloop.run.ports import ModelReply, ModelRequest, OnText
 from chartloop.simulation.assumed import family_of
 from chartloop.simulation.play import Player, Simulated, opaque_guards, summary
 from chartloop.simulation.world import NOBODY, World
@@ -79,15 +81,16 @@ def driven(machine: Machine, world: World, drawn: Noting, count: int) -> tuple[R
     def scripted(state: StateSpec, action: ActionSpec) -> ActionSpec:
         pure = family_of(state) == "pure"  # it takes no time that a deadline could cut
 
-        async def act(ctx: Context, *_: Any, **__: Any) -> Outcome | Blocked:
+        async def act(ctx: Context, *args: Any, **fields: Any) -> Outcome | Blocked:
             made, duration = next(done)
-            if pure:
-                clock.advance(duration)
-            else:
+            if not pure:
                 await clock.sleep(duration)
-            return made
+                return made
+            clock.advance(duration)
+            assert action.run is not None
+            return action.run(ctx, *args, **fields)  # it has no effects: it is done as it is
 
-        return replace(action, run=act, own_deadline=False)
+        return replace(action, run=act, suspends=True, own_deadline=False)
 
     states = {
         name: s if s.action is None else replace(s, action=scripted(s, s.action))
@@ -192,3 +195,124 @@ def test_what_is_remembered_of_other_runs_changes_none(
     fast, plain_one = plan.player(), Noting(machine, world, seed)
     for number in range(20):
         assert fast.play(seed, number) == plain_one.play(seed, number)
+
+
+# what a reply says ----------------------------------------------------------------------------
+
+
+@st.composite
+def parsing_machines(draw: st.DrawFn) -> Any:
+    """A machine that parses what its first reply says, and decides by it."""
+    data = draw(costly_machines())
+    data["vars"]["w"] = ""
+    data["states"]["s0"] |= {"do": "infer", "next": "read"}
+    data["states"]["s0"].pop("with", None)
+    data["states"]["read"] = {
+        "do": "parse", "with": {"vars.w": {"tag": "W"}}, "failed": draw(st.sampled_from(["next", "stopped"])),
+        "next": [{"when": "vars.w == 'good'", "to": "done"}, "s0"],
+    }  # fmt: skip
+    return data
+
+
+@slowly
+@given(parsing_machines(), shares(), st.integers(0, 1_000))
+def test_a_reply_that_is_parsed_is_the_same_in_both(
+    data: Any, said: dict[str, Any], seed: int
+) -> None:
+    machine = built(json.dumps(data))
+    assume(not opaque_guards(machine.chart))
+    said["infer"]["texts"] = {"<W>good</W>": 1, "<W>bad</W>": 3, "neither": 1}
+    world = world_for(machine, world_of(machine, said))
+    for number in range(5):
+        the_same(machine, world, seed, number)
+
+
+# tasks ----------------------------------------------------------------------------------------
+
+
+class Working:
+    """A model that takes as long as was drawn, and then replies or fails as was drawn."""
+
+    suspends = False
+
+    def __init__(self, drawn: Noting, clock: ManualClock) -> None:
+        self.done = iter(drawn.done)
+        self.clock = clock
+
+    def prepare(self, settings: Mapping[str, Any]) -> None:
+        """Nothing can fail later."""
+
+    def context_window(self, settings: Mapping[str, Any]) -> int | None:
+        """Large enough."""
+        return 10_000
+
+    async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
+        """What the next attempt at a task came to."""
+        made, duration = next(self.done)
+        assert isinstance(made, Outcome)
+        await self.clock.sleep(duration)
+        if made.error is not None:
+            raise ModelError("it failed", category=Category(made.error.category))
+        return ModelReply("x", (), "stop", 10, 1)
+
+
+@st.composite
+def working_machines(draw: st.DrawFn) -> Any:
+    """A machine that works on tasks under a deadline, some attempts each."""
+    work: dict[str, Any] = {
+        "do": "work", "with": {"attempts": draw(st.integers(1, 3))}, "failed": "next",
+        "next": [{"when": "queue.size > 0 or queue.current is not None", "to": "w"}, "done"],
+    }  # fmt: skip
+    if draw(st.booleans()):
+        work["within"] = "5s"
+        if draw(st.booleans()):
+            work["expired"] = draw(st.sampled_from(["w", "late"]))
+    if draw(st.integers(0, 2)) == 0:
+        work["retry"] = {"times": 1, "base": "1s"}
+    return {
+        "chartloop": 1, "machine": "working", "model": {"name": "scripted"},
+        "tasks": draw(st.lists(st.sampled_from(["a", "b"]), min_size=1, max_size=3)),
+        "limits": {"steps": 12, "failed": draw(st.integers(1, 3))},
+        "rules": [
+            {"when": "run.steps >= limits.steps", "stop": "steps_limit"},
+            {"when": "queue.failed >= limits.failed", "stop": "error_rate"},
+        ],
+        "states": {"w": work, "late": {"stop": "time_limit"}, "done": {"stop": "completed"}},
+    }  # fmt: skip
+
+
+@slowly
+@given(working_machines(), st.sampled_from([0.0, 0.3]), st.integers(0, 1_000))
+def test_work_is_played_as_the_driver_does_it(data: Any, fails: float, seed: int) -> None:
+    machine = built(json.dumps(data))
+    amounts = {"prompt_tokens": 10, "completion_tokens": 1, "duration": ["1s", "6s"]}
+    happens = {"fails": {"TRANSIENT": fails, "RECOVERABLE": fails / 3}, **amounts}
+    world = world_for(machine, {"world": 1, "task": TASK, "states": {"w": happens}})
+    for number in range(4):
+        drawn, heard = Noting(machine, world, seed), list[Record]()
+        drawn.play(seed, number, heard)
+        clock = ManualClock(1.0)
+        queue = [t["text"] if isinstance(t, dict) else t for t in machine.spec.tasks or ()]
+        run = machine.start(TASK, model=Working(drawn, clock), clock=clock, tasks=queue)
+        run.run()
+        for live, simulated in zip(run.records, heard, strict=True):
+            assert (live.state, live.next, live.taken) == (
+                simulated.state, simulated.next, simulated.taken,
+            )  # fmt: skip
+            assert _came_to(live) == _came_to(simulated)
+
+
+def _came_to(record: Record) -> Any:
+    """What an attempt came to, without the words."""
+    made = record.outcome
+    if made is None:
+        return None
+    queue = None if made.queue is None else [(t.id, t.attempts) for t in made.queue]
+    return (
+        made.ok,
+        made.timed_out,
+        made.unanswered,
+        queue,
+        plain(made.changes),
+        made.spent.llm_calls,
+    )

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from chartloop import load, tool
+from chartloop.adapters.scripted import Scripted
 from chartloop.core.conversation import assistant
 from chartloop.core.facts import ToolCall
 from chartloop.run.journal import MemoryJournal
@@ -91,7 +92,7 @@ def test_what_was_refused_stays_refused_after_a_resume_and_in_a_later_run() -> N
     run = machine.start("x", script=[calls("buy")], journal=journal, run_id="one")
     run.step()
     run.step()
-    later = machine.open("one", journal=journal)
+    later = machine.open("one", journal=journal, model=Scripted(["unused"]))
     later.run()
     text = (
         HEAD.replace("next: t", "next: c")

@@ -97,6 +97,7 @@ MORE = {
 
 
 REFUSED = {
+    "misspelt-tool-in-the-guard-and-no-allow": "CL111",
     "a-case-that-cannot-be": "CL111",
     "asked-and-not-waited": "CL304",
     "a-run-that-starts-behind-the-gate": "CL304",

@@ -102,6 +102,11 @@ EXAMPLES = [
     Example("CL406", "instructions: '{% macro x() %}{% endmacro %}'\n"),
     Example("CL407", "vars: {s: ''}\n" + A % "do: notify, save: {vars.s: result.texxt}, next: z"),
     Example("CL408", A % "do: nothing, next: s" + "  s: {stop: boredom}\n"),
+    Example(
+        "CL417",
+        "tools: [send_message]\napprove: {tools: [send_message]}\n" + A % "do: call_tools, next: approve"
+        + "  approve: {do: nothing, next: z}\n",
+    ),
     Example("CL413", A % "do: infer, with: {output: {type: strin}}, next: z"),
     Example("CL414", A % "do: infer, with: {output: Answer}, next: z"),
     Example("CL409", A % "do: run_machine, with: {machine: nobody}, next: z"),

@@ -482,3 +482,17 @@ def test_what_came_of_it_as_a_value(tmp_path: Path) -> None:
     assert "stops-for-steps_limit" in shown["text/html"]
     assert made.to_dict()["unreached"] == []
     assert all(one.shortest for one in made.scenarios)
+
+
+DIVIDES = """vars: {n: 0}
+states:
+  a: {do: nothing, next: q}
+  q: {ask: "Q?", when: 10 / vars.n > 2, then: done, else: b}
+  b: {stop: custom}
+  done: {stop: completed}
+"""
+
+
+def test_a_variable_that_is_reckoned_with_gets_the_values_beside_it(tmp_path: Path) -> None:
+    made = generate(machine(tmp_path, DIVIDES), tmp_path, work=2_000)
+    assert made.unreached == ()

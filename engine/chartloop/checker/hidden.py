@@ -91,11 +91,14 @@ def _hidden(subject: Subject, rule: Rule, rules: Sequence[Rule], path: Path) -> 
             hint = "remove it, or let it look at something else"
             subject.say("CL328", path, said, hint=hint)
             return True
-        first = wins and not _ask(subject, both, path, subject.as_written)
-        if first or _counted_past(subject, rule, other):
+        before = _counted_past(subject, rule, other)
+        if before or (wins and not _ask(subject, both, path, subject.as_written)):
             values = _limits(subject, rule.when, other.when)
             at = f" with {values}" if values else ""
             said = f"`{rule.when.text}` is never reached{at}: `{other.id}` stops the run before"
+            if not before:  # both are looked at in one moment
+                why = f"whenever it holds, `{other.id}` does, and comes first"
+                said = f"`{rule.when.text}` never decides{at}: {why}"
             hint = "set the limits so that this one is reached first"
             subject.say("CL330", path, said, hint=hint)
             return True

@@ -45,7 +45,8 @@ def _uncut(subject: Subject, loop: tuple[str, ...]) -> None:
     first = next(name for name in loop if name in named)
     said = f"`{first}` can be done over and over: no budget cuts the loop {say_round(loop)}"
     hint = "add a rule: `{when: run.steps >= limits.steps, stop: steps_limit}`"
-    over = (subject.spec.made.get(("states", name)) for name in loop)
+    held = subject.spec.approve.made if subject.spec.approve is not None else ()
+    over = (subject.spec.made.get(("states", name)) for name in loop if name not in held)
     if (path := next((p for p in over if p is not None), None)) is not None:
         hint = f"write `most: 20` in `{path[1]}`: nothing says how long its list is; or {hint}"
     subject.say_of("CL316", subject.spec.states[first], said, hint=hint)

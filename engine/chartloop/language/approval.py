@@ -21,7 +21,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from chartloop.core.specs import Registry
 from chartloop.core.types import STR, Type
 from chartloop.language.expression import Scope, parse
 from chartloop.language.label import Label, parse_label
@@ -53,7 +52,7 @@ def names_for(states: list[StateSpec]) -> dict[str, tuple[str, str, str]]:
     }
 
 
-def expand(spec: MachineSpec, given: Approve, registry: Registry, scope: Scope) -> MachineSpec:
+def expand(spec: MachineSpec, given: Approve, scope: Scope) -> MachineSpec:
     """The machine with the states that `given` stands for."""
     calling = calling_states(spec, given.tools)
     names = names_for(calling)
@@ -66,8 +65,8 @@ def expand(spec: MachineSpec, given: Approve, registry: Registry, scope: Scope) 
         wait, approved, others = names[name]
         made |= {("states", n): ("states", name) for n in (approved, others)}
         made["states", wait] = HERE
-        maker = _Maker(given, state, names[name], registry, scope)
-        states |= {s.name: s for s in maker.states(spec)}
+        maker = _Maker(given, state, names[name], spec, scope)
+        states |= {s.name: s for s in maker.states()}
     kept = replace(
         given,
         states={s.name: s for s in calling},
@@ -88,26 +87,26 @@ class _Maker:
     """Takes one calling state apart."""
 
     def __init__(
-        self, given: Approve, state: StateSpec, names: tuple[str, str, str], registry: Registry,
+        self, given: Approve, state: StateSpec, names: tuple[str, str, str], spec: MachineSpec,
         scope: Scope,
     ) -> None:  # fmt: skip
         self.given = given
         self.state = state
         self.wait, self.approved, self.others = names
-        self.registry = registry
+        self.spec = spec
         self.scope = scope
 
-    def states(self, spec: MachineSpec) -> Iterator[StateSpec]:
+    def states(self) -> Iterator[StateSpec]:
         """The four, in the order in which a run comes to them."""
-        allowed = spec.tools if self.state.allow is None else self.state.allow
+        allowed = self.spec.tools if self.state.allow is None else self.state.allow
         rest = tuple(name for name in allowed if name not in self.given.tools)
         yield self._asking()
         yield self._waiting()
-        yield self._carrying(self.approved, self.state.allow)
-        yield self._carrying(self.others, rest)
+        yield self._carrying(self.approved, self.state.allow, self._named("approved"))
+        yield self._carrying(self.others, rest, self._named("the others"))
 
     def _asking(self) -> StateSpec:
-        action = self.registry.actions[ACTION]
+        action = self.spec.registry.actions[ACTION]
         known = {"last.result": action.result}
         when = parse("len(last.result) > 0", replace(self.scope, typed=known))
         first = self.state.action is not None and self.state.action.name == "call_tool"
@@ -151,13 +150,21 @@ class _Maker:
     def _edge(self, id: str, to: str) -> Edge:
         return Edge(id, id.partition(".")[0], to, path=HERE)
 
-    def _carrying(self, name: str, allow: tuple[str, ...] | None) -> StateSpec:
+    def _named(self, which: str) -> Label | None:
+        """The label of the calling state, with which of its calls are meant."""
+        own = self.state.label
+        if own is None:
+            return None
+        return parse_label(f"{own.text}\\n({which})", self.scope.roots, self.spec.define)
+
+    def _carrying(self, name: str, allow: tuple[str, ...] | None, label: Label | None) -> StateSpec:
         own = self.state.name
         edges = tuple(
             replace(e, id=name + e.id.removeprefix(own), source=name) for e in self.state.edges
         )
         return replace(
-            self.state, name=name, edges=edges, allow=allow, set=(), status="", role="", about="",
+            self.state, name=name, edges=edges, allow=allow, label=label, set=(), status="",
+            role="", about="",
         )  # fmt: skip
 
     def _label(self, text: str) -> Label:

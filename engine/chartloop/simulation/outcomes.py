@@ -55,6 +55,7 @@ class Outcomes:
         self.unplayed = tuple(s.name for s in chart.spec.states.values() if family_of(s) == "child")
         """The states whose child machines are not played: they are what the world says."""
         self._at: dict[str, Callable[[Position], Cases]] = {}
+        self._so_far: dict[str, Callable[[Position], Outcome]] = {}
         self.waits: dict[str, Wait] = {}
         self.told: dict[str, Happens] = {}
         """What the world says of each state, and what was assumed of it."""
@@ -79,6 +80,11 @@ class Outcomes:
     def at(self, position: Position) -> Cases:
         """What may come of the action at hand."""
         return self._at[position.state](position)
+
+    def so_far(self, position: Position) -> Outcome:
+        """What the action at hand has come to when its deadline cuts it off."""
+        begun = self._so_far.get(position.state)
+        return Outcome() if begun is None else begun(position)
 
     # families -----------------------------------------------------------------------------------
 
@@ -249,6 +255,7 @@ class Outcomes:
 
     def _work(self, state: StateSpec, happens: Happens) -> Iterator[Case]:
         doing = Doing(self.chart, state)
+        self._so_far[state.name] = partial(_cut_off, doing)
 
         def make(
             category: str, result: Any, position: Position, sent: float, written: float
@@ -277,6 +284,14 @@ class Outcomes:
             yield Case(ok, partial(make, "", result or ""), duration, *amounts)
         for category, weight in (happens.fails or {}).items():
             yield Case(weight, partial(make, category, ""), duration, *amounts)
+
+
+def _cut_off(doing: Doing, position: Position) -> Outcome:
+    """An attempt at a task that its deadline cuts off: it counts as one that failed."""
+    ctx, fields = doing.given(position)
+    asked = 0 if ctx.queue and "tool" in ctx.queue[0].by else 1  # else a model was being asked
+    failed = Outcome.failed("TRANSIENT", "cut off", kind="timeout", unanswered=asked)
+    return attempted(ctx, Attempt(failed), **fields)
 
 
 _PAYING = ("model", "child", "work")

@@ -36,6 +36,8 @@ UNFINISHED, WAITING = "unfinished", "waiting"
 """What stands for a reason where a run was left, or waits for somebody who never answers."""
 BEGIN = 1.0
 """The clock's first reading: soon after 0, which would stand for no reading at all."""
+NO_TASK = "no_task"
+"""The kind of failure of `work` where the queue is empty."""
 A_HAIR = 1e-9
 """Seconds past a deadline at which an action is cut off, so that rounding cannot undo it."""
 _SPREAD = 2**32
@@ -202,14 +204,17 @@ class Player:
         if isinstance(made, Blocked):
             data = {n: v for n, v in (("until", made.until), ("on", made.on)) if v is not None}
             return Input("blocked", started=now, at=now, data=data)
+        if made.error is not None and made.error.kind == NO_TASK:
+            duration = 0.0  # nothing is begun that could take time
         if position.state in self._timed:
             state = self._timed[position.state]
             allowed = time_allowed(self.chart, state, position)
             if allowed is not None and duration >= allowed:
                 assert state.action is not None
                 error = too_long(state.action.name, allowed)
-                asked = 1 if "model" in state.action.uses else 0
-                made = Outcome(ok=False, error=error, timed_out=True, unanswered=asked)
+                begun = self.outcomes.so_far(position)
+                asked = max(begun.unanswered, 1 if "model" in state.action.uses else 0)
+                made = begun._replace(ok=False, error=error, timed_out=True, unanswered=asked)
                 return Input("step", "", made, now, now + allowed + A_HAIR)
         return Input("step", "", made, now, now + duration)
 

@@ -9,8 +9,6 @@ there are 20 steps. `after` are the counters that rise when it has been taken.
 The places are those of `machine.evolve` with everything left out that a file does not fix. What
 that does is described at `machine.moving` and `machine.looking`; a change there is a change
 here, and the law in ``tests/laws/test_bound_laws.py`` sees a difference.
-
-Imported by:  checker.bound, checker.query
 """
 
 from __future__ import annotations

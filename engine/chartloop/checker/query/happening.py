@@ -9,7 +9,7 @@ Of some things it is sure that they happen on a route, of others only that they 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property, partial
 from typing import NamedTuple
 
@@ -36,12 +36,12 @@ Called = Callable[[StateSpec], Iterable[str]]
 
 
 class Happenings:
-    """What happens on the routes of one graph."""
+    """What happens on the routes of one graph. `never`: rules that are known never to hold."""
 
-    def __init__(self, routes: Routes) -> None:
+    def __init__(self, routes: Routes, never: Collection[str] = ()) -> None:
         self.routes = routes
         self.spec = routes.spec
-        self._signalling = [r for r in self.spec.rules if r.signal]
+        self._signalling = [r for r in self.spec.rules if r.signal and r.id not in never]
 
     def on(self, route: Route, called: Called | None = None) -> Iterator[Happening]:
         """What happens on a route, in order; `called` where more is known than each state says."""

@@ -5,7 +5,7 @@ Imported by: language.load
 
 from __future__ import annotations
 
-from chartloop.language.approval import CARRYING, calling_states, expand, names_for
+from chartloop.language.approval import calling_states, expand, names_for
 from chartloop.language.file import file
 from chartloop.language.readers.reader import NULLABLE, Reader
 from chartloop.language.spec import Approve, MachineSpec
@@ -39,7 +39,7 @@ def read_approve(reader: Reader, spec: MachineSpec, shape: file.ApproveShape | N
     )
     if _taken(reader, spec, made):
         return spec
-    return expand(spec, made, reader.registry, scope)
+    return expand(spec, made, scope)
 
 
 def _taken(reader: Reader, spec: MachineSpec, made: Approve) -> bool:
@@ -53,6 +53,3 @@ def _taken(reader: Reader, spec: MachineSpec, made: Approve) -> bool:
                 hint = "give this state another name"
                 reader.say("CL417", ("states", other), said, hint=hint, key=True)
     return taken
-
-
-__all__ = ["CARRYING", "read_approve"]

@@ -108,13 +108,12 @@ DECIDED = frozenset({
 TOLD = frozenset({"instructions", "model", "memory", "tools", "machines"})
 """What actions are given: see `rewritten`."""
 SHOWN = frozenset({
-    "name", "title", "about", "source", "metadata", "output", "ignore", "deviations", "registry",
-    "file", "roots", "document", "base", "in_doubt",
+    "name", "title", "about", "source", "metadata", "output", "ignore", "deviations", "in_doubt",
 })  # fmt: skip
 """What changes no record: texts, what a result shows, and what is done after a kill."""
 _OF_STATES = frozenset({
     "name", "job", "edges", "of", "all", "retry", "within", "failed_next", "set", "save", "status",
-    "stop", "end", "action", "args", "allow", "label", "ask", "about", "role", "shape", "result",
+    "stop", "end", "action", "args", "allow", "label", "ask", "about", "role", "shape",
     "warn_at", "message", "in_doubt",
 })  # fmt: skip
 """The same of a state: `evolve` decides with it, `rewritten` compares it, or it is shown."""
@@ -128,7 +127,7 @@ def unheeded(old: MachineSpec, new: MachineSpec, tasks: object) -> str:
     of the file's is no matter.
     """
     known = DECIDED | TOLD | SHOWN | {"tasks", "agent"}
-    names = [f.name for f in fields(MachineSpec) if f.name not in known]
+    names = [f.name for f in fields(MachineSpec) if f.compare and f.name not in known]
     names += ["tasks"] if _own_tasks(old, tasks) else []
     names += ["agent"] if _reads_agent(new) else []
     found = next((name for name in names if _differ(old, new, name)), "")
@@ -166,7 +165,7 @@ def rewritten(old: MachineSpec, new: MachineSpec) -> dict[str, str]:
             out[name] = f"the file's `{head[0]}` differs"
         elif carried and state.action.name in CALLING:
             out[name] = f"the file's `{carried[0]}` differs"
-        elif other := [f.name for f in fields(StateSpec) if f.name not in _OF_STATES
+        elif other := [f.name for f in fields(StateSpec) if f.compare and f.name not in _OF_STATES
                        and getattr(was, f.name) != getattr(state, f.name)]:  # fmt: skip
             out[name] = f"`{other[0]}` of `{name}` differs"
         elif state.action.name in PARENTS and old.machines != new.machines:

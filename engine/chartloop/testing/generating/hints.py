@@ -20,6 +20,7 @@ from chartloop.core.facts import Facts
 from chartloop.language.expression import Expression
 from chartloop.language.expression.runtime import no_oracle
 from chartloop.language.expression.tree import (
+    Arith,
     Compare,
     Const,
     Each,
@@ -57,6 +58,8 @@ class Hints:
     """Texts by the dotted fact that is compared with them."""
     numbers: Mapping[str, tuple[float, ...]]
     """Numbers likewise; durations in seconds."""
+    parts: Mapping[str, tuple[float, ...]] = field(default_factory=dict[str, tuple[float, ...]])
+    """Numbers with which a fact is added, multiplied or divided, and one below 0."""
     tokens: tuple[int, ...] = ()
     """Sizes of a reply."""
     costs: tuple[float, ...] = ()
@@ -78,11 +81,13 @@ def hints_of(spec: MachineSpec, facts: Facts) -> Hints:
     words: dict[str, list[str]] = {}
     numbers: dict[str, list[float]] = {}
     within: list[float] = []
+    parts: dict[str, list[float]] = {}
     for part in spec.family():
         own = facts if part is spec else _first_facts(part, facts)
         for expression in expressions(part):
             for node in walk(expression.root):
                 _compared(node, own, words, numbers)
+                _reckoned(node, parts)
         _cases(part, words)
         _waits(part, own, within)
     near = {n: w for part in spec.family() for n, w in _near(part, facts)}
@@ -90,6 +95,7 @@ def hints_of(spec: MachineSpec, facts: Facts) -> Hints:
     return Hints(
         {name: _few(found) for name, found in words.items()},
         {name: _few(sorted(set(found))) for name, found in numbers.items()},
+        {name: _few((-1, *found)) for name, found in parts.items()},
         _sizes(numbers, window), _few(_of(numbers, {COST})),
         _few(sorted({t for t in (*_of(numbers, TIMES), *within) if 0 < t < math.inf})),
         _few(words.get(FINISH, ())), near,
@@ -142,6 +148,16 @@ def _compared(
                     elif isinstance(value, (int, float)) and not isinstance(value, bool):
                         numbers.setdefault(path, []).append(value)
         left = link.right
+
+
+def _reckoned(node: Node, parts: dict[str, list[float]]) -> None:
+    """The constants that arithmetic holds beside a fact."""
+    if isinstance(node, Arith):
+        values = [n.value for n in walk(node) if isinstance(n, Const)]
+        for path in facts_of(node):
+            parts.setdefault(path, []).extend(
+                v for v in values if isinstance(v, (int, float)) and not isinstance(v, bool)
+            )
 
 
 def _measured(node: Node) -> Iterator[str]:

@@ -133,7 +133,9 @@ def _other_values(type: Type, value: Any, path: str, hints: Hints) -> Iterator[A
             near = [n + d for n in hints.numbers.get(path, ()) for d in (0, 1, -1)]
             whole = type.kind == "int"
             found = {int(n) if whole else float(n) for n in near} - {value}
-            yield from sorted(found)[:3]
+            tried = sorted(found)[:3]
+            parts = (int(n) if whole else float(n) for n in hints.parts.get(path, ()))
+            yield from dict.fromkeys([*tried, *(n for n in parts if n != value)])
         case "list":
             if type.of is not None and type.of.kind == "str":
                 yield [] if value else ["one"]

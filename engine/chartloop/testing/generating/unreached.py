@@ -31,14 +31,12 @@ def impossible(chart: Chart, targets: Iterable[Target]) -> dict[Target, Unreache
     routes = Questions(chart).routes  # None where the machine is too large for that
     may = None if routes is None else _may_happen(routes, never)
     drawn = may if routes is None or not never else _may_happen(routes, ())
-    raising = [r for r in chart.spec.rules if r.kind == "signal" and r.id not in never]
-    signals = {CANCELLED, *(n for r in raising for n in (r.id, r.signal))}  # they are no arrows
     found: dict[Target, Unreached] = {}
     for target in targets:
         sort = "reason" if target.kind == "reason" else "edge"
         if sort == "edge" and target.name in never:
             found[target] = _proven(target, never[target.name])
-        elif may is None or target.name in signals:
+        elif may is None or target.name == CANCELLED:
             continue
         elif (sort, target.name) not in may:
             behind = never if drawn is not None and (sort, target.name) in drawn else {}
@@ -68,12 +66,13 @@ def _may_happen(routes: Routes, never: Collection[str]) -> set[tuple[str, str]]:
     for route in routes.routes:
         if route.origin not in never and route.kind != "caller":
             out.setdefault(route.source, []).append(route)
-    happenings = Happenings(routes)
     found: set[tuple[str, str]] = set()
+    happenings = Happenings(routes, never)
     seen, pending = {0}, [0]
     while pending:
         for route in out.get(pending.pop(), ()):
-            found.update((h.sort, h.name) for h in happenings.on(route))
+            # what is raised beside another reason has a route of its own
+            found.update((h.sort, h.name) for h in happenings.on(route) if not h.beside)
             if route.dest not in seen:
                 seen.add(route.dest)
                 pending.append(route.dest)
@@ -104,7 +103,7 @@ class Reasons:
 
 
 _ENDS: Mapping[Why, str] = {
-    "nothing left": "not found: all that differs was followed, with {} moves",
+    "nothing left": "not found among all values that were tried, with {} moves",
     "budget": "not found with {} moves; `--work` gives more",
     "stopped": "not found with {} moves, when the search was stopped",
 }
