@@ -58,7 +58,8 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         "ChartloopError", "SpecError", "RunError", "StatusError", "AnswerError", "WaitError",
         "AnsweredError", "AheadError", "LimitError", "TaskError", "UnknownRunError",
         "MachineChangedError", "ScriptError", "SetupError", "ClosedChartError", "JournalError",
-        "Driven", "RulesChangedError", "Fenced", "JournalLocked", "JournalCorrupt", "JournalTooNew", "ModelError",
+        "Driven", "RulesChangedError", "Fenced", "JournalLocked", "JournalCorrupt",
+        "JournalTooNew", "ModelError",
         "ToolError", "Category",
     ),
 }  # fmt: skip

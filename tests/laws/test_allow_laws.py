@@ -18,11 +18,7 @@ from chartloop.api import Machine
 from chartloop.checker.query import Answer, Questions
 from chartloop.run.events import Recorded
 from tests.gated import TOOLS, built_gated, gated_machines, naming_adversaries, played_gated
-<<<<<<< HEAD
-from tests.laws.test_query_laws import agrees, in_order
-=======
 from tests.laws.test_query_laws import Happened, Moment, agrees
->>>>>>> gates
 
 slowly = settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.too_slow])
 
@@ -112,7 +108,7 @@ async def _asked(machine: Machine, answers: list[Answer], seed: int, given_: boo
         run, _, _ = await played_gated(machine, choices, given=given_, heard=heard)
         went = happened(machine, heard)
         for answer in answers:
-            fits = agrees(answer, in_order(went), ended=run.ended)
+            fits = agrees(answer, went, ended=run.ended)
             assert fits, (answer.query, str(answer), went)
 
 

@@ -146,3 +146,30 @@ def test_a_query_follows_what_was_shown_and_what_is_carried_out(ask: Ask) -> Non
 def test_a_state_that_carries_out_nothing_makes_no_call() -> None:
     text = SHOWS_LOOK.replace("do: call_tools", "do: call_tools, allow: []")
     assert load(text, tools=[buy, look]).bound()["tool_calls"].value == 0
+
+
+INNER = """machines:
+  inner:
+    model: {name: scripted}
+    tools: [buy]
+    states:
+      t: {do: infer, next: over}
+      over: {stop: completed}
+states:
+"""
+
+
+@pytest.mark.parametrize(("share", "can"), [("[messages]", True), ("[memory]", False)])
+def test_a_child_that_shares_the_conversation_may_leave_calls_of_its_own(
+    share: str, can: bool
+) -> None:
+    given = f"{{machine: inner, task: x, share: {share}}}"
+    text = HEAD.replace("states:\n", INNER) + (
+        "  t: {do: infer, allow: [look], next: r}\n"
+        f"  r: {{do: run_machine, with: {given}, next: c}}\n"
+        "  c: {do: call_tools, next: d}\n  d: {stop: completed}\n"
+    )
+    machine = load(text, tools=[buy, look])
+    assert machine.query("reach tool:buy").holds is can
+    machine.run("x", script=["hi", calls("buy")])
+    assert bool(BOUGHT) is can

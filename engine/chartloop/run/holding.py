@@ -124,7 +124,10 @@ class Holder:
             run_id, driver, ttl=self.ttl, take_over=self.take_over
         )
         if acquired.before is not None and (other := here.get(acquired.before.driver.token)):
-            other.lose(driver)
+            if other.busy or other.run_id == run_id:
+                other.lose(driver)
+            else:  # a run above this one, at rest: it goes on from what its child did
+                other.yield_lease()
         if acquired.lease is not None and run_id == self.run_id:
             self.driver, self.before, self._journal = driver, acquired, journal
             here[driver.token] = self
@@ -160,18 +163,27 @@ class Holder:
     async def release(self) -> None:
         """Give the lease back. A journal that cannot take it lets it lapse."""
         driver, journal = self.driver, self._journal
-        self.driver, self.take_over, self.until = None, False, FOR_EVER
+        self._forget()
         if driver is None or journal is None or self._lost:
             return
         here.pop(driver.token, None)
-        if journal.name != "memory":
-            _renewal().drop(self)
         with contextlib.suppress(JournalError):
             if journal.suspends:  # a cancellation was met: it is not to keep the run from others
                 with anyio.CancelScope(shield=True):
                     await journal.release(self.run_id, driver)
             else:
                 await journal.release(self.run_id, driver)
+
+    def yield_lease(self) -> None:
+        """Another `Run` of this process drives a child, between two turns of this one."""
+        if self.driver is not None:
+            here.pop(self.driver.token, None)
+        self._forget()
+
+    def _forget(self) -> None:
+        self.driver, self.take_over, self.until = None, False, FOR_EVER
+        if self._journal is not None and self._journal.name != "memory":
+            _renewal().drop(self)
 
     def lose(self, to: Driver | None) -> None:
         """The run is another's now."""

@@ -82,6 +82,8 @@ class Claim(NamedTuple):
 class Driving(Protocol):
     """A driver of this process, as far as others ask for it."""
 
+    run_id: str
+
     @property
     def busy(self) -> bool:
         """Whether its turn is going on."""
@@ -89,6 +91,10 @@ class Driving(Protocol):
 
     def lose(self, to: Driver | None) -> None:
         """Its run is another's now."""
+        ...
+
+    def yield_lease(self) -> None:
+        """A child of its run is driven by another of this process; it may take the lease again."""
         ...
 
 

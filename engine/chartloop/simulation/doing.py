@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
+from chartloop.core.conversation import assistant
 from chartloop.core.errors import Category
 from chartloop.core.outcome import Blocked, Outcome
-from chartloop.core.position import Position
+from chartloop.core.position import Conversation, Position
 from chartloop.language.expression import GUARD_ERRORS, GuardFailed, no_oracle
 from chartloop.language.spec import StateSpec
 from chartloop.machine.build import Chart
@@ -101,6 +102,9 @@ class Doing:
     def given(self, position: Position) -> tuple[Context, dict[str, Any]]:
         """What the action is called with: its context and the fields of `with`."""
         facts = position.facts
+        if facts.last.tool_calls:  # messages have no texts here: these are the open calls
+            said = assistant("", facts.last.tool_calls)
+            position = position._replace(messages=Conversation([said]))
         self._clock.at = facts.marks.now
         context = Context(
             self.chart.spec, self.state, position, facts, self._ports, self._host,

@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from itertools import accumulate, product
 from math import comb, prod
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from chartloop.actions.tasks import Attempt, attempted
+from chartloop.checker.paths.signalling import carried_out
 from chartloop.core.errors import SetupError
 from chartloop.core.facts import EMPTY, Failure, ToolCall
 from chartloop.core.outcome import NOTHING_SPENT, Blocked, Message, Outcome, Reply, Spent
@@ -34,6 +35,17 @@ MOST_RESULTS = 2_000
 """Different results of one state."""
 _SAID: tuple[Message, ...] = ({"role": "assistant", "content": ""},)
 _TOLD: Message = {"role": "tool", "content": ""}
+
+
+class _Carrying(NamedTuple):
+    """How a state carries calls out. `failing`: one that fails fails the action."""
+
+    allowed: frozenset[str]
+    failing: bool
+
+    def open(self, position: Position) -> tuple[ToolCall, ...]:
+        """The calls of the newest reply that the state carries out."""
+        return tuple(c for c in position.facts.last.tool_calls if c.name in self.allowed)
 
 
 class Outcomes:
@@ -181,6 +193,7 @@ class Outcomes:
         most = 1 if state.action.name == "call_tool" else state.most_calls
         given = state.args.get("on_error")
         failing = given is not None and given.value == "fail"
+        how = _Carrying(carried_out(self.spec, state), failing)
         ok, share = _succeeds(happens), happens.call_fails or 0.0
 
         @cache
@@ -188,7 +201,7 @@ class Outcomes:
             cases = [
                 Case(
                     ok * comb(count, bad) * share**bad * (1 - share) ** (count - bad),
-                    partial(self._carried_out, count, bad, failing),
+                    partial(self._carried_out, how, count, bad),
                     happens.duration or NOTHING,
                     happens.adds or NOTHING,
                 )
@@ -197,16 +210,16 @@ class Outcomes:
             return Cases([*cases, *_failures(happens, 0)])
 
         def at(position: Position) -> Cases:
-            asked = len(position.facts.last.tool_calls)
-            return of(min(asked, most))
+            return of(min(len(how.open(position)), most))
 
         return at
 
     def _carried_out(
-        self, count: int, bad: int, failing: bool, position: Position, adds: float, _: float
+        self, how: _Carrying, count: int, bad: int, position: Position, adds: float, _: float
     ) -> Outcome:
-        facts = position.facts
-        calls = facts.last.tool_calls[:count]
+        facts, failing = position.facts, how.failing
+        open_ = how.open(position)
+        calls, refused = open_[:count], len(facts.last.tool_calls) - len(open_)
         changes: dict[str, Any] = {}
         if self._block and any(call.name in self._memory for call in calls[bad:]):
             changes[self._block] = str(facts.run.steps)
@@ -221,7 +234,7 @@ class Outcomes:
             error=Failure("RECOVERABLE", "a tool failed", "", "tool") if failing and bad else None,
             result=result, messages=(_TOLD,) * count, changes=changes,
             spent=Spent(tools=tools) if count else NOTHING_SPENT,
-            tool_errors=("a tool failed",) * bad, dropped=facts.last.tool_calls[count:],
+            tool_errors=("a tool failed",) * (bad + refused), dropped=open_[count:],
             context_tokens=facts.usage.context_tokens + int(adds) * count,
         )  # fmt: skip
 

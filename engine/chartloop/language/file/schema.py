@@ -26,7 +26,8 @@ from chartloop.language.file.file import NEEDS, FileShape
 ID = "https://chartloop.invalid/machine.schema.json"
 
 _TITLES = {
-    "Append": "append", "BlockShape": "memory_block", "DeviationShape": "deviation",
+    "Append": "append", "ApproveShape": "approve", "BlockShape": "memory_block",
+    "DeviationShape": "deviation",
     "EdgeShape": "edge", "IgnoreShape": "accepted_finding", "MachineShape": "child_machine",
     "McpShape": "mcp_server", "ModelShape": "model", "OnShape": "event", "ReasonShape": "reason",
     "RetryShape": "retry", "RuleShape": "rule", "StateShape": "state", "TaskFile": "tasks_file",
