@@ -437,7 +437,8 @@ def test_a_thousand_calls_at_once() -> None:
             at_once -= 1
         return "ok"
 
-    run = talk(LOOP, [calls(*["bad"] * 1000), "done"], [tool_spec(bad, name="bad", effect="pure")])
+    many = LOOP.replace("do: call_tools", "do: call_tools, with: {at_most: 1000}")
+    run = talk(many, [calls(*["bad"] * 1000), "done"], [tool_spec(bad, name="bad", effect="pure")])
     assert run.run().reason == "completed"
     assert run.facts.usage.calls == {"bad": 1000}
     assert len(outcomes(run, "work")[0].messages) == 1000

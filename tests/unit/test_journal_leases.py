@@ -211,8 +211,11 @@ class Two:
     """What drives in this process."""
 
     busy = True
+    run_id = "r"
 
     def lose(self, to: Driver | None) -> None: ...
+
+    def yield_lease(self) -> None: ...
 
 
 def test_in_one_process_the_turn_decides(desk: Leased) -> None:

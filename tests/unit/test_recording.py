@@ -403,5 +403,4 @@ expect:
   reason: user_unresponsive
   kind: human
   path: [task, think, look_up, think, confirm, left]
-  output: Buy?
 """
