@@ -448,6 +448,8 @@ class TestResult:
         "path",
         "timeline",
         "profile",
+        "metadata",
+        "last_activity",
     )
 
     def test_the_public_shape(self) -> None:
