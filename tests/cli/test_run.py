@@ -11,8 +11,8 @@ from tests.cli.shell import ADD, ADDER, ADDS, ASK, Shell, program
 
 RESULT = [
     "run", "machine", "reason", "kind", "success", "forced", "status", "state", "steps", "usage",
-    "elapsed", "output", "question", "signals", "warnings", "errors", "partial", "path",
-    "timeline", "profile",
+    "elapsed", "output", "question", "wait", "signals", "warnings", "errors", "partial", "path",
+    "timeline", "profile", "metadata", "last_activity",
 ]  # fmt: skip
 """The public shape. Source: design "language", section 11."""
 
