@@ -92,14 +92,6 @@ def happened(machine: Machine, heard: list[Recorded]) -> Happened:
     return out
 
 
-def in_order(names: Sequence[str]) -> Happened:
-    """What happened one after the other."""
-    out: dict[str, list[Moment]] = {}
-    for at, name in enumerate(names):
-        out.setdefault(name, []).append(Moment(at, at))
-    return out
-
-
 def _moves(
     machine: Machine, taken: Sequence[str], path: Sequence[str]
 ) -> Iterator[tuple[str, float]]:
