@@ -96,7 +96,7 @@ class HeatDress(Dress):
         if found is None:
             return style
         shade = self._shade(found)
-        tip = dot_tip(f"{one_line(arrow.shown) or arrow.id}: {_said(found)}")
+        tip = dot_tip(f"{one_line(arrow.tip) or arrow.id}: {_said(found)}")
         style |= {"color": shade.line, "penwidth": shade.width}
         style |= {"tooltip": tip, "labeltooltip": tip}
         if not found.times:
@@ -137,7 +137,7 @@ class HeatDress(Dress):
         if found is None:
             return arrow
         said = say_times(found.times) or f"({_word(found)})"
-        return replace(arrow, label=f"{arrow.label} {said}".strip())
+        return arrow.saying(f"{arrow.words} {said}".strip())
 
 
 def _broken(style: str, found: Covered) -> dict[str, str]:

@@ -158,7 +158,7 @@ def _link(arrow: Arrow, ids: Mapping[str, str], marked: Marked) -> str:
 
 
 def _link_label(arrow: Arrow, marked: Marked) -> str:
-    now = _said(arrow.label) if one_line(arrow.label) else ""
+    now = _said(arrow.words) if one_line(arrow.words) else ""
     if arrow.number is not None:
         now = f"{arrow.number} · {now}".strip()
     match marked.mark:

@@ -3,14 +3,13 @@
 Belongs here: what a chart is, and what its texts may hold. Never: a file format, a layout, the
 graph or the machine behind it: a chart that was read from a document is the same thing.
 
-Imports:      nothing
-Imported by:  every module of this folder
-Source:       design "architecture", sections 1 and 2 (`Picture`); the fills are those of 003
+Source: design "architecture", sections 1 and 2 (`Picture`); the fills are those of 003
 """
 
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -48,6 +47,9 @@ FILLS: Mapping[Role, str] = MappingProxyType(
 )
 """The fills that the source documents give; boxes of the other roles have none there."""
 
+BRIEF = 36
+"""Characters of a line of a shortened guard."""
+
 COLOUR = re.compile(r"#(?:[0-9a-f]{3,4}|[0-9a-f]{6}|[0-9a-f]{8})|[a-z]{3,30}", re.ASCII)
 """A fill that may be written into a style, in lower case."""
 
@@ -83,12 +85,43 @@ class Arrow:
     kind: str = "advance"
     number: int | None = None
     """The order of trial, where a box has several guarded edges."""
+    guard: str = ""
+    """What the machine asks before it goes this way, whole; `else` for what it does when nothing
+    before held. Empty where it asks nothing, and in documents."""
+    unlabelled: bool = False
+    """No label of people says what the guard asks: pictures show the guard."""
+
+    @property
+    def words(self) -> str:
+        """The label, or the guard, shortened to two lines; both for an event: `go [total > 3]`."""
+        return self._with(brief(self.guard)) if self.unlabelled else self.label
 
     @property
     def shown(self) -> str:
-        """The label as it is drawn, its number in front: `2 · tool calls`."""
+        """The words as they are drawn, the number in front: `2 · tool calls`."""
+        return self._numbered(self.words)
+
+    @property
+    def whole(self) -> str:
+        """The same without shortening, for formats that have the room."""
+        return self._numbered(self._with(self.guard) if self.unlabelled else self.label)
+
+    @property
+    def tip(self) -> str:
+        """All that can be said of it: `Yes: run.steps >= limits.steps (50)`."""
+        said = bool(self.unlabelled or not self.guard)
+        return self.whole if said else f"{self.whole}: {self.guard}"
+
+    def saying(self, label: str) -> Arrow:
+        """The same arrow with another label, shown as it stands."""
+        return replace(self, label=label, unlabelled=False)
+
+    def _with(self, guard: str) -> str:
+        return f"{self.label} [{guard}]" if self.label else guard
+
+    def _numbered(self, words: str) -> str:
         number = "" if self.number is None else f"{self.number} ·"
-        return f"{number} {self.label}" if number and self.label else number or self.label
+        return f"{number} {words}" if number and words else number or words
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +170,7 @@ def walked(chart: Flowchart, visits: Mapping[str, int], taken: Mapping[str, int]
     )
     shown = {box.id for box in boxes}
     arrows = tuple(
-        replace(arrow, label=_counted(arrow.label, taken[arrow.id]), number=None)
+        replace(arrow.saying(_counted(arrow.words, taken[arrow.id])), number=None)
         for arrow in chart.arrows
         if taken.get(arrow.id) and {arrow.source, arrow.target} <= shown
     )
@@ -159,6 +192,13 @@ _BREAKS = re.compile(r"\r\n?|[\v\f\u2028\u2029\x85]")
 def printable(text: str) -> str:
     """The text as any format can hold it: newlines stay, what cannot be drawn becomes `\ufffd`."""
     return _UNPRINTABLE.sub("\ufffd", _BREAKS.sub("\n", text).replace("\t", " "))
+
+
+def brief(guard: str) -> str:
+    """A guard in two lines at most: enough to tell it from its neighbours."""
+    return "\n".join(
+        textwrap.wrap(one_line(guard), BRIEF, max_lines=2, placeholder=" …", break_on_hyphens=False)
+    )
 
 
 def one_line(text: str) -> str:

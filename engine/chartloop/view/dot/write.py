@@ -73,7 +73,7 @@ _NODE = MappingProxyType(
 _EDGE = MappingProxyType(
     {
         "fontname": FONT,
-        "fontsize": "9",
+        "fontsize": "11",
         "fontcolor": "#475569",
         "color": "#64748b",
         "arrowsize": ".65",
@@ -339,7 +339,7 @@ def arrow_style(arrow: Arrow) -> dict[str, str]:
     """The attributes of an arrow in the plain picture."""
     style = {"style": "dashed"} if arrow.kind in ("rule", "return") else {}
     if one_line(arrow.shown):
-        tip = dot_tip(arrow.shown)
+        tip = dot_tip(arrow.tip)
         lines = in_lines(arrow.shown).strip().splitlines()
         padded = "\n".join(f" {line.strip()} " for line in lines)
         style |= {"label": dot_text(padded), "tooltip": tip, "labeltooltip": tip}

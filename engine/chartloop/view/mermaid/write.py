@@ -131,7 +131,7 @@ def _link(arrow: Arrow, ids: Mapping[str, str]) -> str:
 
 
 def _link_label(arrow: Arrow) -> str:
-    label = escape(arrow.label) if one_line(arrow.label) else ""
+    label = escape(arrow.words) if one_line(arrow.words) else ""
     if arrow.number is not None:
         return f"{arrow.number} · {label}".rstrip()
     if NUMBERED.match(label):
