@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
+
+from chartloop.core.units import say_count
 
 Shape = Literal[
     "rect", "diamond", "pill",
@@ -158,6 +160,29 @@ class Flowchart:
     direction: Direction = "tb"
 
 
+_ENDS: frozenset[Role] = frozenset({"stop", "completed", "end"})
+_NAMED = 5
+
+
+def summary(chart: Flowchart) -> str:
+    """A sentence for who does not see it: how large it is, where it starts and where it ends."""
+    leaving = {arrow.source for arrow in chart.arrows}
+    states = [box for box in chart.boxes if box.role != "rules"]
+    starts = [box for box in states if box.entry or box.role == "start"]
+    ends = [box for box in states if box.role in _ENDS and box.id not in leaving]
+    boxes, arrows = len(chart.boxes), len(chart.arrows)
+    size = f"{boxes:,} {'box' if boxes == 1 else 'boxes'} and {say_count(arrows, 'arrow')}"
+    ways = [("Starts at", starts), ("Ends at", ends)]
+    said = (f"{verb}: {_names(boxes)}." for verb, boxes in ways if boxes)
+    return " ".join((f"Flowchart of {size}.", *said))
+
+
+def _names(boxes: Sequence[Box]) -> str:
+    names = [shorten(box.label) or box.id for box in boxes[:_NAMED]]
+    more = len(boxes) - len(names)
+    return "; ".join([*names, *([f"{more} more"] if more else [])])
+
+
 def walked(chart: Flowchart, visits: Mapping[str, int], taken: Mapping[str, int]) -> Flowchart:
     """The part of a chart that a run went through, with how often where it was more than once.
 
@@ -199,6 +224,12 @@ def brief(guard: str) -> str:
     return "\n".join(
         textwrap.wrap(one_line(guard), BRIEF, max_lines=2, placeholder=" …", break_on_hyphens=False)
     )
+
+
+def shorten(text: str, most: int = 60) -> str:
+    """The words of a text on one line, cut off at so many characters."""
+    text = one_line(text)
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def one_line(text: str) -> str:
