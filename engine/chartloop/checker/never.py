@@ -59,7 +59,7 @@ class _Group:
             self.before.append((edge, guard))
 
     def _told(self, edge: Edge) -> bool:
-        return self.subject.said(edge.path)
+        return self.subject.said(edge.path) or self.subject.said(self._path(edge))
 
     def _path(self, edge: Edge) -> Path:
         if edge.role == "then":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import networkx as nx
 
@@ -13,6 +13,7 @@ from chartloop.checker.proof.ask import Prover, Solver
 from chartloop.checker.proof.world import World
 from chartloop.core.codes import finding
 from chartloop.core.errors import Finding, Place
+from chartloop.core.specs import Supply
 from chartloop.language.expression import Expression
 from chartloop.language.file.unread import Unread
 from chartloop.language.spec import MachineSpec, StateSpec, said_at
@@ -25,18 +26,30 @@ _NX: Any = nx
 """Its types are in a package of their own, which is not ours to need."""
 
 
+class Begun(NamedTuple):
+    """How a parent begins a machine, beside how its own file says."""
+
+    starts: frozenset[str] = frozenset()
+    """States at which it begins it instead of at its start."""
+    brought: frozenset[Supply] = frozenset()
+    """What it shares with it."""
+
+
+ALONE = Begun()
+"""No parent begins it."""
+
+
 class Subject:
     """A chart, the graphs of its ways, and the findings so far."""
 
     def __init__(
-        self, chart: Chart, unread: Unread, *, starts: frozenset[str] = frozenset(),
+        self, chart: Chart, unread: Unread, *, begun: Begun = ALONE,
         solver: Solver | None = None, broken: bool = False,
     ) -> None:  # fmt: skip
         self.chart = chart
         self.broken = broken
         """A part of the file could not be read."""
-        self.starts = starts
-        """Where a parent begins the machine instead of at its start."""
+        self.starts, self.brought = begun
         self._solver = solver
         self.spec = chart.spec
         self.unread = unread
