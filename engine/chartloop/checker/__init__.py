@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from chartloop.checker.approvals import check_approvals
 from chartloop.checker.children import begun_by, check_children
 from chartloop.checker.endings import check_endings
+from chartloop.checker.endless import check_endless
 from chartloop.checker.exact import check_exact
 from chartloop.checker.failing import check_failing
 from chartloop.checker.forks import check_forks
@@ -84,6 +85,7 @@ def examine(
     check_tool_arguments(subject)
     check_supplies(subject)
     check_endings(subject)
+    check_endless(subject)
     check_trust(subject)
     check_secrets(subject)
     check_budgets(subject)

@@ -113,6 +113,7 @@ _ROWS = (
     Code("CL347", "end out of reach", "With the limits as the file sets them a rule stops every run before it can come to an end of the file.", "Set the limit higher, or to `null` to say that it is off.", _W),
     Code("CL348", "no time", "`within` is 0: the action is cut off, or the wait expires, as it begins.", "Give it time, or leave `within` out.", _W),
     Code("CL349", "retry never made", "A failed attempt is counted before the next one is made, and a rule stops the run for it: some or all attempts of `retry` are never made.", "Let the rule allow more failures, or retry less often.", _W),
+    Code("CL350", "loop that nothing ends", "A loop is left only by guards that read nothing that changes in it, and no rule reads it either: once it is entered it goes round for ever, even if it costs nothing.", "Change in the loop what its way out asks for, or add a rule such as `{when: run.steps >= limits.steps, stop: steps_limit}`.", _W),
     # CL4xx: actions, tools, models, templates
     Code("CL401", "unknown action", "`do` names an action that is not registered.", "See `chartloop actions`; give your own with `--tools`."),
     Code("CL402", "unknown field", "The action has no such field under `with`.", "See `chartloop actions NAME`."),
