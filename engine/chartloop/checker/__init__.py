@@ -24,6 +24,7 @@ from chartloop.checker.labels import check_labels
 from chartloop.checker.limits import check_limits
 from chartloop.checker.loops import check_budgets, check_loops
 from chartloop.checker.never import check_never
+from chartloop.checker.pointless import check_pointless
 from chartloop.checker.proof.ask import Solver
 from chartloop.checker.secrets import check_secrets
 from chartloop.checker.structure import check_structure
@@ -86,6 +87,7 @@ def examine(
     check_supplies(subject)
     check_endings(subject)
     check_endless(subject)
+    check_pointless(subject)
     check_trust(subject)
     check_secrets(subject)
     check_budgets(subject)

@@ -6,6 +6,7 @@ What ends at all is `checker.structure`'s; what goes round for ever `checker.loo
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 
 from chartloop.checker.paths.counting import Counting
 from chartloop.checker.paths.signalling import OUTSIDE, asks_to_stop, signalled
@@ -27,6 +28,7 @@ def check_endings(subject: Subject) -> None:
     if not subject.broken:
         _highest(subject)
         _out_of_reach(subject)
+        _errors_as_completed(subject)
 
 
 # signals ------------------------------------------------------------------------------------
@@ -55,6 +57,31 @@ def _behind_stops(subject: Subject) -> set[str]:
     found |= {route(reason) for reason in OUTSIDE}
     found |= {spec.on_error.target} if spec.on_error is not None else set[str]()
     return {n for opener in found & spec.states.keys() for n in onward(subject.behind, opener)}
+
+
+def _errors_as_completed(subject: Subject) -> None:
+    """`end: completed` behind a stop for a reason whose runs end as errors."""
+    spec = subject.spec
+    for opener, reason in _error_stops(subject):
+        for name in subject.in_order(onward(subject.behind, opener)):
+            if spec.states[name].end == "completed":
+                said = f"`{name}` ends as completed what was stopped for `{reason}`, an error"
+                hint = "write `end: by_reason`: the reason says how the run ended"
+                path = ("states", name, "end")
+                if not subject.said(path):
+                    subject.say("CL357", path, said, hint=hint)
+
+
+def _error_stops(subject: Subject) -> Iterator[tuple[str, str]]:
+    """Where the file stops for such a reason, and the reason."""
+    spec = subject.spec
+    found = [(s.name, s.stop) for s in spec.states.values()]
+    found += [(e.target, e.stop) for e in spec.edges()]
+    found += [(r.to or subject.chart.route(r.stop), r.stop) for r in spec.rules if r.stop]
+    for name, reason in found:
+        if name in spec.states and reason not in ("", HIGHEST):
+            if spec.reason(reason).status == "error":
+                yield name, reason
 
 
 # limits -------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ _DIVIDING = ("/", "//", "%")
 
 def check_failing(subject: Subject) -> None:
     """Divisions by zero, deadlines of no time, and retries that a rule cuts off."""
-    known = _as_written(subject)
+    known = as_written(subject)
     for path, expression in _expressions(subject):
         if expression.may_fail and (node := dividing_by_zero(expression.root, known)):
             _division(subject, path, node)
@@ -45,7 +45,7 @@ def check_failing(subject: Subject) -> None:
             _retry(subject, state, state.retry)
 
 
-def _as_written(subject: Subject) -> Known:
+def as_written(subject: Subject) -> Known:
     """What facts are worth that nothing in the file changes."""
     values = {**subject.as_written.limits, **Counting(subject.spec).fixed}
     fixed = {name: of_plain(value) for name, value in values.items()}

@@ -145,6 +145,11 @@ class Subject:
         }
         return World(self.prover.world.words, limits)
 
+    def written(self, key: str) -> bool:
+        """Whether the file has a key, be its value empty: `tasks: []` leaves them to the caller."""
+        document = self.spec.document
+        return document is not None and document.has((*self.spec.base, key))
+
     # findings -------------------------------------------------------------------------------
 
     def said(self, path: Path) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from chartloop.checker.paths.signalling import is_ours
 from chartloop.checker.subject import Subject
 from chartloop.core.specs import Supply
-from chartloop.language.spec import MachineSpec, StateSpec
+from chartloop.language.spec import StateSpec
 
 
 def check_supplies(subject: Subject) -> None:
@@ -25,7 +25,7 @@ def check_supplies(subject: Subject) -> None:
     if subject.broken:
         return
     for supply, missing in _MISSING.items():
-        if supply in subject.brought or _of_the_file(subject.spec, supply):
+        if supply in subject.brought or _of_the_file(subject, supply):
             continue
         for name in _lacking(subject, supply):
             code, said, hint = missing
@@ -52,10 +52,11 @@ _MISSING: Mapping[Supply, tuple[str, str, str]] = {
 """For each supply: the code, what is said of a state that lacks it, and the cure."""
 
 
-def _of_the_file(spec: MachineSpec, supply: Supply) -> bool:
+def _of_the_file(subject: Subject, supply: Supply) -> bool:
     """Whether the file itself brings it, with no action."""
+    spec = subject.spec
     if supply == "tasks":
-        return spec.tasks is not None or _written(spec, "tasks")
+        return spec.tasks is not None or subject.written("tasks")
     if supply == "conversation":
         return bool(spec.memory) or (
             spec.instructions is not None and bool(spec.instructions.reads)
@@ -63,24 +64,19 @@ def _of_the_file(spec: MachineSpec, supply: Supply) -> bool:
     return False
 
 
-def _written(spec: MachineSpec, key: str) -> bool:
-    """Whether a key stands in the file, be it empty: `tasks: []` leaves them to the caller."""
-    return spec.document is not None and spec.document.has((*spec.base, key))
-
-
 def _lacking(subject: Subject, supply: Supply) -> list[str]:
     """The states that need it and never have it when a run first comes to them.
 
     Of several, one after the other, the first: what it leaves is there for the next.
     """
-    states, onward = subject.spec.states, _onward(subject)
+    states, onward = subject.spec.states, ways_on(subject)
     sources = [n for n, s in states.items() if _leaves(s, supply)]
-    having = _behind(onward, sources)
+    having = behind(onward, sources)
     needing = {n for n, s in states.items() if s.action is not None and s.action.needs == supply}
     lacking = (needing & subject.reached) - having
     starts = {subject.spec.start, *subject.starts} & states.keys()
     ahead = {n: set[str]() if n in lacking else to for n, to in onward.items()}
-    return subject.in_order(lacking & (starts | _behind(ahead, starts)))
+    return subject.in_order(lacking & (starts | behind(ahead, starts)))
 
 
 def _leaves(state: StateSpec, supply: Supply) -> bool:
@@ -91,7 +87,7 @@ def _leaves(state: StateSpec, supply: Supply) -> bool:
     return supply in action.supplies or not is_ours(action)
 
 
-def _onward(subject: Subject) -> dict[str, set[str]]:
+def ways_on(subject: Subject) -> dict[str, set[str]]:
     """The states to which a run may go on from each."""
     out: dict[str, set[str]] = {}
     for t in subject.chart.step.transitions():
@@ -100,7 +96,7 @@ def _onward(subject: Subject) -> dict[str, set[str]]:
     return out
 
 
-def _behind(onward: Mapping[str, set[str]], states: Iterable[str]) -> set[str]:
+def behind(onward: Mapping[str, set[str]], states: Iterable[str]) -> set[str]:
     """The states that a run may come to after one of these."""
     found, pending = set[str](), [*states]
     while pending:

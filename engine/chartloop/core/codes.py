@@ -114,6 +114,13 @@ _ROWS = (
     Code("CL348", "no time", "`within` is 0: the action is cut off, or the wait expires, as it begins.", "Give it time, or leave `within` out.", _W),
     Code("CL349", "retry never made", "A failed attempt is counted before the next one is made, and a rule stops the run for it: some or all attempts of `retry` are never made.", "Let the rule allow more failures, or retry less often.", _W),
     Code("CL350", "loop that nothing ends", "A loop is left only by guards that read nothing that changes in it, and no rule reads it either: once it is entered it goes round for ever, even if it costs nothing.", "Change in the loop what its way out asks for, or add a rule such as `{when: run.steps >= limits.steps, stop: steps_limit}`.", _W),
+    Code("CL351", "nothing to decide", "Every way out of a decision, or every answer to a wait, leads to the same state and does the same.", "Lead one of them elsewhere, or leave the question out.", _W),
+    Code("CL352", "fact that never moves", "A guard reads a fact that only certain actions or tools move, and the file has none of them: it keeps its first value.", "Use an action that moves it, list tools, or ask something else.", _W),
+    Code("CL353", "child that nothing runs", "A child machine is declared, and no state or task runs it.", "Run it, or remove it.", _W),
+    Code("CL354", "never comes so far", "One value leaves another without effect: a longest wait below the first, a deadline past the end of every run, a longest reply above the window.", "Make the two fit.", _W),
+    Code("CL355", "question that nothing puts", "`ask_user` has the question of the wait that follows, and no way leads from it to a wait.", "Lead to a state with `on`, or remove it.", _W),
+    Code("CL356", "fork of one", "`all` has one branch: there is nothing to decide at the same time.", "Lead there with `next`, or add a branch.", _W),
+    Code("CL357", "error that ends as completed", "A stop for a reason whose runs end as errors leads to `end: completed`: the run is completed, and its reason is an error.", "Write `end: by_reason`.", _W),
     # CL4xx: actions, tools, models, templates
     Code("CL401", "unknown action", "`do` names an action that is not registered.", "See `chartloop actions`; give your own with `--tools`."),
     Code("CL402", "unknown field", "The action has no such field under `with`.", "See `chartloop actions NAME`."),

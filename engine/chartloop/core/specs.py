@@ -66,6 +66,8 @@ class ArgSpec:
     """For `fields`: what stands under each name."""
     needs: str = ""
     """Another field, without which this one means nothing."""
+    at_least: str = ""
+    """Another field: below its value this one leaves it without effect."""
     arguments_of: str = ""
     """The field that names the tool whose arguments these are."""
 
@@ -110,6 +112,8 @@ class ActionSpec:
     """What must be in the run before it: without it the action fails, or sends nothing."""
     supplies: frozenset[Supply] = frozenset()
     """What it may leave in the run."""
+    for_wait: bool = False
+    """What it does is for the wait that follows."""
     may_wait: bool = False
     """It may return `Blocked` with a time, which a driver sleeps out."""
     about: str = ""
