@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -157,6 +158,10 @@ class Subject:
         full = self.full(path)
         return any(f.at == full for f in self.findings)
 
+    def accepted(self, code: str, path: Path) -> bool:
+        """Whether the file's `ignore` accepts such a finding there."""
+        return self.spec.accepts(finding(code, "", at=self.full(path)))
+
     def full(self, path: Path) -> str:
         """A place in the words of the whole file: what `Finding.at` holds."""
         return dotted(self.spec.base + said_at(self.spec.made, path))
@@ -172,6 +177,14 @@ class Subject:
         if len(self.findings) < MAX_FINDINGS and dotted(path[:2]) not in self.unread.places:
             place = place or self.spec.place(path, key=key, of=of)
             self.findings.append(finding(code, message, place, hint=hint, at=at or self.full(path)))
+
+    def say_behind(self, code: str, path: Path, message: str, first: Path) -> None:
+        """Note that an edge is never taken, and show the line of the one that is asked first."""
+        noted = len(self.findings)
+        self.say(code, path, message, hint="move it up, or remove it")
+        if first and len(self.findings) > noted:
+            related = ("asked first", self.spec.place(first))
+            self.findings[-1] = replace(self.findings[-1], related=related)
 
     def say_of(self, code: str, state: StateSpec, message: str, *, hint: str = "") -> None:
         """Note a finding about a state, at its name."""

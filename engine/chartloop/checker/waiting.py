@@ -69,8 +69,8 @@ def _detour(subject: Subject, rule: Rule) -> None:
     if subject.said(path):
         return
     what = f"`{names[0]}`" if len(names) == 1 else f"`{names[0]}` to `{names[-1]}`"
-    said = f"once `{rule.when.text}` holds, this detour is made after every action: {what} neither "
-    said += "lowers what it reads nor is counted"
+    said = f"once `{rule.when.text}` holds, this detour is made after every action, without end: "
+    said += f"nothing in {what} can make it false"
     hint = f"count it: `... and run.visits.{rule.to} < 3`"
     subject.say("CL332", path, said, hint=hint)
 
