@@ -411,7 +411,6 @@ def test_doctor_says_what_is_here_and_no_secret(sh: Shell, monkeypatch: pytest.M
         "screen",
         "notebook",
         "proofs",
-        "simulation",
         "keys",
         "journal",
     } <= set(told)
