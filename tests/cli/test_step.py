@@ -178,6 +178,27 @@ def test_help_names_every_command(sh: Shell) -> None:
         assert word in told
 
 
+RAISES = """\
+from chartloop import tool
+
+
+@tool(effect="pure")
+def add(a: int, b: int) -> int:
+    \"""Add two numbers.\"""
+    raise ValueError("no such item: 3")
+"""
+
+
+def test_a_tool_that_raised_is_shown_as_failed(sh: Shell) -> None:
+    sh.write("tools.py", RAISES)
+    done = stepped(sh, "", "", "", "records", "draw", "quit")
+    came = "1 of 1 calls failed: add: ValueError: no such item: 3"
+    assert f"3  call_tools: {came}  → think" in done.out
+    assert "1 of 1 calls failed" in " ".join(said(done, "records"))
+    assert "✗ 1 failed" in " ".join(said(done, "draw"))
+    assert "1 of 1 calls failed" in " ".join(sh("show", "r").out.split())
+
+
 def test_a_failed_call_is_shown_and_can_be_done_again(sh: Shell) -> None:
     sh.write(
         "busy.yaml", "replies:\n  - {error: {category: TRANSIENT, message: busy}}\n  - It is 5.\n"

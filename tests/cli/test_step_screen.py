@@ -145,6 +145,28 @@ def test_it_shows_where_the_run_is_and_each_step() -> None:
     on_screen(adder(), play)
 
 
+@tool
+def broken(n: int) -> str:
+    """Look an item up."""
+    raise ValueError(f"no such item: {n}")
+
+
+def test_a_tool_that_raised_is_shown_as_failed() -> None:
+    machine = load(ADDER.replace("tools: [add]", "tools: [broken]"), tools=[broken])
+    calls = [{"name": "broken", "arguments": {"n": 3}}]
+    run = machine.start("x", script=[{"text": "", "tool_calls": calls}, "bye"])
+    run.run(until="act")
+
+    async def play(screen: Screen) -> None:
+        await screen.press("s")
+        assert "1 of 1 calls failed: broken: ValueError: no such item: 3" in screen.text("said")
+        assert "1 of 1 calls failed" in " ".join(screen.text("records").split())
+        await screen.press("m")
+        await screen.sees("✗ 1 failed")
+
+    on_screen(run, play)
+
+
 def test_a_run_that_ends_and_what_can_be_done_with_it() -> None:
     async def play(screen: Screen) -> None:
         await screen.press("r")

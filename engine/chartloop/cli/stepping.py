@@ -268,8 +268,7 @@ class Commands:
         why = because(chart, record)
         line = f"{record.seq}  {action}: {said}" if said else f"{record.seq}  {action}"
         line += (f"  → {path}" if path else "") + (f"  because {why}" if why else "")
-        failed = record.outcome is not None and not record.outcome.ok
-        self._say(out.plain(line), "red" if failed else "")
+        self._say(out.plain(line), "red" if record.failures else "")
 
     # looking --------------------------------------------------------------------------------
 
