@@ -124,6 +124,20 @@ def test_a_question_is_answered_in_the_panel(shown: Shown) -> None:
     expect_text(shown.page, shown.root.locator(".cl-facts tbody"), "too <i>dear</i>.*True")
 
 
+def test_an_answer_keeps_its_lines(shown: Shown) -> None:
+    shown.press("Run")
+    shown.at("agree", "paused")
+    why = shown.root.get_by_label("why")
+    why.fill("too dear\nfar too dear")
+    why.press("Shift+Enter")
+    why.press_sequentially("by half")
+    why.press("Enter")
+    shown.at("refused", "completed")
+    shown.root.get_by_label("Filter facts").fill("last.answer")
+    facts = shown.root.locator(".cl-facts tbody")
+    expect_text(shown.page, facts, r"too dear\\nfar too dear\\nby half")
+
+
 def test_back_takes_a_record_back(shown: Shown) -> None:
     shown.press("Run")
     shown.at("agree", "paused")

@@ -261,6 +261,41 @@ def test_an_answer_by_its_form() -> None:
     on_screen(asker(), play)
 
 
+PASTED = "first line with 日本語\nsecond\tline; it's quit\n\n  third"
+
+
+def test_an_answer_keeps_every_line_that_is_pasted() -> None:
+    from textual import events  # noqa: PLC0415 - an extra
+
+    async def play(screen: Screen) -> None:
+        await screen.press("r")
+        await screen.press("a", "enter")
+        await screen.sees("Answer fix")
+        screen.app.post_message(events.Paste(PASTED))
+        await screen.sees("third")
+        await screen.press("ctrl+j", *"more", "enter", "2", "enter", "n", "enter")
+        assert screen.run.facts.vars["note"] == f"{PASTED}\nmore"
+        assert "running at think" in screen.text()
+        said = [line for line in screen.text("said").splitlines() if line.startswith("> answer")]
+        assert len(said) == 1
+
+    on_screen(asker(), play)
+
+
+def test_a_command_of_several_lines_says_what_it_leaves_out() -> None:
+    from textual import events  # noqa: PLC0415 - an extra
+
+    async def play(screen: Screen) -> None:
+        await screen.pilot.press("colon")
+        await screen.pilot.pause()
+        screen.app.post_message(events.Paste("facts run.steps\nquit\nquit"))
+        await screen.sees("2 more lines left out")
+        await screen.press("enter")
+        assert "run.steps" in screen.text("said")
+
+    on_screen(adder(), play)
+
+
 def test_the_whole_picture_the_help_and_the_light() -> None:
     async def play(screen: Screen) -> None:
         await screen.press("m")

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chartloop import Run, load, tool
+from chartloop import load, tool
+from chartloop.api import Run
 from chartloop.notebook.panel.board import board
 from chartloop.run.words import outcome_of
 

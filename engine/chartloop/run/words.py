@@ -6,8 +6,7 @@ Imported by: notebook, cli.words
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from chartloop.core.units import say_elapsed
 from chartloop.machine.saying import say_value
@@ -73,9 +72,11 @@ def _outcome(outcome: Outcome) -> str:
     asked = outcome.reply.tool_calls if outcome.reply is not None else ()
     if outcome.tool_errors:
         failed = len(outcome.tool_errors)
-        calls = asked or (outcome.result if isinstance(outcome.result, (list, tuple)) else ())
-        of = f"{failed} of {max(failed, len(cast('Sequence[Any]', calls)))} calls failed: "
-        return of + "; ".join(text.replace(": error: ", ": ", 1) for text in outcome.tool_errors)
+        result: Any = outcome.result
+        made = len(asked) or (len(result) if isinstance(result, (list, tuple)) else 0)
+        return f"{failed} of {max(failed, made)} calls failed: " + "; ".join(
+            text.replace(": error: ", ": ", 1) for text in outcome.tool_errors
+        )
     names = ", ".join(call.name for call in asked)
     return f"ok, calls {names}" if names else "ok"
 
