@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -283,9 +282,3 @@ IGNORING = (
 def test_what_is_accepted_at_one_state_is_not_at_one_that_begins_alike() -> None:
     found = find_faults(IGNORING)[1]
     assert [(f.code, f.at) for f in found] == [("CL304", "states.xy")]
-
-
-def test_a_path_is_no_journal(tmp_path: Path) -> None:
-    with pytest.raises(SetupError, match="`journal` is a str, no journal") as caught:
-        load("agent").open("last", journal=str(tmp_path / "journal.db"))  # pyright: ignore[reportArgumentType]
-    assert "SqliteJournal('" in caught.value.hint

@@ -11,6 +11,7 @@ from chartloop.api.certified import Certified
 from chartloop.api.continuing import first_taken_back, forked, moved
 from chartloop.api.detached import DetachedRun, detached
 from chartloop.api.hearing import Heard
+from chartloop.api.journals import JournalOrPath
 from chartloop.api.posting import Addressed
 from chartloop.api.shown import Shown
 from chartloop.api.wiring import PortOptions, suspends
@@ -26,7 +27,6 @@ from chartloop.notebook.panel.open import open_panel
 from chartloop.notebook.tables import KnownFacts, Records
 from chartloop.run.breakpoints import Breakpoints
 from chartloop.run.events import Event as StreamEvent
-from chartloop.run.journal import Journal
 from chartloop.run.loop import advance, change, drive, leave
 from chartloop.run.question import Question, question_of
 from chartloop.run.renaming import as_now
@@ -54,7 +54,7 @@ class StartOptions(PortOptions, total=False):
     messages: Sequence[Message]
     tasks: Sequence[Any] | None
     parent: Run | str | None
-    journal: Journal | None
+    journal: JournalOrPath | None
     run_id: str | None
     agent: str | None
     session: str | None

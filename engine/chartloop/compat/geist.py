@@ -25,6 +25,7 @@ from typing import Any, Literal, overload
 from chartloop.actions.declare import guard_spec
 from chartloop.adapters.cancel import SignalCancellation
 from chartloop.api import Run
+from chartloop.api.journals import JournalOrPath
 from chartloop.compat.geist_agent import (
     AgentContext,
     AgentSettings,
@@ -37,7 +38,6 @@ from chartloop.compat.geist_agent import (
 from chartloop.core.errors import RunError, SetupError
 from chartloop.core.plain import plain
 from chartloop.core.records import Record
-from chartloop.run.journal import Journal
 from chartloop.run.trace import Call, Trace, TraceStep
 
 __all__ = [
@@ -188,7 +188,7 @@ class AgentExecutor:
 
     def __init__(
         self, agent: BaseAgent, stopping_conditions: AgentStoppingConditions | None = None, *,
-        journal: Journal | None = None,
+        journal: JournalOrPath | None = None,
     ) -> None:  # fmt: skip
         for method in ("tick", "atick", "initialize"):
             if overrides(agent, method):
