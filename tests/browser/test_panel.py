@@ -86,7 +86,7 @@ class Shown:
 @pytest.fixture(scope="module")
 def opened(lab: Lab, page: Tab) -> Open:
     """A notebook that starts a run and opens its panel in its first cell."""
-    made = notebook(START, "run.step()")
+    made = notebook(START, "run.advance()")
     opened = Open(lab, page, lab.add("panel.ipynb", made, trusted=False))
     opened.wait_for_kernel()
     return opened
@@ -100,8 +100,6 @@ def shown(opened: Open) -> Shown:
 
 def test_a_step_is_seen_in_the_picture_and_in_the_facts(shown: Shown) -> None:
     assert shown.drawn() == {"look": "● NOW"}
-    shown.press("Step")
-    shown.at("look", "running")
     shown.press("Step")
     shown.at("agree", "paused")
     assert shown.drawn() == {"agree": "● NOW"}
@@ -181,8 +179,6 @@ def test_a_long_action_is_shown_and_can_be_paused(shown: Shown) -> None:
 
 
 def test_a_run_is_cancelled_when_it_is_asked_for_twice(shown: Shown) -> None:
-    shown.press("Step")
-    shown.at("look", "running")
     shown.press("Cancel")
     shown.button("Really cancel?").wait_for()
     shown.press("Step")

@@ -40,13 +40,13 @@ def add(a: int, b: int) -> int:
 def adder(script: Any = None, **options: Any) -> Run:
     machine = load(ADDER, tools=[add])
     run = machine.start("What is 2 + 3?", script=script or CALLS, run_id="r", **options)
-    run.step()
+    run.advance()
     return run
 
 
 def asker() -> Run:
     run = load(ASKER).start("What is 6 * 7?", script=["forty-one", "forty-two"])
-    run.step()
+    run.advance()
     return run
 
 
@@ -385,7 +385,7 @@ def slow(count: int = 60, delay: str = "300ms") -> list[dict[str, str]]:
 
 def looper(script: Any, **options: Any) -> Run:
     run = load(LOOPER).start("x", script=script, run_id="r", **options)
-    run.step()
+    run.advance()
     return run
 
 

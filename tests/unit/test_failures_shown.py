@@ -50,7 +50,7 @@ def after_calls(*tools: str) -> Run:
     replies = [{"text": "", "tool_calls": calls}, "bye"]
     run = load(MACHINE, tools=[broken, fine]).start("x", script=replies)
     run.run(until="act")
-    run.step()
+    run.advance()
     return run
 
 

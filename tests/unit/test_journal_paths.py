@@ -32,7 +32,7 @@ def test_a_run_is_started_opened_followed_and_attached_by_a_path(
 ) -> None:
     path, agent = tmp_path / "runs.db", load("agent")
     run = agent.start("Hello.", journal=given(path), run_id="first", script=["Hi."])
-    run.step()
+    run.advance()
     opened = agent.open("first", journal=given(path), script=["Hi."])
     assert opened.run().output == "Hi."
     after = agent.start("More.", parent="first", journal=given(path), script=["Yes."])
@@ -79,7 +79,7 @@ def test_who_names_one_file_shares_one_connection(tmp_path: Path) -> None:
 def test_a_file_that_was_replaced_is_opened_anew(tmp_path: Path) -> None:
     path, agent = tmp_path / "runs.db", load("agent")
     first = agent.start("x", journal=path, run_id="r", script=["Hi."])
-    first.step()
+    first.advance()
     for part in tmp_path.iterdir():
         part.unlink()
     agent.run("x", journal=path, run_id="r", script=["Hi."])
@@ -134,7 +134,7 @@ def test_what_is_no_journal_is_refused_and_left_alone(
 SHARED = """
 from chartloop import load
 run = load("agent").start("x", journal="runs.db", run_id="r", script=["Hi."])
-run.step()
+run.advance()
 """
 
 

@@ -119,7 +119,7 @@ def _has_open_quote(line: str) -> bool:
 
 def _step(run: Run) -> Record | None:
     try:
-        return run.step()
+        return run.advance()
     except KeyboardInterrupt:
         raise StoppedInside from None
 

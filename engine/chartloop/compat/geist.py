@@ -279,7 +279,7 @@ class AgentExecutor:
         """A result after each tick, and the final one last; see `execute`."""
         run = self._begin(task, True)
         try:
-            while (record := await run.astep()) is not None:
+            while (record := await run.aadvance()) is not None:
                 if record.state == "partial":
                     yield self._result(run, await run.atrace())
         except GeneratorExit:
@@ -360,7 +360,7 @@ class AgentExecutor:
 
     def _step(self, run: Run) -> Record | None:
         with self._listening():
-            return run.step()
+            return run.advance()
 
     def _listening(self) -> AbstractContextManager[Any]:
         """While Ctrl-C is a request to stop; only the main thread can hear it."""
