@@ -86,6 +86,27 @@ def test_an_answer_that_is_not_taken(sh: Shell, case: Answer) -> None:
     assert sh("resume", "r").code == 4  # it waits as before
 
 
+PARENT = """\
+chartloop: 1
+machine: parent
+states:
+  b: {do: run_machine, with: {machine: child}, next: done}
+  done: {stop: completed}
+machines:
+  child:
+    states:
+      q: {ask: "Sure?", on: {yes: done}}
+      done: {stop: completed}
+"""
+
+
+def test_after_an_answer_to_a_child_the_parent_goes_on(sh: Shell) -> None:
+    sh.write("parent.yaml", PARENT)
+    assert sh("run", "parent.yaml", "--run-id", "p", "--no-input").code == 4
+    assert "go on with:  chartloop resume p\n" in sh("answer", "p/b/0", "yes").err
+    assert sh("resume", "p").code == 0
+
+
 def test_an_answer_as_json_and_delivered_twice(sh: Shell) -> None:
     sh("run", *ASK, "--run-id", "r")
     data = '{"note": "n", "count": 1, "sure": false}'
@@ -300,7 +321,7 @@ def test_the_line_that_goes_on_names_the_server_that_must_be_said_again() -> Non
     assert begun is not None
     before = {"model": "openai/x", "api_base": "http://h/v1", "tools": ["a.py"]}
     run.session.begun = begun._replace(data={**begun.data, REMEMBERED: before})
-    run.step()
+    run.advance()
     row = by_hand(journal.row("r"))
     assert row is not None
     line = "chartloop resume r --tools a.py --api-base "

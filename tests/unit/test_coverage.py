@@ -80,7 +80,7 @@ def of_run(machine: Machine, **options: Any) -> Coverage:
     answer = options.pop("answer", None)
     run = machine.start("t", clock=clock, **options)
     while answer and run.state != "approve":
-        run.step()
+        run.advance()
     if answer and answer != "late":  # a simulated clock does not wait: nobody answers in time
         run.send(answer)
     run.run()

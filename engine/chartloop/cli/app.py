@@ -86,7 +86,7 @@ Try it, with no key and no network:
 
 \b
 Exit codes: 0 natural end, 1 error, 2 wrong command line, 3 stopped by a limit,
-4 waits for a person, 5 stopped by a person, 6 another process drives the run,
+4 waits for a person, 5 cancelled, or not answered in time, 6 another process drives the run,
 130 Ctrl-C, SIGTERM or SIGHUP.
 
 \b
@@ -136,7 +136,14 @@ class App(click.Group):
         """Run, say what is wrong, and leave with the exit code that the help names."""
         standalone = more.pop("standalone_mode", True)
         out.fit_streams()
-        code = _guarded(lambda: super(App, self).main(args, *rest, standalone_mode=False, **more))
+        out.open_doors()  # for good in a process of our own: it says its last words through them
+        try:
+            code = _guarded(
+                lambda: super(App, self).main(args, *rest, standalone_mode=False, **more)
+            )
+        finally:
+            if not standalone:
+                out.close_doors()
         if standalone:
             sys.exit(code)
         return code

@@ -38,7 +38,8 @@ class Outline:
             if name == plan.now:
                 yield f"▶ {said}  {plan.badge}"
             else:
-                yield f"{'•' if name in plan.visited else ' '} {said}"
+                failed = f"  {plan.failed[name]}" if name in plan.failed else ""
+                yield f"{'•' if name in plan.visited else ' '} {said}{failed}"
             yield from more
             for place, to in self._leaving.get(name, ()):
                 times = plan.counts.get(place)

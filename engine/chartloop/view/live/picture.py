@@ -142,6 +142,7 @@ class LivePicture:
 
     def _texts(self, plan: Plan) -> dict[str, str]:
         texts = {slot_id(self.ids.chart): plan.caption} if plan.caption else {}
+        texts |= {slot_id(self.ids.boxes[name]): said for name, said in plan.failed.items()}
         if plan.now:
             texts[slot_id(self.ids.boxes[plan.now])] = plan.badge
         for place, times in plan.counts.items():

@@ -32,6 +32,8 @@ class Plan(NamedTuple):
     how: How
     badge: str
     """What stands in that box: `● NOW`, or how the run ended."""
+    failed: Mapping[str, str]
+    """What stands in the boxes of other states in which something failed: `✗ 2 failed`."""
     caption: str
     visited: frozenset[str]
     """The boxes that the run was in."""
@@ -71,8 +73,9 @@ class Planner:
         visited = frozenset(name for name in self.boxes if visits.get(name))
         taken = standing.taken
         return Plan(
-            now, standing.how, self._badge(now, standing), shorten(standing.said, _CAPTION),
-            visited, {} if taken is None else self._counts(taken, visited), taken is not None,
+            now, standing.how, self._badge(now, standing), self._failed(now, standing),
+            shorten(standing.said, _CAPTION), visited,
+            {} if taken is None else self._counts(taken, visited), taken is not None,
         )  # fmt: skip
 
     def _counts(self, taken: Mapping[str, int], visited: frozenset[str]) -> dict[int, int]:
@@ -81,6 +84,10 @@ class Planner:
             if taken.get(edge) and source in visited:
                 counts[place] = 0
         return counts
+
+    def _failed(self, now: str, standing: Standing) -> dict[str, str]:
+        counts = standing.failed.items()
+        return {name: f"✗ {n} failed" for name, n in counts if name != now and name in self.boxes}
 
     def _badge(self, now: str, standing: Standing) -> str:
         mark = _MARKS[standing.how]
