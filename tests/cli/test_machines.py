@@ -550,3 +550,11 @@ def test_the_name_of_a_picture_says_its_format(sh: Shell) -> None:
     assert done.code == 2
     assert "end it with one of .svg .png" in done.err
     assert "or say --format" in done.err
+
+
+@pytest.mark.system("dot", install="apt-get install graphviz")
+def test_the_command_draws_a_theme(sh: Shell) -> None:
+    assert sh("draw", "agent", "--theme", "dark", "-o", "a.svg").code == 0
+    assert "#0f172a" in Path("a.svg").read_text()
+    assert sh("draw", "agent", "--theme", "auto", "-o", "a.svg").code == 0
+    assert "prefers-color-scheme" in Path("a.svg").read_text()
