@@ -50,7 +50,8 @@ def _one_way(subject: Subject, state: StateSpec) -> None:
         subject.say("CL356", ("states", state.name, "all"), said, hint=hint, key=True)
     ways = [e for g in groups(state) for e in g if e.role not in ("failed", "expired")]
     if len(ways) > 1 and len({_effect(e) for e in ways}) == 1 and state.warn_at is None:
-        if any(e.data or subject.said(e.path) for e in ways):
+        told = subject.said(("states", state.name, "next"))
+        if told or any(e.data or subject.said(e.path) for e in ways):
             return
         what = "every answer to" if state.job == "wait" else "every way out of"
         said = (
