@@ -16,8 +16,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from chartloop.core.errors import ChartloopError
-from chartloop.core.records import Record
+from chartloop.core.records import KINDS, Record
 from chartloop.run.journal import CHILD_MARK, Event, Journal, RunRow
+from chartloop.run.kept import DAMAGED
 from chartloop.run.meaning import is_known, rules_of, say_rules
 from chartloop.run.plausible import wrong_with
 
@@ -56,6 +57,8 @@ Recorded: TypeAlias = RecordedRun | Unread
 
 async def read_run(journal: Journal, row: RunRow) -> Recorded:
     """One run of a journal."""
+    if row.status == DAMAGED:
+        return Unread(row.run_id, row.reason)
     try:
         events = await journal.events(row.run_id)
         text = await journal.blob(row.machine_hash) or ""
@@ -167,6 +170,8 @@ def _sound(run: RecordedRun) -> Recorded:
     if not run.records:
         return Unread(run.run_id, "it has no record yet")
     for number, record in enumerate(run.records):
+        if record.kind not in KINDS:
+            return Unread(run.run_id, f"record {number} is a `{record.kind}`: update chartloop")
         if record.seq != number:
             return Unread(run.run_id, f"record {number} is missing")
         if (record.kind == "start") != (number == 0):
