@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -104,9 +105,9 @@ def params() -> Iterator[Any]:
 
 
 def came_to(result: Result | None) -> tuple[Any, ...]:
-    """What must be the same. A failure over HTTP names its model, which a script has not."""
+    """What must be the same. A failure over HTTP names its model and status, a script has none."""
     assert result is not None
-    output = json.dumps(plain(result.output)).replace(f"{MODEL}: ", "")
+    output = re.sub(rf"{MODEL}: (HTTP \d+: )?", "", json.dumps(plain(result.output)))
     return str(result.reason), result.path, json.loads(output)
 
 

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from chartloop.catalog import shipped
 from tests.cli.shell import Shell
 
 GATE = """\
@@ -36,8 +37,16 @@ def test_the_figures_the_limits_the_stops(sh: Shell) -> None:
     assert "a model call and its reply are at most 100,000 tokens" in text
 
 
+def agent_of_an_unknown_model(sh: Shell) -> str:
+    """The shipped agent with a model whose price no table has: litellm may be installed."""
+    text = shipped()["agent"].read_text("utf-8")
+    sh.write("unpriced.yaml", text.replace("openai/gpt-4o-mini", "openai/nobodys-model"))
+    return "unpriced.yaml"
+
+
 def test_as_json(sh: Shell) -> None:
-    done = sh("bound", "agent", "--limit", "steps=12", "--format", "json")
+    machine = agent_of_an_unknown_model(sh)
+    done = sh("bound", machine, "--limit", "steps=12", "--format", "json")
     told = json.loads(done.out)
     assert told["bounds"]["actions"]["value"] == 12
     assert told["limits"]["steps"] == 12
@@ -56,7 +65,8 @@ def test_what_is_assumed_makes_figures(sh: Shell) -> None:
 
 def test_what_must_hold(sh: Shell) -> None:
     assert sh("bound", "agent", "--require", "calls=40").code == 0
-    done = sh("bound", "agent", "--require", "calls=39", "--require", "usd=2")
+    machine = agent_of_an_unknown_model(sh)
+    done = sh("bound", machine, "--require", "calls=39", "--require", "usd=2")
     assert done.code == 1
     assert "not proven: llm_calls: at most 40, and 39 is wanted; lower `limits.steps`" in done.err
     assert "not proven: usd: unbounded, because the model's price is not known" in done.err

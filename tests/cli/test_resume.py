@@ -326,7 +326,7 @@ def test_the_line_that_goes_on_names_the_server_that_must_be_said_again() -> Non
     assert begun is not None
     before = {"model": "openai/x", "api_base": "http://h/v1", "tools": ["a.py"]}
     run.session.begun = begun._replace(data={**begun.data, REMEMBERED: before})
-    run.step()
+    run.advance()
     row = by_hand(journal.row("r"))
     assert row is not None
     line = "chartloop resume r --tools a.py --api-base "

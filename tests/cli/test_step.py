@@ -131,7 +131,7 @@ def test_an_answer_before_the_wait_is_not_kept_and_does_nothing(sh: Shell) -> No
 
 
 def test_an_answer_says_which(sh: Shell) -> None:
-    done = stepped(sh, "run", "answer", "answer ok 'x", "answer ok =x", args=ASK)
+    done = stepped(sh, "run", "answer", "answer ok =x", "answer ok 'x", args=ASK)
     assert "data are given as NAME=VALUE" in " ".join(said(done, "answer ok =x", "asker> "))
     assert "say which: fix, ok, abort" in " ".join(said(done, "answer", "asker> "))
     assert "this cannot be read" in " ".join(said(done, "answer ok 'x", "asker> "))
@@ -176,6 +176,40 @@ def test_help_names_every_command(sh: Shell) -> None:
         "quit",
     ):
         assert word in told
+
+
+def test_an_answer_of_several_lines(sh: Shell) -> None:
+    note = "answer fix note='use 3,\n\nnot 4' count=3 sure=true"
+    done = stepped(sh, "run", note, "facts vars.note", "quit", args=ASK)
+    assert "a quote is open: close it, or press Ctrl-C to give up" in done.out
+    assert "vars.note  'use 3,\\n\\nnot 4'" in done.out
+
+
+def test_an_answer_whose_quote_never_ends_is_refused(sh: Shell) -> None:
+    done = stepped(sh, "run", "answer fix note='use 3", "quit", args=ASK)
+    assert "this cannot be read: No closing quotation" in done.out
+    assert sh("show", "r", "--format", "json").json["wait"] == "3"
+
+
+RAISES = """\
+from chartloop import tool
+
+
+@tool(effect="pure")
+def add(a: int, b: int) -> int:
+    \"""Add two numbers.\"""
+    raise ValueError("no such item: 3")
+"""
+
+
+def test_a_tool_that_raised_is_shown_as_failed(sh: Shell) -> None:
+    sh.write("tools.py", RAISES)
+    done = stepped(sh, "", "", "", "records", "draw", "quit")
+    came = "1 of 1 calls failed: add: ValueError: no such item: 3"
+    assert f"3  call_tools: {came}  → think" in done.out
+    assert "1 of 1 calls failed" in " ".join(said(done, "records"))
+    assert "✗ 1 failed" in " ".join(said(done, "draw"))
+    assert "1 of 1 calls failed" in " ".join(sh("show", "r").out.split())
 
 
 def test_a_failed_call_is_shown_and_can_be_done_again(sh: Shell) -> None:

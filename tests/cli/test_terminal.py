@@ -175,6 +175,27 @@ def test_a_question_is_asked_in_place(folder: Path) -> None:
     assert answers == [{"note": "use 3", "count": 3, "sure": True}]
 
 
+def test_an_answer_of_several_lines_is_pasted(folder: Path) -> None:
+    with Terminal("run", *ASK, "--run-id", "r", cwd=folder) as t:
+        t.expect("leave it waiting): ")
+        t.type("fix\n")
+        t.expect("note (str): ")
+        t.type("first\nok\n\n  third")
+        t.expect("`.` on a line of its own ends them")
+        t.type(" line\n.\n")
+        t.expect("count (int): ")
+        t.type("3\n")
+        t.expect("sure (bool): ")
+        t.type("y\n")
+        t.expect("Is forty-two right?")
+        t.expect("leave it waiting): ")
+        t.type("ok\n")
+        assert t.wait() == 0
+    records = json.loads(program("show", "r", "--format", "json", cwd=folder).out)["records"]
+    (answer,) = (r["data"] for r in records if r["kind"] == "answer" and "data" in r)
+    assert answer["note"] == "first\nok\n\n  third line"
+
+
 @pytest.mark.parametrize("key", ["\n", "\x04", "\x03"], ids=["enter", "ctrl-d", "ctrl-c"])
 def test_a_question_may_be_left(folder: Path, key: str) -> None:
     with Terminal("run", *ASK, "--run-id", "r", cwd=folder) as t:

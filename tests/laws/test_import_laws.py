@@ -102,7 +102,7 @@ def test_an_imported_chart_can_be_stepped_by_hand(data: st.DataObject, chart: Fl
             break
         if run.answers:
             run.send(data.draw(st.sampled_from(sorted(run.answers))))
-        run.step()
+        run.advance()
     assert run.state in machine.spec.states
 
 

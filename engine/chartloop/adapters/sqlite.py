@@ -18,11 +18,13 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 from threading import Lock
 from typing import Literal, TypeVar
+from weakref import WeakValueDictionary
 
 from chartloop.adapters.sqlite_face import Done, Job, JournalFace
 from chartloop.adapters.sqlite_group import Engine, GroupedJournal
@@ -66,6 +68,20 @@ def journals_above(start: Path) -> list[Path]:
     return [place for place in places if os.path.isfile(place)]  # noqa: PTH113
 
 
+def shared_journal(path: Path) -> SqliteJournal:
+    """The journal at `path`: the one that is open in this process, else opened now.
+
+    It is closed once nothing uses it any more.
+    """
+    with _opening:
+        known = _open.get(_file(path))
+        if known is None or known.closed:
+            known = SqliteJournal(path)
+            weakref.finalize(known, _close_own, known._database, os.getpid())
+            _open[_file(path)] = known
+        return known
+
+
 class SqliteJournal(JournalFace):
     """A journal in the file `path`, made if it is missing and brought up to date.
 
@@ -106,6 +122,11 @@ class SqliteJournal(JournalFace):
     @property
     def name(self) -> str:
         return str(self.path)
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
 
     async def close(self) -> None:
         self._close()
@@ -205,3 +226,23 @@ class SqliteJournal(JournalFace):
             worker, self._worker = self._worker, None
         if worker is not None:
             worker.shutdown()
+
+
+_opening = Lock()
+_open: WeakValueDictionary[tuple[int, ...], SqliteJournal] = WeakValueDictionary()
+"""The journals that were opened by their path, by process and file."""
+
+
+def _close_own(database: Connection, process: int) -> None:
+    """Close a file that nothing uses any more; one that a fork inherited is left to its parent."""
+    if process == os.getpid():
+        database.close()
+
+
+def _file(path: Path) -> tuple[int, ...]:
+    """What tells a file from another that stands, or will stand, at the same path."""
+    try:
+        found = path.stat()
+    except OSError:  # there is none yet
+        return ()
+    return os.getpid(), found.st_dev, found.st_ino

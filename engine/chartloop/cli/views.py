@@ -73,7 +73,8 @@ class Lines(Quiet):
             why = because(chart, record)
             line = f"{record.seq:>3}  {record.state}  {did}"
             line += f"  → {entered}" if entered else ""
-            out.say(out.plain(line + (f"  ({why})" if why else "")))
+            line += f"  ({why})" if why else ""
+            out.say(out.plain(line), "red" if record.failures else "")
 
 
 def _said(record: Record) -> str:

@@ -206,13 +206,14 @@ _LISTED = 24
 def _profile(result: Result) -> str:
     rows = (
         (
-            Cell(state, "code"), str(of.attempts), str(of.failed or ""), say_elapsed(of.total),
+            Cell(state, "code"), str(of.attempts), str(of.failed or ""),
+            str(of.failed_calls or ""), say_elapsed(of.total),
             say_elapsed(of.longest), f"{of.tokens:,}" if of.tokens else "",
         )
         for state, of in result.profile.items()
     )  # fmt: skip
-    head = ("state", "actions", "failed", "time", "longest", "tokens")
-    return table(rows, head=head, right={1, 2, 3, 4, 5})
+    head = ("state", "actions", "failed", "failed calls", "time", "longest", "tokens")
+    return table(rows, head=head, right={1, 2, 3, 4, 5, 6})
 
 
 # in words -----------------------------------------------------------------------------------
@@ -224,7 +225,10 @@ def stands(result: Result) -> str:
         asked = f" (wait {result.wait}): {result.question}" if result.question else "."
         return f"The run has not ended. It is {result.status} at `{result.state}`{asked}"
     spent = f"{say_count(result.steps, 'step')} and {say_elapsed(result.elapsed)}"
-    return f"Stopped for `{result.reason}` ({result.kind}) at `{result.state}` after {spent}."
+    how = result.kind
+    if result.reason.kind == "error" and how != "error":
+        how = f"{how}: the file ends it as {result.status}, although `{result.reason}` is an error"
+    return f"Stopped for `{result.reason}` ({how}) at `{result.state}` after {spent}."
 
 
 def raised(result: Result, told: str | None = None) -> Iterator[str]:

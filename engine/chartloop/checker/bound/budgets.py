@@ -81,6 +81,13 @@ class Row(NamedTuple):
     family: Family
     takes: tuple[Number, ...]
     room: Number
+    """Of a run, from its start."""
+    midway: Number | None = None
+    """Of a part of a run that begins anywhere; None: the same."""
+
+    def room_from(self, start: bool) -> Number:
+        """How much there is for a way from the start of a run, or for one from anywhere."""
+        return self.room if start or self.midway is None else self.midway
 
 
 def exact(value: float | Fraction) -> Number:
@@ -166,8 +173,9 @@ class Budgets:
                     arcs.append(Arc(step.route.source, step.route.dest, gain[n], takes, n))
                     labels.append(n)
             solved = most(
-                arcs, len(self.routes.places), starts, [r.room for r in rows], self.effort
-            )
+                arcs, len(self.routes.places), starts,
+                [row.room_from(tuple(starts) == (0,)) for row in rows], self.effort,
+            )  # fmt: skip
             if solved.value is not None:
                 return solved, labels
             cycle = [labels[a] for column, _ in solved.used for a in column.arcs if column.cycle]
@@ -336,7 +344,10 @@ def _row_of_loop(
         takes.append(taken if entered is None else taken - times(entered))
     begun = _before_a_reset(routes, again)
     early = any(s.route.origin == id and s.route.source in begun for s in steps)
-    return Row(Family(again.variable, most_), tuple(takes), times(again.first) if early else 0)
+    # A part of a run may begin within the loop, right after any of the values was set.
+    midway = times(min(again.first, *again.resets.values()))
+    room = times(again.first) if early else 0
+    return Row(Family(again.variable, most_), tuple(takes), room, midway)
 
 
 def _before_a_reset(routes: Routes, again: Again) -> set[int]:

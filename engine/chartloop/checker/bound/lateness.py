@@ -2,7 +2,8 @@
 
 A time limit ends the action at hand. What is begun later is not cut off by it: an epilogue, which
 runs with all rules off, an action before the place where the limit is looked at, the epilogue of a
-child that is told to stop. Only their own `within` bounds these.
+child that is told to stop. Only their own `within` bounds these. A wait that the limit cuts short
+ends `A_TICK` behind it.
 
 Source: design "language", section 6 (deadlines), and section 2 (the epilogue); machine.allowed
 """
@@ -17,7 +18,8 @@ from chartloop.checker.paths.routes import Routes
 from chartloop.checker.paths.signalling import hands_down, is_ours
 from chartloop.checker.ranges.values import INF
 from chartloop.core.specs import ActionSpec, Effect
-from chartloop.language.spec import StateSpec
+from chartloop.language.spec import MachineSpec, StateSpec
+from chartloop.machine.moving import A_TICK
 
 
 def late(
@@ -27,7 +29,7 @@ def late(
 
     `below` are the graphs of the child machines.
     """
-    total, begun = 0.0, _begun_after(routes, family)
+    total, begun = _longest_wake(routes.spec), _begun_after(routes, family)
     if name := next((name for name, wraps_up in begun.items() if not wraps_up), ""):
         return INF, f"`{name}` may begin after it, and is not cut off by it"
     for state in (routes.spec.states[name] for name in begun):
@@ -39,6 +41,11 @@ def late(
     if (name := next(children, "")) and any(map(_has_epilogue, below)):
         return INF, f"children of `{name}` wrap up when it is reached"
     return total, ""
+
+
+def _longest_wake(spec: MachineSpec) -> float:
+    """How far behind the limit a wait that it cuts short ends."""
+    return A_TICK if any(s.retry or s.job == "wait" for s in spec.states.values()) else 0.0
 
 
 def _begun_after(routes: Routes, family: Family) -> dict[str, bool]:

@@ -30,7 +30,8 @@ _HEX = re.compile(r"#[0-9a-fA-F]{6}")
 _BOLD = 24
 """Characters of a line that has room to be bold."""
 _BADGE_INK: Mapping[How, str] = MappingProxyType({"": "#b45309", "natural": "#15803d"})
-_STOPPED_INK = "#b91c1c"
+FAILED = "#b91c1c"
+"""The words of what failed."""
 
 MANY = 200
 """An arrow that was taken more often than this was taken by many runs, or by a very long one."""
@@ -45,7 +46,7 @@ def paint_of(how: How) -> Paint:
 
 def badge_ink(how: How) -> str:
     """The colour of the badge."""
-    return _BADGE_INK.get(how, _STOPPED_INK)
+    return _BADGE_INK.get(how, FAILED)
 
 
 def visited_border(box: Box) -> str:

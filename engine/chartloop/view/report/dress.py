@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from chartloop.view.dot.write import Html, Style, html_text, title_style
 from chartloop.view.flowchart import Arrow, Box, Flowchart
 from chartloop.view.from_graph import LISTED, wrapped
-from chartloop.view.live.colours import PALE_INK, TAKEN, badge_ink
+from chartloop.view.live.colours import PALE_INK, TAKEN
 from chartloop.view.live.dress import LEFT, SPACE, PaintedDress, titled
 from chartloop.view.live.plan import Plan, say_times
 from chartloop.view.live.standing import Meter
@@ -74,10 +74,9 @@ class ReportDress(PaintedDress):
         return table([*rows, *self._badge_row(box, "LEFT", 3)])
 
     def _badge_row(self, box: Box, align: str = "CENTER", span: int = 1) -> Iterator[str]:
-        if box.id == self._plan.now:
-            badge = f"<B>{html_text(self._plan.badge)}</B>"
-            ink = badge_ink(self._plan.how)
-            yield row(f'<FONT POINT-SIZE="9" COLOR="{ink}">{badge}</FONT>', align, span)
+        if said := self.badge(box):
+            badge = f"<B>{html_text(said)}</B>"
+            yield row(f'<FONT POINT-SIZE="9" COLOR="{self.ink(box)}">{badge}</FONT>', align, span)
 
     def _is_faded(self, box: Box) -> bool:
         plan = self._plan
