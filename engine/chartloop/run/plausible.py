@@ -22,8 +22,19 @@ MOST = 1e15
 """No count, no time in seconds and no amount of USD goes beyond this."""
 
 
+UNFIT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What looking at a value raises that is of another kind than it was taken for."""
+
+
 def wrong_with(record: Record) -> str:
     """What no engine would have written, in words; empty where everything may be."""
+    try:
+        return _wrong_with(record)
+    except UNFIT as error:  # a list for a text, nothing for a mapping: too many to ask for each
+        return f"{type(error).__name__} {error}"
+
+
+def _wrong_with(record: Record) -> str:
     given = record.input
     if not _texts((record.state, record.next, record.status, given.kind, given.event)):
         return "a state, status or event is no text"
@@ -33,6 +44,8 @@ def wrong_with(record: Record) -> str:
         return "the time at which it goes on is none"
     if not (_texts(record.taken) and _texts(record.warnings)):
         return "an edge or a warning is no text"
+    if not isinstance(given.data, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  a file may hold anything
+        return "its data is not a mapping"
     return _outcome(given.outcome) if given.outcome is not None else ""
 
 

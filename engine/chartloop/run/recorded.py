@@ -20,7 +20,7 @@ from chartloop.core.records import KINDS, Record
 from chartloop.run.journal import CHILD_MARK, Event, Journal, RunRow
 from chartloop.run.kept import DAMAGED
 from chartloop.run.meaning import is_known, rules_of, say_rules
-from chartloop.run.plausible import wrong_with
+from chartloop.run.plausible import UNFIT, wrong_with
 
 
 class RecordedRun(NamedTuple):
@@ -63,10 +63,12 @@ async def read_run(journal: Journal, row: RunRow) -> Recorded:
         events = await journal.events(row.run_id)
         text = await journal.blob(row.machine_hash) or ""
         children = await _at_hand(journal, row, events)
+        records = tuple(event.record for event in events if event.record is not None)
+        return _sound(RecordedRun(row, records, text, tuple(_pending(events)), children))
     except ChartloopError as error:  # a record that cannot be read, a payload that is gone
         return Unread(row.run_id, error.message)
-    records = tuple(event.record for event in events if event.record is not None)
-    return _sound(RecordedRun(row, records, text, tuple(_pending(events)), children))
+    except UNFIT as error:
+        return Unread(row.run_id, f"it is damaged: {type(error).__name__} {error}")
 
 
 async def _at_hand(journal: Journal, row: RunRow, events: Sequence[Event]) -> tuple[RunRow, ...]:

@@ -42,7 +42,7 @@ from chartloop.run.journal import (
     refuse_damaged,
 )
 from chartloop.run.moving import refuse_moved
-from chartloop.run.plausible import wrong_with
+from chartloop.run.plausible import UNFIT, wrong_with
 from chartloop.run.ports import Cancel
 from chartloop.run.renaming import Names, as_now
 from chartloop.run.tally import Tally
@@ -58,9 +58,7 @@ SNAPSHOT_FORMAT = 4
 
 PAGE = 256
 """Events that are read from the journal at a time."""
-_UNDECIDED = (
-    *meaning.OTHERWISE, ArithmeticError, AttributeError, LookupError, TypeError, ValueError,
-)  # fmt: skip
+_UNDECIDED = (*meaning.OTHERWISE, *UNFIT)
 """What deciding raises where a record holds something else than was written."""
 
 _ALONE: nullcontext[None] = nullcontext()
@@ -146,6 +144,8 @@ class Session:
         while True:
             page = await self.journal.events(self.run_id, self.head, PAGE)
             for event in page:
+                if event.record is not None and (wrong := wrong_with(event.record)):
+                    raise self._damaged(f"record {event.record.seq}: {wrong}")
                 if event.record is not None and event.record.kind == "start":
                     self.rules = meaning.rules_of(event.record.input)
                     if not meaning.is_known(self.rules):
@@ -209,8 +209,6 @@ class Session:
 
     def _fold(self, event: Event) -> None:
         if event.record is not None:
-            if wrong := wrong_with(event.record):
-                raise self._damaged(f"record {event.record.seq}: {wrong}")
             record = as_now(event.record, *self.names)
             self.position, decision = evolve(self.chart, self.position, record.input)
             self.tally.add(record, decision, self.position.facts)
