@@ -30,7 +30,7 @@ def new(name: str, **given: Any) -> None:
 
     NAME is the folder; its last part, with - as _, names the machine.
     """
-    from chartloop.adapters.sqlite_migrations import keep_runs_here
+    from chartloop.adapters.sqlite_migrations import FOLDER, keep_runs_here
     from chartloop.cli.starter import COMMANDS, files
     from chartloop.language.file.schema import schema
 
@@ -48,7 +48,7 @@ def new(name: str, **given: Any) -> None:
     for file, text in made.items():
         (folder / file).write_text(text, encoding="utf-8")
     if How.of(given).is_json:
-        told = {"folder": str(folder), "machine": machine, "files": sorted(made)}
+        told = {"folder": str(folder), "machine": machine, "files": sorted([*made, FOLDER])}
         out.result(out.as_json({**told, "try": list(COMMANDS)}))
         return
     out.result(f"{folder}/: {', '.join(made)}")
