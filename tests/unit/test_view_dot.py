@@ -88,9 +88,9 @@ def test_the_look_is_the_one_that_was_agreed() -> None:
         ("stop", "#ffcdd2", "#dc2626"),
         ("start", "#e1f5ff", "#0284c7"),
         ("end", "#e1f5ff", "#0284c7"),
-        ("hub", "#fff9c4", "#ca8a04"),
+        ("hub", "#fff9c4", "#a16207"),
         ("decision", "#f5f3ff", "#8b5cf6"),
-        ("action", "#f8fafc", "#94a3b8"),
+        ("action", "#f8fafc", "#7c8aa0"),
     ],
 )
 def test_a_role_has_its_colours(role: Role, fill: str, border: str) -> None:
