@@ -266,10 +266,10 @@ def test_the_svg_has_the_colours_of_the_marks() -> None:
         )
     }
     assert strokes["node-check_stop"] == {"#166534"}
-    assert strokes["node-resume"] == {"#dc2626"}
+    assert strokes["node-resume"] == {"#b91c1c"}
     assert strokes["node-check_error_rate"] == {"#92400e"}
     assert strokes["node-monitor"] == {"#858e9b"}
-    assert strokes["edge-prune-resume-0"] == {"#dc2626"}
+    assert strokes["edge-prune-resume-0"] == {"#b91c1c"}
     assert any(e.get("stroke-dasharray") for e in group("edge-prune-resume-0").iter())
     assert [e.text for e in group("node-check_error_rate").iter() if e.get("text-decoration") == "line-through"] == ["Error Rate", "≥ 20%?"]  # fmt: skip
 
