@@ -132,3 +132,13 @@ def test_a_run_that_waits_says_its_warnings(sh: Shell, verb: str) -> None:
     assert done.code == 4
     said = "Warning: the model gave an empty reply: neither text nor tool calls.\n"
     assert said in done.err
+
+
+def test_an_error_that_the_file_ends_as_completed_says_so(sh: Shell) -> None:
+    sh.write(
+        "ends.yaml",
+        "chartloop: 1\nmachine: ends\nstates:\n  a: {do: nothing, next: e}\n"
+        "  e: {stop: error, next: g}\n  g: {end: completed}\n",
+    )
+    done = sh("run", "ends.yaml", "x")
+    assert "(limit: the file ends it as completed, although `error` is an error)" in done.err

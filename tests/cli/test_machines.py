@@ -49,7 +49,8 @@ def test_every_mistake_with_place_caret_and_a_last_line(sh: Shell) -> None:
     assert done.out.splitlines()[-1].endswith(" in bad.yaml")
     told = sh("check", "bad.yaml", "--tools", "tools.py", "--format", "json")
     assert told.code == 1
-    assert list(told.json) == ["machine", "findings", "unsettled", "bound"]
+    assert list(told.json) == ["machine", "findings", "unsettled", "notes", "bound"]
+    assert told.json["notes"] == []
     assert told.json["unsettled"] == []
     assert all(list(f) == FINDING for f in told.json["findings"])
     found = [(f["code"], f["line"]) for f in told.json["findings"]]
@@ -99,14 +100,14 @@ def test_what_could_not_be_settled_is_said_with_what_would_help(
     assert done.code == 0
     assert done.out.splitlines()[:2] == [
         "squares.yaml: squares, 3 states, 0 rules: no mistakes",
-        f"1 guard that could not be settled without z3 ({SQUARE}): {install('prove')}",
+        f"whether 1 guard can hold is not known without z3 ({SQUARE}): {install('prove')}",
     ]
     told = sh("check", "squares.yaml", "--format", "json")
     assert told.json["unsettled"] == [SQUARE]
     sh.write("more.yaml", SQUARES.replace("vars.n < 9", "vars.n < 9 and vars.n > 9"))
     last = [line for line in sh("check", "more.yaml").out.splitlines() if " in more.yaml" in line]
     assert last[0].startswith(
-        "1 warning in more.yaml, 1 guard that could not be settled without z3"
+        "1 warning in more.yaml, whether 1 guard can hold is not known without z3"
     )
 
 
@@ -115,7 +116,7 @@ def test_a_solver_settles_it(sh: Shell) -> None:
     sh.write("squares.yaml", SQUARES)
     done = sh("check", "squares.yaml")
     assert "warning[CL326]: the edge of `count` to `irrational` is never taken" in done.out
-    assert "could not be settled" not in done.out
+    assert "is not known" not in done.out
     assert sh("check", "squares.yaml", "--format", "json").json["unsettled"] == []
 
 
@@ -129,6 +130,12 @@ def test_what_is_no_mistake_and_good_to_know(sh: Shell) -> None:
         "`wait`: waits until somebody answers, without a deadline",
         "`vars.who`: nothing in the file changes it, a caller may give it",
     ]
+    told = sh("check", "open.yaml", "--format", "json").json["notes"]
+    assert [(note["kind"], note["names"]) for note in told] == [
+        ("failures", []), ("waits", ["wait"]), ("parameters", ["vars.who"]),
+    ]  # fmt: skip
+    shown = [note["text"] for note in told]
+    assert shown == sh("check", "open.yaml").out.splitlines()[1:]
 
 
 def test_a_secret_is_found_and_not_repeated(sh: Shell) -> None:
@@ -404,7 +411,6 @@ def test_doctor_says_what_is_here_and_no_secret(sh: Shell, monkeypatch: pytest.M
         "screen",
         "notebook",
         "proofs",
-        "simulation",
         "keys",
         "journal",
     } <= set(told)

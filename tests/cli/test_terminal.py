@@ -137,8 +137,10 @@ def test_what_a_model_says_cannot_steer_the_terminal(folder: Path) -> None:
     with Terminal("show", "r", cwd=folder) as t:
         assert t.wait() == 0
         assert "\x1b]0;" not in t.raw
-    piped = program("run", "agent", "x", "--script", "evil.yaml", cwd=folder)
-    assert piped.out.startswith("\x1b]0;owned\a")  # a pipe gets what was said
+    run = ("run", "agent", "x", "--script", "evil.yaml")
+    assert "\x1b" not in program(*run, cwd=folder).out  # a pipe may end at a terminal
+    data = json.loads(program(*run, "--format", "json", cwd=folder).out)
+    assert data["output"].startswith("\x1b]0;owned\a")  # a program gets what was said
 
 
 # asking -------------------------------------------------------------------------------------

@@ -426,7 +426,8 @@ def test_restore_brings_back_variables_and_queue() -> None:
 
 
 def test_restore_without_a_checkpoint_fails() -> None:
-    body = CHECKED.replace("[a, b]", "[{text: a}]").replace("{do: checkpoint,", "{do: nothing,")
+    first = "ask: {ask: Keep?, when: vars.n > 1, then: keep, else: change}"
+    body = CHECKED.replace("[a, b]", "[{text: a}]").replace("states:", f"states:\n  {first}")
     run = load(body.replace("next: z}", "failed: z, next: z}")).start("x")
     run.run()
     assert run.facts.errors.last is not None

@@ -23,9 +23,24 @@ def test_a_finding_can_be_accepted_where_it_stands() -> None:
     assert [f.at for f in found(whole(body))] == ["states.c"]
 
 
+@pytest.mark.parametrize(
+    ("first", "then"), [("run.steps >= 2", "run.steps >= 5"), ("last.ok", "last.ok")]
+)
+def test_the_edge_that_is_asked_first_is_shown_with_the_one_that_it_hides(
+    first: str, then: str
+) -> None:
+    ways = f"      - {{when: {first}, to: z}}\n      - {{when: {then}, to: z}}\n      - b\n"
+    body = f"states:\n  a:\n    do: nothing\n    next:\n{ways}  b: {{stop: custom}}\n" + END
+    (one,) = found(whole(body))
+    assert f"`{first}`" in one.message
+    assert one.related is not None
+    assert (one.related[0], one.related[1].line) == ("asked first", one.place.line - 1)
+    assert "asked first" in one.render()
+
+
 def test_a_child_accepts_its_own_findings() -> None:
     kid = "ignore: [{code: CL304, at: states.x, reason: later}], states: {e: {end: completed}, x: {end: error}}"
-    assert found(whole(KID % kid)) == []
+    assert found(whole(f"ignore: [{{code: CL353, reason: later}}]\n{KID % kid}")) == []
 
 
 def test_an_accepted_error_of_the_file_is_not_accepted() -> None:

@@ -147,7 +147,7 @@ def test_litellm_is_loaded_quiet_and_offline() -> None:
 import json, logging, os, sys
 logging.basicConfig(level=logging.DEBUG, stream=sys.stdout, format="LOG %(name)s %(message)s")
 from chartloop.adapters.litellm import LiteLLM
-LiteLLM().context_window({"name": "gpt-4o"})
+LiteLLM().prepare({"name": "gpt-4o", "api_base": "http://127.0.0.1:1"})
 import litellm
 names = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
 print(json.dumps({
@@ -440,6 +440,34 @@ def test_cost(case: Price, streamed: bool) -> None:
 )
 def test_context_window(settings: Mapping[str, Any], window: int | None) -> None:
     assert LiteLLM().context_window(settings) == window
+
+
+TABLE = """
+import json, sys
+from chartloop.adapters.litellm import LiteLLM
+names = json.load(sys.stdin)
+without = [LiteLLM().worst({"name": name}) for name in names]
+assert "litellm" not in sys.modules
+import os; os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+import litellm
+print(json.dumps([without, [LiteLLM().worst({"name": name}) for name in names]]))
+"""
+
+
+@needs_litellm
+def test_the_table_says_without_litellm_what_litellm_says() -> None:
+    names = [
+        "openai/gpt-4o-mini", "gpt-4o", "anthropic/claude-opus-4-5-20251101", "gemini/gemini-2.5-pro",
+        "azure/gpt-4o", "mistral/mistral-large-latest", "groq/llama-3.3-70b-versatile",
+        "openai/a-model-that-no-table-has",
+    ]  # fmt: skip
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", TABLE], input=json.dumps(names),
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    without, by_litellm = json.loads(ran.stdout.splitlines()[-1])
+    assert without == by_litellm
+    assert sum(window is not None and prices is not None for window, prices in without) > 4
 
 
 @needs_litellm

@@ -163,6 +163,7 @@ FAULTS = [
     Fault("retry-times", a("do: nothing, retry: {times: «0»}, next: z"), "CL203", "at least 1"),
     Fault("retry-without-times", a("do: nothing, «retry»: {base: 1s}, next: z"), "CL202", "lacks the key `times`"),
     Fault("retry-category", a("do: nothing, retry: {times: 1, on: [«TIMEOUT»]}, next: z"), "CL208", "TIMEOUT"),
+    Fault("retry-category-twice", a("do: nothing, retry: {times: 1, on: [TRANSIENT, «TRANSIENT»]}, next: z"), "CL211", "named twice"),
     Fault("retry-wait-by-a-limit", a("do: nothing, retry: {times: 1, base: «limits.t»}, next: z", "limits: {t: 1s}\nrules: [{when: run.elapsed > limits.t, stop: time_limit}]\n"), "CL209", "are written out"),
     Fault("retry-wait-without-a-unit", a("do: nothing, retry: {times: 1, base: «5»}, next: z"), "CL209", "no duration", "`5s`"),
     Fault("within-without-a-unit", a("do: nothing, within: «30», next: z"), "CL209", "no duration", "`30s`"),

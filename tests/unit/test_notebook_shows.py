@@ -105,6 +105,17 @@ def test_it_shows_a_table(run: Run, case: Shows) -> None:
     assert shown(thing)["text/plain"]
 
 
+def test_findings_keep_the_notes_beside_them() -> None:
+    found = load(WARNS.replace("machine: m", "machine: m\nvars: {n: 1}\noutput: vars.n")).check()
+    assert [(note.kind, note.names) for note in found.notes] == [
+        ("failures", ()), ("parameters", ("vars.n",)),
+    ]  # fmt: skip
+    for same in (pickle.loads(pickle.dumps(found)), copy.copy(found), copy.deepcopy(found)):  # noqa: S301
+        assert (same, same.notes) == (found, found.notes)
+    assert check(WARNS).notes == load(WARNS).check().notes
+    assert check(WARNS.replace("next: z", "next: nowhere")).notes == ()
+
+
 def test_findings_are_a_table_and_a_tuple() -> None:
     found = check(WARNS.replace("next: z", "next: nowhere"))
     assert isinstance(found, Findings)

@@ -169,10 +169,18 @@ def test_where_no_box_changed_the_picture_says_so() -> None:
     assert [box.label for box in made.picture().chart.boxes] == ["The flowchart is the same"]
 
 
-def test_what_no_label_shows_is_a_note() -> None:
+def test_a_guard_without_a_label_stands_on_its_arrow_as_it_was_and_as_it_is() -> None:
     made = between(
         ways("{when: vars.n > 1, to: other}", "done"), ways("{when: vars.n > 3, to: other}", "done")
     )
+    (arrow,) = [a for a, m in made.merged.arrows.items() if m.mark != "same"]
+    assert (made.merged.of_arrow(arrow).old, arrow.words) == ("vars.n > 1", "vars.n > 3")
+    assert "<s>vars.n > 1</s><br/>vars.n > 3" in made.picture().mermaid().replace("&gt;", ">")
+
+
+def test_what_no_label_shows_is_a_note() -> None:
+    way = "{when: vars.n > %d, to: other, label: more}"
+    made = between(ways(way % 1, "done"), ways(way % 3, "done"))
     (marked,) = [m for m in made.merged.arrows.values() if m.mark != "same"]
     assert [(n.name, n.old, n.new) for n in marked.notes] == [("guard", "vars.n > 1", "vars.n > 3")]
     text = made.picture().mermaid()

@@ -75,10 +75,22 @@ def test_the_look_is_the_one_that_was_agreed() -> None:
         "rankdir=TB newrank=true nodesep=.28 ranksep=.42 pad=.35 splines=spline remincross=true "
         "outputorder=edgesfirst labelloc=t labeljust=l shape=box "
         'style="rounded,filled" fontname="Inter,Helvetica,Arial,sans-serif" fontsize=11 '
-        'penwidth=1.2 margin="0.16,0.09" fontsize=9 arrowsize=.65 color="#64748b" '
+        'penwidth=1.2 margin="0.16,0.09" arrowsize=.65 color="#64748b" '
         "shape=diamond width=1.6 height=1.0"
     ).split():
         assert attribute in text
+
+
+def test_what_stands_on_arrows_is_as_large_as_what_stands_in_boxes() -> None:
+    text = to_dot(Flowchart(boxes=(Box("a", "A"),), arrows=(Arrow("a", "a", "again"),)))
+    sizes = {
+        kind: re.search(rf"^\t{kind} \[.*?fontsize=(\d+)", text, re.MULTILINE)
+        for kind in ("node", "edge")
+    }
+    assert {kind: found and found[1] for kind, found in sizes.items()} == {
+        "node": "11",
+        "edge": "11",
+    }
 
 
 @pytest.mark.parametrize(

@@ -268,6 +268,7 @@ ACTIONS = (
         own_intents=True,
         most_calls="at_most",
         changes=frozenset({"memory.*"}),
+        supplies=frozenset({"conversation"}),
         about="Carries out the tool calls of the newest reply, at once.",
     ),
     ActionSpec(
@@ -278,6 +279,7 @@ ACTIONS = (
         effect=Effect.PAID,
         own_intents=True,
         changes=frozenset({"memory.*"}),
+        supplies=frozenset({"conversation"}),
         about="Carries out the first tool call of the newest reply; drops the others.",
     ),
     ActionSpec(
@@ -285,7 +287,12 @@ ACTIONS = (
         tool,
         (
             ArgSpec("name", "name", STR, required=True, names="tool", about="The tool's name."),
-            ArgSpec("arguments", "texts", about="Its arguments; every text is a template."),
+            ArgSpec(
+                "arguments",
+                "texts",
+                arguments_of="name",
+                about="Its arguments; every text is a template.",
+            ),
         ),
         effect=Effect.PAID,
         changes=frozenset({"memory.*"}),
@@ -308,6 +315,7 @@ ACTIONS = (
         ),
         effect=Effect.PURE,
         changes=frozenset({"memory.*"}),
+        supplies=frozenset({"conversation"}),
         about="Appends to or replaces in memory blocks: what memory tools or `with` say.",
     ),
 )

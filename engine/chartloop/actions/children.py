@@ -344,6 +344,7 @@ ACTIONS = (
         own_deadline=True,
         may_wait=True,
         changes=frozenset({"memory.*", "queue.*"}),
+        supplies=frozenset({"conversation", "tasks"}),
         about="Runs a child machine to its end; fails when that ends in an error.",
     ),
     ActionSpec(

@@ -70,7 +70,13 @@ ACTIONS = (
                 FLOAT,
                 about="Each further wait is so many times longer; default 2.",
             ),
-            ArgSpec("most", "duration", DURATION, about="The longest wait; default 5m."),
+            ArgSpec(
+                "most",
+                "duration",
+                DURATION,
+                at_least="base",
+                about="The longest wait; default 5m.",
+            ),
         ),
         result=struct({"waited": FLOAT}, keyed=True),
         work=False,
@@ -88,6 +94,7 @@ ACTIONS = (
         work=False,
         effect=Effect.PURE,
         suspends=False,
+        for_wait=True,
         about="Puts the question of the wait that follows.",
     ),
     ActionSpec(

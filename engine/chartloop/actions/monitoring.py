@@ -110,6 +110,7 @@ ACTIONS = (
         work=False,
         effect=Effect.PURE,
         suspends=False,
+        supplies=frozenset({"checkpoint"}),
         about="Keeps variables, queue and the task at hand, for `restore`.",
     ),
     ActionSpec(
@@ -120,6 +121,7 @@ ACTIONS = (
         effect=Effect.PURE,
         suspends=False,
         changes=frozenset({"vars.*", "queue.*"}),
+        needs="checkpoint",
         about="Brings back what the newest `checkpoint` kept; never messages.",
     ),
 )

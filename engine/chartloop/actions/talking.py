@@ -383,6 +383,7 @@ ACTIONS = (
         work=False,
         effect=Effect.PURE,
         suspends=False,
+        supplies=frozenset({"conversation"}),
         about="Puts the task into the conversation.",
     ),
     ActionSpec(
@@ -400,6 +401,7 @@ ACTIONS = (
         work=False,
         effect=Effect.PURE,
         suspends=False,
+        supplies=frozenset({"conversation"}),
         about="Builds the messages of the next `infer` only; the conversation is left as it is.",
     ),
     ActionSpec(
@@ -436,6 +438,8 @@ ACTIONS = (
         suspends=False,
         repairs="repair",
         uses=frozenset({"model"}),
+        needs="conversation",
+        supplies=frozenset({"conversation"}),
         about="One model call: sends instructions, memory, conversation and the state's tools.",
     ),
 )

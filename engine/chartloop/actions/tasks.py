@@ -412,6 +412,7 @@ ACTIONS = (
         effect=Effect.PURE,
         suspends=False,
         changes=frozenset({"queue.*"}),
+        supplies=frozenset({"tasks"}),
         about="Adds tasks at the end of the queue.",
     ),
     ActionSpec(
@@ -431,6 +432,8 @@ ACTIONS = (
         may_wait=True,
         may_use=frozenset({"model"}),
         changes=frozenset({"queue.*", "memory.*"}),
+        needs="tasks",
+        supplies=frozenset({"conversation", "tasks"}),
         about="Does the next task of the queue, by its tool, its prompt or its machine.",
     ),
     ActionSpec(
@@ -441,6 +444,7 @@ ACTIONS = (
         effect=Effect.PURE,
         suspends=False,
         changes=frozenset({"queue.*", "errors.consecutive", "errors.retries"}),
+        supplies=frozenset({"conversation", "tasks"}),
         about="Puts the answer's `note` into the conversation and its `tasks` first in the queue.",
     ),
 )

@@ -22,6 +22,8 @@ import os
 import sys
 import warnings
 from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from chartloop.adapters.model_errors import FALL_BACK_ON, KINDS, Kind, classified, failure
@@ -32,6 +34,8 @@ from chartloop.core.amounts import is_tokens
 from chartloop.core.errors import Category, ModelError, SetupError
 from chartloop.extras import install
 from chartloop.run.ports import ModelReply, ModelRequest, OnText
+
+_LOCAL = "LITELLM_LOCAL_MODEL_COST_MAP"
 
 __all__ = ["FALL_BACK_ON", "KINDS", "Kind", "LiteLLM"]
 
@@ -59,14 +63,14 @@ class LiteLLM:
         if (given := settings.get("context_window")) is not None:
             return int(given)
         with contextlib.suppress(SetupError):
-            row = _known(_litellm(), settings.get("name"))
+            row = _row(settings.get("name"))
             return row.get("max_input_tokens") or row.get("max_tokens")
         return None
 
     def prices(self, settings: Mapping[str, Any]) -> tuple[float, float] | None:
         """USD for a token that is sent and for one that is written, by litellm's table."""
         with contextlib.suppress(SetupError):
-            row = _known(_litellm(), settings.get("name"))
+            row = _row(settings.get("name"))
             sent, written = row.get("input_cost_per_token"), row.get("output_cost_per_token")
             return None if sent is None or written is None else (float(sent), float(written))
         return None
@@ -74,7 +78,7 @@ class LiteLLM:
     def worst(self, settings: Mapping[str, Any]) -> tuple[int | None, tuple[float, float] | None]:
         """The most tokens of a call with its reply, and the dearest prices, by litellm's table."""
         with contextlib.suppress(SetupError):
-            row = _known(_litellm(), settings.get("name"))
+            row = _row(settings.get("name"))
             window = row.get("max_input_tokens") or row.get("max_tokens")
             longest = window and int(window) + int(row.get("max_output_tokens") or 0)
             return longest or None, _dearest(row)
@@ -104,7 +108,7 @@ class LiteLLM:
 @functools.cache
 def _litellm() -> Any:
     """litellm, imported once, offline and quiet. A person may set the variables otherwise."""
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    os.environ.setdefault(_LOCAL, "True")
     os.environ.setdefault("LITELLM_OFFLINE_MODE", "true")
     # `openai`, which calls for it, logs the headers that `extra` sends.
     loggers = [*map(logging.getLogger, ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy", "openai"))]
@@ -208,6 +212,33 @@ def _dearest(row: Mapping[str, Any]) -> tuple[float, float] | None:
             return None
         sides.append(max(found))
     return sides[0], sides[1]
+
+
+_TABLE = "model_prices_and_context_window_backup.json"
+"""litellm's table, as a file of its package."""
+
+
+@functools.cache
+def _table() -> Mapping[str, Any]:
+    """Litellm's table without litellm, whose import takes seconds; empty where there is none."""
+    found = None if os.environ.get(_LOCAL, "True") != "True" else find_spec("litellm")
+    for folder in found.submodule_search_locations or () if found else ():
+        with contextlib.suppress(OSError, ValueError):
+            return json.loads((Path(folder) / _TABLE).read_text("utf-8"))
+    return {}
+
+
+def _row(name: Any) -> Mapping[str, Any]:
+    """The model's row in litellm's table, or nothing. litellm is imported only for odd names."""
+    if "litellm" not in sys.modules and isinstance(name, str):
+        provider, slash, model = name.partition("/")
+        for key in (name, model) if slash else (name,):
+            row: Mapping[str, Any] = _table().get(key, {})
+            if row and (not slash or str(row.get("litellm_provider")).startswith(provider)):
+                return row
+        if slash and any(row.get("litellm_provider") == provider for row in _table().values()):
+            return {}
+    return _known(_litellm(), name)
 
 
 def _known(litellm: Any, name: Any) -> Mapping[str, Any]:

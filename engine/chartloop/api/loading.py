@@ -164,7 +164,8 @@ def check(
     if isinstance(source, Machine):
         return source.check()
     found = examine(source, tools=tools, actions=actions, guards=guards, define=define, prove=True)
-    return Findings(found.findings)
+    notes = found.machine.check().notes if found.machine is not None else ()
+    return Findings(found.findings, notes)
 
 
 def draw(

@@ -36,6 +36,7 @@ from chartloop.api.upgrading import HasUpgrade
 from chartloop.api.values import own_metadata
 from chartloop.api.whatif import HasWhatIf
 from chartloop.api.wiring import PortOptions, make_ports, prepare, suspends
+from chartloop.checker.notes import notes_of
 from chartloop.core.errors import Finding, Findings, SetupError, SpecError, refuse_unknown
 from chartloop.core.facts import Facts
 from chartloop.core.outcome import Message
@@ -131,8 +132,11 @@ class Machine(HasCoverage, HasWhatIf, HasStats, HasUpgrade, HasSimulation):
         return (_from_canonical, (self.canonical(), own, self.findings, self.folder))
 
     def check(self) -> Findings:
-        """The findings of the file; there are no errors among them, or it would not have loaded."""
-        return Findings(self.findings)
+        """The findings of the file, and its `notes`: what is right and good to know before a run.
+
+        There are no errors among the findings, or the file would not have loaded.
+        """
+        return Findings(self.findings, notes_of(self.chart))
 
     def draw(
         self, *, rules: RuleDrawing = "box", all: bool = False, region: str = "state",

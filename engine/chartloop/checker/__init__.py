@@ -11,8 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from chartloop.checker.approvals import check_approvals
-from chartloop.checker.children import check_children, starts_of
+from chartloop.checker.children import begun_by, check_children
+from chartloop.checker.endings import check_endings
+from chartloop.checker.endless import check_endless
 from chartloop.checker.exact import check_exact
+from chartloop.checker.failing import check_failing
 from chartloop.checker.forks import check_forks
 from chartloop.checker.guards import check_guards
 from chartloop.checker.hidden import check_hidden
@@ -21,10 +24,13 @@ from chartloop.checker.labels import check_labels
 from chartloop.checker.limits import check_limits
 from chartloop.checker.loops import check_budgets, check_loops
 from chartloop.checker.never import check_never
+from chartloop.checker.pointless import check_pointless
 from chartloop.checker.proof.ask import Solver
 from chartloop.checker.secrets import check_secrets
 from chartloop.checker.structure import check_structure
-from chartloop.checker.subject import Subject
+from chartloop.checker.subject import ALONE, Begun, Subject
+from chartloop.checker.supplies import check_supplies
+from chartloop.checker.tool_arguments import check_tool_arguments
 from chartloop.checker.trust import check_trust
 from chartloop.checker.unused import check_unused
 from chartloop.checker.waiting import check_detours, check_waits
@@ -52,20 +58,21 @@ def check(chart: Chart, tainted: Unread | None = None) -> tuple[Finding, ...]:
 
 def examine(
     chart: Chart, tainted: Unread | None = None, *, solver: Solver | None = None,
-    starts: frozenset[str] = frozenset(), broken: bool = False,
+    begun: Begun = ALONE, broken: bool = False,
 ) -> Report:  # fmt: skip
     """The same, and what could not be settled; `solver` is asked where intervals do not do.
 
-    `starts` are states at which a parent begins the machine instead of at its start; `broken` says
+    `begun`: how a parent begins the machine, beside how its own file says; `broken` says
     that reading the file has found errors.
     """
     unread = tainted or Unread()
-    subject = Subject(chart, unread.outside(), starts=starts, solver=solver, broken=broken)
+    subject = Subject(chart, unread.outside(), begun=begun, solver=solver, broken=broken)
     knowledge = Knowledge(subject)
     check_structure(subject)
     check_forks(subject)
     check_loops(subject)
     check_guards(subject, knowledge)
+    check_failing(subject)
     check_never(subject, knowledge)
     check_hidden(subject, knowledge)
     check_exact(subject)
@@ -76,6 +83,11 @@ def examine(
     check_unused(subject)
     check_children(subject)
     check_approvals(subject)
+    check_tool_arguments(subject)
+    check_supplies(subject)
+    check_endings(subject)
+    check_endless(subject)
+    check_pointless(subject)
     check_trust(subject)
     check_secrets(subject)
     check_budgets(subject)
@@ -84,8 +96,8 @@ def examine(
     for name, child in chart.spec.machines.items():
         inline = child.base  # one of another file was read without a mistake
         inner = unread.inside(f"machines.{name}") if inline else None
-        begun = frozenset(starts_of(chart.spec, name))
-        below = examine(chart.child(name), inner, solver=solver, starts=begun, broken=broken)
+        started = begun_by(chart.spec, name)
+        below = examine(chart.child(name), inner, solver=solver, begun=started, broken=broken)
         found += below.findings
         unsettled += below.unsettled
     return Report(tuple(found), tuple(unsettled))

@@ -7,10 +7,11 @@ Source: design "language", section 8 ("Children").
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
-from chartloop.checker.subject import Subject
+from chartloop.checker.subject import Begun, Subject
 from chartloop.core.errors import LimitError, nearest
+from chartloop.core.specs import Supply
 from chartloop.language.expression import Expression
 from chartloop.language.expression.operators import assignable
 from chartloop.language.spec import Given, MachineSpec, StateSpec
@@ -70,6 +71,21 @@ def starts_of(spec: MachineSpec, name: str) -> Iterator[str]:
             start = use.given.get("start")
             if start is not None and spec.machines.get(name) is use.child:
                 yield str(start.value)
+
+
+def begun_by(spec: MachineSpec, name: str) -> Begun:
+    """How a machine begins a child of this name: at which states, and what it shares with it."""
+    shared = frozenset[Supply]()
+    for state in spec.states.values():
+        for use in _uses(spec, state):
+            if spec.machines.get(name) is use.child and "share" in state.args:
+                words = cast("list[str]", state.args["share"].value)
+                shared |= frozenset(_SHARES[word] for word in words if word in _SHARES)
+    return Begun(frozenset(starts_of(spec, name)), shared)
+
+
+_SHARES: Mapping[str, Supply] = {"messages": "conversation", "queue": "tasks"}
+"""What a child has that shares the parent's."""
 
 
 def _start(subject: Subject, use: _Use) -> None:

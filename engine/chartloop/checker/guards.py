@@ -35,16 +35,27 @@ def _shadowed(subject: Subject, state: StateSpec) -> None:
     for trigger, event in subject.chart.step.triggers.items():
         if trigger == "check":
             continue
-        earlier: list[frozenset[str]] = []
+        earlier: list[tuple[frozenset[str], GuardedTransition]] = []
         for t in event.at(state.name):
             edge, texts = t.edge, _texts(t)
-            hidden = any(before - {"True"} <= texts for before in earlier)
-            if edge is not None and (hidden or "False" in texts):
-                where = f"the edge of `{state.name}` to `{edge.target}` is never taken"
-                why = "one before it holds whenever it does" if hidden else "its guard never holds"
-                hint = "move it up, or remove it" if hidden else "remove it"
-                subject.say("CL307", edge.path, f"{where}: {why}", hint=hint)
-            earlier.append(texts)
+            first = next((b for before, b in earlier if before - {"True"} <= texts), None)
+            where = "" if edge is None else f"the edge of `{state.name}` to `{edge.target}`"
+            if edge is not None and first is not None:
+                said = f"{where} is never taken: {_asked_first(first)}, and is asked first"
+                path = first.edge.path if first.edge is not None else ()
+                subject.say_behind("CL307", edge.path, said, path)
+            elif edge is not None and "False" in texts:
+                said = f"{where} is never taken: its guard never holds"
+                subject.say("CL307", edge.path, said, hint="remove it")
+            earlier.append((texts, t))
+
+
+def _asked_first(t: GuardedTransition) -> str:
+    """What is said of the one that hides another."""
+    texts = sorted(_texts(t) - {"True"})
+    if not texts:
+        return f"the one to `{t.dest}` has no guard" if not t.guards else "`true` always holds"
+    return f"`{' and '.join(texts)}` holds whenever its guard does"
 
 
 def _rules(subject: Subject) -> None:

@@ -34,7 +34,7 @@ def check_hidden(subject: Subject, knowledge: Knowledge) -> None:
     settled = [r for r in subject.spec.rules if r.when.text not in _WRITTEN_OUT]
     for rule in settled:
         path = _path(rule)
-        if not subject.said(path[:2]):
+        if not subject.said(path[:2]) and not subject.said(path):
             _ = _alone(subject, rule, path) or _hidden(subject, rule, settled, path)
     _edges(subject, knowledge)
 
@@ -60,7 +60,7 @@ def _alone(subject: Subject, rule: Rule, path: Path) -> bool:
         subject.say("CL327", path, said, hint="compare with something that can still be reached")
         return True
     if _bounded(rule.when) and not _ask(subject, [Claim(node)], path, subject.as_written):
-        said = f"`{rule.when.text}` can never hold with {_limits(subject, rule.when)}"
+        said = f"`{rule.when.text}` can never hold with {say_limits(subject, rule.when)}"
         hint = "set the limit to what its fact can reach, or to null"
         subject.say("CL330", path, said, hint=hint)
         return True
@@ -93,7 +93,7 @@ def _hidden(subject: Subject, rule: Rule, rules: Sequence[Rule], path: Path) -> 
             return True
         before = _counted_past(subject, rule, other)
         if before or (wins and not _ask(subject, both, path, subject.as_written)):
-            values = _limits(subject, rule.when, other.when)
+            values = say_limits(subject, rule.when, other.when)
             at = f" with {values}" if values else ""
             said = f"`{rule.when.text}` is never reached{at}: `{other.id}` stops the run before"
             if not before:  # both are looked at in one moment
@@ -169,13 +169,13 @@ def _edges(subject: Subject, knowledge: Knowledge) -> None:
 def _edge(subject: Subject, guard: Expression, known: Known, path: Path) -> None:
     world, holds = subject.as_written, Claim(guard.root)
     if not _ask(subject, [holds], path, world):
-        said = f"`{guard.text}` can never hold with {_limits(subject, guard)}"
+        said = f"`{guard.text}` can never hold with {say_limits(subject, guard)}"
         hint = "set the limit to what its fact can reach, or to null"
         subject.say("CL330", path, said, hint=hint)
     elif known and not _ask(subject, [*known, holds], path, world):
         one = next((c for c in known if not _ask(subject, [c, holds], path, world)), None)
         earlier = f"`{one.node.text}` comes first" if one else "others come first"
-        values = _limits(subject, guard, *(one,) if one else ())
+        values = say_limits(subject, guard, *(one,) if one else ())
         at = f" with {values}" if values else ""
         said = f"`{guard.text}` is never reached{at}: {earlier}"
         hint = "set the limits so that this one is reached first"
@@ -187,7 +187,7 @@ def _bounded(guard: Expression) -> bool:
     return any("limits." in b.bound_text or b.grows for b in guard.bounds)
 
 
-def _limits(subject: Subject, *guards: Expression | Claim) -> str:
+def say_limits(subject: Subject, *guards: Expression | Claim) -> str:
     """The limits that guards read, with their values as the file has them."""
     nodes = [g.node if isinstance(g, Claim) else g.root for g in guards]
     names = sorted({p for n in nodes for p, fact in facts_of(n).items() if fact.is_limit})

@@ -110,6 +110,11 @@ def _model(subject: Subject) -> None:
             subject.say("CL323", path, said, hint=hint, of=fact)
 
 
+def reads_of_guards(spec: MachineSpec) -> Iterator[tuple[Path, str]]:
+    """Every fact that a guard reads, and where."""
+    yield from ((path, fact) for path, guard in guards_of(spec) for fact in sorted(guard.reads))
+
+
 def _read(spec: MachineSpec, start: str) -> Iterator[tuple[Path, str]]:
     """Where guards read a fact that begins so, and which."""
     for path, guard in guards_of(spec):

@@ -59,7 +59,7 @@ class _Group:
             self.before.append((edge, guard))
 
     def _told(self, edge: Edge) -> bool:
-        return self.subject.said(edge.path)
+        return self.subject.said(edge.path) or self.subject.said(self._path(edge))
 
     def _path(self, edge: Edge) -> Path:
         if edge.role == "then":
@@ -93,13 +93,21 @@ class _Group:
             said = f"{what}: {self._because(holds, edge)}"
             self.subject.say("CL326", path, said, hint=_hint(edge))
         else:
-            one = [
-                e for e, n in self.before if not self._possible(Claim(n, False), holds, edge=edge)
-            ]
-            which = f"the one to `{one[0].target}`" if one else "one of those before it"
-            said = f"{what}: whenever its guard holds, that of {which} does, and comes first"
-            self.subject.say("CL328", edge.path, said, hint="move it up, or remove it")
+            self._behind(edge, holds, what)
         return True
+
+    def _behind(self, edge: Edge, holds: Claim, what: str) -> None:
+        """Say which of the guards before it holds whenever its own does."""
+        one = [b for b in self.before if not self._possible(Claim(b[1], False), holds, edge=edge)]
+        if not one:
+            said = (
+                f"{what}: whenever its guard holds, that of one before it does, and is asked first"
+            )
+            self.subject.say_behind("CL328", edge.path, said, ())
+            return
+        other, guard = one[0]
+        said = f"{what}: whenever its guard holds, `{guard.text}` does, and is asked first"
+        self.subject.say_behind("CL328", edge.path, said, self._path(other))
 
     def _because(self, claim: Claim, edge: Edge) -> str:
         for known in reversed(self.known):

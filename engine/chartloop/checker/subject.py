@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import networkx as nx
 
@@ -13,6 +14,7 @@ from chartloop.checker.proof.ask import Prover, Solver
 from chartloop.checker.proof.world import World
 from chartloop.core.codes import finding
 from chartloop.core.errors import Finding, Place
+from chartloop.core.specs import Supply
 from chartloop.language.expression import Expression
 from chartloop.language.file.unread import Unread
 from chartloop.language.spec import MachineSpec, StateSpec, said_at
@@ -25,18 +27,30 @@ _NX: Any = nx
 """Its types are in a package of their own, which is not ours to need."""
 
 
+class Begun(NamedTuple):
+    """How a parent begins a machine, beside how its own file says."""
+
+    starts: frozenset[str] = frozenset()
+    """States at which it begins it instead of at its start."""
+    brought: frozenset[Supply] = frozenset()
+    """What it shares with it."""
+
+
+ALONE = Begun()
+"""No parent begins it."""
+
+
 class Subject:
     """A chart, the graphs of its ways, and the findings so far."""
 
     def __init__(
-        self, chart: Chart, unread: Unread, *, starts: frozenset[str] = frozenset(),
+        self, chart: Chart, unread: Unread, *, begun: Begun = ALONE,
         solver: Solver | None = None, broken: bool = False,
     ) -> None:  # fmt: skip
         self.chart = chart
         self.broken = broken
         """A part of the file could not be read."""
-        self.starts = starts
-        """Where a parent begins the machine instead of at its start."""
+        self.starts, self.brought = begun
         self._solver = solver
         self.spec = chart.spec
         self.unread = unread
@@ -132,12 +146,21 @@ class Subject:
         }
         return World(self.prover.world.words, limits)
 
+    def written(self, key: str) -> bool:
+        """Whether the file has a key, be its value empty: `tasks: []` leaves them to the caller."""
+        document = self.spec.document
+        return document is not None and document.has((*self.spec.base, key))
+
     # findings -------------------------------------------------------------------------------
 
     def said(self, path: Path) -> bool:
         """Whether something has been said about exactly this place already."""
         full = self.full(path)
         return any(f.at == full for f in self.findings)
+
+    def accepted(self, code: str, path: Path) -> bool:
+        """Whether the file's `ignore` accepts such a finding there."""
+        return self.spec.accepts(finding(code, "", at=self.full(path)))
 
     def full(self, path: Path) -> str:
         """A place in the words of the whole file: what `Finding.at` holds."""
@@ -154,6 +177,14 @@ class Subject:
         if len(self.findings) < MAX_FINDINGS and dotted(path[:2]) not in self.unread.places:
             place = place or self.spec.place(path, key=key, of=of)
             self.findings.append(finding(code, message, place, hint=hint, at=at or self.full(path)))
+
+    def say_behind(self, code: str, path: Path, message: str, first: Path) -> None:
+        """Note that an edge is never taken, and show the line of the one that is asked first."""
+        noted = len(self.findings)
+        self.say(code, path, message, hint="move it up, or remove it")
+        if first and len(self.findings) > noted:
+            related = ("asked first", self.spec.place(first))
+            self.findings[-1] = replace(self.findings[-1], related=related)
 
     def say_of(self, code: str, state: StateSpec, message: str, *, hint: str = "") -> None:
         """Note a finding about a state, at its name."""

@@ -5,7 +5,7 @@ Imported by: checker, api.bounds
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
 from itertools import combinations
@@ -20,6 +20,7 @@ from chartloop.language.expression.tree import Call, Const, Fact, Node, children
 from chartloop.language.label import Label
 from chartloop.language.spec import Assign, MachineSpec, Save, StateSpec
 from chartloop.language.template.template import Template
+from chartloop.language.yaml.reading import Path
 
 _ANSWERING = frozenset({"call_tools", "call_tool", "update_memory"})
 _ELSEWHERE = frozenset({"registry", "document", "roots", "machines", "define", "action"})
@@ -193,19 +194,48 @@ def _tools(subject: Subject) -> None:
     if not spec.tools or subject.own_code:
         return
     asking = [s for n, s in spec.states.items() if _asks(s) and n in subject.reached]
-    judged = _reads_calls(spec)
-    for state in asking:
-        offered = spec.tools if state.allow is None else state.allow
-        lost = [] if judged else [t for t in offered if not _carried_out(subject, state, t)]
-        if lost:
-            names = ", ".join(f"`{t}`" for t in lost[:3]) + (" and more" if len(lost) > 3 else "")
-            said = f"`{state.name}` offers {names}, and no way leads from it to a state that "
-            said += "carries out calls"
-            path = ("states", state.name, "allow" if state.allow is not None else "do")
-            hint = "lead an edge to a state with `do: call_tools` that allows "
-            hint += ("it" if len(lost) == 1 else "them") + ", or leave it out of `allow` here"
-            subject.say("CL333", path, said, hint=hint)
+    if not _reads_calls(spec):
+        lost = {state.name: _lost(subject, state) for state in asking}
+        for tools in dict.fromkeys(filter(None, lost.values())):
+            offering = [state for state in asking if lost[state.name] == tools]
+            _never_carried_out(subject, offering, tools)
     _never_offered(subject, asking)
+
+
+def _lost(subject: Subject, state: StateSpec) -> tuple[str, ...]:
+    """The tools that a state offers and of which no call is carried out."""
+    offered = subject.spec.tools if state.allow is None else state.allow
+    return tuple(t for t in offered if not _carried_out(subject, state, t))
+
+
+def _never_carried_out(
+    subject: Subject, offering: Sequence[StateSpec], tools: tuple[str, ...]
+) -> None:
+    """One finding for all states that offer the same in vain; each that is accepted has its own."""
+    accepted = [s for s in offering if subject.accepted("CL333", _offer(s))]
+    rest = [s for s in offering if s not in accepted]
+    for states in (*([s] for s in accepted), *([rest] if rest else [])):
+        names = ", ".join(f"`{t}`" for t in tools[:3]) + (" and more" if len(tools) > 3 else "")
+        if len(states) > 1:
+            who = ", ".join(f"`{s.name}`" for s in states[:MOST_NAMED])
+            more = len(states) - MOST_NAMED
+            said = f"{who}{f' and {more} more' if more > 0 else ''} offer {names}, and no way leads"
+            said += " from any of them to a state that carries out calls"
+        else:
+            said = f"`{states[0].name}` offers {names}, and no way leads from it to a state that "
+            said += "carries out calls"
+        hint = "write `allow: []` where the model shall only write, or lead an edge to a state with"
+        hint += f" `do: call_tools` that allows {'it' if len(tools) == 1 else 'them'}"
+        subject.say("CL333", _offer(states[0]), said, hint=hint)
+
+
+MOST_NAMED = 4
+"""States that one finding names."""
+
+
+def _offer(state: StateSpec) -> Path:
+    """Where a state says what it offers."""
+    return ("states", state.name, "allow" if state.allow is not None else "do")
 
 
 def _asks(state: StateSpec) -> bool:

@@ -69,8 +69,8 @@ def _detour(subject: Subject, rule: Rule) -> None:
     if subject.said(path):
         return
     what = f"`{names[0]}`" if len(names) == 1 else f"`{names[0]}` to `{names[-1]}`"
-    said = f"once `{rule.when.text}` holds, this detour is made after every action: {what} neither "
-    said += "lowers what it reads nor is counted"
+    said = f"once `{rule.when.text}` holds, this detour is made after every action, without end: "
+    said += f"nothing in {what} can make it false"
     hint = f"count it: `... and run.visits.{rule.to} < 3`"
     subject.say("CL332", path, said, hint=hint)
 
@@ -94,9 +94,9 @@ def _region(subject: Subject, rule: Rule) -> list[str]:
 def _makes_false(subject: Subject, guard: Expression, name: str) -> bool:
     """Whether something that a state does can make a guard false."""
     state = subject.spec.states[name]
-    for fact, ways in _effects(subject, state):
+    for fact, ways in effects_of(subject, state):
         for read in guard.reads:
-            if not _same(read, fact):
+            if not is_part(read, fact):
                 continue
             moves = guard.direction(read)
             if moves == "?" or ways == EITHER or moves in ways:
@@ -104,11 +104,12 @@ def _makes_false(subject: Subject, guard: Expression, name: str) -> bool:
     return False
 
 
-def _same(read: str, fact: str) -> bool:
+def is_part(read: str, fact: str) -> bool:
+    """Whether a change of `fact` is a change of what is read."""
     return fact in ("*", read) or f"{read}.".startswith(f"{fact}.")
 
 
-def _effects(subject: Subject, state: StateSpec) -> Iterator[tuple[str, str]]:
+def effects_of(subject: Subject, state: StateSpec) -> Iterator[tuple[str, str]]:
     """What a state changes, and which way it moves."""
     yield f"run.visits.{state.name}", RISES
     for assign in (*state.set, *(a for e in state.edges for a in e.set)):

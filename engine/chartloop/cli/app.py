@@ -136,7 +136,14 @@ class App(click.Group):
         """Run, say what is wrong, and leave with the exit code that the help names."""
         standalone = more.pop("standalone_mode", True)
         out.fit_streams()
-        code = _guarded(lambda: super(App, self).main(args, *rest, standalone_mode=False, **more))
+        out.open_doors()  # for good in a process of our own: it says its last words through them
+        try:
+            code = _guarded(
+                lambda: super(App, self).main(args, *rest, standalone_mode=False, **more)
+            )
+        finally:
+            if not standalone:
+                out.close_doors()
         if standalone:
             sys.exit(code)
         return code

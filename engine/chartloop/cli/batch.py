@@ -131,8 +131,7 @@ class Batch:
             running = len(self.started) - self.finished
             tokens = say_count(int(self.spent().tokens or 0), "token")
             text = f"{self.finished} of {len(self.jobs)} done, {running} running, {tokens}"
-            sys.stderr.write(f"\r\x1b[K{text}")
-            sys.stderr.flush()
+            out.repaint(text)
 
 
 def run_all(source: str, how: How) -> int:
@@ -157,7 +156,7 @@ def run_all(source: str, how: How) -> int:
     except KeyboardInterrupt:
         _leave_now(batch)
     if out.is_terminal(sys.stderr) and not how.verbose:
-        sys.stderr.write("\r\x1b[K")
+        out.repaint("")
     _print(batch)
     if opened.cache_info().currsize:
         say_journal(opened())

@@ -63,7 +63,9 @@ class Live:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._chart = run.machine.chart
-        self._console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+        self._console = Console(
+            file=out.behind(sys.stderr), highlight=False, markup=False, emoji=False
+        )
         self._live: RichLive | None = None
         self._echo = Echo()
         self._doing = ""
@@ -135,11 +137,13 @@ class Live:
         if lines := self._said(options.max_width - 4):
             parts.append(Text("\n".join(lines), style="italic"))
         width = min(out.WIDEST, options.max_width)
-        yield Panel(
+        frame = Panel(
             Group(*parts), title=title, title_align="left", width=width,
             subtitle=Text(f" {self._notice} ", style="dim"), subtitle_align="left",
             border_style=_BORDER.get(run.status, "cyan"),
         )  # fmt: skip
+        for part in console.render(frame, options):
+            yield part._replace(text=out.clean(part.text))
 
     def _since_record(self) -> float:
         marks = self._run.facts.marks

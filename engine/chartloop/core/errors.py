@@ -31,7 +31,7 @@ import enum
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Literal, NamedTuple, Self
 
 from chartloop.core.html import Cell, bundle, line, table
 
@@ -51,6 +51,7 @@ __all__ = [
     "LimitError",
     "MachineChangedError",
     "ModelError",
+    "Note",
     "Place",
     "RulesChangedError",
     "RunError",
@@ -167,10 +168,34 @@ class Finding:
         return bundle(_findings_table((self,)), self.render())
 
 
-class Findings(tuple[Finding, ...]):
-    """What a check found, sorted by place: a tuple that shows itself as a table."""
+class Note(NamedTuple):
+    """One thing that is right, and good to know before a run."""
 
-    __slots__ = ()
+    kind: Literal["failures", "waits", "parameters"]
+    """Where failed actions go; waits without a deadline; variables that only a caller changes."""
+    text: str
+    names: tuple[str, ...] = ()
+    """The states or variables that it is about."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The public JSON shape of one note."""
+        return {"kind": self.kind, "text": self.text, "names": list(self.names)}
+
+
+class Findings(tuple[Finding, ...]):  # noqa: SLOT001  a tuple can have none that hold anything
+    """What a check found, sorted by place: a tuple that shows itself as a table.
+
+    Equal to any tuple of the same findings, whatever the notes are.
+    """
+
+    notes: tuple[Note, ...]
+    """What is no finding and good to know; empty for a file that does not load."""
+
+    def __new__(cls, found: Iterable[Finding] = (), notes: Iterable[Note] = ()) -> Self:
+        """The findings, and the notes beside them."""
+        made = super().__new__(cls, found)
+        made.notes = tuple(notes)
+        return made
 
     def __str__(self) -> str:
         return "\n\n".join(finding.render() for finding in self) or "no findings"

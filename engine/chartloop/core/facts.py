@@ -15,7 +15,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from chartloop.core.html import Cell, Cells, bundle, folded, table
 from chartloop.core.plain import plain
@@ -272,6 +272,9 @@ class FactSpec(NamedTuple):
     about: str
     unit: str = ""
     changed_by: str = "every action"
+    moved_by: Literal["", "actions", "tools"] = ""
+    """What a file must have so that it ever moves: an action with the fact among its `changes`, or
+    tools. Empty: it moves in any machine, or a caller may move it."""
 
 
 _CATEGORY = enum_of("TRANSIENT", "RECOVERABLE", "CRITICAL")
@@ -299,11 +302,11 @@ FACTS: Mapping[str, FactSpec] = MappingProxyType(
         "run.working": FactSpec(_TIME, "`elapsed` without `idle`.", "duration", "every record"),
         "run.idle": FactSpec(_TIME, "Time spent paused or waiting, or with nobody driving the run.", "duration", "the end of a pause or wait"),
         "run.started_at": FactSpec(Type("float", nonneg=True), "When the run was started.", "seconds since 1970-01-01 UTC", "start"),
-        "run.continuations": FactSpec(COUNTER, "How often `continue_run` put a stop off.", "times", "`continue_run`"),
+        "run.continuations": FactSpec(COUNTER, "How often `continue_run` put a stop off.", "times", "`continue_run`", moved_by="actions"),
         "run.depth": FactSpec(COUNT, "0 for a run of its own, 1 for its child, and so on.", "levels", "start"),
         "usage.llm_calls": FactSpec(COUNTER, "Model calls that gave a reply.", "calls", "model calls"),
-        "usage.tool_calls": FactSpec(COUNTER, "Tool calls that were carried out.", "calls", "tool calls"),
-        "usage.calls": FactSpec(map_of(COUNTER), "Tool calls by tool: `usage.calls.<tool>`.", "calls", "tool calls"),
+        "usage.tool_calls": FactSpec(COUNTER, "Tool calls that were carried out.", "calls", "tool calls", moved_by="tools"),
+        "usage.calls": FactSpec(map_of(COUNTER), "Tool calls by tool: `usage.calls.<tool>`.", "calls", "tool calls", moved_by="tools"),
         "usage.prompt_tokens": FactSpec(COUNTER, "Tokens sent to models.", "tokens", "model calls"),
         "usage.completion_tokens": FactSpec(COUNTER, "Tokens that models wrote.", "tokens", "model calls"),
         "usage.total_tokens": FactSpec(COUNTER, "Prompt and completion tokens.", "tokens", "model calls"),
@@ -316,16 +319,16 @@ FACTS: Mapping[str, FactSpec] = MappingProxyType(
         "errors.total": FactSpec(COUNTER, "Every failure: of actions, and of single tool calls.", "failures"),
         "errors.consecutive": FactSpec(COUNT, "Failed work actions since the last that succeeded.", "failures", _WORK + ", `back_off`, `apply_fix`"),
         "errors.rate": FactSpec(Type("fraction", nonneg=True), "Failed tasks over all tasks, waiting ones too; over work actions when there is no queue.", "fraction", _WORK),
-        "errors.retries": FactSpec(COUNT, "Back-offs and fixes since work last succeeded.", "times", "`back_off`, `apply_fix`, " + _WORK),
+        "errors.retries": FactSpec(COUNT, "Back-offs and fixes since work last succeeded.", "times", "`back_off`, `apply_fix`, " + _WORK, moved_by="actions"),
         "errors.last": FactSpec(FAILURE.maybe(), "The newest failure: `category`, `message`, `state`.", changed_by="failures"),
         "progress.stalled_steps": FactSpec(COUNT, "Work actions since variables, queue or memory changed or a new tool call was made.", "actions", _WORK),
         "progress.stalled_for": FactSpec(Type("duration", nonneg=True), "Time since a task was done or an action reported progress.", "duration", "every record"),
-        "progress.repeats": FactSpec(COUNT, "How often, in a row, the model asked for the same tool calls again.", "times", "model calls"),
+        "progress.repeats": FactSpec(COUNT, "How often, in a row, the model asked for the same tool calls again.", "times", "model calls", moved_by="tools"),
         "progress.recent": FactSpec(list_of(STR), f"The last {RECENT} work actions, oldest first; tool calls by tool name.", changed_by=_WORK),
-        "progress.cycles": FactSpec(COUNTER, "Improvement cycles.", "cycles", "`measure`"),
-        "progress.improving": FactSpec(BOOL, "Whether the run is in its improvement phase.", changed_by="`measure`"),
-        "progress.improvements": FactSpec(COUNT, "Improvements identified and not yet done.", "tasks", "`measure`"),
-        "progress.magnitude": FactSpec(Type("fraction", nullable=True), "How much the last improvement cycle improved; None before the first.", "fraction", "`measure`"),
+        "progress.cycles": FactSpec(COUNTER, "Improvement cycles.", "cycles", "`measure`", moved_by="actions"),
+        "progress.improving": FactSpec(BOOL, "Whether the run is in its improvement phase.", changed_by="`measure`", moved_by="actions"),
+        "progress.improvements": FactSpec(COUNT, "Improvements identified and not yet done.", "tasks", "`measure`", moved_by="actions"),
+        "progress.magnitude": FactSpec(Type("fraction", nullable=True), "How much the last improvement cycle improved; None before the first.", "fraction", "`measure`", moved_by="actions"),
         "last.state": FactSpec(STR, "Where the last action was done."),
         "last.action": FactSpec(STR, "The last action's name; empty before the first."),
         "last.ok": FactSpec(BOOL, "Whether the last action succeeded; true before the first."),
@@ -334,9 +337,9 @@ FACTS: Mapping[str, FactSpec] = MappingProxyType(
         "last.answer": FactSpec(ANY.maybe(), "The data of the newest answer, as the wait declares it.", changed_by="answers"),
         "last.text": FactSpec(STR, "The newest model reply's text.", changed_by="model calls"),
         "last.finish_reason": FactSpec(STR, "Why the model stopped writing: `stop`, `length`, `tool_calls`, `content_filter`.", changed_by="model calls"),
-        "last.tool_calls": FactSpec(list_of(TOOL_CALL), "The calls that the newest reply asks for: `id`, `name`, `arguments`.", changed_by="model calls"),
-        "last.wants_memory": FactSpec(BOOL, "Whether the newest reply asks for tool calls, and all of them are memory tools.", changed_by="model calls"),
-        "last.calls_dropped": FactSpec(COUNT, "How many calls of the newest reply were not carried out: more than `at_most` of `call_tools`, or all but the first of `call_tool`.", "calls", "model calls, `call_tools`, `call_tool`"),
+        "last.tool_calls": FactSpec(list_of(TOOL_CALL), "The calls that the newest reply asks for: `id`, `name`, `arguments`.", changed_by="model calls", moved_by="tools"),
+        "last.wants_memory": FactSpec(BOOL, "Whether the newest reply asks for tool calls, and all of them are memory tools.", changed_by="model calls", moved_by="tools"),
+        "last.calls_dropped": FactSpec(COUNT, "How many calls of the newest reply were not carried out: more than `at_most` of `call_tools`, or all but the first of `call_tool`.", "calls", "model calls, `call_tools`, `call_tool`", moved_by="tools"),
         "queue.size": FactSpec(COUNT, "Tasks that wait; improvements from the beginning of their cycle on.", "tasks", "`work`, `enqueue`"),
         "queue.done": FactSpec(COUNTER, "Tasks that were done.", "tasks", "`work`"),
         "queue.failed": FactSpec(COUNTER, "Tasks that were given up.", "tasks", "`work`"),
@@ -346,7 +349,7 @@ FACTS: Mapping[str, FactSpec] = MappingProxyType(
         "signals.top": FactSpec(STR.maybe(), "The reason of the signal with the highest priority.", changed_by="rules, states, tools, callers"),
         "signals.reasons": FactSpec(list_of(STR), "The reasons of the raised signals, in order.", changed_by="rules, states, tools, callers"),
         "signals.status": FactSpec(enum_of("completed", "error"), "What the run would end as: the status of the top reason.", changed_by="rules, states, tools, callers"),
-        "signals.continued": FactSpec(BOOL, "Whether a continuation was requested: the signals wait.", changed_by="`continue_run`"),
+        "signals.continued": FactSpec(BOOL, "Whether a continuation was requested: the signals wait.", changed_by="`continue_run`", moved_by="actions"),
     }
 )  # fmt: skip
 

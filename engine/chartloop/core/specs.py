@@ -42,6 +42,10 @@ mapping of names to fields of their own; `schema` a JSON Schema, or the name of 
 """
 
 
+Supply = Literal["conversation", "tasks", "checkpoint"]
+"""What one action leaves in a run for another: messages, tasks in the queue, kept variables."""
+
+
 @dataclass(frozen=True, slots=True)
 class ArgSpec:
     """One field of an action's `with`."""
@@ -62,6 +66,10 @@ class ArgSpec:
     """For `fields`: what stands under each name."""
     needs: str = ""
     """Another field, without which this one means nothing."""
+    at_least: str = ""
+    """Another field: below its value this one leaves it without effect."""
+    arguments_of: str = ""
+    """The field that names the tool whose arguments these are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +108,12 @@ class ActionSpec:
     """The field that says how often it may ask to be done again: see `Outcome.again`."""
     most_calls: str = ""
     """The field that says how many calls of one reply it carries out; see `MOST_CALLS`."""
+    needs: Supply | None = None
+    """What must be in the run before it: without it the action fails, or sends nothing."""
+    supplies: frozenset[Supply] = frozenset()
+    """What it may leave in the run."""
+    for_wait: bool = False
+    """What it does is for the wait that follows."""
     may_wait: bool = False
     """It may return `Blocked` with a time, which a driver sleeps out."""
     about: str = ""

@@ -19,7 +19,7 @@ from chartloop.checker.knowledge import Knowledge as StateKnowledge
 from chartloop.checker.knowledge import Known, groups, guard_of
 from chartloop.checker.proof.ask import Claim, Prover
 from chartloop.checker.structure import unstopped
-from chartloop.checker.subject import Subject
+from chartloop.checker.subject import Begun, Subject
 from chartloop.coverage.items import Item, guards_of, raised_by
 from chartloop.language.expression import Expression
 from chartloop.language.expression.tree import (
@@ -79,7 +79,7 @@ class _Lost:
 
     def __init__(self, chart: Chart, starts: frozenset[str], work: int) -> None:
         self._chart = chart
-        self._subject = Subject(chart, Unread(), starts=starts)
+        self._subject = Subject(chart, Unread(), begun=Begun(starts))
         self.prover = Prover(self._subject.prover.world, work=work)
         self._known = StateKnowledge(self._subject)
         self._before: dict[str, Known] = {r.id: self._known.at_rule(r) for r in chart.spec.rules}

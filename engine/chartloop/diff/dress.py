@@ -64,7 +64,7 @@ _LISTED = 84
 """The same of a rule in its box."""
 
 
-_CLOSE = {"nodesep": ".2", "ranksep": ".24"}
+_CLOSE = {"nodesep": ".2", "ranksep": ".22"}
 """The distances of the focus view: changes that lie far apart are to be seen at once."""
 _BESIDE = {"fontsize": "9.5", "height": ".3"}
 _BESIDE_DIAMOND = {"width": "1.2", "height": ".72"}
@@ -109,7 +109,7 @@ class ReviewDress(Dress):
             style["style"] = "dashed"
         if label := _arrow_label(arrow, marked):
             style["label"] = Html(f"<{label}>")
-        tip = dot_tip(_tip(marked, arrow.shown))
+        tip = dot_tip(_tip(marked, arrow.tip))
         return style | {"tooltip": tip, "labeltooltip": tip}
 
 

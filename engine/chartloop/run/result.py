@@ -225,7 +225,10 @@ def stands(result: Result) -> str:
         asked = f" (wait {result.wait}): {result.question}" if result.question else "."
         return f"The run has not ended. It is {result.status} at `{result.state}`{asked}"
     spent = f"{say_count(result.steps, 'step')} and {say_elapsed(result.elapsed)}"
-    return f"Stopped for `{result.reason}` ({result.kind}) at `{result.state}` after {spent}."
+    how = result.kind
+    if result.reason.kind == "error" and how != "error":
+        how = f"{how}: the file ends it as {result.status}, although `{result.reason}` is an error"
+    return f"Stopped for `{result.reason}` ({how}) at `{result.state}` after {spent}."
 
 
 def raised(result: Result, told: str | None = None) -> Iterator[str]:

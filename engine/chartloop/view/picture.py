@@ -3,9 +3,7 @@
 Belongs here: which format is drawn with what, and where it is written. Never: how a format is
 written; each has its own module. Nothing is drawn before it is asked for.
 
-Imports:      view.mermaid, view.dot, view.text
-Imported by:  api, cli, notebook
-Source:       design "architecture", section 2 (`Picture`); "traps" (pictures and notebooks)
+Source: design "architecture", section 2 (`Picture`); "traps" (pictures and notebooks)
 """
 
 from __future__ import annotations
@@ -22,6 +20,7 @@ from typing import Any, Literal
 from chartloop.core.errors import ChartloopError
 from chartloop.core.html import image
 from chartloop.extras import install
+from chartloop.view.dot.described import described
 from chartloop.view.dot.engine import Engine, find_engine, render
 from chartloop.view.dot.write import to_dot
 from chartloop.view.flowchart import Flowchart, one_line
@@ -114,7 +113,8 @@ class Picture:
     @cached_property
     def _svg(self) -> str:
         drawn = self._drawn("svg").decode()
-        return drawn[drawn.index("<svg") :]
+        element = drawn[drawn.index("<svg") :]
+        return described(element, self.chart, prefix=self.prefix, outline=self.outline())
 
     @cached_property
     def _png(self) -> bytes:

@@ -16,10 +16,6 @@ from chartloop.extras import install
 if TYPE_CHECKING:
     from chartloop.api import Machine
     from chartloop.core.errors import Finding
-    from chartloop.language.spec import MachineSpec
-
-_SHOWN = 6
-"""Names of a list that are shown to people."""
 
 
 @click.command(
@@ -81,6 +77,7 @@ def _public(checked: Checked) -> dict[str, Any]:
         "machine": machine.name if machine is not None else None,
         "findings": [f.to_dict() for f in checked.findings],
         "unsettled": list(checked.unsettled),
+        "notes": [note.to_dict() for note in machine.check().notes] if machine is not None else [],
         "bound": _bound(machine),
     }
 
@@ -108,17 +105,19 @@ def _said(checked: Checked) -> list[str]:
     head = [out.style(f"{told}: no mistakes", "green")] if not findings else [*lines, told]
     if checked.unsettled and not findings:
         head.append(_unsettled(checked))
-    return [*head, _failures(machine), *_left_open(spec)]
+    return [*head, *(note.text for note in machine.check().notes)]
 
 
 def _unsettled(checked: Checked) -> str:
-    """What nobody can tell: of how many guards, which, and what may help; of loops."""
+    """What is not known: which guards can hold, and whether budgets cut all loops."""
     from chartloop.checker.loops import LOOPS
 
     guards = [place for place in checked.unsettled if place != LOOPS]
     said = [_unsettled_guards(guards)] if guards else []
     if len(guards) < len(checked.unsettled):
-        said.append("whether budgets cut all loops could not be told in the time of a check")
+        said.append(
+            "the search for loops that no budget cuts was given up; `bound` searches longer"
+        )
     return ", ".join(said)
 
 
@@ -128,41 +127,5 @@ def _unsettled_guards(places: Sequence[str]) -> str:
     count = say_count(len(places), "guard")
     which = ", ".join(places[:3]) + (", …" if len(places) > 3 else "")
     if solver.solver() is None:
-        return f"{count} that could not be settled without z3 ({which}): {install('prove')}"
-    return f"{count} that could not be settled ({which})"
-
-
-def _failures(machine: Machine) -> str:
-    """Where a failed action goes."""
-    spec, chart = machine.spec, machine.chart
-    acting = sorted(chart.acting)
-    handled = [n for n in acting if n in chart.handled]
-    if spec.on_error is not None:
-        rest = f"go to {spec.on_error.target}"
-    else:
-        rest = "stop the run with `error`"
-    if handled and len(handled) == len(acting):
-        return "failures of all actions are handled by the file"
-    where = f"failures at {', '.join(handled)} are handled by the file, others {rest}"
-    return where if handled else f"failed actions {rest}"
-
-
-def _some(names: list[str]) -> str:
-    """The first few of many names."""
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"{', '.join(names[:_SHOWN])}{more}"
-
-
-def _left_open(spec: MachineSpec) -> list[str]:
-    """What is no mistake, and good to know: what only somebody outside ends or changes."""
-    from chartloop.checker.unused import parameters
-    from chartloop.checker.waiting import endless_waits
-
-    waits = [f"`{state.name}`" for state in endless_waits(spec)]
-    given = [f"`vars.{name}`" for name in parameters(spec)]
-    out: list[str] = []
-    if waits:
-        out.append(f"{_some(waits)}: waits until somebody answers, without a deadline")
-    if given:
-        out.append(f"{_some(given)}: nothing in the file changes it, a caller may give it")
-    return out
+        return f"whether {count} can hold is not known without z3 ({which}): {install('prove')}"
+    return f"whether {count} can hold is not known ({which})"

@@ -85,12 +85,13 @@ def _retry(reader: Reader, path: Path, shape: file.RetryShape | int | None) -> R
         _wait(reader, (*path, "retry", key), text)
         for key, text in (("base", shape.base), ("most", shape.most))
     )
-    on = [c for _, c in reader.items((*path, "retry", "on"), shape.on)]
+    on = [*reader.items((*path, "retry", "on"), shape.on)]
+    reader.once((*path, "retry", "on"), on, "category")
     return Retry(
         shape.times,
         base,
         shape.factor,
-        tuple(dict.fromkeys(on)),
+        tuple(dict.fromkeys(category for _, category in on)),
         most,
     )
 

@@ -183,6 +183,10 @@ class Document:
         scalar = self._scalar(path)
         return scalar.value if scalar is not None else ""
 
+    def has(self, path: Path) -> bool:
+        """Whether a value is written at exactly this path, be it an empty one."""
+        return self._value(path) is not None
+
     def misread(self, path: Path) -> Finding | None:
         """CL210 for a number that is not what was written, as `1.10`. Ask where text is meant."""
         value, raw = self._value(path), self.raw(path)

@@ -41,4 +41,4 @@ def _box(box: Box, plan: Plan) -> Box:
 def _arrow(arrow: Arrow, times: int | None) -> Arrow:
     if times is None:
         return arrow
-    return replace(arrow, label=f"{arrow.label} {say_times(times) or TAKEN}".strip())
+    return arrow.saying(f"{arrow.words} {say_times(times) or TAKEN}".strip())

@@ -23,7 +23,7 @@ class Outline:
         self._boxes = [(box.id, *_said(box)) for box in chart.boxes]
         self._leaving: dict[str, list[tuple[int, str]]] = {}
         for place, arrow in enumerate(chart.arrows):
-            said = " ".join(part for part in (one_line(arrow.shown), "→") if part)
+            said = " ".join(part for part in (one_line(arrow.whole), "→") if part)
             leaving = self._leaving.setdefault(arrow.source, [])
             leaving.append((place, f"{said} {one_line(arrow.target)}"))
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from chartloop.view.flowchart import Arrow, Box, Flowchart, one_line
+from chartloop.view.flowchart import Arrow, Box, Flowchart, shorten
 from chartloop.view.from_graph import rule_boxes
 from chartloop.view.live.standing import How, Standing
 
@@ -74,7 +74,7 @@ class Planner:
         taken = standing.taken
         return Plan(
             now, standing.how, self._badge(now, standing), self._failed(now, standing),
-            shortened(standing.said, _CAPTION), visited,
+            shorten(standing.said, _CAPTION), visited,
             {} if taken is None else self._counts(taken, visited), taken is not None,
         )  # fmt: skip
 
@@ -95,7 +95,7 @@ class Planner:
             return f"{mark} NOW"
         if now not in self.last or not standing.reason:
             return f"{mark} END"
-        return f"{mark} {shortened(standing.reason, _REASON)}"
+        return f"{mark} {shorten(standing.reason, _REASON)}"
 
 
 def last_boxes(chart: Flowchart) -> frozenset[str]:
@@ -119,9 +119,3 @@ def say_times(times: int) -> str:
         if times >= 10 * size:
             return f"×{times // size}{unit}"
     return f"×{times}" if times else ""
-
-
-def shortened(text: str, most: int) -> str:
-    """A text on one line, cut off where it would leave its room."""
-    text = one_line(text)
-    return text if len(text) <= most else f"{text[: most - 1]}…"

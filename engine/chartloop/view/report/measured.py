@@ -58,7 +58,7 @@ def _box(box: Box, meters: Mapping[str, Meter], lines: list[RuleLine]) -> Box:
 def _arrow(arrow: Arrow, meters: Mapping[str, Meter]) -> Arrow:
     if arrow.kind != "rule":
         return arrow
-    return replace(arrow, label=_with(arrow.label, meters.get(arrow.id)))
+    return arrow.saying(_with(arrow.words, meters.get(arrow.id)))
 
 
 def _with(label: str, meter: Meter | None, sign: str = "") -> str:

@@ -1,0 +1,57 @@
+"""What is right, and good to know before a run: where failures go, what only people end or change.
+
+Notes are no findings: they have neither a code nor a place, and nothing is to be done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from chartloop.checker.unused import parameters
+from chartloop.checker.waiting import endless_waits
+from chartloop.core.errors import Note
+from chartloop.machine.build import Chart
+
+MOST_NAMED = 6
+"""Names of a list that a text shows."""
+
+
+def notes_of(chart: Chart) -> tuple[Note, ...]:
+    """The notes on a machine, without those on its children."""
+    return (_failures(chart), *_waits(chart), *_parameters(chart))
+
+
+def _failures(chart: Chart) -> Note:
+    """Where a failed action goes."""
+    spec, acting = chart.spec, sorted(chart.acting)
+    handled = tuple(n for n in acting if n in chart.handled)
+    rest = "stop the run with `error`"
+    if spec.on_error is not None:
+        rest = f"go to {spec.on_error.target}"
+    if not handled:
+        return Note("failures", f"failed actions {rest}")
+    if len(handled) == len(acting):
+        return Note("failures", "failures of all actions are handled by the file", handled)
+    where = f"failures at {', '.join(handled)} are handled by the file, others {rest}"
+    return Note("failures", where, handled)
+
+
+def _waits(chart: Chart) -> Iterator[Note]:
+    names = tuple(state.name for state in endless_waits(chart.spec))
+    if names:
+        yield Note(
+            "waits", f"{_some(names)}: waits until somebody answers, without a deadline", names
+        )
+
+
+def _parameters(chart: Chart) -> Iterator[Note]:
+    names = tuple(f"vars.{name}" for name in parameters(chart.spec))
+    if names:
+        said = f"{_some(names)}: nothing in the file changes it, a caller may give it"
+        yield Note("parameters", said, names)
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first few of many names."""
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(f"`{name}`" for name in names[:MOST_NAMED]) + more

@@ -1,0 +1,109 @@
+"""The arguments that a state gives a tool, held against what the tool takes.
+
+A name that the tool does not have, or one that it needs and does not get, fails in every run.
+Values are read by the tool itself, where no template makes them in the run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, cast
+
+from chartloop.checker.subject import Subject
+from chartloop.core.errors import nearest
+from chartloop.core.facts import EMPTY
+from chartloop.core.specs import ArgSpec, ToolSpec
+from chartloop.language.spec import StateSpec
+from chartloop.language.template.template import Template
+from chartloop.language.yaml.document import short
+from chartloop.language.yaml.reading import Path
+
+
+def check_tool_arguments(subject: Subject) -> None:
+    """Every state that calls a tool itself."""
+    for state in subject.spec.states.values():
+        for arg in state.action.args if state.action is not None else ():
+            if arg.arguments_of and (tool := _tool(subject, state, arg)) is not None:
+                _check(subject, state, arg, tool)
+
+
+def _tool(subject: Subject, state: StateSpec, arg: ArgSpec) -> ToolSpec | None:
+    """The tool, where it is known what it takes."""
+    name = state.args.get(arg.arguments_of)
+    tool = subject.spec.registry.tools.get(str(name.value)) if name is not None else None
+    return tool if tool is not None and "properties" in tool.parameters else None
+
+
+def _check(subject: Subject, state: StateSpec, arg: ArgSpec, tool: ToolSpec) -> None:
+    given: Any = state.args[arg.name].value if arg.name in state.args else EMPTY
+    if not isinstance(given, Mapping):
+        return
+    arguments = cast("Mapping[str, Any]", given)
+    path: Path = ("states", state.name, "with")
+    at = (*path, arg.name) if arg.name in state.args else path
+    takes = cast("Mapping[str, Any]", tool.parameters["properties"])
+    wrong = _unknown(subject, at, tool, arguments.keys() - takes.keys())
+    missing = [n for n in _required(tool) if n not in arguments]
+    meant = {word for name in wrong for word in get_close_matches(name, missing, n=1)}
+    if lost := [n for n in missing if n not in meant]:
+        names = ", ".join(f"`{n}`" for n in lost)
+        said = f"`{state.name}` calls `{tool.name}` without {names}: the call always fails"
+        subject.say("CL341", at, said, hint=f"give {names} under `{arg.name}`", key=True)
+    if not wrong and not missing and (faults := _faults(tool, arguments)):
+        said = f"`{state.name}` calls `{tool.name}` with what it refuses: {faults}"
+        subject.say("CL341", at, said, hint="mend the value: the call always fails", key=True)
+
+
+def _required(tool: ToolSpec) -> Sequence[str]:
+    return cast("Sequence[str]", tool.parameters.get("required", ()))
+
+
+def _unknown(subject: Subject, at: Path, tool: ToolSpec, names: Collection[str]) -> list[str]:
+    """Say which names the tool does not have, and give them."""
+    if tool.parameters.get("additionalProperties") is not False:
+        return []
+    for name in sorted(names):
+        said = f"`{tool.name}` has no argument `{short(name)}`: the call always fails"
+        hint = nearest(name, tool.parameters["properties"]) or "it takes none"
+        subject.say("CL341", (*at, name), said, hint=hint, key=True)
+    return sorted(names)
+
+
+def _faults(tool: ToolSpec, arguments: Mapping[str, Any]) -> str:
+    """What the tool says of arguments that are the same in every run; empty when it takes them."""
+    if not _is_fixed(arguments):
+        return ""
+    try:
+        tool.parse(json.dumps(_plain(arguments), ensure_ascii=False))
+    except ValueError as error:
+        told = [line.removeprefix("- ") for line in str(error).splitlines()]
+        return "; ".join(told[1:] or told)
+    except Exception:  # noqa: BLE001  a schema of the application: what it raises is not about the file
+        return ""
+    return ""
+
+
+def _is_fixed(value: Any) -> bool:
+    match value:
+        case Template():
+            return value.constant
+        case Mapping():
+            return all(map(_is_fixed, cast("Mapping[str, Any]", value).values()))
+        case list():
+            return all(map(_is_fixed, cast("list[Any]", value)))
+        case _:
+            return True
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case Template():
+            return value.text
+        case Mapping():
+            return {k: _plain(v) for k, v in cast("Mapping[str, Any]", value).items()}
+        case list():
+            return [_plain(v) for v in cast("list[Any]", value)]
+        case _:
+            return value
