@@ -73,6 +73,7 @@ FACES = [
     Face("panel-words", lambda run: str(board(run, run.records)["records"][-1]["came"]), SAID),
     Face("live", lambda run: run.live().svg(), "✗ 1 failed"),
     Face("live-caption", lambda run: run.live().svg(), "running at think · 3 steps · 1 error"),
+    Face("live-in-words", lambda run: run.live()._repr_mimebundle_()["text/html"], "1 error; it went through receive, think, act"),  # pyright: ignore[reportPrivateUsage]
     Face("live-in-characters", lambda run: str(run.live()), "• act  ✗ 1 failed"),
     Face("picture", lambda run: run.draw(look="live").svg(), "✗ 1 failed"),
     Face("picture-drawn", lambda run: run.draw(look="live").text(), "✗ 1 failed"),

@@ -149,7 +149,7 @@ _SHAPES: Mapping[Shape, Mapping[str, str]] = MappingProxyType(
         "crossed_circle": _form("Mcircle", margin=_TIGHT),
         "datastore": _form("underline"),
         "delay": _form("rpromoter"),
-        "display": _form("cds"),
+        "display": _form("cds", margin="0.16,0.16"),
         "divided_rect": _form("component"),
         "document": _form("note"),
         "documents": {**_form("note"), "peripheries": "2"},
