@@ -86,6 +86,27 @@ def test_an_answer_that_is_not_taken(sh: Shell, case: Answer) -> None:
     assert sh("resume", "r").code == 4  # it waits as before
 
 
+PARENT = """\
+chartloop: 1
+machine: parent
+states:
+  b: {do: run_machine, with: {machine: child}, next: done}
+  done: {stop: completed}
+machines:
+  child:
+    states:
+      q: {ask: "Sure?", on: {yes: done}}
+      done: {stop: completed}
+"""
+
+
+def test_after_an_answer_to_a_child_the_parent_goes_on(sh: Shell) -> None:
+    sh.write("parent.yaml", PARENT)
+    assert sh("run", "parent.yaml", "--run-id", "p", "--no-input").code == 4
+    assert "go on with:  chartloop resume p\n" in sh("answer", "p/b/0", "yes").err
+    assert sh("resume", "p").code == 0
+
+
 def test_an_answer_as_json_and_delivered_twice(sh: Shell) -> None:
     sh("run", *ASK, "--run-id", "r")
     data = '{"note": "n", "count": 1, "sure": false}'

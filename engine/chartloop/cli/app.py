@@ -86,7 +86,7 @@ Try it, with no key and no network:
 
 \b
 Exit codes: 0 natural end, 1 error, 2 wrong command line, 3 stopped by a limit,
-4 waits for a person, 5 stopped by a person, 6 another process drives the run,
+4 waits for a person, 5 cancelled, or not answered in time, 6 another process drives the run,
 130 Ctrl-C, SIGTERM or SIGHUP.
 
 \b

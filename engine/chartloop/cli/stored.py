@@ -252,7 +252,14 @@ def as_before(journal: Journal, row: RunRow, how: How) -> How:
 
 
 def resume_line(journal: Journal, row: RunRow, how: How) -> str:
-    """The command that goes on with a recorded run, with what must be said again for it."""
+    """The command that goes on with a recorded run, with what must be said again for it.
+
+    A child run goes on with the run that began it: that is the one named.
+    """
+    from chartloop.run.sync import by_hand
+
+    top = row.run_id.partition("/")[0]
+    row = (by_hand(journal.row(top)) if top != row.run_id else None) or row
     before = remembered(journal, row)
     tools: Iterable[str] = how.tools or before.get("tools", ())
     base = how.api_base or (None if before.get("script") else before.get("api_base"))
