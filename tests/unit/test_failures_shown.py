@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
@@ -54,7 +54,8 @@ def after_calls(*tools: str) -> Run:
     return run
 
 
-class Face(NamedTuple):
+@dataclass(frozen=True)
+class Face:
     """Something that a person looks at, and what must stand in it."""
 
     id: str
