@@ -100,9 +100,9 @@ def test_what_stands_on_arrows_is_as_large_as_what_stands_in_boxes() -> None:
         ("stop", "#ffcdd2", "#dc2626"),
         ("start", "#e1f5ff", "#0284c7"),
         ("end", "#e1f5ff", "#0284c7"),
-        ("hub", "#fff9c4", "#ca8a04"),
+        ("hub", "#fff9c4", "#a16207"),
         ("decision", "#f5f3ff", "#8b5cf6"),
-        ("action", "#f8fafc", "#94a3b8"),
+        ("action", "#f8fafc", "#7c8aa0"),
     ],
 )
 def test_a_role_has_its_colours(role: Role, fill: str, border: str) -> None:

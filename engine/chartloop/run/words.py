@@ -6,7 +6,7 @@ Imported by: notebook, cli.words
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from chartloop.core.units import say_elapsed
 from chartloop.machine.saying import say_value
@@ -56,7 +56,7 @@ def outcome_of(record: Record) -> str:
     if record.kind == "enqueue":
         return ", ".join(task["text"] for task in given.data["tasks"])
     if record.kind == "drop":
-        return f"{given.event}: {given.data.get('why', '')}"
+        return ": ".join(filter(None, (given.event, str(given.data.get("why", "")))))
     if given.ahead is not None:
         return f"{given.event}, given ahead of the question"
     if record.kind == "blocked":
@@ -73,7 +73,7 @@ def _outcome(outcome: Outcome) -> str:
     if outcome.tool_errors:
         failed = len(outcome.tool_errors)
         result: Any = outcome.result
-        made = len(asked) or (len(result) if isinstance(result, (list, tuple)) else 0)
+        made = len(asked) or (len(cast("list[Any]", result)) if isinstance(result, list) else 0)
         return f"{failed} of {max(failed, made)} calls failed: " + "; ".join(
             text.replace(": error: ", ": ", 1) for text in outcome.tool_errors
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Callable, Mapping
 from copy import copy
 from functools import cached_property, partial
@@ -27,10 +28,12 @@ from chartloop.view.dot.theme import Theme, adaptive, darkened
 from chartloop.view.dot.write import svg_ids, to_dot
 from chartloop.view.flowchart import Flowchart, one_line
 from chartloop.view.mermaid.write import to_mermaid, too_large
+from chartloop.view.pages import PAPERS, Paper, fitting, split, titled
 from chartloop.view.saving import save
 from chartloop.view.text.draw import MOST, WIDTH, Drawing, draw
 from chartloop.view.text.outline import to_outline
 
+_SIZE = re.compile(r'<svg[^>]*? width="([\d.]+)pt"\s+height="([\d.]+)pt"')
 _SMALL = 60
 """Boxes up to which a notebook gets a PNG too, for where it may not show SVG. A larger picture
 goes out once more as an image in HTML: a PNG of it would take megabytes."""
@@ -148,6 +151,32 @@ class Picture:
         The file is whole or as it was before. RunError: no such format, or it cannot be written.
         """
         return save(path, {suffix: partial(write, self) for suffix, write in _FORMATS.items()})
+
+    def pages(self, paper: Paper = "a4") -> tuple[Picture, ...]:
+        """The picture in parts that can be read on this paper: `a4`, `letter`, or a `phone`.
+
+        An arrow that leads to another page ends at a mark that says to which, and where it comes
+        in another mark says from where. A picture that fits is one page. Errors: see
+        `view.dot.engine.render`.
+        """
+        refuse_unknown("paper", paper, get_args(Paper))
+        room = PAPERS[paper]
+
+        def fits(chart: Flowchart) -> bool:
+            return fitting(room, *self.of(chart).size())
+
+        if fits(self.chart):
+            return (self,)
+        return tuple(self.of(part) for part in split(titled(self.chart, room), fits))
+
+    def of(self, chart: Flowchart) -> Picture:
+        """Another chart, drawn as this one is."""
+        return Picture(chart, engine=self._engine, timeout=self._timeout)
+
+    def size(self) -> tuple[float, float]:
+        """Its width and height, in points."""
+        found = _SIZE.search(self.svg())
+        return (float(found[1]), float(found[2])) if found else (0.0, 0.0)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
         return self.bundle()

@@ -107,7 +107,7 @@ def _by_machine(
     for run in runs:
         name = run.row.machine
         if machines.get(name) is None and run.machine:
-            machines[name] = _recorded_machine(run.machine)
+            machines[name] = _recorded_machine(run)
         by.setdefault(name, []).append(run)
     for name, its in by.items():
         made = machines.get(name)
@@ -118,11 +118,14 @@ def _by_machine(
             yield made, its
 
 
-def _recorded_machine(text: str) -> Machine | None:
+def _recorded_machine(run: RecordedRun) -> Machine | None:
     """A machine to be looked at: tools, actions and guards of its own are taken as named."""
+    from chartloop.actions.assumed import upkeep_stand_ins
     from chartloop.api import find_faults
+    from chartloop.run.session import upkeep_of
 
-    machine, _ = find_faults(text if "\n" in text else f"{text}\n", assume=True)
+    text, own = run.machine, upkeep_stand_ins(upkeep_of(run.records[0].input))
+    machine, _ = find_faults(text if "\n" in text else f"{text}\n", tools=own, assume=True)
     return machine
 
 

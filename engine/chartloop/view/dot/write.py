@@ -95,10 +95,10 @@ PAINTS: Mapping[Role, Paint] = MappingProxyType(
         "stop": Paint("#ffcdd2", "#dc2626"),
         "start": Paint("#e1f5ff", "#0284c7"),
         "end": Paint("#e1f5ff", "#0284c7"),
-        "hub": Paint("#fff9c4", "#ca8a04"),
+        "hub": Paint("#fff9c4", "#a16207"),
         "decision": Paint("#f5f3ff", "#8b5cf6"),
-        "action": Paint("#f8fafc", "#94a3b8"),
-        "rules": Paint("#ffffff", "#94a3b8"),
+        "action": Paint("#f8fafc", "#7c8aa0"),
+        "rules": Paint("#ffffff", "#7c8aa0"),
     }
 )
 
@@ -150,7 +150,7 @@ _SHAPES: Mapping[Shape, Mapping[str, str]] = MappingProxyType(
         "crossed_circle": _form("Mcircle", margin=_TIGHT),
         "datastore": _form("underline"),
         "delay": _form("rpromoter"),
-        "display": _form("cds"),
+        "display": _form("cds", margin="0.16,0.16"),
         "divided_rect": _form("component"),
         "document": _form("note"),
         "documents": {**_form("note"), "peripheries": "2"},
