@@ -105,6 +105,28 @@ def test_what_cannot_be_done_is_said_and_the_prompt_goes_on(sh: Shell, case: Ref
     assert said(done, "facts run.steps") == ["run.steps 0"]
 
 
+class Keyed(NamedTuple):
+    """A key of the full screen, and what it comes to at the prompt."""
+
+    key: str
+    says: str
+
+
+KEYED = [
+    Keyed("s", "1  receive: ok"), Keyed("r", "Stopped for `completed`"), Keyed("t act", "at act, running"),
+    Keyed("a", "the run waits for nothing"), Keyed("b 9", "9 records cannot be taken back"),
+    Keyed("w 0", "led to"), Keyed("m", "▶ ● receive"), Keyed("e steps 7", "limits.steps = 7"),
+    Keyed("f", "stays as it is; now run"), Keyed("k act", "stops before the state `act`"),
+    Keyed("d now.txt", "now.txt is written"), Keyed("q", "go on with"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", KEYED, ids=lambda case: case.key)
+def test_the_keys_of_the_screen_are_commands(sh: Shell, case: Keyed) -> None:
+    done = stepped(sh, case.key)
+    assert case.says in done.out + done.err
+
+
 def test_back_takes_records_back_as_a_new_run(sh: Shell) -> None:
     done = stepped(sh, "", "", "", "back 2", "run")
     back = said(done, "back 2")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
@@ -54,7 +54,8 @@ def after_calls(*tools: str) -> Run:
     return run
 
 
-class Face(NamedTuple):
+@dataclass(frozen=True)
+class Face:
     """Something that a person looks at, and what must stand in it."""
 
     id: str
@@ -73,6 +74,7 @@ FACES = [
     Face("panel-words", lambda run: str(board(run, run.records)["records"][-1]["came"]), SAID),
     Face("live", lambda run: run.live().svg(), "✗ 1 failed"),
     Face("live-caption", lambda run: run.live().svg(), "running at think · 3 steps · 1 error"),
+    Face("live-in-words", lambda run: run.live()._repr_mimebundle_()["text/html"], "1 error; it went through receive, think, act"),  # pyright: ignore[reportPrivateUsage]
     Face("live-in-characters", lambda run: str(run.live()), "• act  ✗ 1 failed"),
     Face("picture", lambda run: run.draw(look="live").svg(), "✗ 1 failed"),
     Face("picture-drawn", lambda run: run.draw(look="live").text(), "✗ 1 failed"),

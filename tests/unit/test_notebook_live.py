@@ -316,7 +316,7 @@ class TestOutside:
         run = load(LOOP).start("x", clock=ManualClock())
         bundle: dict[str, str] = run.live()._repr_mimebundle_()  # pyright: ignore[reportPrivateUsage]
         assert set(bundle) == {"text/html", "text/plain"}
-        assert bundle["text/html"].startswith('<img alt="idle at work')
+        assert bundle["text/html"].startswith('<img alt="Flowchart of loop: idle at work')
 
     @pytest.mark.parametrize("name", ["a.svg", "a.png", "a.txt"])
     def test_it_can_be_saved(self, tmp_path: Path, name: str) -> None:

@@ -197,7 +197,7 @@ def test_a_report_in_characters_has_its_values(form: str) -> None:
 
 def test_a_decision_in_characters_has_its_value() -> None:
     drawn = moderator().draw(look="report").mermaid()
-    assert '{"Consecutive<br/>Errors ≥ 3?<br/>3 / 3 ██████████"}' in drawn
+    assert '{"Consecutive<br/>Errors ≥ 3?<br/>3 / 3 · reached ██████████"}' in drawn
     assert '{"Error<br/>Category?<br/>RECOVERABLE"}' in drawn
     chain = load("agent").start("x", script=["Hello."]).draw(look="report", rules="chain")
     assert "<br/>0 / 50 ░░░░░░░░░░" in chain.mermaid()

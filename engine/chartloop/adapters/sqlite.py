@@ -77,7 +77,7 @@ def shared_journal(path: Path) -> SqliteJournal:
         known = _open.get(_file(path))
         if known is None or known.closed:
             known = SqliteJournal(path)
-            weakref.finalize(known, _close_own, known._database, os.getpid())
+            known.close_when_unused()
             _open[_file(path)] = known
         return known
 
@@ -122,6 +122,10 @@ class SqliteJournal(JournalFace):
     @property
     def name(self) -> str:
         return str(self.path)
+
+    def close_when_unused(self) -> None:
+        """Close the file once nothing uses the journal any more."""
+        weakref.finalize(self, _close_own, self._database, os.getpid())
 
     @property
     def closed(self) -> bool:

@@ -61,7 +61,13 @@ COMMANDS = (
     Command("help", "this list"),
     Command("quit", "leave; the run can be resumed"),
 )
-ALIASES = {"": "do", "n": "do", "next": "do", "q": "quit", "exit": "quit", "?": "help", "h": "help"}
+ALIASES = {
+    "": "do", "n": "do", "next": "do", "exit": "quit", "?": "help", "h": "help",
+    # the keys of the full screen
+    "s": "do", "r": "run", "t": "run to", "a": "answer", "b": "back", "w": "why", "m": "draw",
+    "e": "set", "f": "fork", "k": "break", "d": "draw", "q": "quit",
+}  # fmt: skip
+"""Other words for a command: the keys of the full screen mean the same at the prompt."""
 
 
 CLOCKS = frozenset({"run.elapsed", "run.working", "run.idle"})
@@ -118,7 +124,8 @@ class Commands:
     def obey(self, line: str) -> bool:
         """One command; whether it was done. What is wrong with it is said."""
         word, _, rest = line.strip().partition(" ")
-        command = getattr(self, f"do_{ALIASES.get(word, word)}", None)
+        named, _, first = ALIASES.get(word, word).partition(" ")
+        command, rest = getattr(self, f"do_{named}", None), f"{first} {rest}"
         if command is None:
             known = [n.removeprefix("do_") for n in dir(self) if n.startswith("do_")]
             self._say(f"there is no command `{out.plain(word)}`: {nearest(word, known)}", "red")

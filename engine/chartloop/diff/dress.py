@@ -46,10 +46,10 @@ class Ink(NamedTuple):
 
 INKS: Mapping[Mark, Ink] = MappingProxyType(
     {
-        "added": Ink("#16a34a", "#dcfce7", "#14532d", "+"),
-        "removed": Ink("#dc2626", "#fee2e2", "#7f1d1d", "−"),
-        "changed": Ink("#d97706", "#fef3c7", "#1e293b", "~"),
-        "same": Ink("#d1d5db", "#ffffff", "#8a93a2", ""),
+        "added": Ink("#166534", "#dcfce7", "#14532d", "+"),
+        "removed": Ink("#b91c1c", "#fee2e2", "#7f1d1d", "−"),
+        "changed": Ink("#92400e", "#fef3c7", "#1e293b", "~"),
+        "same": Ink("#858e9b", "#ffffff", "#5b6472", ""),
     }
 )
 _OLD = "#b91c1c"
@@ -244,6 +244,7 @@ def _arrow_label(arrow: Arrow, marked: Marked) -> str:
                 rows = [f"<B>{row}</B>" for row in rows]
                 rows.insert(0, f'<FONT COLOR="{_OLD}">{_struck(marked.old)}</FONT>')
             rows += [_note(note) for note in marked.notes]
+            rows[0] = f"&#160;<B>{sign}</B>{rows[0]}" if rows else f"<B>{sign}</B>"
         case _:
             rows = rows or ["&#160;"]
             rows = [f"&#160;<B>{sign}</B>{rows[0]}", *rows[1:]]

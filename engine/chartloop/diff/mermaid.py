@@ -35,8 +35,8 @@ _WIDTHS: Mapping[Mark, str] = MappingProxyType(
         "same": "stroke-width:1px",
     }
 )
-_LINE = {"same": "#9ca3af"}
-_WORDS = {"same": "#6b7280"}
+_LINE = {"same": "#858e9b"}
+_WORDS = {"same": "#5b6472"}
 _LABELS: Mapping[Mark, str] = MappingProxyType(
     {"added": "#14532d", "removed": "#7f1d1d", "changed": "#78350f", "same": "#4b5563"}
 )

@@ -6,7 +6,7 @@ Imported by: notebook, cli.words
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from chartloop.core.units import say_elapsed
 from chartloop.machine.saying import say_value
@@ -73,7 +73,7 @@ def _outcome(outcome: Outcome) -> str:
     if outcome.tool_errors:
         failed = len(outcome.tool_errors)
         result: Any = outcome.result
-        made = len(asked) or (len(result) if isinstance(result, (list, tuple)) else 0)
+        made = len(asked) or (len(cast("list[Any]", result)) if isinstance(result, list) else 0)
         return f"{failed} of {max(failed, made)} calls failed: " + "; ".join(
             text.replace(": error: ", ": ", 1) for text in outcome.tool_errors
         )

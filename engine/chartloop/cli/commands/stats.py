@@ -60,6 +60,8 @@ def stats(subjects: tuple[str, ...], plot: str | None, **given: Any) -> None:
     how = How.of(given)
     machine, names = _machine_first(subjects, how)
     found = _figures(machine, names, how)
+    if plot is not None:  # before anything is printed: a pipe that closes ends the command
+        _plot(found, Path(plot))
     if how.format == "json":
         told = [one.to_dict() for one in found]
         out.result(out.as_json(told[0] if machine is not None else told))
@@ -67,8 +69,6 @@ def stats(subjects: tuple[str, ...], plot: str | None, **given: Any) -> None:
         _print_csv(found)
     else:
         _print(found)
-    if plot is not None:
-        _plot(found, Path(plot))
 
 
 def _machine_first(subjects: tuple[str, ...], how: How) -> tuple[Machine | None, tuple[str, ...]]:

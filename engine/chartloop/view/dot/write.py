@@ -13,6 +13,7 @@ from __future__ import annotations
 import html
 import re
 import textwrap
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
@@ -94,10 +95,10 @@ PAINTS: Mapping[Role, Paint] = MappingProxyType(
         "stop": Paint("#ffcdd2", "#dc2626"),
         "start": Paint("#e1f5ff", "#0284c7"),
         "end": Paint("#e1f5ff", "#0284c7"),
-        "hub": Paint("#fff9c4", "#ca8a04"),
+        "hub": Paint("#fff9c4", "#a16207"),
         "decision": Paint("#f5f3ff", "#8b5cf6"),
-        "action": Paint("#f8fafc", "#94a3b8"),
-        "rules": Paint("#ffffff", "#94a3b8"),
+        "action": Paint("#f8fafc", "#7c8aa0"),
+        "rules": Paint("#ffffff", "#7c8aa0"),
     }
 )
 
@@ -149,7 +150,7 @@ _SHAPES: Mapping[Shape, Mapping[str, str]] = MappingProxyType(
         "crossed_circle": _form("Mcircle", margin=_TIGHT),
         "datastore": _form("underline"),
         "delay": _form("rpromoter"),
-        "display": _form("cds"),
+        "display": _form("cds", margin="0.16,0.16"),
         "divided_rect": _form("component"),
         "document": _form("note"),
         "documents": {**_form("note"), "peripheries": "2"},
@@ -300,7 +301,14 @@ def title_style(chart: Flowchart) -> dict[str, str]:
     """The title in the plain picture."""
     title = one_line(chart.title)
     shown = dot_text(f"{in_lines(title)}\n ", left=True)
-    return {"label": shown, "tooltip": dot_tip(title)} if title else {}
+    side = {"labeljust": "r"} if _reads_leftwards(title) else {}
+    return {"label": shown, "tooltip": dot_tip(title), **side} if title else {}
+
+
+def _reads_leftwards(text: str) -> bool:
+    """Whether a text is written from right to left: its first letter says so."""
+    ways = (unicodedata.bidirectional(sign) for sign in text)
+    return next((way for way in ways if way in ("L", "R", "AL")), "L") != "L"
 
 
 def inked_rules(box: Box, inks: Iterable[str], rest: str) -> Html:

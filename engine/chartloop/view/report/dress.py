@@ -19,7 +19,7 @@ from chartloop.view.live.colours import PALE_INK, TAKEN
 from chartloop.view.live.dress import LEFT, SPACE, PaintedDress, titled
 from chartloop.view.live.plan import Plan, say_times
 from chartloop.view.live.standing import Meter
-from chartloop.view.report.cells import SMALL_INK, bar, cells, legend, row, small, table
+from chartloop.view.report.cells import SMALL_INK, bar, cells, legend, row, small, table, word
 from chartloop.view.report.measured import listed_rules, placed
 
 
@@ -58,7 +58,8 @@ class ReportDress(PaintedDress):
         return table(rows)
 
     def _meter(self, meter: Meter, *, align: str = "CENTER", faded: bool = False) -> Iterator[str]:
-        yield row(small(f"{SPACE}{meter.said} ", PALE_INK if faded else SMALL_INK), align)
+        ink = PALE_INK if faded else SMALL_INK
+        yield row(small(f"{SPACE}{meter.said}{word(meter.share)} ", ink), align)
         if meter.share is not None:
             yield row(bar(meter.share, bright=not faded, align=align), align)
 
@@ -69,7 +70,7 @@ class ReportDress(PaintedDress):
             asked = wrapped(f"{line.text} → {line.does}", LISTED).split("\n")
             meter = self._meters.get(line.id, Meter(""))
             measured = "" if meter.share is None else bar(meter.share)
-            said = small(f"   {meter.said}  ", SMALL_INK)
+            said = small(f"{SPACE * 3}{meter.said}{word(meter.share)}{SPACE * 2}", SMALL_INK)
             rows.append(cells("".join(f"{html_text(a)}{LEFT}" for a in asked), said, measured))
         return table([*rows, *self._badge_row(box, "LEFT", 3)])
 

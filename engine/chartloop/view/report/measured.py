@@ -15,7 +15,7 @@ from dataclasses import replace
 from chartloop.view.flowchart import Arrow, Box, Flowchart, RuleLine
 from chartloop.view.from_graph import rule_boxes
 from chartloop.view.live.standing import Meter
-from chartloop.view.report.cells import CELLS, full_cells
+from chartloop.view.report.cells import CELLS, full_cells, word
 
 
 def placed(chart: Flowchart, meters: Mapping[str, Meter]) -> dict[str, Meter]:
@@ -66,4 +66,4 @@ def _with(label: str, meter: Meter | None, sign: str = "") -> str:
         return label
     full = 0 if meter.share is None else full_cells(meter.share)
     bar = "" if meter.share is None else f" {'█' * full}{'░' * (CELLS - full)}"
-    return f"{label}\n{sign}{meter.said}{bar}"
+    return f"{label}\n{sign}{meter.said}{word(meter.share)}{bar}"

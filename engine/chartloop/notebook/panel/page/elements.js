@@ -24,7 +24,7 @@ function h(tag, properties = {}, ...children) {
 const text = (tag, said, className = "") => h(tag, { textContent: said, className });
 
 function columns(...names) {
-  const heads = names.map((name) => h("th", { textContent: name, attrs: { scope: "col" } }));
+  const heads = names.map((name) => (name ? h("th", { textContent: name, attrs: { scope: "col" } }) : h("td")));
   return h("thead", {}, h("tr", {}, ...heads));
 }
 
