@@ -26,7 +26,7 @@ machine: evil
 title: "{WRITTEN}"
 model: {{name: scripted}}
 tools: [look, fall]
-limits: {{steps: 30, answer: 5m}}
+limits: {{steps: 30, answer: 90d}}
 vars: {{note: "{WRITTEN}"}}
 rules: [{{when: run.steps >= limits.steps, stop: steps_limit}}]
 states:
