@@ -43,7 +43,7 @@ def _highest(subject: Subject) -> None:
     asking = {n for n in subject.reached if spec.states[n].stop == HIGHEST}
     if asking:
         for name in subject.in_order(asking - _behind_stops(subject)):
-            said = f"`{name}` stops for the highest signal, and nothing in the file raises one"
+            said = f"`{name}` stops for the highest signal, but nothing in the file raises one"
             hint = "name the reason, such as `stop: completed`, or raise one: a rule with `signal`"
             subject.say("CL346", ("states", name, "stop"), said, hint=hint)
 
