@@ -181,8 +181,8 @@ def weight(count: int = 500) -> Figures:
         before = tracemalloc.get_traced_memory()[0]
         runs = [made.start("x", model=model) for _ in range(count)]
         for run in runs:
-            await run.astep()
-            await run.astep()
+            await run.aadvance()
+            await run.aadvance()
         after = tracemalloc.get_traced_memory()[0]
         tracemalloc.stop()
         return (after - before) / count / 1000
@@ -377,12 +377,12 @@ def painting(count: int = 200) -> Figures:
     live = run.live()
     live.svg()
     layout = time.perf_counter() - before
-    run.step()
+    run.advance()
     standing = live.standing
     repaint = cpu(lambda: [live.picture.svg(standing) for _ in range(count)], count)
 
     def step_and_show() -> None:
-        assert run.step() is not None
+        assert run.advance() is not None
         live_bundle(live.picture, live.standing)
 
     shown = statistics.median(cpu(step_and_show) for _ in range(count))

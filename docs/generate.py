@@ -284,7 +284,10 @@ def _commands(group: click.Command, prefix: str = "") -> Iterator[tuple[str, cli
 
 
 def _help(command: click.Command, name: str) -> str:
-    context = click.Context(command, info_name=name, max_content_width=90, terminal_width=90)
+    context = click.Context(
+        command, info_name=name, max_content_width=90, terminal_width=90,
+        help_option_names=["-h", "--help"],
+    )  # fmt: skip
     return command.get_help(context)
 
 

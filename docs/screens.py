@@ -46,7 +46,7 @@ def run() -> Run:
     script: dict[str, Any] = yaml.safe_load((EXAMPLE / "replies.yaml").read_text("utf-8"))
     machine = load(EXAMPLE / "machine.yaml", tools=[tools["add"]])
     started = machine.start("What is 2 + 3?", script=script["replies"], run_id="example")
-    started.step()
+    started.advance()
     return started
 
 

@@ -119,7 +119,6 @@ def _(machine):
     ]
 
     begun = machine.start("Do we have chairs? Order four if there are none.", script=REPLIES)
-    begun.step()  # the start: it enters the first state
     begun.step()  # reads the request
     begun.step()  # the model thinks, and asks for a tool
     begun

@@ -147,7 +147,7 @@ async def playing(
             if which < len(wait):
                 clock.advance(choices.of(2) * 29.0 if expires else 0.0)
                 await run.asend(wait[which])
-        await run.astep()
+        await run.aadvance()
     facts = run.facts
     return run, Spent(
         facts.run.steps, model.asked, facts.usage.tool_calls, facts.usage.total_tokens,

@@ -134,7 +134,7 @@ async def played_gated(
                 await run.asend(wait[which])
             else:
                 clock.advance(31.0)
-        await run.astep()
+        await run.aadvance()
     return run, model, list(DONE)
 
 

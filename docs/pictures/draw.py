@@ -29,7 +29,7 @@ def pictured() -> Run:
         run_id="pictured",
     )  # fmt: skip
     while run.facts.run.steps < 5:
-        run.step()
+        run.advance()
     return run
 
 

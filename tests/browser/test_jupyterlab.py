@@ -89,7 +89,7 @@ def test_a_trusted_notebook_shows_them_as_svg(lab: Lab, page: Tab) -> None:
 @pytest.mark.parametrize("trusted", [True, False])
 def test_the_picture_follows_each_step(lab: Lab, page: Tab, trusted: bool) -> None:
     name = f"live-{trusted}.ipynb"
-    cells = notebook(MACHINE, "run.step()", "run.step()", "run.run()")
+    cells = notebook(MACHINE, "run.advance()", "run.advance()", "run.run()")
     opened = Open(lab, page, lab.add(name, cells, trusted=trusted))
     opened.wait_for_kernel()
     opened.run(0)

@@ -75,7 +75,7 @@ def test_the_machine_and_the_runs_are_drawn(shown: Page) -> None:
 def test_the_panel_is_stepped(shown: Page) -> None:
     state = shown.locator(".cl-state")
     step = shown.get_by_role("button", name="Step", exact=True)
-    for wanted in ("request", "think", "use_tools"):
+    for wanted in ("think", "use_tools"):
         step.click()
         expect_text(shown, state, f"^{wanted}$")
         expect_text(shown, shown.locator(".cl-busy"), "^$")

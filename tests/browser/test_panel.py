@@ -86,7 +86,7 @@ class Shown:
 @pytest.fixture(scope="module")
 def opened(lab: Lab, page: Tab) -> Open:
     """A notebook that starts a run and opens its panel in its first cell."""
-    made = notebook(START, "run.step()")
+    made = notebook(START, "run.advance()")
     opened = Open(lab, page, lab.add("panel.ipynb", made, trusted=False))
     opened.wait_for_kernel()
     return opened
@@ -100,8 +100,6 @@ def shown(opened: Open) -> Shown:
 
 def test_a_step_is_seen_in_the_picture_and_in_the_facts(shown: Shown) -> None:
     assert shown.drawn() == {"look": "● NOW"}
-    shown.press("Step")
-    shown.at("look", "running")
     shown.press("Step")
     shown.at("agree", "paused")
     assert shown.drawn() == {"agree": "● NOW"}
@@ -122,6 +120,20 @@ def test_a_question_is_answered_in_the_panel(shown: Shown) -> None:
     expect_text(shown.page, shown.root.locator(".cl-ending"), "user_requested")
     shown.root.get_by_label("Filter facts").fill("last.answer")
     expect_text(shown.page, shown.root.locator(".cl-facts tbody"), "too <i>dear</i>.*True")
+
+
+def test_an_answer_keeps_its_lines(shown: Shown) -> None:
+    shown.press("Run")
+    shown.at("agree", "paused")
+    why = shown.root.get_by_label("why")
+    why.fill("too dear\nfar too dear")
+    why.press("Shift+Enter")
+    why.press_sequentially("by half")
+    why.press("Enter")
+    shown.at("refused", "completed")
+    shown.root.get_by_label("Filter facts").fill("last.answer")
+    facts = shown.root.locator(".cl-facts tbody")
+    expect_text(shown.page, facts, r"too dear\\nfar too dear\\nby half")
 
 
 def test_back_takes_a_record_back(shown: Shown) -> None:
@@ -167,8 +179,6 @@ def test_a_long_action_is_shown_and_can_be_paused(shown: Shown) -> None:
 
 
 def test_a_run_is_cancelled_when_it_is_asked_for_twice(shown: Shown) -> None:
-    shown.press("Step")
-    shown.at("look", "running")
     shown.press("Cancel")
     shown.button("Really cancel?").wait_for()
     shown.press("Step")

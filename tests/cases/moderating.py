@@ -45,7 +45,7 @@ def done_at(run: Run, state: str) -> list[Outcome]:
 def upto(run: Run, state: str) -> Run:
     """The run, stepped until it is at a state: a wait is not waited out."""
     while run.state != state:
-        run.step()
+        run.advance()
     return run
 
 

@@ -84,7 +84,7 @@ def test_an_answer_after_the_deadline_is_none() -> None:
     machine = load("moderator")
     run = machine.start("Mend it.", script=[failing] * 3, clock=clock)
     while run.status != "paused":
-        assert run.step() is not None
+        assert run.advance() is not None
     late = Letter(
         "late", clock.now() + 301, {"kind": "answer", "event": "fix", "data": {"note": "x"}}
     )
@@ -98,9 +98,9 @@ def test_a_limit_below_what_is_used_stops_a_run_that_goes_on() -> None:
     machine = load("agent")
     run = machine.start("Go on.", script=[call("send_message", {"message": "a"}), "never"])
     for _ in range(3):
-        run.step()
+        run.advance()
     run.pause()
-    run.step()
+    run.advance()
     run.set("limits.steps", 1)
     run.resume()
     result = run.run()

@@ -161,7 +161,7 @@ UPDATES = [
 def test_what_a_turn_leaves(case: Update) -> None:
     run = load("executive").start("Find x.", script=[case.reply], clock=ManualClock(1000))
     while run.state != "save_turn":
-        run.step()
+        run.advance()
     held = run.facts.vars
     assert (held["approach"], held["progress"], run.status) == (
         case.approach, case.progress, case.status,
@@ -174,7 +174,7 @@ def test_code_that_takes_too_long_forces_debugging_and_what_it_printed_is_eviden
         limits={"code_time": 0.5},
     )  # fmt: skip
     while run.state != "save_turn":
-        run.step()
+        run.advance()
     assert (run.facts.vars["progress"], run.status) == ("Debugging", "debugging")
     run.run()
     assert (
@@ -188,7 +188,7 @@ def test_debugging_sticks_until_an_update_succeeds() -> None:
         "Find x.", script=[code("1 / 0"), code("y"), code("x = 1"), FINISHED], clock=ManualClock(1)
     )
     seen: dict[int, set[str]] = {}
-    while run.step() is not None:
+    while run.advance() is not None:
         seen.setdefault(visits(run, "call_llm"), set()).add(run.status)
     assert seen[1] == {"running", "debugging"}
     assert seen[2] == {"debugging"}  # the whole of the next turn

@@ -236,9 +236,9 @@ def test_time_that_passes_between_two_ticks_counts() -> None:
     clock = ManualClock()
     run = load("geist").start("Write.", script=SAME, clock=clock, limits={"timeout_seconds": "60s"})
     while ticks(run.result) < 1:
-        run.step()
+        run.advance()
     run.pause()
-    run.step()
+    run.advance()
     clock.advance(60)
     run.resume()
     assert (str(run.run().reason), ticks(run.result)) == ("time_limit", 1)
@@ -330,7 +330,7 @@ def test_a_custom_condition_that_fails_stops_the_run_and_says_so() -> None:
 def test_a_person_interrupts_it() -> None:
     run = start(SAME)
     while ticks(run.result) < 1:
-        run.step()
+        run.advance()
     run.cancel("user_requested", "enough")
     result = run.run()
     assert (str(result.reason), result.kind) == ("user_requested", "human")
@@ -364,7 +364,7 @@ def test_it_warns_at_a_share_of_the_tokens(case: Warn) -> None:
 def test_a_limit_is_changed_while_it_runs() -> None:
     run = start(FOUR)
     while ticks(run.result) < 2:
-        run.step()
+        run.advance()
     run.set("limits.max_iterations", 3)
     assert (str(run.run().reason), ticks(run.result)) == ("steps_limit", 3)
     assert [record.kind for record in run.records].count("edit") == 1
@@ -434,7 +434,7 @@ def test_a_run_goes_on_in_another_process(tmp_path: Path) -> None:
     machine = load("geist", tools=[send, search])
     first = machine.start("Write.", script=script, journal=SqliteJournal(tmp_path / "j.db"))
     while ticks(first.result) < 2:
-        first.step()
+        first.advance()
     journal = SqliteJournal(tmp_path / "j.db")
     result = machine.open(first.id, journal=journal, script=script).run()
     assert (str(result.reason), ticks(result), result.tokens) == ("completed", 3, 900)
@@ -530,7 +530,7 @@ def test_the_world_that_is_switched_off_is_skipped_on_the_record() -> None:
 
 def test_a_task_is_put_into_the_queue_before_the_tick() -> None:
     run = once(tick(), vars={"task_context": ["Read."]})
-    run.step()
+    run.advance()
     assert run.facts.vars["task_context"] == ("Read.", "Write.")
 
 

@@ -199,7 +199,7 @@ class TestAgentState:
     def test_the_predicates(self, shipped: Machine) -> None:
         run = talked(shipped)
         assert run.status == "idle"
-        run.step()
+        run.advance()
         assert run.status == "running"
         run.run()
         assert run.status not in ("running", "error")
@@ -232,9 +232,9 @@ class TestAgentState:
 
     def test_paused(self, shipped: Machine) -> None:
         run = talked(shipped)
-        run.step()
+        run.advance()
         run.pause()
-        run.step()
+        run.advance()
         assert run.status == "paused"
         run.resume()
         assert run.run().status == "completed"
@@ -292,7 +292,7 @@ class TestExecution:
         assert (run.messages, run.history, run.facts.run.steps) == ((), (), 0)
         assert run.facts.memory.keys() == {"persona", "human", "notes"}
         assert run.machine is shipped
-        run.step()
+        run.advance()
         assert run.facts.run.started_at == 1_000_000.0
 
     def test_nothing_that_goes_wrong_in_a_step_is_raised(self, shipped: Machine) -> None:
@@ -316,7 +316,7 @@ class TestExecution:
     def test_the_documents_own_tests(self, shipped: Machine) -> None:
         run = talked(shipped)
         for _ in range(3):
-            run.step()
+            run.advance()
         assert run.history[1].status == "completed"
         result = run.run()
         assert result.success
@@ -348,7 +348,7 @@ class TestHelpers:
     def test_the_next_step_is_known_before_it_is_done(self, custom: Machine) -> None:
         run = talked(custom)
         for _ in range(2):
-            run.step()
+            run.advance()
         assert (run.state, run.history[-1].status) == ("llm_inference", "pending")
 
     def test_a_history_alone_needs_no_task(self, custom: Machine) -> None:

@@ -67,12 +67,12 @@ class TestStepTypes:
     @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.id)
     def test_one_step_at_a_time(self, kind: Kind) -> None:
         run = one_of_each()
-        run.step()  # the beginning
+        run.advance()  # the beginning
         while run.state != kind.id:
-            run.step()
+            run.advance()
         waits = run.history[-1]
         assert (waits.type, waits.status, waits.output) == (kind.type, "pending", None)
-        run.step()
+        run.advance()
         done = next(step for step in run.history if step.metadata["state"] == kind.id)
         output = json.loads(json.dumps(done.output).replace(run.id, "RUN"))
         assert (done.type, done.input, output, done.status) == (
@@ -82,7 +82,7 @@ class TestStepTypes:
     def test_a_user_message_is_in_the_conversation(self) -> None:
         run = one_of_each()
         for _ in range(2):
-            run.step()
+            run.advance()
         assert run.messages == ({"role": "user", "content": "Hello, how can you help me?"},)
 
     def test_memory_is_changed(self) -> None:

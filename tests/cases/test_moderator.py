@@ -282,7 +282,7 @@ class Category(NamedTuple):
 def test_what_is_done_about_three_errors(case: Category) -> None:
     run = moderated(*[case.failure] * 3)
     while "error_category" not in visits(run):
-        run.step()
+        run.advance()
     assert case.leads in visits(run)
     assert run.facts.errors.consecutive == 3
 
@@ -349,7 +349,7 @@ class Labelled(NamedTuple):
 def test_a_limit_is_drawn_as_it_is(case: Labelled) -> None:
     plain = {box.id: box.label for box in load("moderator").draw().chart.boxes}
     run = moderated(limits={case.limit: case.value})
-    run.step()
+    run.advance()
     drawn = {box.id: box.label for box in run.draw().chart.boxes}
     assert drawn == {**plain, case.state: case.label}
     assert drawn != plain
@@ -357,7 +357,7 @@ def test_a_limit_is_drawn_as_it_is(case: Labelled) -> None:
 
 def test_the_time_for_an_answer_is_drawn_as_it_is() -> None:
     run = moderated(limits={"response": "2m"})
-    run.step()
+    run.advance()
     (arrow,) = [a for a in run.draw().chart.arrows if a.target == "stop_unresponsive"]
     assert arrow.label == "No Response\n2 min"
 

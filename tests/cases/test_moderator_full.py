@@ -172,7 +172,7 @@ def test_what_is_done_about_stagnation(case: Stagnation) -> None:
     run = full(*case.replies, task=case.task, tasks=["a", "b"])
     found = {"try_alternative", "request_guidance"}
     while not found & visits(run).keys():
-        run.step()
+        run.advance()
     assert case.leads in visits(run)
     assert run.facts.progress.stalled_for == 30 * MINUTE
 
@@ -192,7 +192,7 @@ def test_progress_takes_back_what_was_granted() -> None:
     run = upto(full(*late_again, tasks=["a", "b"]), "user_responds")
     assert run.facts.vars["granted"] == 30 * MINUTE
     run.send("fix", {"note": "Begin with the lexer."})
-    run.step()
+    run.advance()
     upto(run, "user_responds")
     assert run.facts.queue.done == 1
     assert run.facts.run.elapsed == 60 * MINUTE
@@ -265,7 +265,7 @@ def test_what_is_progress(case: Progress, machine: str) -> None:
     tasks = [{"text": "a", "by": {"tool": case.does.__name__}}, "b"]
     run = upto(moderated(tasks=tasks, machine=made, clock=clock), "continue_work")
     clock.advance(20 * MINUTE)
-    run.step()
+    run.advance()
     assert run.facts.progress.stalled_for == (0 if case.is_progress else 20 * MINUTE)
 
 

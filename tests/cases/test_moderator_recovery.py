@@ -104,7 +104,7 @@ def test_an_overflow_keeps_the_task_its_acceptance_and_three_results() -> None:
     done = [reply(f"The {n} is written.", tokens=t) for n, t in zip(names, sizes, strict=True)]
     run = moderated(*done, reply("The docs are written."), reply(), tasks=OVERFLOW)
     while "resume" not in visits(run):
-        run.step()
+        run.advance()
     (kept,) = run.messages
     assert kept["content"].split("\n\n") == [
         "Task: Write the docs.",
@@ -135,10 +135,10 @@ def test_a_task_that_was_begun_is_the_current_one_after_an_overflow() -> None:
         tasks=["Write the lexer.", "Write the parser.", {"text": "Test it.", "acceptance": "Green."}],
     )  # fmt: skip
     while run.facts.errors.total == 0:
-        run.step()
+        run.advance()
     run.set("limits.context", "90%")
     while "resume" not in visits(run):
-        run.step()
+        run.advance()
     assert run.facts.queue.current is not None
     assert run.facts.queue.current.text == "Test it."
     assert run.messages[0]["content"].startswith("Task: Test it.\n\nIt is done when: Green.")
@@ -318,9 +318,9 @@ def test_a_limit_below_what_is_used_stops_a_run_that_is_resumed(tmp_path: Path) 
     journal, clock = SqliteJournal(tmp_path / "runs.db"), ManualClock(1_700_000_000)
     run = moderated(reply(tokens=5_000), reply(), tasks=["a", "b"], journal=journal, clock=clock)
     while run.facts.usage.total_tokens == 0:
-        run.step()
+        run.advance()
     run.pause()
-    run.step()
+    run.advance()
     run = load("moderator").open(run.id, journal=journal, clock=clock, script=[reply(), reply()])
     assert run.status == "paused"
     run.set("limits.tokens", 4_000)

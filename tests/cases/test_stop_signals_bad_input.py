@@ -159,7 +159,7 @@ states:
 def test_an_unknown_reason_goes_the_way_of_custom(ask: str) -> None:
     run = start(CUSTOM, {"a": [AgentStop("enough", reason="own")] if ask == "tool" else []})
     if ask == "cancel":
-        run.step()
+        run.advance()
         run.cancel("own")
     result = run.run()
     assert (result.reason, result.state) == ("own", "enough")

@@ -55,7 +55,7 @@ def test_before_each_step_it_stops_cleanly(after: int) -> None:
     cancel = Cancellation()
     run = run_of_the_machine(SEARCH, SEARCH, "5", cancel=cancel)
     while run.facts.run.steps < after:
-        run.step()
+        run.advance()
     cancel.request()
     result = run.run()
     assert (result.reason, result.steps) == ("user_requested", after)
@@ -164,8 +164,8 @@ class Row:
 def test_any_object_with_the_one_method_is_a_source() -> None:
     flags = Row()
     run = run_of_the_machine(SEARCH, "5", cancel=flags, agent="scout")
-    run.step()
-    run.step()
+    run.advance()
+    run.advance()
     assert flags.asked == 1  # once before each action
     flags.flags["scout"] = True
     assert run.run().reason == "user_requested"
@@ -224,10 +224,10 @@ def test_a_continuation_does_not_put_a_caller_off(
     cancel = Cancellation()
     run = start(PUT_OFF, cancel=cancel)
     while run.state != "keep":
-        run.step()
+        run.advance()
     assert run.continuation.requested
     ask(run, cancel)
-    record = run.step()
+    record = run.advance()
     assert record is not None
     assert (record.kind, run.ended) == ("stop", True)
     assert run.result.reason == "user_requested"

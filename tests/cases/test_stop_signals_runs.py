@@ -179,7 +179,7 @@ def test_a_run_ends_for_a_reason(case: Ends) -> None:
 
 def test_a_run_ends_for_a_caller() -> None:
     run = load("stop_signals").start("Find it.", script=[SEARCH], clock=ManualClock())
-    run.step()
+    run.advance()
     run.cancel(message="not needed")
     result = run.run()
     assert (result.reason, result.kind, result.forced) == ("user_requested", "human", True)
@@ -302,7 +302,7 @@ def test_the_continuation_says_what_goes_on() -> None:
         "Find it.", script=[SEARCH, "A summary.", "5"], clock=ManualClock(), limits={"steps": 1}
     )
     told: list[str] = []
-    while run.step() is not None:
+    while run.advance() is not None:
         told.append(run.continuation.explain().partition(":")[0])
     assert list(dict.fromkeys(told)) == [
         "No stop signal has been raised; the run goes on.",

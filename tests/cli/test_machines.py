@@ -550,3 +550,32 @@ def test_the_name_of_a_picture_says_its_format(sh: Shell) -> None:
     assert done.code == 2
     assert "end it with one of .svg .png" in done.err
     assert "or say --format" in done.err
+
+
+@pytest.mark.system("dot", install="apt-get install graphviz")
+def test_a_page_is_a_file_of_its_own(sh: Shell) -> None:
+    done = sh("draw", "moderator", "-o", "m.svg", "--page", "a4")
+    assert done.code == 0
+    written = sorted(path.name for path in sh.folder.glob("m*.svg"))
+    assert written == [f"m-{n}.svg" for n in range(1, len(written) + 1)]
+    assert "m-2.svg: " in done.err
+    assert "on page 2" in (sh.folder / "m-1.svg").read_text()
+    assert sh("draw", "agent", "-o", "a.svg", "--page", "a4").code == 0
+    assert (sh.folder / "a.svg").exists()
+    refused = sh("draw", "agent", "--page", "a4")
+    assert refused.code == 2
+    assert "give -o FILE.svg" in refused.err
+
+
+@pytest.mark.system("dot", install="apt-get install graphviz")
+def test_a_large_picture_says_how_it_can_be_split(sh: Shell) -> None:
+    assert "--page a4 splits it" in sh("draw", "moderator", "-o", "m.svg").err
+    assert "--page" not in sh("draw", "agent", "-o", "a.svg").err
+
+
+@pytest.mark.system("dot", install="apt-get install graphviz")
+def test_the_command_draws_a_theme(sh: Shell) -> None:
+    assert sh("draw", "agent", "--theme", "dark", "-o", "a.svg").code == 0
+    assert "#0f172a" in Path("a.svg").read_text()
+    assert sh("draw", "agent", "--theme", "auto", "-o", "a.svg").code == 0
+    assert "prefers-color-scheme" in Path("a.svg").read_text()

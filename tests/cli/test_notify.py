@@ -49,3 +49,10 @@ def test_what_cannot_be_posted_to(sh: Shell) -> None:
     done = sh("run", "tells.yaml", "--notify", "ftp://x")
     assert (done.code, "no URL of a webhook" in done.err) == (1, True)
     assert not (sh.folder / ".chartloop").exists()
+
+
+def test_without_a_webhook_it_is_printed(sh: Shell) -> None:
+    sh.write("tells.yaml", TELLS)
+    done = sh("run", "tells.yaml", "--no-input")
+    assert done.code == 4
+    assert "notice: Look here." in done.err.splitlines()

@@ -86,6 +86,27 @@ def test_an_answer_that_is_not_taken(sh: Shell, case: Answer) -> None:
     assert sh("resume", "r").code == 4  # it waits as before
 
 
+PARENT = """\
+chartloop: 1
+machine: parent
+states:
+  b: {do: run_machine, with: {machine: child}, next: done}
+  done: {stop: completed}
+machines:
+  child:
+    states:
+      q: {ask: "Sure?", on: {yes: done}}
+      done: {stop: completed}
+"""
+
+
+def test_after_an_answer_to_a_child_the_parent_goes_on(sh: Shell) -> None:
+    sh.write("parent.yaml", PARENT)
+    assert sh("run", "parent.yaml", "--run-id", "p", "--no-input").code == 4
+    assert "go on with:  chartloop resume p\n" in sh("answer", "p/b/0", "yes").err
+    assert sh("resume", "p").code == 0
+
+
 def test_an_answer_as_json_and_delivered_twice(sh: Shell) -> None:
     sh("run", *ASK, "--run-id", "r")
     data = '{"note": "n", "count": 1, "sure": false}'
@@ -137,10 +158,36 @@ def test_a_cancel_for_a_reason_that_the_machine_does_not_have(sh: Shell) -> None
 def test_nothing_can_be_sent_to_a_run_that_has_ended(sh: Shell) -> None:
     sh("run", *ADD, "--run-id", "r")
     assert "the run waits for nothing" in sh("answer", "r", "ok").err
-    for verb in ("pause", "cancel", "resume"):
+    for verb in ("pause", "cancel"):
         done = sh(verb, "r")
         assert done.code == 1
         assert "error[CL601]: run `r` has ended (completed)" in done.err
+
+
+ENDS = [
+    (("--run-id", "r"), 0),
+    (("--run-id", "r", "--limit", "steps=2"), 3),
+    (("--run-id", "r", "--script", "fails.yaml"), 1),
+]
+
+
+@pytest.mark.parametrize(("args", "code"), ENDS)
+def test_resuming_a_run_that_has_ended_tells_its_result_again(
+    args: tuple[str, ...], code: int, sh: Shell
+) -> None:
+    sh.write("fails.yaml", "replies: [{error: {category: CRITICAL, message: no key}}]\n")
+    ended = sh("run", *ADD, *args, "--format", "json")
+    assert ended.code == code
+    before = (sh.folder / ".chartloop/journal.db").read_bytes()
+    again = sh("resume", "r", "--format", "json")
+    assert again.code == code
+    shown = sh("show", "r", "--format", "json").json
+    assert again.json == {name: shown[name] for name in again.json}
+    assert again.json["reason"] == ended.json["reason"]
+    assert again.json["output"] == ended.json["output"]
+    assert "run r had ended before: nothing was done" in again.err
+    assert (sh.folder / ".chartloop/journal.db").read_bytes() == before
+    assert sh("resume", "r").out == (f"{ended.json['output']}\n" if code == 0 else "")
 
 
 # from outside -------------------------------------------------------------------------------
@@ -300,7 +347,7 @@ def test_the_line_that_goes_on_names_the_server_that_must_be_said_again() -> Non
     assert begun is not None
     before = {"model": "openai/x", "api_base": "http://h/v1", "tools": ["a.py"]}
     run.session.begun = begun._replace(data={**begun.data, REMEMBERED: before})
-    run.step()
+    run.advance()
     row = by_hand(journal.row("r"))
     assert row is not None
     line = "chartloop resume r --tools a.py --api-base "

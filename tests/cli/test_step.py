@@ -105,6 +105,28 @@ def test_what_cannot_be_done_is_said_and_the_prompt_goes_on(sh: Shell, case: Ref
     assert said(done, "facts run.steps") == ["run.steps 0"]
 
 
+class Keyed(NamedTuple):
+    """A key of the full screen, and what it comes to at the prompt."""
+
+    key: str
+    says: str
+
+
+KEYED = [
+    Keyed("s", "1  receive: ok"), Keyed("r", "Stopped for `completed`"), Keyed("t act", "at act, running"),
+    Keyed("a", "the run waits for nothing"), Keyed("b 9", "9 records cannot be taken back"),
+    Keyed("w 0", "led to"), Keyed("m", "▶ ● receive"), Keyed("e steps 7", "limits.steps = 7"),
+    Keyed("f", "stays as it is; now run"), Keyed("k act", "stops before the state `act`"),
+    Keyed("d now.txt", "now.txt is written"), Keyed("q", "go on with"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", KEYED, ids=lambda case: case.key)
+def test_the_keys_of_the_screen_are_commands(sh: Shell, case: Keyed) -> None:
+    done = stepped(sh, case.key)
+    assert case.says in done.out + done.err
+
+
 def test_back_takes_records_back_as_a_new_run(sh: Shell) -> None:
     done = stepped(sh, "", "", "", "back 2", "run")
     back = said(done, "back 2")
@@ -131,7 +153,7 @@ def test_an_answer_before_the_wait_is_not_kept_and_does_nothing(sh: Shell) -> No
 
 
 def test_an_answer_says_which(sh: Shell) -> None:
-    done = stepped(sh, "run", "answer", "answer ok 'x", "answer ok =x", args=ASK)
+    done = stepped(sh, "run", "answer", "answer ok =x", "answer ok 'x", args=ASK)
     assert "data are given as NAME=VALUE" in " ".join(said(done, "answer ok =x", "asker> "))
     assert "say which: fix, ok, abort" in " ".join(said(done, "answer", "asker> "))
     assert "this cannot be read" in " ".join(said(done, "answer ok 'x", "asker> "))
@@ -176,6 +198,40 @@ def test_help_names_every_command(sh: Shell) -> None:
         "quit",
     ):
         assert word in told
+
+
+def test_an_answer_of_several_lines(sh: Shell) -> None:
+    note = "answer fix note='use 3,\n\nnot 4' count=3 sure=true"
+    done = stepped(sh, "run", note, "facts vars.note", "quit", args=ASK)
+    assert "a quote is open: close it, or press Ctrl-C to give up" in done.out
+    assert "vars.note  'use 3,\\n\\nnot 4'" in done.out
+
+
+def test_an_answer_whose_quote_never_ends_is_refused(sh: Shell) -> None:
+    done = stepped(sh, "run", "answer fix note='use 3", "quit", args=ASK)
+    assert "this cannot be read: No closing quotation" in done.out
+    assert sh("show", "r", "--format", "json").json["wait"] == "3"
+
+
+RAISES = """\
+from chartloop import tool
+
+
+@tool(effect="pure")
+def add(a: int, b: int) -> int:
+    \"""Add two numbers.\"""
+    raise ValueError("no such item: 3")
+"""
+
+
+def test_a_tool_that_raised_is_shown_as_failed(sh: Shell) -> None:
+    sh.write("tools.py", RAISES)
+    done = stepped(sh, "", "", "", "records", "draw", "quit")
+    came = "1 of 1 calls failed: add: ValueError: no such item: 3"
+    assert f"3  call_tools: {came}  → think" in done.out
+    assert "1 of 1 calls failed" in " ".join(said(done, "records"))
+    assert "✗ 1 failed" in " ".join(said(done, "draw"))
+    assert "1 of 1 calls failed" in " ".join(sh("show", "r").out.split())
 
 
 def test_a_failed_call_is_shown_and_can_be_done_again(sh: Shell) -> None:

@@ -40,13 +40,13 @@ def add(a: int, b: int) -> int:
 def adder(script: Any = None, **options: Any) -> Run:
     machine = load(ADDER, tools=[add])
     run = machine.start("What is 2 + 3?", script=script or CALLS, run_id="r", **options)
-    run.step()
+    run.advance()
     return run
 
 
 def asker() -> Run:
     run = load(ASKER).start("What is 6 * 7?", script=["forty-one", "forty-two"])
-    run.step()
+    run.advance()
     return run
 
 
@@ -145,6 +145,28 @@ def test_it_shows_where_the_run_is_and_each_step() -> None:
     on_screen(adder(), play)
 
 
+@tool
+def broken(n: int) -> str:
+    """Look an item up."""
+    raise ValueError(f"no such item: {n}")
+
+
+def test_a_tool_that_raised_is_shown_as_failed() -> None:
+    machine = load(ADDER.replace("tools: [add]", "tools: [broken]"), tools=[broken])
+    calls = [{"name": "broken", "arguments": {"n": 3}}]
+    run = machine.start("x", script=[{"text": "", "tool_calls": calls}, "bye"])
+    run.run(until="act")
+
+    async def play(screen: Screen) -> None:
+        await screen.press("s")
+        assert "1 of 1 calls failed: broken: ValueError: no such item: 3" in screen.text("said")
+        assert "1 of 1 calls failed" in " ".join(screen.text("records").split())
+        await screen.press("m")
+        await screen.sees("✗ 1 failed")
+
+    on_screen(run, play)
+
+
 def test_a_run_that_ends_and_what_can_be_done_with_it() -> None:
     async def play(screen: Screen) -> None:
         await screen.press("r")
@@ -239,6 +261,41 @@ def test_an_answer_by_its_form() -> None:
     on_screen(asker(), play)
 
 
+PASTED = "first line with 日本語\nsecond\tline; it's quit\n\n  third"
+
+
+def test_an_answer_keeps_every_line_that_is_pasted() -> None:
+    from textual import events  # noqa: PLC0415 - an extra
+
+    async def play(screen: Screen) -> None:
+        await screen.press("r")
+        await screen.press("a", "enter")
+        await screen.sees("Answer fix")
+        screen.app.post_message(events.Paste(PASTED))
+        await screen.sees("third")
+        await screen.press("ctrl+j", *"more", "enter", "2", "enter", "n", "enter")
+        assert screen.run.facts.vars["note"] == f"{PASTED}\nmore"
+        assert "running at think" in screen.text()
+        said = [line for line in screen.text("said").splitlines() if line.startswith("> answer")]
+        assert len(said) == 1
+
+    on_screen(asker(), play)
+
+
+def test_a_command_of_several_lines_says_what_it_leaves_out() -> None:
+    from textual import events  # noqa: PLC0415 - an extra
+
+    async def play(screen: Screen) -> None:
+        await screen.pilot.press("colon")
+        await screen.pilot.pause()
+        screen.app.post_message(events.Paste("facts run.steps\nquit\nquit"))
+        await screen.sees("2 more lines left out")
+        await screen.press("enter")
+        assert "run.steps" in screen.text("said")
+
+    on_screen(adder(), play)
+
+
 def test_the_whole_picture_the_help_and_the_light() -> None:
     async def play(screen: Screen) -> None:
         await screen.press("m")
@@ -328,7 +385,7 @@ def slow(count: int = 60, delay: str = "300ms") -> list[dict[str, str]]:
 
 def looper(script: Any, **options: Any) -> Run:
     run = load(LOOPER).start("x", script=script, run_id="r", **options)
-    run.step()
+    run.advance()
     return run
 
 

@@ -137,8 +137,10 @@ def test_what_a_model_says_cannot_steer_the_terminal(folder: Path) -> None:
     with Terminal("show", "r", cwd=folder) as t:
         assert t.wait() == 0
         assert "\x1b]0;" not in t.raw
-    piped = program("run", "agent", "x", "--script", "evil.yaml", cwd=folder)
-    assert piped.out.startswith("\x1b]0;owned\a")  # a pipe gets what was said
+    run = ("run", "agent", "x", "--script", "evil.yaml")
+    assert "\x1b" not in program(*run, cwd=folder).out  # a pipe may end at a terminal
+    data = json.loads(program(*run, "--format", "json", cwd=folder).out)
+    assert data["output"].startswith("\x1b]0;owned\a")  # a program gets what was said
 
 
 # asking -------------------------------------------------------------------------------------
@@ -171,6 +173,27 @@ def test_a_question_is_asked_in_place(folder: Path) -> None:
     records = json.loads(program("show", "r", "--format", "json", cwd=folder).out)["records"]
     answers = [r["data"] for r in records if r["kind"] == "answer" and "data" in r]
     assert answers == [{"note": "use 3", "count": 3, "sure": True}]
+
+
+def test_an_answer_of_several_lines_is_pasted(folder: Path) -> None:
+    with Terminal("run", *ASK, "--run-id", "r", cwd=folder) as t:
+        t.expect("leave it waiting): ")
+        t.type("fix\n")
+        t.expect("note (str): ")
+        t.type("first\nok\n\n  third")
+        t.expect("`.` on a line of its own ends them")
+        t.type(" line\n.\n")
+        t.expect("count (int): ")
+        t.type("3\n")
+        t.expect("sure (bool): ")
+        t.type("y\n")
+        t.expect("Is forty-two right?")
+        t.expect("leave it waiting): ")
+        t.type("ok\n")
+        assert t.wait() == 0
+    records = json.loads(program("show", "r", "--format", "json", cwd=folder).out)["records"]
+    (answer,) = (r["data"] for r in records if r["kind"] == "answer" and "data" in r)
+    assert answer["note"] == "first\nok\n\n  third line"
 
 
 @pytest.mark.parametrize("key", ["\n", "\x04", "\x03"], ids=["enter", "ctrl-d", "ctrl-c"])

@@ -71,11 +71,12 @@ class Drawn(NamedTuple):
         return f"{self.machine}-in-its-document" if whole else self.machine
 
 
+EXECUTIVE = ("edge call_llm → call_llm added", "edge set_debug → save_turn added")
 DOCUMENTS = [
     Drawn("geist", "seed000_executor_loop.mmd"),
     Drawn("geist_tick", "seed000_execution_flow.mmd"),
-    Drawn("executive", "seed001_repaired.mmd", ("edge set_debug → save_turn added",)),
-    Drawn("executive", "001_bb8e222742d55083.txt", ("edge set_debug → save_turn added",)),
+    Drawn("executive", "seed001_repaired.mmd", EXECUTIVE),
+    Drawn("executive", "001_bb8e222742d55083.txt", EXECUTIVE),
     Drawn("step_agent", "seed004_execution_flow.mmd"),
     Drawn(
         "step_choice",

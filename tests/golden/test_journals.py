@@ -60,7 +60,7 @@ def test_a_run_goes_on(journal: SqliteJournal) -> None:
         machine = machine_of(journal, row)
         run = machine.open(row.run_id, journal=journal, script=["never asked for"])
         run.cancel()
-        record = run.step()
+        record = run.advance()
         assert record is not None
         assert record.kind == "stop"
         assert machine.open(row.run_id, journal=journal).state == run.state

@@ -97,7 +97,7 @@ class World:
     def __init__(self, machine: Machine, clock: ManualClock) -> None:
         self.machine, self.clock, self.journal = machine, clock, MemoryJournal()
         self.run = machine.start(journal=self.journal, clock=clock)
-        self.run.step()
+        self.run.advance()
 
     def act(self, act: Act) -> None:
         """Do it; what cannot be done now is refused."""
@@ -121,7 +121,7 @@ class World:
     def go(run: Run) -> None:
         """Until it ends or waits, and that soon."""
         for _ in range(MOST):
-            if run.step() is None:
+            if run.advance() is None:
                 return
         raise AssertionError("it goes round and round")
 

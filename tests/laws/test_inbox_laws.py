@@ -70,7 +70,7 @@ class Inbox(RuleBasedStateMachine):
         self.here = SqliteJournal(Path(self.folder.name) / "journal.db", redactor=None)
         self.there = SqliteJournal(Path(self.folder.name) / "journal.db", redactor=None)
         self.driver = MACHINE.start("t", run_id="r", journal=self.here, clock=self.clock)
-        self.driver.step()
+        self.driver.advance()
         self.stale = self.opened()
         self.given: dict[int, Given] = {}
         self.wanted = "resume"
@@ -143,7 +143,7 @@ class Inbox(RuleBasedStateMachine):
 
     @rule()
     def step(self) -> None:
-        self.driver.step()
+        self.driver.advance()
 
     @rule()
     def an_hour(self) -> None:
@@ -162,7 +162,7 @@ class Inbox(RuleBasedStateMachine):
     def rest(self) -> None:
         """On to where it rests: a pause is in effect only if it was asked for last."""
         for _ in range(MOST):
-            if self.driver.step() is None:
+            if self.driver.advance() is None:
                 break
         else:
             raise AssertionError("it goes round and round")

@@ -65,7 +65,8 @@ def standings(draw: st.DrawFn, chart: Flowchart) -> Standing:
     )
     return Standing(
         draw(names), draw(st.dictionaries(names, counts, max_size=6)), draw(st.one_of(st.none(), taken)),
-        draw(hows), draw(evil), draw(edges), draw(evil),
+        draw(hows), draw(evil), draw(edges),
+        draw(st.dictionaries(names, st.integers(1, 10**6), max_size=3)), draw(evil),
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 from typing import Any, cast
 
 import pytest
@@ -25,8 +26,10 @@ from chartloop.machine.build import Chart
 from chartloop.machine.decision import Decision
 from chartloop.machine.evolve import evolve
 from chartloop.machine.graph import graph
-from chartloop.machine.regions import Cursor, GuardedTransition, LeanEvent, Region
+from chartloop.machine.regions import Cursor, GuardedTransition, Holds, LeanEvent, Region
 from chartloop.run.replay import replay
+from chartloop.view.flowchart import one_line
+from chartloop.view.from_graph import flowchart
 from tests.strategies import happenings, machines, ticks
 from tests.support import actions
 
@@ -173,6 +176,20 @@ def test_a_spec_survives_being_written(data: Any) -> None:
     assert again.spec is not None
     assert dump(again.spec) == dump(spec)
     assert hash_of(again.spec) == hash_of(spec)
+
+
+@given(machines())
+def test_no_arrow_that_asks_is_silent(data: Any) -> None:
+    chart = Chart(spec_of(data), lifecycle())
+    drawn = {arrow.id: arrow for arrow in flowchart(graph(chart), rules="none").arrows}
+    for t in chart.step.transitions():
+        arrow = drawn.get(t.origin)
+        for guard in t.guards if arrow is not None else ():
+            if isinstance(guard, Holds):
+                assert one_line(arrow.words)
+                said = re.sub(r"(limits\.\w+) \([^)]*\)", r"\1", arrow.tip)
+                assert " ".join(guard.expression.text.split()) in said
+    assert [arrow for arrow in drawn.values() if arrow.number and not one_line(arrow.words)] == []
 
 
 @given(machines())

@@ -112,7 +112,7 @@ def driven(machine: Machine, world: World, drawn: Noting, count: int) -> tuple[R
             else:
                 clock.advance(delay)
                 run.send(event, data)
-        assert run.step() is not None
+        assert run.advance() is not None
         passed.append(run.session.position)
     return run, passed
 

@@ -39,9 +39,9 @@ def begun(machine: Machine, steps: int) -> tuple[MemoryJournal, ManualClock]:
     """A journal with the run `r`, driven so far."""
     journal = MemoryJournal()
     run, clock = begin(machine, journal)
-    run.step()
+    run.advance()
     for _ in range(steps):
-        if run.step() is None:
+        if run.advance() is None:
             if run.ended:
                 break
             help_on(run, clock)
@@ -59,7 +59,7 @@ def recorded(journal: MemoryJournal) -> RecordedRun:
 def to_the_end(run: Run, clock: ManualClock) -> list[Record]:
     """To its end, or as far as one goes that has none: an edit may take away what stops it."""
     for _ in range(LONGEST):
-        if run.step() is None:
+        if run.advance() is None:
             if run.ended:
                 break
             help_on(run, clock)

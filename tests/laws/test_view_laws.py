@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from chartloop.core.errors import SpecError
 from chartloop.view.compare.difference import Difference, differences
 from chartloop.view.dot.engine import render
-from chartloop.view.dot.write import to_dot
+from chartloop.view.dot.write import svg_ids, to_dot
 from chartloop.view.flowchart import (
     Arrow,
     Box,
@@ -31,6 +31,7 @@ from chartloop.view.flowchart import (
 from chartloop.view.ids import KEYWORDS, safe_ids
 from chartloop.view.mermaid.read import read_mermaid
 from chartloop.view.mermaid.write import WIDE, to_mermaid
+from chartloop.view.picture import Picture
 from chartloop.view.text.outline import to_outline
 
 HOSTILE = [
@@ -241,6 +242,29 @@ def test_dot_draws_what_the_chart_says(chart: Flowchart) -> None:
         texts = groups[f"edge-{ends[0]}-{ends[1]}-{count[ends]}"].iter(f"{space}text")
         count[ends] += 1
         assert _signs(text.text for text in texts) == _signs([printable(arrow.shown)])
+
+
+@pytest.mark.system("dot", install="apt-get install graphviz")
+@settings(max_examples=15)
+@given(charts())
+def test_an_svg_says_what_it_is_to_who_does_not_see_it(chart: Flowchart) -> None:
+    picture = Picture(chart, engine="dot")
+    svg = ET.fromstring(picture.svg())  # noqa: S314 - our own
+    space = "{http://www.w3.org/2000/svg}"
+    title, description, *_ = svg
+    assert svg.get("role") == "img"
+    assert (title.tag, svg.get("aria-labelledby")) == (f"{space}title", title.get("id"))
+    assert (description.tag, svg.get("aria-describedby")) == (f"{space}desc", description.get("id"))
+    assert title.text == (one_line(chart.title) or "Flowchart")
+    whole = printable(picture.outline())
+    assert (description.text or "").split() == whole.split() or len(whole) > 8_000
+    names = {group.get("id"): group.findtext(f"{space}title") for group in svg.iter(f"{space}g")}
+    ids = svg_ids(chart, picture.prefix)
+    labels = {box.id: one_line(box.label) or printable(box.id) for box in chart.boxes}
+    assert {box: names[name] for box, name in ids.boxes.items()} == labels
+    for arrow, name in zip(chart.arrows, ids.arrows, strict=True):
+        assert (names[name] or "").startswith(f"{labels[arrow.source]} → {labels[arrow.target]}")
+    assert names[ids.chart] == title.text
 
 
 def _signs(texts: Iterable[str | None]) -> str:

@@ -44,7 +44,7 @@ class TestBackOff:
 
     def test_it_forgives_and_counts(self) -> None:
         run = start(self.BODY, {"a": [failure()]})
-        while run.step() is not None and run.facts.run.steps < 2:
+        while run.advance() is not None and run.facts.run.steps < 2:
             pass
         assert (run.facts.errors.consecutive, run.facts.errors.retries) == (0, 1)
 
@@ -52,11 +52,11 @@ class TestBackOff:
         clock = ManualClock()
         run = start(self.BODY, {"a": [failure()]}, clock=clock)
         for _ in range(3):
-            run.step()
+            run.advance()
         assert (run.status, run.session.position.blocked_on) == ("paused", "back-off")
         run.resume()
-        run.step()
-        run.step()
+        run.advance()
+        run.advance()
         assert (run.status, run.session.position.wake_at) == ("paused", clock.now() + 2)
         assert run.run().reason == "completed"
         assert run.facts.run.idle == 2
@@ -203,10 +203,10 @@ def test_save_run_writes_a_snapshot() -> None:
         + END,
         journal=journal,
     )
-    run.step()
-    run.step()
+    run.advance()
+    run.advance()
     assert by_hand(journal.snapshot(run.id)) is None
-    run.step()
+    run.advance()
     kept = by_hand(journal.snapshot(run.id))
     assert kept is not None
     assert (kept.seq, kept.record_seq, kept.data["position"]["state"]) == (3, 3, "c")
@@ -310,8 +310,8 @@ class TestPython:
         journal = MemoryJournal()
         sandbox = Sandbox(SandboxResult(True, session=b"\x00\xff"), SandboxResult(True))
         run = start(self.BODY, sandbox=sandbox, journal=journal)
-        run.step()
-        run.step()
+        run.advance()
+        run.advance()
         again = machine(self.BODY).open(
             run.id, journal=journal, sandbox=sandbox, clock=ManualClock()
         )

@@ -52,7 +52,7 @@ def working(tasks: str, made: Mapping[str, Sequence[Made]], attempts: int = 3) -
 def upto(run: Run, state: str) -> None:
     """Step until the run is at a state."""
     while run.state != state or not run.records:
-        run.step()
+        run.advance()
 
 
 def by_tool(*texts: str, kind: str = "primary") -> str:
@@ -142,7 +142,7 @@ def test_tasks_are_done_in_order_primary_first() -> None:
 def test_a_task_that_failed_stays_first_until_it_is_given_up() -> None:
     run = working(by_tool("a", "b"), {"a": [ValueError("no")] * 9}, attempts=2)
     seen: list[tuple[int, int, str]] = []
-    while (record := run.step()) is not None:
+    while (record := run.advance()) is not None:
         if record.state == "work":
             queue = run.facts.queue
             seen.append((queue.size, queue.failed, queue.current.id if queue.current else ""))
@@ -177,7 +177,7 @@ class Raised(NamedTuple):
 def test_the_category_of_a_failed_task(case: Raised) -> None:
     run = working(by_tool("a"), {"a": [case.error()]})
     upto(run, "work")
-    run.step()
+    run.advance()
     assert run.facts.last.error is not None
     assert run.facts.last.error.category == case.category
 
@@ -205,7 +205,7 @@ def test_a_report_brings_tasks_improvements_and_metrics() -> None:
     made = {"a": [report]}
     run = working(by_tool("a"), made)
     while run.facts.queue.done == 0:
-        run.step()
+        run.advance()
     position = run.session.position
     assert [(t.id, t.kind, t.cycle) for t in position.queue] == [
         ("task_1", "primary", 0),
@@ -334,7 +334,7 @@ def test_a_cycle_begins_with_all_that_is_identified_and_ends_with_the_last() -> 
     }
     run = working(by_tool("a"), made)
     seen: list[Any] = []
-    while (record := run.step()) is not None:
+    while (record := run.advance()) is not None:
         if record.kind == "step" and record.state == "measure":
             progress = run.facts.progress
             seen.append(
@@ -396,7 +396,7 @@ def test_a_fix_goes_into_the_conversation_and_to_the_front_of_the_queue() -> Non
     assert run.run().kind == "waiting"
     run.send("fix", {"note": "use mine", "tasks": [{"text": "get a key", "by": {"tool": "do_it"}}]})
     while run.state != "work":
-        run.step()
+        run.advance()
     assert (run.facts.errors.consecutive, run.facts.errors.retries) == (0, 1)
     assert run.run().reason == "completed"
     assert done == ["a", "a", "get a key"]  # the one that was begun stays first

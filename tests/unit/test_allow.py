@@ -90,8 +90,8 @@ def test_what_was_refused_stays_refused_after_a_resume_and_in_a_later_run() -> N
     journal = MemoryJournal()
     machine = load(SHOWS_LOOK, tools=[buy, look])
     run = machine.start("x", script=[calls("buy")], journal=journal, run_id="one")
-    run.step()
-    run.step()
+    run.advance()
+    run.advance()
     later = machine.open("one", journal=journal, model=Scripted(["unused"]))
     later.run()
     text = (

@@ -77,7 +77,7 @@ def test_each_visit_of_a_wait_has_its_own_id_which_outlives_the_process() -> Non
     )
     assert run.result.wait == first.wait == run.result.to_dict()["wait"]
     run.pause()
-    run.step()
+    run.advance()
     again = load(GATE).open("r", journal=journal, clock=clock)
     assert again.question == first
     run.send("correct", {"note": "n"})
@@ -346,7 +346,7 @@ states:
 
 def line() -> Run:
     run = load(LINE).start("t", run_id="r", clock=ManualClock())
-    run.step()
+    run.advance()
     return run
 
 
@@ -363,7 +363,7 @@ def test_one_resume_ends_every_pause_that_was_sent_before_it() -> None:
 def test_a_pause_that_was_sent_before_a_resume_stops_nothing_after_it() -> None:
     run = line()
     run.pause()
-    run.step()
+    run.advance()
     run.pause()
     run.pause()
     run.resume()
@@ -402,12 +402,12 @@ def flaky() -> Machine:
 
 def test_one_resume_ends_a_pause_that_was_asked_for_in_a_back_off() -> None:
     run = flaky().start("t", run_id="r", clock=ManualClock())
-    run.step()
-    run.step()
+    run.advance()
+    run.advance()
     assert run.session.position.blocked_on == "retry"
     for _ in range(3):
         run.pause()
-    run.step()
+    run.advance()
     run.resume()
     assert run.run().reason == "completed"
 
@@ -436,7 +436,7 @@ states:
     run = machine.open("r", journal=journal, clock=clock)
     assert run.run().events == ("retry", "fail")
     run.pause()
-    run.step()
+    run.advance()
     assert run.question is not None
     run.send("fail", wait=run.question.wait)
     assert run.run().status == "paused"

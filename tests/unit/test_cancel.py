@@ -100,8 +100,8 @@ def test_it_is_looked_at_before_the_run_and_before_each_action(tmp_path: Path) -
     cancel: Cancel
     for cancel in (Cancellation(), FileCancellation(tmp_path / "stop")):
         run = start(LINE, cancel=cancel)
-        run.step()
-        run.step()
+        run.advance()
+        run.advance()
         if isinstance(cancel, Cancellation):
             cancel.request(run=run.id)
         else:

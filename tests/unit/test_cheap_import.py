@@ -25,6 +25,7 @@ HEAVY = (
     "pydantic",
     "transitions",
     "networkx",
+    "graphviz",
     "yaml",
     "litellm",
     "jsonschema_rs",

@@ -320,7 +320,7 @@ ASKS = """
 def asking() -> Run:
     """A run whose child's child waits for somebody."""
     run = boss("machine: worker", children=ASKS).start(clock=ManualClock())
-    while run.step() is not None and run.status != "paused":
+    while run.advance() is not None and run.status != "paused":
         pass
     return run
 
@@ -378,7 +378,7 @@ def test_a_cancel_reaches_every_child(by_letter: bool) -> None:
     cancel = Asked()
     machine = boss("machine: worker", children=ASKS)
     run = machine.start(clock=ManualClock(), cancel=cancel)
-    while run.step() is not None and run.status != "paused":
+    while run.advance() is not None and run.status != "paused":
         pass
     if by_letter:
         run.cancel("stop_requested", "enough")

@@ -70,7 +70,7 @@ def child_of(run: Run, run_id: str) -> Run:
 def few(run: Run) -> list[Record]:
     """The records until the run ends or waits: not many."""
     found: list[Record] = []
-    while (record := run.step()) is not None:
+    while (record := run.advance()) is not None:
         found.append(record)
         assert len(found) < 20, "it goes round and round"
     return found
@@ -237,10 +237,10 @@ def test_a_pause_does_not_leave_an_answered_child_to_a_time_rule() -> None:
     text = f"{HEAD}{BOUNDS['time-rule'][0]}{ASKS}{GO % ''}"
     clock = ManualClock()
     run = load(text).start(clock=clock)
-    while run.step() is not None and run.status != "paused":
+    while run.advance() is not None and run.status != "paused":
         pass
     run.send("yes")
-    run.step()
+    run.advance()
     pause(run, clock)
     assert family(run) == {"": "time_limit", "/go/0": "completed"}
 
@@ -259,7 +259,7 @@ def test_a_pause_does_not_leave_the_child_of_a_crashed_run_to_a_time_rule() -> N
 def pause(run: Run, clock: ManualClock) -> None:
     """A pause of a minute, and on."""
     run.pause()
-    run.step()
+    run.advance()
     assert run.status == "paused"
     clock.advance(60)
     run.resume()

@@ -16,12 +16,15 @@ from chartloop.api.coverage import covered
 from chartloop.core.errors import RunError, SetupError
 from chartloop.coverage.coverage import Coverage, from_json, to_json, wanted_of
 from chartloop.coverage.figures import Figure
-from chartloop.coverage.heat import NEVER, SHADES, Scale
+from chartloop.coverage.heat import LOST as NOT_REACHED
+from chartloop.coverage.heat import NEVER, SHADES, Scale, Shade
 from chartloop.coverage.items import items_of
+from chartloop.coverage.picture import HeatPicture
 from chartloop.coverage.reach import Search
 from chartloop.run.journal import MemoryJournal
 from chartloop.run.recorded import RecordedRun
 from chartloop.testing import Covering, ManualClock, collecting, scenario
+from chartloop.view.ids import safe_ids
 
 SHOP = """\
 chartloop: 1
@@ -77,7 +80,7 @@ def of_run(machine: Machine, **options: Any) -> Coverage:
     answer = options.pop("answer", None)
     run = machine.start("t", clock=clock, **options)
     while answer and run.state != "approve":
-        run.step()
+        run.advance()
     if answer and answer != "late":  # a simulated clock does not wait: nobody answers in time
         run.send(answer)
     run.run()
@@ -387,18 +390,49 @@ def test_the_scale_is_logarithmic_and_says_its_ranges() -> None:
     assert Scale([]).ranges == []
 
 
-@pytest.mark.system("dot", install="apt-get install graphviz")
 @pytest.mark.parametrize("name", ["agent", "moderator", "team"])
-def test_the_heat_map_moves_nothing(name: str) -> None:
+def test_the_legend_is_made_of_the_fills_of_the_boxes(name: str) -> None:
     machine = load(name)
-    plain, heat = machine.draw(), machine.coverage().draw()
-    assert _positions(heat.svg()) == _positions(plain.svg())
+    counts = (0, 1, 3, 14, 200, 5_000)
+    covered = tuple(
+        c._replace(times=counts[n % len(counts)]) for n, c in enumerate(machine.coverage().covered)
+    )
+    dot = HeatPicture(machine.draw().chart, covered).dot()
+    legend = re.findall(r'BGCOLOR="(#\w+)".*?POINT-SIZE="10">([^<]+)<', dot)
+    names = dict(legend)
+    drawn = dict(re.findall(r'^\t(\w+) \[label=.*?fillcolor="(#\w+)"', dot, re.MULTILINE))
+    states = {c.item.id: c for c in covered if c.item.kind == "state" and not c.unreachable}
+    assert states.keys() & drawn.keys()
+    for state, found in states.items():
+        fill = drawn[safe_ids([state])[state]]
+        low, _, high = names[fill].replace(",", "").partition("–")
+        assert found.times == 0 if low == "never" else int(low) <= found.times <= int(high or low)
 
 
-def _positions(svg: str) -> set[str]:
-    """Where every box and arrow stands, a dashed one drawn in more pieces than a whole one."""
-    _page, drawn = svg.split("/>", 1)  # the paper; its title may be higher
-    return set(re.findall(r' (?:points|d|cx|cy)="[^"]*"', drawn))
+def test_counts_stand_on_the_map(shop: Machine) -> None:
+    coverage = of_run(shop, script=["Hi."])
+    dot = coverage.draw().dot()
+    for state, times in coverage.times("state").items():
+        assert re.search(
+            rf'^\t{state} \[label="[^"]*\\n{f"×{times}" if times else "[(]never"}',
+            dot,
+            re.MULTILINE,
+        )
+    rules = dot.splitlines()[-20:]
+    assert all("(never)" in line for line in rules if "stop: " in line)
+
+
+@pytest.mark.parametrize("shade", [*SHADES, NEVER, NOT_REACHED])
+def test_words_can_be_read_on_every_shade(shade: Shade) -> None:
+    light, dark = sorted((_luminance(shade.fill), _luminance(shade.ink)), reverse=True)
+    assert (light + 0.05) / (dark + 0.05) >= 4.5
+
+
+def _luminance(colour: str) -> float:
+    """Source: WCAG 2.2, "relative luminance"."""
+    parts = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 def test_never_seen_is_red_and_dashed_and_explained(shop: Machine) -> None:

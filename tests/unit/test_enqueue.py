@@ -46,7 +46,7 @@ def worker(**options: Any) -> Run:
     """A run of the worker that has begun, its first task not yet done."""
     given: dict[str, Any] = {"clock": ManualClock(1000), "run_id": "r", **options}
     run = load(WORKER, tools=[do_it]).start(**given)
-    run.step()
+    run.advance()
     return run
 
 
@@ -67,7 +67,7 @@ def test_they_come_last_and_are_on_the_record() -> None:
     run = worker()
     run.enqueue([{"text": "two", **BY_TOOL}, {"id": "x", "text": "three", **BY_TOOL}])
     assert ids(run) == ["first"]  # nothing has happened before it is recorded
-    record = run.step()
+    record = run.advance()
     assert record is not None
     assert (record.kind, record.state, record.next) == ("enqueue", "work", "work")
     assert ids(run) == ["first", "task_1", "x"]
@@ -87,14 +87,14 @@ def test_a_run_that_waits_takes_them_and_goes_on_waiting() -> None:
     assert run.run().reason is None
     assert (run.state, run.status, ids(run)) == ("more", "paused", ["task_2"])
     run.send("look")
-    run.step()
+    run.advance()
     assert run.state == "work"
 
 
 def test_a_run_that_was_paused_takes_them_and_stays_paused() -> None:
     run = worker()
     run.pause()
-    run.step()
+    run.advance()
     run.enqueue({"text": "two", **BY_TOOL})
     run.run()
     assert (run.status, ids(run)) == ("paused", ["first", "task_1"])
@@ -135,7 +135,7 @@ def test_what_is_delivered_twice_is_taken_once() -> None:
     run = worker()
     for _ in range(2):
         run.enqueue({"id": "x", "text": "two", **BY_TOOL}, message_id="m")
-        run.step()
+        run.advance()
     run.enqueue({"id": "x", "text": "two", **BY_TOOL}, message_id="m")
     run.run()
     assert done(run) == ["first", "x"]
@@ -144,17 +144,17 @@ def test_what_is_delivered_twice_is_taken_once() -> None:
 def test_they_are_there_after_a_fork_and_gone_after_a_step_back() -> None:
     run = worker()
     run.enqueue("two")
-    run.step()
+    run.advance()
     assert ids(run.fork()) == ["first", "task_1"]
     assert ids(run.back()) == ["first"]
 
 
 def test_a_queue_that_was_empty_counts_from_then_on() -> None:
     run = load(WORKER, tools=[do_it]).start(tasks=[], clock=ManualClock(1000))
-    run.step()
+    run.advance()
     assert (run.state, run.facts.queue.primary_done) == ("more", True)
     run.enqueue([{"text": "a", **BY_TOOL}, {"text": "b", "kind": "improvement", **BY_TOOL}])
-    run.step()
+    run.advance()
     assert (run.facts.queue.size, run.facts.queue.primary_done) == (1, False)
 
 
@@ -181,7 +181,7 @@ def test_what_is_no_task_is_not_sent(case: Refused) -> None:
     run = worker()
     with pytest.raises(TaskError, match=case.says):
         run.enqueue(case.tasks)
-    run.step()
+    run.advance()
     assert [r.kind for r in run.records] == ["start", "step"]
 
 
@@ -202,7 +202,7 @@ def test_what_is_sent_has_the_id_that_it_gets() -> None:
     run.enqueue(["two", {"id": "x", "text": "three"}])
     (letter,) = by_hand(journal.letters("r"))
     assert [task["id"] for task in letter.data["tasks"]] == ["task_1", "x"]
-    run.step()
+    run.advance()
     run.enqueue("four")
     (letter,) = by_hand(journal.letters("r"))
     assert [task["id"] for task in letter.data["tasks"]] == ["task_2"]
@@ -237,8 +237,8 @@ def test_two_that_send_at_once_do_not_collide() -> None:
     run = worker()
     run.enqueue("two")
     run.enqueue("three")  # the queue is as it was: the letters have not been read
-    run.step()
-    run.step()
+    run.advance()
+    run.advance()
     assert ids(run) == ["first", "task_1", "task_2"]
 
 
@@ -250,7 +250,7 @@ def test_a_secret_in_a_task_is_hidden_and_its_words_are_kept(tmp_path: Path) -> 
     redactor = Redactor({"WORD": "improvement", "KEY": key}, environ={})
     run = worker(journal=SqliteJournal(tmp_path / "j.db", redactor=redactor))
     run.enqueue({"id": "mend", "text": f"use {key}", "kind": "improvement", **BY_TOOL})
-    run.step()
+    run.advance()
     (task,) = run.records[-1].input.data["tasks"]
     assert (task["id"], task["kind"]) == ("mend", "improvement")
     assert task["text"] == "use «redacted:openai-key»"

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chartloop import LimitError, load
 from chartloop.core.codes import CODES, finding
 from chartloop.core.errors import (
     Category,
@@ -141,6 +142,17 @@ def test_the_caret_stands_under_the_fault_in_lines_of_any_length(
     shown = source[start:].count("X")
     assert marks.count("^") in (shown, shown + 1)
     assert where.endswith(f"m.yaml:{number}:{before + 1}")
+
+
+def test_a_notebook_shows_what_is_wrong_and_where_without_our_files() -> None:
+    try:
+        load("agent").start("x", limits={"stepps": 3})
+    except LimitError as error:
+        shown = error._render_traceback_()  # pyright: ignore[reportPrivateUsage] - IPython's name
+    assert shown[0].startswith("LimitError")
+    assert "did you mean `steps`?" in shown[0]
+    assert len(shown) == 2
+    assert "test_errors.py, line" in shown[1]
 
 
 def test_a_part_of_a_place_stays_on_its_line() -> None:

@@ -103,7 +103,7 @@ class TestWaits:
 
     def test_entering_a_wait_pauses(self) -> None:
         run = start(WAIT)
-        run.step()
+        run.advance()
         assert (run.state, run.status, run.session.position.paused_from) == (
             "w",
             "paused",
@@ -112,7 +112,7 @@ class TestWaits:
 
     def test_an_answer_resumes_and_leads_on(self) -> None:
         run = start(WAIT)
-        run.step()
+        run.advance()
         run.send("no", {"why": "so"})
         result = run.run()
         assert path(run) == "w n z"
@@ -130,7 +130,7 @@ class TestWaits:
     def test_an_answer_that_arrived_in_time_counts(self) -> None:
         clock = ManualClock()
         run = start(WAIT, clock=clock)
-        run.step()
+        run.advance()
         run.send("yes", at=clock.now() + 299)
         clock.advance(400)
         assert run.run().reason == "completed"
@@ -138,7 +138,7 @@ class TestWaits:
     def test_an_answer_that_came_late_does_not(self) -> None:
         clock = ManualClock()
         run = start(WAIT, clock=clock)
-        run.step()
+        run.advance()
         clock.advance(400)
         with pytest.raises(WaitError, match="wait 0 expired at"):
             run.send("yes")
@@ -146,15 +146,15 @@ class TestWaits:
 
     def test_resume_at_a_wait_names_its_events(self) -> None:
         run = start(WAIT)
-        run.step()
+        run.advance()
         with pytest.raises(StatusError, match="`yes`, `no`"):
             run.resume()
 
     def test_a_pause_at_a_wait_is_kept(self) -> None:
         run = start(WAIT)
-        run.step()
+        run.advance()
         run.pause()
-        run.step()
+        run.advance()
         run.send("no", {"why": "x"})
         run.run()
         assert (run.state, run.status) == ("n", "paused")
@@ -173,24 +173,24 @@ class TestStatus:
     def test_status_sticks_until_another_is_wanted(self) -> None:
         run = start(self.BODY)
         seen = [run.status]
-        while run.step() is not None:
+        while run.advance() is not None:
             seen.append(run.status)
         assert seen == ["idle", "debugging", "debugging", "running", "completed"]
 
     def test_a_pause_comes_back_to_debugging(self) -> None:
         run = start(self.BODY)
-        run.step()
+        run.advance()
         run.pause()
         run.run()
         assert (run.status, run.state) == ("paused", "a")
         run.resume()
-        run.step()
+        run.advance()
         assert run.status == "debugging"
 
     def test_an_ended_run_takes_nothing_more(self) -> None:
         run = start("states:\n" + END)
         run.run()
-        assert run.step() is None
+        assert run.advance() is None
         for call in (run.pause, run.cancel):
             with pytest.raises(StatusError):
                 call()
@@ -226,14 +226,14 @@ class TestTime:
             + END,
             clock=clock,
         )
-        run.step()
+        run.advance()
         clock.set(1010)
-        run.step()
+        run.advance()
         clock.set(500)
-        run.step()
+        run.advance()
         assert run.facts.run.elapsed == 10
         clock.set(1020)
-        run.step()
+        run.advance()
         assert run.facts.run.elapsed == 20
 
 
@@ -372,8 +372,8 @@ def test_a_pause_during_a_back_off_takes_effect_after_it() -> None:
     due = clock.now() + 60
     said: Said = {"a": [Blocked(due, "child"), OK]}
     run = start("states:\n  a: {do: act, next: z}\n" + END, said, clock=clock)
-    run.step()
-    run.step()
+    run.advance()
+    run.advance()
     assert run.status == "paused"
     run.pause()
     run.run()
@@ -397,9 +397,9 @@ def test_a_fork_of_an_ended_run_stands_where_it_was_forked() -> None:
 def test_what_a_step_makes_has_all_of_its_fields() -> None:
     """It is made by position, past the constructors that would count."""
     run = start("states:\n  a: {do: act, next: b}\n  b: {do: act, next: z}\n" + END)
-    run.step()
+    run.advance()
     before = run.session.position
-    run.step()
+    run.advance()
     position, decision = evolve(run.machine.chart, before, run.records[1].input)
     made: list[Any] = [
         position,

@@ -57,8 +57,8 @@ def explained(guard: str, text: str = "hm", seq: int = 1) -> Explanation:
     machine = load(HEAD.replace("GUARD", guard))
     said = ModelReply(text)
     run = machine.start("x", model=Listening(said, said), clock=ManualClock(0.0))
-    run.step()
-    run.step()
+    run.advance()
+    run.advance()
     return run.why(seq)
 
 

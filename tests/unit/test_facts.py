@@ -128,10 +128,10 @@ def fact(facts: Facts, name: str) -> Any:
 def test_what_changes_it(case: Case) -> None:
     given: Said = {state: [outcome] for state, outcome in zip("abcd", case.said, strict=False)}
     run = start(LINE, given)
-    run.step()
+    run.advance()
     seen = [fact(run.facts, case.fact)]
     for _ in case.said:
-        run.step()
+        run.advance()
         seen.append(fact(run.facts, case.fact))
     assert seen == [pytest.approx(v) if isinstance(v, float) else v for v in case.seen]
 
@@ -155,7 +155,7 @@ class TestTime:
             clock.advance(move)
             if run.state == "w":
                 run.send("yes", {})
-            run.step()
+            run.advance()
             facts = run.facts
             seen.append(
                 (facts.run.elapsed, facts.run.working, facts.run.idle, facts.progress.stalled_for)
@@ -171,12 +171,12 @@ class TestTime:
 
     def test_paused_from(self) -> None:
         run = start("states:\n  a: {do: act, status: debugging, next: z}\n  z: {stop: completed}\n")
-        run.step()
+        run.advance()
         run.pause()
-        run.step()
+        run.advance()
         assert run.facts.run.paused_from == "debugging"
         run.resume()
-        run.step()
+        run.advance()
         assert run.facts.run.paused_from == ""
 
 
@@ -185,7 +185,7 @@ def test_a_task_that_was_done_begins_stalled_for_again() -> None:
     run = start(LINE, {"b": [Outcome(progressed=True)]}, clock=clock)
     seen: list[float] = []
     for _ in range(4):
-        run.step()
+        run.advance()
         seen.append(run.facts.progress.stalled_for)
         clock.advance(10)
     assert seen == [0, 10, 0, 10]
@@ -193,16 +193,16 @@ def test_a_task_that_was_done_begins_stalled_for_again() -> None:
 
 def test_the_facts_of_the_start() -> None:
     run = start(LINE, run_id="r", agent="me", session="s")
-    run.step()
+    run.advance()
     assert (run.facts.run.id, run.facts.run.agent, run.facts.run.session) == ("r", "me", "s")
 
 
 def test_the_last_answer() -> None:
     run = start("states:\n  w: {on: {fix: {to: z, data: {note: str}}}}\n  z: {stop: completed}\n")
-    run.step()
+    run.advance()
     assert run.facts.last.answer is None
     run.send("fix", {"note": "x"})
-    run.step()
+    run.advance()
     assert run.facts.last.answer == {"note": "x"}
 
 
@@ -213,7 +213,7 @@ def test_the_signals() -> None:
     )
     run = start(body, {"c": [Outcome(continued=1)]})
     seen: list[tuple[Any, ...]] = []
-    while run.step() is not None:
+    while run.advance() is not None:
         seen.append(tuple(run.facts.signals))
     assert seen[:4] == [
         (0, None, (), "completed", False),
@@ -227,8 +227,8 @@ def test_the_signals() -> None:
 
 def test_a_blocked_action_is_no_step() -> None:
     run = start(LINE, {"a": [Blocked(None, "child")]})
-    run.step()
-    run.step()
+    run.advance()
+    run.advance()
     assert (run.facts.run.steps, run.facts.run.status) == (0, "paused")
 
 

@@ -58,9 +58,9 @@ def test_a_later_step_changes_the_output_of_an_earlier_cell(tmp_path: Path) -> N
         tmp_path,
         OPEN + START,
         "live = run.live()",
-        "_ = run.step()",
+        "_ = run.advance()",
         "run.live()",  # shown here too, and both change
-        "for _ in range(2): record = run.step()\nrecord",
+        "for _ in range(2): record = run.advance()\nrecord",
         "run",
     )
     assert [o.output_type for o in opened] == ["display_data"]
@@ -74,7 +74,9 @@ def test_a_later_step_changes_the_output_of_an_earlier_cell(tmp_path: Path) -> N
 
 def test_what_came_too_soon_is_in_the_notebook_when_its_cell_has_ended(tmp_path: Path) -> None:
     """The steps of one cell take no time, and nothing is waited for after it."""
-    _, opened, _ = played(tmp_path, OPEN + START, "live = run.live()", "run.step(); run.step();")
+    _, opened, _ = played(
+        tmp_path, OPEN + START, "live = run.live()", "run.advance(); run.advance();"
+    )
     assert "▶ llm_inference  ● NOW" in text(opened[0])
 
 
@@ -85,14 +87,14 @@ def test_a_live_that_is_the_last_line_is_shown_once(tmp_path: Path) -> None:
 
 def test_inside_the_loop_of_the_kernel_both_faces_are_painted(tmp_path: Path) -> None:
     _, opened, _, result = played(
-        tmp_path, OPEN + START, "live = run.live()", "record = run.step()", "await run.arun()"
+        tmp_path, OPEN + START, "live = run.live()", "record = run.advance()", "await run.arun()"
     )
     assert "▶ done  ✓ completed" in text(opened[0])
     assert "Stopped for `completed`" in result[0]["data"]["text/html"]
 
 
 def test_after_a_restart_of_the_kernel_the_run_goes_on(tmp_path: Path) -> None:
-    _, before, _ = played(tmp_path, OPEN + START, "run.live()", "run.step(); run.step();")
+    _, before, _ = played(tmp_path, OPEN + START, "run.live()", "run.advance(); run.advance();")
     _, after, _ = played(
         tmp_path, OPEN, 'run = machine.open("mine", journal=journal, script=["Hello."])\nrun.live()',
         "result = run.run()",

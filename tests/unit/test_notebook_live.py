@@ -91,10 +91,10 @@ class TestDriven:
     def test_by_steps(self) -> None:
         run, _, screen = opened()
         assert len(screen.shown) == 1
-        run.step()
+        run.advance()
         assert screen.now == "work  ● NOW"
-        run.step()
-        run.step()
+        run.advance()
+        run.advance()
         assert len(screen.updates) == 3
         assert "×2" in screen.updates[-1]["text/plain"]
         run.run()
@@ -114,8 +114,8 @@ class TestDriven:
     def test_inside_a_running_loop(self) -> None:
         async def main() -> str:
             run, _, screen = opened()
-            await run.astep()
-            run.step()
+            await run.aadvance()
+            run.advance()
             before = screen.now
             await run.arun()
             assert screen.now == "done  ✓ completed"
@@ -147,17 +147,17 @@ class TestDriven:
     def test_by_hand_and_back(self) -> None:
         run, _, screen = opened()
         for _ in range(3):
-            run.step()
+            run.advance()
         twice = screen.updates[-1]["text/plain"]
         assert "×2" in twice
         run.back()
         assert "×2" not in screen.updates[-1]["text/plain"]
-        run.step()
+        run.advance()
         assert screen.updates[-1]["text/plain"] == twice
 
     def test_an_edit_that_a_label_names_is_drawn_anew(self) -> None:
         run, _, screen = opened()
-        run.step()
+        run.advance()
         run.set("limits.turns", 7)
         assert "Done 7 turns?" in screen.updates[-1]["text/plain"]
         run.back()
@@ -175,7 +175,7 @@ class TestDriven:
         run = load(LOOP).start("x", clock=ManualClock())
         screen = Recorded()
         follow(run, screen, region="status")
-        run.step()
+        run.advance()
         assert screen.now == "running: Running  ● NOW"
 
 
@@ -189,7 +189,7 @@ class TestThrottle:
     def test_what_came_too_soon_is_painted_all_the_same(self) -> None:
         run, _, screen = opened()
         for _ in range(3):
-            run.step()
+            run.advance()
         assert len(screen.updates) == 1
         deadline = time.monotonic() + 20
         while len(screen.updates) < 2 and time.monotonic() < deadline:
@@ -199,7 +199,7 @@ class TestThrottle:
     def test_the_end_of_a_cell_does_not_wait(self) -> None:
         run, live, screen = opened()
         for _ in range(3):
-            run.step()
+            run.advance()
         live.flush()
         assert "×2" in screen.updates[-1]["text/plain"]
         painted = len(screen.updates)
@@ -219,7 +219,7 @@ class TestLives:
         run, _, screen = opened()
         run.run()
         painted = len(screen.updates)
-        assert run.step() is None
+        assert run.advance() is None
         assert len(screen.updates) == painted
         assert screen.now == "done  ✓ completed"
 
@@ -233,7 +233,7 @@ class TestLives:
     def test_after_the_process_died_it_shows_what_the_journal_holds(self, tmp_path: Path) -> None:
         run, _, screen = opened(journal=SqliteJournal(tmp_path / "j.db"), run_id="mine")
         for _ in range(3):
-            run.step()
+            run.advance()
         before = screen.updates[-1]["text/plain"]
         again = load(LOOP).open("mine", journal=SqliteJournal(tmp_path / "j.db"))
         other = Recorded()
@@ -247,11 +247,11 @@ class TestLives:
         """Each shows what it knows; the one that is behind catches up when it is driven."""
         journal = SqliteJournal(tmp_path / "j.db")
         run, _, screen = opened(journal=journal, run_id="mine")
-        run.step()
+        run.advance()
         run.session.holder.yield_lease()
         other, theirs = load(LOOP).open("mine", journal=journal), Recorded()
         follow(other, theirs)
-        other.step()
+        other.advance()
         assert screen.updates[-1] != theirs.updates[-1]
         run.run()
         assert screen.now == "done  ✓ completed"
@@ -274,11 +274,11 @@ class TestLives:
             run = load(text, tools=[doze]).start("x")
             screen = Recorded()
             follow(run, screen)
-            await run.astep()
-            first = asyncio.create_task(run.astep())
+            await run.aadvance()
+            first = asyncio.create_task(run.aadvance())
             await entered.wait()
             with pytest.raises(StatusError, match="is being driven at this moment"):
-                await run.astep()
+                await run.aadvance()
             leave.set()
             record = await first
             assert record is not None
@@ -305,7 +305,7 @@ class TestOutside:
         run = load(LOOP).start("x", clock=ManualClock())
         live = run.live()
         assert run.live() is live
-        run.step()
+        run.advance()
         assert repr(live) == (
             f"<Live picture of run {run.id}: running at work · 0 steps;"
             " `print` shows it outside a notebook>"
@@ -316,7 +316,7 @@ class TestOutside:
         run = load(LOOP).start("x", clock=ManualClock())
         bundle: dict[str, str] = run.live()._repr_mimebundle_()  # pyright: ignore[reportPrivateUsage]
         assert set(bundle) == {"text/html", "text/plain"}
-        assert bundle["text/html"].startswith('<img alt="idle at work')
+        assert bundle["text/html"].startswith('<img alt="Flowchart of loop: idle at work')
 
     @pytest.mark.parametrize("name", ["a.svg", "a.png", "a.txt"])
     def test_it_can_be_saved(self, tmp_path: Path, name: str) -> None:
@@ -328,7 +328,7 @@ class TestOutside:
     ) -> None:
         monkeypatch.setattr("chartloop.view.live.picture.find_engine", lambda: "mermaid")
         run, _, screen = opened()
-        run.step()
+        run.advance()
         assert set(screen.updates[-1]) == {"text/plain"}
         assert screen.updates[-1]["text/plain"].splitlines()[-1] == (
             f"For a picture: {install('diagrams')}"

@@ -116,8 +116,8 @@ def test_a_page_shows_a_run_that_has_not_begun(asking: Machine, opened: Opened) 
 
 def test_steps_are_shown_with_what_they_changed(asking: Machine, opened: Opened) -> None:
     page = opened(asking.start())
-    page.ask("step")
     shows = page.ask("step")
+    assert (page.fault, [record["kind"] for record in shows["records"]]) == ("", ["start", "step"])
     assert (shows["state"], shows["status"]) == ("agree", "paused")
     assert [record["then"] for record in shows["records"]] == ["look", "agree"]
     changed = {
@@ -138,7 +138,6 @@ def test_steps_are_shown_with_what_they_changed(asking: Machine, opened: Opened)
 def test_the_picture_is_painted_and_not_laid_out_again(asking: Machine, opened: Opened) -> None:
     page = opened(asking.start())
     first, before = page.shows["picture"], page.shows["paint"]
-    page.ask("step")
     page.ask("step")
     assert page.shows["picture"] is first
     assert page.shows["paint"] != before
@@ -311,7 +310,6 @@ def test_a_run_that_rests_is_cancelled(
 def test_a_run_that_is_driven_is_cancelled_after_its_action(order: str, opened: Opened) -> None:
     held = Held()
     page = opened(held.machine.start())
-    page.ask("step")  # the run begins
     page.desk.take({"do": order, "id": 1})
     assert held.begun.acquire(timeout=20)
     page.desk.take({"do": "cancel", "id": 2})
@@ -342,12 +340,12 @@ def test_meanwhile_other_orders_are_refused(opened: Opened) -> None:
 def test_what_a_cell_does_is_shown(asking: Machine, opened: Opened) -> None:
     run = asking.start()
     page = opened(run)
-    run.step()
-    run.step()
+    run.advance()
+    run.advance()
     page.wait()
     assert page.shows["state"] == "agree"
     run.back()
-    run.step()
+    run.advance()
     page.wait()
     assert (page.shows["run"], page.shows["state"]) == (run.id, "agree")
 
@@ -371,7 +369,7 @@ def test_a_journal_in_a_file_is_driven_from_the_panel_and_from_a_cell(
     run = asking.start(journal=journal)
     page = opened(run)
     page.ask("step")
-    run.step()
+    assert run.step() is None
     page.wait()
     page.ask("answer", event="yes")
     assert (page.fault, run.state) == ("", "work")
@@ -398,7 +396,7 @@ def test_what_ends_its_thread_leaves_the_desk_open(asking: Machine, opened: Open
     assert page.fault == "the action was broken off | Step begins it again"
     assert page.shows["busy"] == ""
     page.ask("step")
-    assert (page.fault, page.shows["status"]) == ("", "running")
+    assert (page.fault, page.shows["status"]) == ("", "paused")
 
 
 def test_a_page_that_comes_later_does_not_hide_that_the_run_is_driven(opened: Opened) -> None:
@@ -434,8 +432,8 @@ def test_a_page_that_breaks_does_not_break_the_desk(
     desk = Desk(run, gone)
     desk.take({"do": "step"})
     assert desk.settle(20)
-    assert run.state == "look"
-    assert len(run.records) == 1
+    assert run.state == "agree"
+    assert len(run.records) == 2
     assert "could not show" in caplog.text
     desk.close()
 

@@ -28,7 +28,7 @@ def test_the_picture_is_whole_at_first_and_then_painted() -> None:
     first = paper.sheet(run)
     assert first["picture"].startswith("<svg")
     assert {"look", "done"} <= set(first["boxes"].values())
-    run.step()
+    run.advance()
     again = paper.sheet(run)
     assert [*again] == ["paint"]
     assert again["paint"]["style"]
@@ -59,6 +59,6 @@ def test_a_layout_that_fails_says_why_and_is_not_tried_at_every_step() -> None:
     first = paper.sheet(run)
     assert first["outline"].startswith("Graphviz did not lay the chart out")
     assert "Look" in first["outline"]
-    run.step()
+    run.advance()
     assert paper.sheet(run)["outline"].startswith("Graphviz did not lay the chart out")
     assert paper.paint(run) == {}

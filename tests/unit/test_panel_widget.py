@@ -49,11 +49,20 @@ def test_an_order_comes_by_a_trait_and_the_board_goes_by_one(panel: Any, run: Ru
     assert panel.board["state"] == "look"
     panel.order = {"do": "step", "id": 5}
     panel.desk.settle(20)
-    panel.order = {"do": "step", "id": 6}
-    panel.desk.settle(20)
-    assert (panel.heard, panel.board["state"], panel.fault) == (6, "done", None)
+    assert (panel.heard, panel.board["state"], panel.fault) == (5, "done", None)
     assert run.ended
     assert repr(panel) == f"<Panel of run {run.id}>"
+
+
+@ANYWIDGET
+def test_a_saved_notebook_has_a_picture_beside_the_widget(panel: Any, run: Run) -> None:
+    data, _ = panel._repr_mimebundle_()
+    assert data["application/vnd.jupyter.widget-view+json"]["model_id"] == panel.model_id
+    assert data["image/svg+xml"].startswith("<svg")
+    assert "idle at look" in data["text/html"]
+    assert "run the cell to drive it" in data["text/html"]
+    assert data["text/plain"].startswith(f"<Panel of run {run.id}>")
+    assert "look" in data["text/plain"]
 
 
 @ANYWIDGET

@@ -92,7 +92,7 @@ def shop(*replies: Any, **options: Any) -> Any:
 def to_the_question(run: Any) -> None:
     """As far as the wait: a simulated clock would go on to its deadline at once."""
     while not run.ended and run.state != "confirm":
-        run.step()
+        run.advance()
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda p: p.name.split(".")[0])
@@ -144,10 +144,10 @@ def test_what_the_world_said_is_said_again(
 def test_what_came_from_outside_comes_again() -> None:
     run = shop("Buy?", limits={"steps": 9}, vars={"mood": "bold"}, memory={"persona": "Kind."},
                messages=[{"role": "user", "content": "Before."}], agent="ann", session="s1")  # fmt: skip
-    run.step()
-    run.step()
+    run.advance()
+    run.advance()
     run.pause()
-    run.step()
+    run.advance()
     run.set("limits.steps", 7)
     run.resume()
     to_the_question(run)
@@ -168,7 +168,7 @@ def test_what_came_from_outside_comes_again() -> None:
 
 def test_a_cancel_is_an_event() -> None:
     run = shop("Buy?")
-    run.step()
+    run.advance()
     run.cancel("user_requested")
     run.run()
     made = recording(run, run.machine)
@@ -225,7 +225,7 @@ def test_a_run_that_has_not_ended_is_refused() -> None:
     run = shop("Buy?")
     with pytest.raises(RunError, match="cannot be recorded"):
         recording(run, run.machine)
-    run.step()
+    run.advance()
     with pytest.raises(RunError, match="has not ended: it is running at `task`"):
         recording(run, run.machine)
     to_the_question(run)

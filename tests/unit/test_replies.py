@@ -120,8 +120,8 @@ def test_a_call_that_was_paid_is_not_paid_again_after_a_crash(tmp_path: Path) ->
     machine = load(asking(", repair: 2"))
     journal = SqliteJournal(tmp_path / "j.db")
     first = machine.start("x", script=[BAD, WORSE, GOOD], journal=journal)
-    first.step()
-    first.step()
+    first.advance()
+    first.advance()
     result = machine.open(first.id, journal=journal, script=[BAD, WORSE, GOOD]).run()
     assert str(result.reason) == "completed"
     assert result.facts.usage.llm_calls == 3

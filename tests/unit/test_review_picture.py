@@ -169,10 +169,18 @@ def test_where_no_box_changed_the_picture_says_so() -> None:
     assert [box.label for box in made.picture().chart.boxes] == ["The flowchart is the same"]
 
 
-def test_what_no_label_shows_is_a_note() -> None:
+def test_a_guard_without_a_label_stands_on_its_arrow_as_it_was_and_as_it_is() -> None:
     made = between(
         ways("{when: vars.n > 1, to: other}", "done"), ways("{when: vars.n > 3, to: other}", "done")
     )
+    (arrow,) = [a for a, m in made.merged.arrows.items() if m.mark != "same"]
+    assert (made.merged.of_arrow(arrow).old, arrow.words) == ("vars.n > 1", "vars.n > 3")
+    assert "<s>vars.n > 1</s><br/>vars.n > 3" in made.picture().mermaid().replace("&gt;", ">")
+
+
+def test_what_no_label_shows_is_a_note() -> None:
+    way = "{when: vars.n > %d, to: other, label: more}"
+    made = between(ways(way % 1, "done"), ways(way % 3, "done"))
     (marked,) = [m for m in made.merged.arrows.values() if m.mark != "same"]
     assert [(n.name, n.old, n.new) for n in marked.notes] == [("guard", "vars.n > 1", "vars.n > 3")]
     text = made.picture().mermaid()
@@ -265,11 +273,11 @@ def test_the_svg_has_the_colours_of_the_marks() -> None:
             "edge-prune-resume-0",
         )
     }
-    assert strokes["node-check_stop"] == {"#16a34a"}
-    assert strokes["node-resume"] == {"#dc2626"}
-    assert strokes["node-check_error_rate"] == {"#d97706"}
-    assert strokes["node-monitor"] == {"#d1d5db"}
-    assert strokes["edge-prune-resume-0"] == {"#dc2626"}
+    assert strokes["node-check_stop"] == {"#166534"}
+    assert strokes["node-resume"] == {"#b91c1c"}
+    assert strokes["node-check_error_rate"] == {"#92400e"}
+    assert strokes["node-monitor"] == {"#858e9b"}
+    assert strokes["edge-prune-resume-0"] == {"#b91c1c"}
     assert any(e.get("stroke-dasharray") for e in group("edge-prune-resume-0").iter())
     assert [e.text for e in group("node-check_error_rate").iter() if e.get("text-decoration") == "line-through"] == ["Error Rate", "≥ 20%?"]  # fmt: skip
 
@@ -364,7 +372,7 @@ def test_mermaid_reads_what_is_written() -> None:
     assert [(e[0], e[1]) for e in told["edges"]] == [
         (ids[a.source], ids[a.target]) for a in found.chart.arrows
     ]
-    colours = {"added": "#16a34a", "removed": "#dc2626", "changed": "#d97706", "same": "#9ca3af"}
+    colours = {"added": "#166534", "removed": "#b91c1c", "changed": "#92400e", "same": "#858e9b"}
     assert [e[3][0] for e in told["edges"]] == [
         f"stroke:{colours[found.of_arrow(a).mark]}" for a in found.chart.arrows
     ]
@@ -436,4 +444,4 @@ def test_a_machine_of_500_states_is_compared_and_focused() -> None:
 def test_a_dress_leaves_the_plain_picture_alone() -> None:
     plain = chart(["a", "b"])
     same = merged(plain, plain)
-    assert "#16a34a" not in to_dot(plain, dress=ReviewDress(same))
+    assert "#166534" not in to_dot(plain, dress=ReviewDress(same))

@@ -66,12 +66,12 @@ def line(**options: Any) -> Run:
 
 
 async def asteps(run: Run) -> None:
-    while await run.astep() is not None:
+    while await run.aadvance() is not None:
         pass
 
 
 def steps(run: Run) -> None:
-    while run.step() is not None:
+    while run.advance() is not None:
         pass
 
 
@@ -206,7 +206,7 @@ class TestStreams:
         for event in run.stream():
             if isinstance(event, Started) and event.state == "c":
                 with pytest.raises(StatusError, match="being driven"):
-                    run.step()
+                    run.advance()
                 with pytest.raises(StatusError, match="being driven"):
                     run.set("limits.steps", 3)
                 release.set()
@@ -228,8 +228,8 @@ class TestStreams:
 class TestCancel:
     def test_before_the_next_action(self) -> None:
         run = line()
-        run.step()
-        run.step()
+        run.advance()
+        run.advance()
         run.cancel("custom", "enough")
         result = run.run()
         assert (path(run), result.reason, result.signals[0].message) == (
@@ -304,7 +304,7 @@ class TestCancel:
 class TestByHand:
     def test_pause_and_resume(self) -> None:
         run = line()
-        run.step()
+        run.advance()
         run.pause()
         assert run.run().kind == "waiting"
         assert (run.status, run.state) == ("paused", "a")
@@ -370,8 +370,8 @@ class TestByHand:
 
     def test_a_run_that_is_driven_is_not_taken_back(self) -> None:
         run = line()
-        run.step()
-        run.step()
+        run.advance()
+        run.advance()
         old = run.id
         with run.session.turn, pytest.raises(StatusError, match="is being driven"):
             run.back()
@@ -411,7 +411,7 @@ class TestByHand:
 
     def test_send_checks_what_the_wait_takes(self) -> None:
         run = start("states:\n  w: {on: {fix: {to: z, data: {note: str}}}}\n" + END)
-        run.step()
+        run.advance()
         for event, data in (
             ("nope", {}),
             ("fix", {}),
@@ -574,7 +574,7 @@ class TestData:
         made = machine(body + END)
         run = made.start("task", script=["one", "two"], clock=ManualClock())
         for _ in range(3):
-            run.step()
+            run.advance()
         run.pause()
         kept = pickle.loads(pickle.dumps(run))  # noqa: S301  our own data
         assert (kept.run_id, kept.position.state) == (run.id, "c")
@@ -593,7 +593,7 @@ class TestData:
 
     def test_another_machine_is_refused(self) -> None:
         run = line()
-        run.step()
+        run.advance()
         kept = pickle.loads(pickle.dumps(run))  # noqa: S301  our own data
         with pytest.raises(MachineChangedError):
             own_machine("states:\n" + END).attach(kept)

@@ -51,8 +51,8 @@ def interrupted(policy: str, shop: Shop, *, answered: bool) -> tuple[Machine, Me
     run = made.start(
         "t", script=[calls("one", "two")], clock=ManualClock(), journal=journal, run_id="r"
     )
-    run.step()
-    run.step()
+    run.advance()
+    run.advance()
     key = "r/b/1/call_0_0"
     by_hand(run.session.note("intent", key, {"state": "b", "tool": "one"}))
     if answered:
@@ -136,8 +136,8 @@ class TestDoubt:
         run = made.start(
             "t", script=[calls("one")], clock=ManualClock(), journal=journal, run_id="r"
         )
-        run.step()
-        run.step()
+        run.advance()
+        run.advance()
         by_hand(run.session.note("intent", "r/b/1/call_0_0", {"state": "b", "tool": "one"}))
         run = reopened(made, journal)
         run.set("vars.n", 1)
@@ -234,12 +234,12 @@ def test_who_was_fenced_stays_so() -> None:
     journal = MemoryJournal()
     made = own_machine(LINE)
     run = made.start("t", clock=ManualClock(), journal=journal, run_id="r")
-    run.step()
+    run.advance()
     other = made.open("r", journal=journal, clock=ManualClock())
-    other.step()
+    other.advance()
     for _ in range(2):
         with pytest.raises(Fenced):
-            run.step()
+            run.advance()
     assert other.run().reason == "completed"
 
 
@@ -274,7 +274,7 @@ class TestSnapshots:
         run = made.start("t", clock=ManualClock(), journal=journal, run_id="r")
         while not run.ended:
             for _ in range(100):
-                run.step()
+                run.advance()
             run = made.open("r", journal=journal, clock=ManualClock(2_000_000_000))
         assert journal.snapshots == [256, 640, 1216]
 
@@ -284,7 +284,7 @@ class TestSnapshots:
         made = own_machine("vars: {n: 0}\n" + LOOP)
         run = made.start("t", clock=ManualClock(), journal=journal, run_id="r")
         for _ in range(steps):
-            run.step()
+            run.advance()
         fast = made.open("r", journal=journal, clock=ManualClock())
         slow = made.open("r", journal=_without_snapshots(journal), clock=ManualClock())
         assert fast.session.position == slow.session.position == run.session.position

@@ -60,16 +60,16 @@ def held(journal: Journal) -> bool:
 
 def test_it_is_kept_between_steps_and_given_back_where_the_run_rests(journal: Journal) -> None:
     run = quick().start("t", journal=journal, run_id="r")
-    assert run.step() is not None
+    assert run.advance() is not None
     assert held(journal)
-    run.step()
+    run.advance()
     assert held(journal)
     assert run.run().kind == "waiting"
     assert not held(journal)
     run.set("vars.n", 1)
     assert not held(journal)
     run.send("no")
-    assert run.step() is not None
+    assert run.advance() is not None
     assert run.ended
     assert not held(journal)
 
@@ -82,26 +82,26 @@ def test_it_is_given_back_at_a_breakpoint_and_where_an_error_leaves_the_run(
     assert (run.state, held(journal)) == ("act", False)
     run.session.ports.clock = None  # pyright: ignore[reportAttributeAccessIssue]  it fails
     with pytest.raises(AttributeError):
-        run.step()
+        run.advance()
     assert not held(journal)
 
 
 def test_another_run_of_this_process_may_take_it_between_two_steps(journal: Journal) -> None:
     made = quick()
     run = made.start("t", journal=journal, run_id="r")
-    run.step()
+    run.advance()
     other = made.open("r", journal=journal)
-    other.step()
+    other.advance()
     for _ in range(2):
         with pytest.raises(Fenced, match=r"driven by another process: python, pid .* took it over"):
-            run.step()
+            run.advance()
     assert other.run().kind == "waiting"
 
 
 def test_another_process_is_told_who_holds_it_between_two_steps(journal: Journal) -> None:
     run = quick().start("t", journal=journal, run_id="r")
     run.session.holder.face = "chartloop step"
-    run.step()
+    run.advance()
     lease = by_hand(journal.lease("r"))
     assert lease is not None
     assert lease.driver.process.pid > 0
@@ -131,7 +131,7 @@ def test_a_doubt_says_how_the_call_was_left(left: str) -> None:
     """An interruption only where there was one."""
     now = [1_000.0]
     journal, made = MemoryJournal(now=lambda: now[0]), quick()
-    made.start("t", journal=journal, run_id="r").step()
+    made.start("t", journal=journal, run_id="r").advance()
     row, _ = by_hand(journal.acquire("r", FAR if left else None))
     run = made.open("r", journal=journal)
     run.session.epoch = row.epoch - 1
@@ -207,12 +207,12 @@ def test_a_driver_that_was_overtaken_does_nothing_more(tmp_path: Path) -> None:
     journal = SqliteJournal(tmp_path / "j.db")
     run = machine(work).start("t", journal=journal, run_id="r")
     run.session.holder.ttl = 0.3
-    run.step()
-    run.step()
+    run.advance()
+    run.advance()
     by_hand(journal.acquire("r", FAR, take_over=True))
     while not run.session.holder.doubtful:
         time.sleep(0.01)
     with pytest.raises(Fenced, match="`chartloop run`, pid 7 on another-box took it over"):
-        run.step()
+        run.advance()
     assert done == []
     by_hand(journal.close())

@@ -131,7 +131,7 @@ class TestNext:
 
     def test_a_run_that_is_not_over_is_refused(self) -> None:
         run = machine(CHAT).start("first", script=["one"], clock=ManualClock())
-        run.step()
+        run.advance()
         with pytest.raises(StatusError, match="has not ended") as caught:
             run.next("second")
         assert "send" in caught.value.hint

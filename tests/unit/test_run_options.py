@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -43,7 +42,7 @@ class TestSettings:
     def test_open_and_arun_take_them_too(self) -> None:
         made, journal = machine(ASK), MemoryJournal()
         model = Listening(ModelReply("hi"), ModelReply("ho"))
-        made.start("t", model=model, clock=ManualClock(), journal=journal, run_id="r").step()
+        made.start("t", model=model, clock=ManualClock(), journal=journal, run_id="r").advance()
         made.open("r", journal=journal, model=model, settings={"seed": 7}).run()
         assert model.asked[0].settings["seed"] == 7
         asyncio.run(made.arun("t", model=model, clock=ManualClock(), settings={"seed": 8}))
@@ -71,7 +70,7 @@ class TestSettings:
 
     def test_the_context_window_is_a_fact(self) -> None:
         run = talk(ASK, ["hi"], settings={"context_window": "32_000"})
-        run.step()
+        run.advance()
         assert run.facts.usage.context_window == 32_000
 
     @pytest.mark.parametrize(
@@ -136,7 +135,7 @@ class TestListen:
         heard: list[Event] = []
         run = chat()
         run.listen(heard.append)
-        run.step()
+        run.advance()
         for _ in run.stream():
             break  # left: the run is cancelled, and whoever listens hears of it
         assert run.ended
@@ -159,7 +158,7 @@ class TestListen:
         run = chat()
         stop = run.listen(one.append)
         run.listen(two.append)
-        run.step()
+        run.advance()
         stop()
         stop()
         run.run()
@@ -283,9 +282,3 @@ IGNORING = (
 def test_what_is_accepted_at_one_state_is_not_at_one_that_begins_alike() -> None:
     found = find_faults(IGNORING)[1]
     assert [(f.code, f.at) for f in found] == [("CL304", "states.xy")]
-
-
-def test_a_path_is_no_journal(tmp_path: Path) -> None:
-    with pytest.raises(SetupError, match="`journal` is a str, no journal") as caught:
-        load("agent").open("last", journal=str(tmp_path / "journal.db"))  # pyright: ignore[reportArgumentType]
-    assert "SqliteJournal('" in caught.value.hint

@@ -110,7 +110,7 @@ class TestRenamed:
     def test_the_fork_is_opened_as_any_run(self) -> None:
         journal = recorded()[1]
         run = opened(journal)
-        assert run.step() is None  # it waits: and has moved
+        assert run.advance() is None  # it waits: and has moved
         again = machine(NEW).open(run.id, journal=journal, clock=ManualClock())
         assert (again.id, again.state) == (run.id, "human")
         assert [r.next for r in again.records] == ["a", "labour", "human"]
@@ -161,8 +161,8 @@ class TestRenamed:
     def test_a_call_in_doubt_is_not_lost_by_moving(self) -> None:
         made, journal = machine(OLD), MemoryJournal()
         run = made.start("t", clock=ManualClock(), journal=journal, run_id="r")
-        run.step()
-        run.step()
+        run.advance()
+        run.advance()
         by_hand(run.session.note("intent", "r/work/1", {"state": "work", "action": "act"}))
         with pytest.raises(MachineChangedError, match="in doubt") as caught:
             opened(journal)

@@ -41,8 +41,8 @@ class TestShown:
     def test_a_run(self) -> None:
         run = talk(ASK, ["four"], run_id="r")
         assert repr(run) == "<Run r of m: idle at a, 0 steps>"
-        run.step()
-        run.step()
+        run.advance()
+        run.advance()
         assert repr(run) == "<Run r of m: running at b, 1 step>"
 
     def test_a_result(self) -> None:
@@ -124,12 +124,12 @@ class TestFaces:
     def test_all_of_them_at_once(self) -> None:
         async def main() -> None:
             run = start(LINE)
-            await run.astep()
+            await run.aadvance()
             await run.apause()
-            await run.astep()
+            await run.aadvance()
             assert run.status == "paused"
             await run.aresume()
-            await run.astep()
+            await run.aadvance()
             await run.aset("vars.n", 3)
             assert (await run.awhy(0)).decision.path == ("a",)
             await run.aback()

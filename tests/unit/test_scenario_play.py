@@ -246,7 +246,7 @@ def test_events_of_a_run_that_is_resumed() -> None:
     machine, journal = load(ASKER), MemoryJournal()
     run = machine.start(journal=journal, clock=ManualClock())
     while run.state != "wait":
-        run.step()
+        run.advance()
     again = machine.open(run.id, journal=journal, clock=ManualClock())
     assert play(again, [OutsideEvent(0, 1, "send", "no")]) == []
     assert again.state == "refused"

@@ -112,8 +112,8 @@ def test_tools_that_failed_are_named() -> None:
 def test_a_run_that_has_not_ended_is_counted_so() -> None:
     made = machine(BODY)
     run = made.start("t", journal=MemoryJournal())
-    run.step()
-    run.step()
+    run.advance()
+    run.advance()
     found = made.stats(run)
     assert [(r.reason, r.kind) for r in found.reasons] == [("", "waiting")]
     assert "not ended" in str(found)

@@ -40,7 +40,7 @@ def started(folder: Path, own: str, **options: Any) -> Run:
 
 def waiting(run: Run) -> list[tuple[str, str, str]]:
     """The queue of a run that has begun: id, text and kind."""
-    run.step()
+    run.advance()
     return [(task.id, task.text, task.kind) for task in run.session.position.queue]
 
 

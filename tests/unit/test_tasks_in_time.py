@@ -41,9 +41,9 @@ def test_a_task_that_is_cut_off_has_been_tried_and_its_model_call_was_made() -> 
 def test_a_pause_before_a_task_is_no_part_of_its_time() -> None:
     clock = ManualClock()
     run = load(SLOW).start("x", script=[{"text": "done", "delay": "1s"}], clock=clock)
-    run.step()
+    run.advance()
     run.pause()
-    run.step()
+    run.advance()
     clock.advance(3600)
     run.resume()
     assert run.run().facts.errors.total == 0

@@ -47,7 +47,7 @@ def recorded(
     made, journal = machine(body, said), MemoryJournal()
     run = made.start("t", clock=ManualClock(), journal=journal, run_id="r", **options)
     while run.state != until or not run.session.head:
-        assert run.step() is not None
+        assert run.advance() is not None
     return made, read(journal)
 
 
@@ -232,7 +232,7 @@ def test_a_retry_that_the_new_file_does_not_make() -> None:
     made, journal = machine(OLD, said), MemoryJournal()
     run = made.start("t", clock=ManualClock(), journal=journal, run_id="r")
     for _ in range(3):
-        run.step()
+        run.advance()
     assert (run.status, run.session.position.blocked_on) == ("paused", "retry")
     new = machine(OLD.replace(" retry: {times: 2, base: 5s},", ""))
     verdict = Upgrade(made.chart, new.chart).judge(read(journal))
@@ -255,12 +255,12 @@ def test_a_detour_comes_back_under_the_names_of_now() -> None:
 def test_an_action_that_was_begun_and_has_no_record() -> None:
     made, journal = machine(OLD), MemoryJournal()
     run = made.start("t", clock=ManualClock(), journal=journal, run_id="r")
-    run.step()
-    run.step()
+    run.advance()
+    run.advance()
     by_hand(run.session.note("intent", "r/work/1", {"state": "work", "action": "act"}))
     run.pause()
     run.session.intents["x"] = {}
-    run.step()  # a pause does not settle it
+    run.advance()  # a pause does not settle it
     new = machine(OLD.replace("base: 5s", "base: 9s"))
     verdict = Upgrade(made.chart, new.chart).judge(read(journal))
     assert verdict.why == "the action of `work` is in doubt: it was begun and has no record"
@@ -300,7 +300,7 @@ def waiting(body: str = OLD) -> MemoryJournal:
 def at_person(run: Run) -> Run:
     """Driven by hand: a simulated clock would let the wait pass."""
     while run.state != "person":
-        run.step()
+        run.advance()
     return run
 
 

@@ -75,10 +75,22 @@ def test_the_look_is_the_one_that_was_agreed() -> None:
         "rankdir=TB newrank=true nodesep=.28 ranksep=.42 pad=.35 splines=spline remincross=true "
         "outputorder=edgesfirst labelloc=t labeljust=l shape=box "
         'style="rounded,filled" fontname="Inter,Helvetica,Arial,sans-serif" fontsize=11 '
-        'penwidth=1.2 margin="0.16,0.09" fontsize=9 arrowsize=.65 color="#64748b" '
+        'penwidth=1.2 margin="0.16,0.09" arrowsize=.65 color="#64748b" '
         "shape=diamond width=1.6 height=1.0"
     ).split():
         assert attribute in text
+
+
+def test_what_stands_on_arrows_is_as_large_as_what_stands_in_boxes() -> None:
+    text = to_dot(Flowchart(boxes=(Box("a", "A"),), arrows=(Arrow("a", "a", "again"),)))
+    sizes = {
+        kind: re.search(rf"^\t{kind} \[.*?fontsize=(\d+)", text, re.MULTILINE)
+        for kind in ("node", "edge")
+    }
+    assert {kind: found and found[1] for kind, found in sizes.items()} == {
+        "node": "11",
+        "edge": "11",
+    }
 
 
 @pytest.mark.parametrize(
@@ -88,9 +100,9 @@ def test_the_look_is_the_one_that_was_agreed() -> None:
         ("stop", "#ffcdd2", "#dc2626"),
         ("start", "#e1f5ff", "#0284c7"),
         ("end", "#e1f5ff", "#0284c7"),
-        ("hub", "#fff9c4", "#ca8a04"),
+        ("hub", "#fff9c4", "#a16207"),
         ("decision", "#f5f3ff", "#8b5cf6"),
-        ("action", "#f8fafc", "#94a3b8"),
+        ("action", "#f8fafc", "#7c8aa0"),
     ],
 )
 def test_a_role_has_its_colours(role: Role, fill: str, border: str) -> None:
@@ -280,3 +292,12 @@ def test_what_rows_cannot_hold_is_drawn_without_them(engine: Engine) -> None:
     svg = render(to_dot(chart), "svg", engine=engine, timeout=60.0).decode()
     assert (svg.count('class="edge"'), svg.count('class="node"')) == (798, 400)
     assert "layout" not in to_dot(far_reaching(40))
+
+
+@pytest.mark.parametrize(
+    ("title", "side"),
+    [("Agent", "l"), ("שלום Agent", "r"), ("12 مرحبا", "r"), ("Agent שלום", "l"), ("12", "l")],
+)
+def test_a_title_stands_where_its_reader_begins(title: str, side: str) -> None:
+    justified = re.findall(r"labeljust=(\w)", to_dot(Flowchart(title, (Box("a", "A"),))))
+    assert justified[-1] == side

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import networkx as nx
+import pytest
 
+from chartloop import load
+from chartloop.view.compare.difference import differences
 from chartloop.view.flowchart import Arrow, Box, Flowchart, RuleDrawing
 from chartloop.view.from_graph import StateGraph, flowchart
+from chartloop.view.mermaid.read import read_mermaid
 
 STOPS = {
     "steps_limit": "run.steps >= limits.steps",
@@ -218,3 +223,82 @@ def test_a_graph_without_attributes_is_drawn_by_its_names() -> None:
     graph.add_edge("a", "b")
     chart = flowchart(graph)
     assert chart == Flowchart("", (Box("a", "a"), Box("b", "b")), (Arrow("a", "b", id="0"),))
+
+
+GUARDS = """
+chartloop: 1
+machine: guards
+vars: {n: 0}
+limits: {tokens: 1000}
+states:
+  think:
+    do: infer
+    next:
+      - {when: "vars.n > 1", to: act}
+      - {when: "usage.total_tokens >= limits.tokens and run.steps > 3 and vars.n > 2 and vars.n < 9", to: done}
+      - {when: "vars.n == 0", to: wait, label: none}
+      - {to: sure}
+  act: {do: infer, next: [{when: last.ok, to: done}, {to: done}]}
+  wait: {on: {go: [{when: vars.n > 3, to: think}, {to: done}], stop: done}}
+  sure: {ask: "Sure?", when: vars.n < 5, then: done, else: think}
+  done: {stop: completed}
+"""
+LONG = "usage.total_tokens >= limits.tokens (1,000) and run.steps > 3 and vars.n > 2 and vars.n < 9"
+
+
+class Asked(NamedTuple):
+    """An arrow, what stands on it, and its tooltip."""
+
+    edge: str
+    shown: str
+    tip: str
+
+
+ASKED = [
+    Asked("think.next.0", "1 · vars.n > 1", "1 · vars.n > 1"),
+    Asked(
+        "think.next.1",
+        "2 · usage.total_tokens >= limits.tokens\n(1,000) and run.steps > 3 and …",
+        f"2 · {LONG}",
+    ),
+    Asked("think.next.2", "3 · none", "3 · none: vars.n == 0"),
+    Asked("think.next.3", "4 · else", "4 · else"),
+    Asked("act.next.0", "last.ok", "last.ok"),
+    Asked("act.next.1", "else", "else"),
+    Asked("wait.on.go.0", "go [vars.n > 3]", "go [vars.n > 3]"),
+    Asked("wait.on.go.1", "go [else]", "go [else]"),
+    Asked("wait.on.stop", "stop", "stop"),
+    Asked("sure.then", "Yes", "Yes: vars.n < 5"),
+    Asked("sure.else", "No", "No"),
+]
+
+
+@pytest.mark.parametrize("case", ASKED, ids=lambda case: case.edge)
+def test_an_arrow_says_what_is_asked_in_its_label_or_else_as_the_guard(case: Asked) -> None:
+    arrows = {arrow.id: arrow for arrow in load(GUARDS).draw().chart.arrows}
+    arrow = arrows[case.edge]
+    assert (arrow.shown, arrow.tip) == (case.shown, case.tip)
+
+
+def test_every_format_shows_a_guard_without_a_label() -> None:
+    picture = load(GUARDS).draw()
+    for text in (picture.dot(), picture.text(), picture.outline(), picture.mermaid()):
+        assert "1 · vars.n > 1" in text
+        assert "4 · else" in text
+    assert LONG in picture.outline()
+    assert f'tooltip="2 · {LONG}"' in picture.dot()
+
+
+def test_a_chart_with_its_guards_written_out_is_the_same_chart() -> None:
+    drawn = load(GUARDS).draw(rules="none")
+    written = read_mermaid(drawn.mermaid())
+    bare = replace(
+        drawn.chart,
+        arrows=tuple(replace(a, guard="", unlabelled=False) for a in drawn.chart.arrows),
+    )
+    assert differences(written, drawn.chart) == ()
+    assert differences(bare, drawn.chart) == ()
+    other = load(GUARDS.replace("vars.n > 1", "vars.n > 7")).draw(rules="none").chart
+    assert [str(d) for d in differences(written, other)] == [
+        'label of edge think → act: "vars.n > 1" became "vars.n > 7"'
+    ]

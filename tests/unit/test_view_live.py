@@ -182,7 +182,7 @@ def test_without_its_list_of_rules_the_line_under_the_title_says_it() -> None:
 def test_the_status_region_shows_the_status() -> None:
     machine = load("agent")
     run = machine.start("x", script=["Hello."])
-    run.step()
+    run.advance()
     planner = Planner(machine.draw(region="status").chart)
     assert planner.plan(status_of(run.session)).now == "running"
     run.run()

@@ -32,6 +32,8 @@ def test_a_chart_is_written_box_by_box_arrow_by_arrow() -> None:
     assert to_mermaid(chart) == (
         "flowchart TD\n"
         "    accTitle: The #quot;chart#quot;\n"
+        "    accDescr: Flowchart of 5 boxes and 4 arrows. "
+        "Starts at: Task Execution In Progress; Work. Ends at: STOP: Token Limit.\n"
         '    start(["Task Execution<br/>In Progress"])\n'
         '    check{"Tokens<br/>≥ 1,000,000?"}\n'
         '    work["Work"]\n'

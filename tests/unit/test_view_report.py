@@ -125,8 +125,8 @@ def test_the_picture_says_it_where_it_is_decided() -> None:
 @pytest.mark.parametrize("rules", ["box", "chain", "none"])
 def test_rules_have_their_values_in_a_box_and_in_a_chain(rules: str) -> None:
     run = load("agent").start("x", script=["Hello."], limits={"steps": 4})
-    run.step()
-    run.step()
+    run.advance()
+    run.advance()
     chart = run.machine.draw(rules=rules, facts=run.facts).chart  # pyright: ignore[reportArgumentType]
     svg = RunPicture(chart, standing_of(run.session), meters=meters_of(run.session)).svg()
     if rules == "box":
@@ -197,7 +197,7 @@ def test_a_report_in_characters_has_its_values(form: str) -> None:
 
 def test_a_decision_in_characters_has_its_value() -> None:
     drawn = moderator().draw(look="report").mermaid()
-    assert '{"Consecutive<br/>Errors ≥ 3?<br/>3 / 3 ██████████"}' in drawn
+    assert '{"Consecutive<br/>Errors ≥ 3?<br/>3 / 3 · reached ██████████"}' in drawn
     assert '{"Error<br/>Category?<br/>RECOVERABLE"}' in drawn
     chain = load("agent").start("x", script=["Hello."]).draw(look="report", rules="chain")
     assert "<br/>0 / 50 ░░░░░░░░░░" in chain.mermaid()
@@ -225,7 +225,7 @@ def test_as_mermaid_it_is_the_chart_with_the_moment_written_into_it() -> None:
 
 def test_the_status_region_has_a_look_too() -> None:
     run = load("agent").start("x", script=["Hello."])
-    run.step()
+    run.advance()
     assert "▶ Running ● NOW" in run.draw(look="report", region="status").text()
 
 

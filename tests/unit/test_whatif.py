@@ -179,7 +179,7 @@ states:
 def answered(after: float) -> tuple[Machine, Run]:
     made, clock = machine(WAITS), ManualClock(1000)
     run = made.start("t", clock=clock, journal=MemoryJournal())
-    run.step()
+    run.advance()
     clock.advance(after)
     if after < 60:
         run.send("yes")
@@ -302,7 +302,7 @@ def test_an_edit_by_hand_holds_from_there_on() -> None:
     made = machine(LOOP, {"work": [PAID] * 5})
     run = made.start("t", limits={"steps": 3})
     for _ in range(3):
-        run.step()
+        run.advance()
     run.set("limits.steps", 20)
     run.run()
     assert run.result.reason == "completed"
@@ -316,7 +316,7 @@ def test_a_stop_from_outside_is_an_input_like_others() -> None:
     made = machine(LOOP, {"work": [PAID] * 5})
     run = made.start("t", journal=MemoryJournal())
     for _ in range(3):
-        run.step()
+        run.advance()
     run.cancel()
     run.run()
     assert one(made, run, steps=8).was == "user_requested"
@@ -341,7 +341,7 @@ def test_time_that_a_run_was_paused_is_no_work() -> None:
     )
     made, clock = machine(body), ManualClock(1000)
     run = made.start("t", clock=clock, journal=MemoryJournal())
-    run.step()
+    run.advance()
     run.pause()
     run.run()
     clock.advance(3_600)

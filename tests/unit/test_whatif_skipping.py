@@ -59,7 +59,7 @@ def test_how_far_it_is_certain(was: int | None, now: int | None, alike: int) -> 
     machine = load(HEAD + CASES[0].text)
     run = machine.start("t", script=["a"] * 3)
     for _ in range(4):
-        run.step()
+        run.advance()
     position, positions = machine.chart.position("r"), list[Position]()
     for record in run.records:
         position, _ = evolve(machine.chart, position, record.input)

@@ -197,6 +197,6 @@ ACTIONS = (
         effect=Effect.PAID,
         suspends=False,
         uses=frozenset({"notifier"}),
-        about="Tells somebody: a log, a webhook, a terminal.",
+        about="Sends a notice to the terminal, to a webhook, or to your own notifier.",
     ),
 )

@@ -18,11 +18,13 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 from threading import Lock
 from typing import Literal, TypeVar
+from weakref import WeakValueDictionary
 
 from chartloop.adapters.sqlite_face import Done, Job, JournalFace
 from chartloop.adapters.sqlite_group import Engine, GroupedJournal
@@ -39,18 +41,45 @@ from chartloop.core.errors import ChartloopError, JournalError, JournalLocked, R
 from chartloop.run.redact import Redactor
 
 T = TypeVar("T")
+NAME = "journal.db"
+PROJECT = "pyproject.toml"
+"""A folder with this file is a project: its runs are kept there, and not further up."""
 
 
 def default_journal_path(start: Path) -> Path:
-    """`.chartloop/journal.db` in the nearest folder from `start` upward, else in `start`.
+    """`.chartloop/journal.db` of the project that `start` is in.
 
-    Nothing is made here: opening the journal makes the folder, with a `.gitignore` of its own.
+    The project is the nearest folder from `start` upward with `.chartloop/` or `pyproject.toml`,
+    else `start` itself. Nothing is made here: opening the journal makes the folder, with a
+    `.gitignore` of its own.
     """
     start = start.absolute()
     for folder in (start, *start.parents):
-        if os.path.isdir(folder / FOLDER):  # noqa: PTH112 - where nothing may be read, nothing is
-            return folder / FOLDER / "journal.db"
-    return start / FOLDER / "journal.db"
+        # where nothing may be read, nothing is
+        if os.path.isdir(folder / FOLDER) or os.path.isfile(folder / PROJECT):  # noqa: PTH112, PTH113
+            return folder / FOLDER / NAME
+    return start / FOLDER / NAME
+
+
+def journals_above(start: Path) -> list[Path]:
+    """The journals of all folders from `start` upward, the nearest first."""
+    start = start.absolute()
+    places = (folder / FOLDER / NAME for folder in (start, *start.parents))
+    return [place for place in places if os.path.isfile(place)]  # noqa: PTH113
+
+
+def shared_journal(path: Path) -> SqliteJournal:
+    """The journal at `path`: the one that is open in this process, else opened now.
+
+    It is closed once nothing uses it any more.
+    """
+    with _opening:
+        known = _open.get(_file(path))
+        if known is None or known.closed:
+            known = SqliteJournal(path)
+            known.close_when_unused()
+            _open[_file(path)] = known
+        return known
 
 
 class SqliteJournal(JournalFace):
@@ -93,6 +122,15 @@ class SqliteJournal(JournalFace):
     @property
     def name(self) -> str:
         return str(self.path)
+
+    def close_when_unused(self) -> None:
+        """Close the file once nothing uses the journal any more."""
+        weakref.finalize(self, _close_own, self._database, os.getpid())
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
 
     async def close(self) -> None:
         self._close()
@@ -192,3 +230,23 @@ class SqliteJournal(JournalFace):
             worker, self._worker = self._worker, None
         if worker is not None:
             worker.shutdown()
+
+
+_opening = Lock()
+_open: WeakValueDictionary[tuple[int, ...], SqliteJournal] = WeakValueDictionary()
+"""The journals that were opened by their path, by process and file."""
+
+
+def _close_own(database: Connection, process: int) -> None:
+    """Close a file that nothing uses any more; one that a fork inherited is left to its parent."""
+    if process == os.getpid():
+        database.close()
+
+
+def _file(path: Path) -> tuple[int, ...]:
+    """What tells a file from another that stands, or will stand, at the same path."""
+    try:
+        found = path.stat()
+    except OSError:  # there is none yet
+        return ()
+    return os.getpid(), found.st_dev, found.st_ino

@@ -6,12 +6,13 @@ Imported by: api.loading, api
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, get_args
 
 from chartloop import __version__, catalog
 from chartloop.actions import builtin, own_sources, with_own
+from chartloop.actions.assumed import own_upkeep
 from chartloop.actions.declare import specs_of
 from chartloop.api.bounds import (
     AT_START,
@@ -27,6 +28,7 @@ from chartloop.api.coverage import HasCoverage
 from chartloop.api.detached import DetachedRun
 from chartloop.api.drawing import seen
 from chartloop.api.history import history
+from chartloop.api.journals import JournalOrPath, journal_of
 from chartloop.api.run import Run, StartOptions, new_run_id
 from chartloop.api.simulating import HasSimulation
 from chartloop.api.stats import HasStats
@@ -212,7 +214,7 @@ class Machine(HasCoverage, HasWhatIf, HasStats, HasUpgrade, HasSimulation):
         messages: Sequence[Message] = (),
         tasks: Sequence[Any] | None = None,
         parent: Run | str | None = None,
-        journal: Journal | None = None,
+        journal: JournalOrPath | None = None,
         run_id: str | None = None,
         agent: str | None = None,
         session: str | None = None,
@@ -225,8 +227,9 @@ class Machine(HasCoverage, HasWhatIf, HasStats, HasUpgrade, HasSimulation):
         `limits`, `vars`, `memory` and `tasks` replace what the file has (a task is a text, or a
         mapping); `messages` are a conversation to go on with. After `parent`, a run that has ended
         or the id of one in `journal`, conversation, memory, variables, agent and session are
-        carried over, and counters begin at zero: what is given here wins. The journal is the
-        parent's, else in memory, unless one is given.
+        carried over, and counters begin at zero: what is given here wins. `journal` is the path
+        of a SQLite file, made where it is missing, or an open journal; by default the parent's,
+        else one in memory.
 
         `metadata` is JSON data about this run, over the file's: `Run.metadata`, `Result.metadata`.
 
@@ -252,7 +255,8 @@ class Machine(HasCoverage, HasWhatIf, HasStats, HasUpgrade, HasSimulation):
             before = parent if isinstance(parent, Run) else self._stored(parent, journal)
             past = carried(spec, before.session)
             journal = journal or before.session.journal
-        made = self._session(run_id or new_run_id(), journal or MemoryJournal(), ports)
+        kept = MemoryJournal() if journal is None else journal_of(journal)
+        made = self._session(run_id or new_run_id(), kept, ports)
         queue = first_tasks(spec, self.folder or Path(), tasks)
         for child in (part for part in spec.family() if part is not spec):
             made.ports.first_tasks(child)  # a file that is wrong is said before anything runs
@@ -288,13 +292,17 @@ class Machine(HasCoverage, HasWhatIf, HasStats, HasUpgrade, HasSimulation):
         made.certify = lambda: prove(effort=AT_START).certificate(__version__)
         return Run(self, made, given=ports)
 
-    def _stored(self, run_id: str, journal: Journal | None) -> Run:
+    def _stored(self, run_id: str, journal: JournalOrPath | None) -> Run:
         if journal is None:
             raise SetupError(
                 f"no journal was given that holds the parent `{run_id}`",
                 hint="give `journal=`, or the run itself as `parent=`",
             )
         return self.open(run_id, journal=journal)
+
+    @cached_property
+    def _upkeep(self) -> tuple[str, ...]:
+        return own_upkeep(self.spec)
 
     def run(self, task: str = "", **options: Unpack[StartOptions]) -> Result:
         """Start and run to the end, or to where the run waits for somebody; see `start`."""
@@ -305,13 +313,14 @@ class Machine(HasCoverage, HasWhatIf, HasStats, HasUpgrade, HasSimulation):
         return await self.start(task, **options).arun()
 
     def open(
-        self, run_id: str, *, journal: Journal, changed: bool = False, take_over: bool = False,
+        self, run_id: str, *, journal: JournalOrPath, changed: bool = False,
+        take_over: bool = False,
         **ports: Unpack[PortOptions],
     ) -> Run:  # fmt: skip
         """A run that is in the journal, where it stands. Nothing is written until it is driven.
 
-        What driving it needs (a key, say) is looked for when it is driven: a run can be read
-        without.
+        `journal` is the path of its file, or an open journal. What driving the run needs (a key,
+        say) is looked for when it is driven: a run can be read without.
 
         A run that was started with another machine is refused, unless `changed` or the file's
         `renamed` say that this one follows it. Then its records are decided again, and must come
@@ -323,11 +332,11 @@ class Machine(HasCoverage, HasWhatIf, HasStats, HasUpgrade, HasSimulation):
         one stops before its next action, and a call that it has in flight may be paid twice.
 
         Raises:
-            UnknownRunError: there is no run of that id.
+            UnknownRunError: there is no run of that id, or no such file.
             MachineChangedError: it was started with another machine, or this one decides a
                 record otherwise.
         """
-        made = self._session(run_id, journal, ports)
+        made = self._session(run_id, journal_of(journal, make=False), ports)
         made.holder.take_over = take_over
         moved = wait(self._open(made, changed), suspends=made.journal.suspends)
         return Run(
@@ -356,7 +365,7 @@ class Machine(HasCoverage, HasWhatIf, HasStats, HasUpgrade, HasSimulation):
         return "" if spec is None else canonical(spec)
 
     def attach(
-        self, kept: DetachedRun, *, journal: Journal | None = None, take_over: bool = False,
+        self, kept: DetachedRun, *, journal: JournalOrPath | None = None, take_over: bool = False,
         **ports: Unpack[PortOptions],
     ) -> Run:  # fmt: skip
         """A run that was pickled, to be driven on with these components; see `start`.
@@ -380,11 +389,8 @@ class Machine(HasCoverage, HasWhatIf, HasStats, HasUpgrade, HasSimulation):
         return self.open(kept.run_id, journal=where, take_over=take_over, **ports)
 
     def _session(self, run_id: str, journal: Journal, ports: PortOptions) -> Session:
-        if not hasattr(journal, "suspends"):
-            hint = f"open one: `SqliteJournal({str(journal)!r})`, from chartloop.adapters.sqlite"
-            raise SetupError(f"`journal` is a {type(journal).__name__}, no journal", hint=hint)
         made = Session(self.chart, journal, run_id, make_ports(self.spec, self.folder, ports))
-        made.engine = __version__
+        made.engine, made.upkeep = __version__, self._upkeep
         cancel = ports.get("cancel")
         made.cancels = [cancel] if cancel is not None else []
         if suspends(made):  # on an event loop the appends of one tick share a transaction

@@ -11,6 +11,7 @@ from chartloop.api.certified import Certified
 from chartloop.api.continuing import first_taken_back, forked, moved
 from chartloop.api.detached import DetachedRun, detached
 from chartloop.api.hearing import Heard
+from chartloop.api.journals import JournalOrPath
 from chartloop.api.posting import Addressed
 from chartloop.api.shown import Shown
 from chartloop.api.wiring import PortOptions, suspends
@@ -26,8 +27,7 @@ from chartloop.notebook.panel.open import open_panel
 from chartloop.notebook.tables import KnownFacts, Records
 from chartloop.run.breakpoints import Breakpoints
 from chartloop.run.events import Event as StreamEvent
-from chartloop.run.journal import Journal
-from chartloop.run.loop import advance, change, drive, leave
+from chartloop.run.loop import act_once, advance, change, drive, leave
 from chartloop.run.question import Question, question_of
 from chartloop.run.renaming import as_now
 from chartloop.run.replay import Replay, replay, why
@@ -54,7 +54,7 @@ class StartOptions(PortOptions, total=False):
     messages: Sequence[Message]
     tasks: Sequence[Any] | None
     parent: Run | str | None
-    journal: Journal | None
+    journal: JournalOrPath | None
     run_id: str | None
     agent: str | None
     session: str | None
@@ -205,12 +205,26 @@ class Run(Certified, Addressed, Shown["Startable"]):
     # going on -------------------------------------------------------------------------------
 
     def step(self) -> Record | None:
-        """One record: start, or do the action at hand. None when it has ended or waits."""
+        """Do the action at hand, and give its record. None when the run has ended or waits.
+
+        What is due before it goes on the record too: the start, an answer that was sent, a resume.
+        A run that comes to rest on the way, at a wait say, gives the record of that.
+        """
         return self._wait(self.astep())
 
     async def astep(self) -> Record | None:
-        """One record; see `step`."""
+        """Do the action at hand; see `step`."""
         if self._prepare is not None or self._moved or self._heard:  # a step costs microseconds
+            await self._ready()
+        return await act_once(self.session)
+
+    def advance(self) -> Record | None:
+        """One record, whatever it is of: the start, an answer, an action. None as of `step`."""
+        return self._wait(self.aadvance())
+
+    async def aadvance(self) -> Record | None:
+        """One record; see `advance`."""
+        if self._prepare is not None or self._moved or self._heard:
             await self._ready()
         return await advance(self.session)
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from chartloop import catalog
 from chartloop.api.bounds import checked_values
+from chartloop.api.journals import JournalOrPath, journal_of
 from chartloop.api.tasks import first_tasks
 from chartloop.core.facts import EMPTY
 from chartloop.core.records import Record
@@ -146,7 +147,7 @@ class HasSimulation:
         tasks: Sequence[Any] | None = None,
         learn_from: Runs = (),
         smooth: float = 0.0,
-        journal: Journal | None = None,
+        journal: JournalOrPath | None = None,
     ) -> Run:
         """One of the simulated runs, to be looked at: `simulate` with this seed has it, too.
 
@@ -158,7 +159,8 @@ class HasSimulation:
         records: list[Record] = []
         player = planned(self, made, seed, limits=chosen, vars=first, tasks=tasks).player()
         found = player.play(seed, number, records)
-        kept, run_id = journal or MemoryJournal(), f"sim-{seed}-{number}"
+        kept = MemoryJournal() if journal is None else journal_of(journal)
+        run_id = f"sim-{seed}-{number}"
         row = RunRow(run_id, self.spec.name, self.hash, state=self.spec.start)
         wait(_keep(kept, row, self.canonical(), records, found), suspends=kept.suspends)
         return self.open(run_id, journal=kept)

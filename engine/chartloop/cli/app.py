@@ -86,7 +86,7 @@ Try it, with no key and no network:
 
 \b
 Exit codes: 0 natural end, 1 error, 2 wrong command line, 3 stopped by a limit,
-4 waits for a person, 5 stopped by a person, 6 another process drives the run,
+4 waits for a person, 5 cancelled, or not answered in time, 6 another process drives the run,
 130 Ctrl-C, SIGTERM or SIGHUP.
 
 \b
@@ -126,17 +126,32 @@ class App(click.Group):
             with formatter.section(title):
                 formatter.write_dl([(e.name.ljust(longest), e.about) for e in entries])
 
+    # click would make an exit code of its own of a broken pipe, in both
+
+    def make_context(self, *args: Any, **more: Any) -> click.Context:
+        try:
+            return super().make_context(*args, **more)
+        except BrokenPipeError as error:
+            raise ReaderGone from error
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except BrokenPipeError as error:  # click would make an exit code of its own of it
+        except BrokenPipeError as error:
             raise ReaderGone from error
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **more: Any) -> Any:
         """Run, say what is wrong, and leave with the exit code that the help names."""
         standalone = more.pop("standalone_mode", True)
         out.fit_streams()
-        code = _guarded(lambda: super(App, self).main(args, *rest, standalone_mode=False, **more))
+        out.open_doors()  # for good in a process of our own: it says its last words through them
+        try:
+            code = _guarded(
+                lambda: super(App, self).main(args, *rest, standalone_mode=False, **more)
+            )
+        finally:
+            if not standalone:
+                out.close_doors()
         if standalone:
             sys.exit(code)
         return code

@@ -6,8 +6,10 @@ are looked for, and whichever is first counts.
 
 from __future__ import annotations
 
+import contextlib
 import select
 import sys
+import termios
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +25,10 @@ if TYPE_CHECKING:
     from chartloop.cli.how import How
     from chartloop.run.question import Question
 
+LAST = "."
+"""Ends a text of several lines."""
+PASTE = 0.05
+"""Seconds in which the next line of a paste has come."""
 LOOK = 0.25
 """Seconds between two looks at the clock and the inbox."""
 _YES = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
@@ -42,6 +48,7 @@ def ask(run: Run) -> bool:
     question = run.question
     if question is None:
         return False
+    _forget_typed()
     out.say()
     out.say(f"{out.plain(question.text)}  (wait {out.plain(question.wait)})", "cyan")
     for number, (event, answer) in enumerate(question.answers.items(), 1):
@@ -61,6 +68,12 @@ def ask(run: Run) -> bool:
     except (EOFError, KeyboardInterrupt):
         out.say()
         return False
+
+
+def _forget_typed() -> None:
+    """Take only what is typed after the question is on the screen: no answer comes unseen."""
+    with contextlib.suppress(OSError, ValueError, termios.error):
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
 
 def _answered(run: Run, question: Question) -> bool:
@@ -87,12 +100,28 @@ def _answered(run: Run, question: Question) -> bool:
 
 def _field(name: str, type: Type, over: Callable[[], bool]) -> Any:
     while True:
-        text = read_line(f"  {name} ({type}): ", over).rstrip("\n")
+        text = _read_text(f"  {name} ({type}): ", over)
         value = _YES.get(text.strip().lower(), text) if type.kind == "bool" else text
         value = read_value(type, value) if isinstance(value, str) else value
         if accepts(type, value):
             return value
         out.say(f"  that is no {type}", "red")
+
+
+def _read_text(prompt: str, over: Callable[[], bool]) -> str:
+    """What is typed on a line; where several lines were pasted, all up to `LAST`."""
+    lines = [read_line(prompt, over).removesuffix("\n")]
+    if not _more_came():
+        return lines[0]
+    out.say(f"  several lines: `{LAST}` on a line of its own ends them", "dim")
+    while (line := read_line("", over).removesuffix("\n")) != LAST:
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def _more_came() -> bool:
+    """Whether more came at once with the line that was read: only a paste does."""
+    return bool(select.select([sys.stdin], [], [], PASTE)[0])
 
 
 def _over(run: Run) -> Callable[[], bool]:

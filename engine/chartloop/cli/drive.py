@@ -159,4 +159,4 @@ def _print(result: Result, how: How) -> None:
             text = output if isinstance(output, str) else out.as_json(output)
             said += [text] if not said or text != said[-1] else []
         for text in said:
-            out.result(out.plain(text) if out.is_terminal(sys.stdout) else text)
+            out.result(text)

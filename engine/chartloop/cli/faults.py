@@ -1,7 +1,7 @@
 """How an error is said, and the exit code that it gives.
 
     0 natural end   1 error, or a check that failed   2 the command line is wrong
-    3 stopped by a limit   4 waits for a person   5 stopped by a person
+    3 stopped by a limit   4 waits for a person   5 cancelled, or not answered in time
     6 another process drives the run   130 Ctrl-C, SIGTERM or SIGHUP
 
 Imported by: app, and commands that leave with the code of a run
@@ -28,6 +28,7 @@ from chartloop.core.errors import (
     Fenced,
     Finding,
     JournalError,
+    JournalTooNew,
     LimitError,
     MachineChangedError,
     ModelError,
@@ -91,6 +92,7 @@ _KINDS: tuple[tuple[type[ChartloopError], Kind], ...] = (
     (SetupError, Kind("CL607")),
     (Driven, Kind("CL613", DRIVEN)),
     (Fenced, Kind("CL609")),
+    (JournalTooNew, Kind("CL622")),
     (JournalError, Kind("CL608")),
     (ModelError, Kind("CL610")),
 )

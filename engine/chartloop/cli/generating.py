@@ -109,7 +109,7 @@ class _Line:
     def __init__(self) -> None:
         self._shown = out.is_terminal(sys.stderr)
         self._next = 0.0
-        self._width = 0
+        self._painted = False
 
     def paint(self, progress: Progress) -> None:
         """Say it, now and then."""
@@ -124,10 +124,9 @@ class _Line:
 
     def clear(self) -> None:
         """Take it away."""
-        if self._shown and self._width:
+        if self._painted:
             self._write("")
 
     def _write(self, text: str) -> None:
-        sys.stderr.write(f"\r{text:{self._width}}\r{text}")
-        sys.stderr.flush()
-        self._width = len(text)
+        out.repaint(text)
+        self._painted = bool(text)

@@ -20,7 +20,7 @@ from chartloop.cli import out
 from chartloop.core.units import say_elapsed
 from chartloop.machine.budgets import budgets
 from chartloop.run.events import Delta, Event, FromChild, Recorded, Started
-from chartloop.run.words import because
+from chartloop.run.words import because, outcome_of
 
 if TYPE_CHECKING:
     from chartloop.api import Run
@@ -63,11 +63,15 @@ class Live:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._chart = run.machine.chart
-        self._console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+        self._console = Console(
+            file=out.behind(sys.stderr), highlight=False, markup=False, emoji=False
+        )
         self._live: RichLive | None = None
         self._echo = Echo()
         self._doing = ""
         self._last = ""
+        self._failed = ""
+        """What failed in the newest record."""
         self._text = ""
         self._notice = "Ctrl-C stops before the next action"
 
@@ -107,6 +111,7 @@ class Live:
                 path = " → ".join([record.state, *event.decision.path])
                 why = because(self._chart, record)
                 self._last = f"{path}  because {why}" if why else path
+                self._failed = outcome_of(record) if record.failures else ""
                 self._doing = ""
 
     def _see_child(self, event: FromChild) -> None:
@@ -127,14 +132,18 @@ class Live:
         parts: list[RenderableType] = [self._where(), self._bars()]
         if self._last:
             parts.append(Text(f"last   {out.plain(self._last)}", style="dim"))
+        if self._failed:
+            parts.append(Text(f"✗ {out.plain(self._failed)}", style="red"))
         if lines := self._said(options.max_width - 4):
             parts.append(Text("\n".join(lines), style="italic"))
         width = min(out.WIDEST, options.max_width)
-        yield Panel(
+        frame = Panel(
             Group(*parts), title=title, title_align="left", width=width,
             subtitle=Text(f" {self._notice} ", style="dim"), subtitle_align="left",
             border_style=_BORDER.get(run.status, "cyan"),
         )  # fmt: skip
+        for part in console.render(frame, options):
+            yield part._replace(text=out.clean(part.text))
 
     def _since_record(self) -> float:
         marks = self._run.facts.marks

@@ -1,10 +1,10 @@
 """What is printed, and where: results on stdout, everything else on stderr.
 
-Belongs here: streams, colours, JSON, and what a terminal may be sent. Texts come from models,
-files and journals, so whatever is shown on a terminal passes `plain`: no escape sequence of
-theirs reaches it.
+Texts come from models, files and journals, and a terminal obeys what it is sent. So both streams
+are a `Door` while a command runs: whoever writes, no escape sequence passes it. Colours are ours:
+`style` puts signs round a text that the door alone turns into colours.
 
-Imported by: every command
+Belongs here: streams, colours, JSON, and what a terminal may be sent.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ import re
 import shutil
 import sys
 import textwrap
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TextIO
-
-import click
 
 from chartloop.core.plain import plain as as_data
 
@@ -43,6 +42,81 @@ _OBEYED = re.compile(r"[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 """Signs that JSON leaves as they are and a terminal obeys: 0x9b begins an escape sequence."""
 
 
+_STEERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+"""What a terminal obeys in a text, but for newlines and tabs."""
+_COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
+
+_INKS = {
+    "bold": "\x1b[1m", "dim": "\x1b[2m", "red": "\x1b[31m", "green": "\x1b[32m",
+    "yellow": "\x1b[33m", "magenta": "\x1b[35m", "cyan": "\x1b[36m", "": "\x1b[0m",
+}  # fmt: skip
+_FIRST = 0x100000 + int.from_bytes(os.urandom(2)) % 0xFF00
+"""The first sign of a colour: private, and another one in each process, so no text can know it."""
+_SIGN_OF = {name: chr(_FIRST + number) for number, name in enumerate(_INKS)}
+_INK_OF = {sign: _INKS[name] for name, sign in _SIGN_OF.items()}
+_INKED = re.compile(f"[{_SIGN_OF['bold']}-{_SIGN_OF['']}]")
+
+
+class Door:
+    """A stream to people: what is written to it is cleaned first.
+
+    What would steer a terminal becomes U+FFFD, colours that others chose are left out. All else is
+    as with the stream behind it.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        """Write the text, cleaned."""
+        self.stream.write(_INKED.sub(_ink, clean(text)))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write one after another."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+def _ink(sign: re.Match[str]) -> str:
+    return _INK_OF[sign[0]]
+
+
+def clean(text: str) -> str:
+    """The text as it is where a terminal obeys nothing in it, else as `plain` has it."""
+    return plain(_COLOUR.sub("", text)) if _STEERS.search(text) else text
+
+
+def open_doors() -> None:
+    """Put a door before stdout and stderr."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if not isinstance(stream, Door):
+            setattr(sys, name, Door(stream))
+
+
+def close_doors() -> None:
+    """Take them away: what follows is not the command line's."""
+    for name in ("stdout", "stderr"):
+        setattr(sys, name, behind(getattr(sys, name)))
+
+
+def behind(stream: TextIO) -> TextIO:
+    """The stream itself, for who moves the cursor and cleans what it shows."""
+    return stream.stream if isinstance(stream, Door) else stream
+
+
+def repaint(text: str, *, up: int = 0) -> None:
+    """Put a text in place of the line of stderr where the cursor is, or of one above it."""
+    stream = behind(sys.stderr)
+    where = f"\x1b[{up}A" if up else "\r"
+    stream.write(f"{where}\x1b[2K{clean(text)}")
+    stream.flush()
+
+
 def fit_streams() -> None:
     """Let all streams take any text: what they cannot encode is written in another way."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
@@ -51,7 +125,7 @@ def fit_streams() -> None:
     codecs.register_error("chartloop", _stand_in)
     streams = {"chartloop": (sys.stdout, sys.stderr), "replace": (sys.stdin,)}
     for errors, named in streams.items():
-        for stream in named:
+        for stream in map(behind, named):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors=errors)
 
@@ -94,13 +168,11 @@ def coloured(stream: TextIO) -> bool:
 
 def style(text: str, colour: str = "", *, bold: bool = False, stream: TextIO | None = None) -> str:
     """The text in a colour, where the stream (default: stdout) takes colours."""
-    if not text or not (colour or bold) or not coloured(stream or sys.stdout):
+    stream = stream or sys.stdout
+    if not text or not (colour or bold) or not isinstance(stream, Door) or not coloured(stream):
         return text
-    if colour == "bold":
-        return click.style(text, bold=True)
-    if colour == "dim":
-        return click.style(text, dim=True)
-    return click.style(text, fg=colour or None, bold=bold or None)
+    ink = (_SIGN_OF[colour] if colour else "") + (_SIGN_OF["bold"] if bold else "")
+    return f"{ink}{text}{_SIGN_OF['']}"
 
 
 def plain(text: str) -> str:

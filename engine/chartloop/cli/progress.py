@@ -31,11 +31,10 @@ def counted(what: str, length: int) -> Generator[Callable[[], object]]:
         yield lambda: None
         return
     bar = click.progressbar(
-        length=length, label=what, file=sys.stderr, width=30, show_pos=True, show_percent=False,
-        update_min_steps=max(1, length // PAINTED),
+        length=length, label=what, file=out.behind(sys.stderr), width=30, show_pos=True,
+        show_percent=False, update_min_steps=max(1, length // PAINTED),
     )  # fmt: skip
     with bar as moving:
         yield partial(moving.update, 1)
     # over the bar: the answer takes its place
-    sys.stderr.write("\x1b[A\x1b[2K")
-    sys.stderr.flush()
+    out.repaint("", up=1)

@@ -7,6 +7,7 @@ Imported by: commands.step
 from __future__ import annotations
 
 import contextlib
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -16,10 +17,10 @@ from chartloop.cli import out
 from chartloop.cli.drive import Interrupts
 from chartloop.cli.picture import coloured, columns
 from chartloop.cli.stepping import Commands, StoppedInside
+from chartloop.core.columns import Line
 
 if TYPE_CHECKING:
     from chartloop.api import Run
-    from chartloop.core.columns import Line
     from chartloop.core.records import Record
     from chartloop.view.picture import Picture
 
@@ -37,10 +38,32 @@ class Prompt:
         self.commands.show()
         while not self.commands.left:
             try:
-                line = self._read(f"{self.commands.run.machine.name}> ")
+                line = self._line(f"{self.commands.run.machine.name}> ")
             except EOFError:
                 break
-            self.obey(line)
+            if (whole := self._whole(line)) is not None:
+                self.obey(whole)
+
+    def _whole(self, line: str) -> str | None:
+        """An answer with all its lines: it goes on while a quote is open. None: it was given up."""
+        told = False
+        try:
+            while line.split()[:1] == ["answer"] and _has_open_quote(line):
+                if not told:
+                    self.say(Line("  a quote is open: close it, or press Ctrl-C to give up", "dim"))
+                told = True
+                line = f"{line}\n{self._line('... ')}"
+        except EOFError:
+            return line
+        except KeyboardInterrupt:
+            if not told:
+                raise
+            out.result()
+            return None
+        return line
+
+    def _line(self, prompt: str) -> str:
+        return self._read(prompt).removesuffix("\n")
 
     def obey(self, line: str) -> None:
         """One command. Ctrl-C stops before the next action of a `run`, else in the action."""
@@ -86,9 +109,17 @@ class Prompt:
         return self._interrupts.count > 0
 
 
+def _has_open_quote(line: str) -> bool:
+    try:
+        shlex.split(line)
+    except ValueError as error:
+        return "quotation" in str(error)
+    return False
+
+
 def _step(run: Run) -> Record | None:
     try:
-        return run.step()
+        return run.advance()
     except KeyboardInterrupt:
         raise StoppedInside from None
 

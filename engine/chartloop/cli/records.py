@@ -41,7 +41,7 @@ def records_lines(
                 outcome_of(r), duration_of(r), _path(chart, r, brief=brief),
                 "" if brief else because(chart, r),
             ),
-            "red" if r.outcome is not None and not r.outcome.ok else "",
+            "red" if r.failures else "",
         )
         for r in records
     ]  # fmt: skip

@@ -156,7 +156,7 @@ class _Step:
         return asyncio.run_coroutine_threadsafe(self._once(run), loop_thread()).result()
 
     async def _once(self, run: Run) -> Record | None:
-        self._task = asyncio.ensure_future(run.astep())
+        self._task = asyncio.ensure_future(run.aadvance())
         try:
             return await self._task
         except asyncio.CancelledError:

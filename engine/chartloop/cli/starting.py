@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from chartloop.adapters.notify import LogNotifier
 from chartloop.cli import out
 from chartloop.cli.loading import tasks_of
 from chartloop.cli.values import figures_of, values_of
@@ -118,12 +119,23 @@ def _components(how: How, script: Script | None, clock: Clock) -> dict[str, Any]
     return {name: value for name, value in given.items() if value}
 
 
-def _notifier(how: How) -> Notifier | None:
-    """Who is told what `notify` says; None for the usual log."""
+class TerminalNotifier:
+    """Prints each notice on stderr, besides the log."""
+
+    suspends = False
+
+    async def notify(self, text: str, data: Mapping[str, Any]) -> None:
+        """Print it."""
+        await LogNotifier().notify(text, data)
+        out.say(f"notice: {out.plain(text)}")
+
+
+def _notifier(how: How) -> Notifier:
+    """Where notices go: to a URL, else to the terminal."""
     if how.notify is None:
         if how.notify_secret:
             raise click.UsageError("--notify-secret goes with --notify URL")
-        return None
+        return TerminalNotifier()
     from chartloop.adapters.webhook import WebhookNotifier
 
     return WebhookNotifier(how.notify, secret_env=how.notify_secret or "")

@@ -24,6 +24,7 @@ from chartloop.core.columns import Line
 from chartloop.core.errors import ChartloopError, LimitError, RunError, nearest
 from chartloop.machine.saying import fact_value, say_value
 from chartloop.run.events import Delta, Event
+from chartloop.run.loop import is_action
 from chartloop.run.result import say_facts
 from chartloop.run.words import action_of, because, outcome_of, path_of
 
@@ -60,7 +61,13 @@ COMMANDS = (
     Command("help", "this list"),
     Command("quit", "leave; the run can be resumed"),
 )
-ALIASES = {"": "do", "n": "do", "next": "do", "q": "quit", "exit": "quit", "?": "help", "h": "help"}
+ALIASES = {
+    "": "do", "n": "do", "next": "do", "exit": "quit", "?": "help", "h": "help",
+    # the keys of the full screen
+    "s": "do", "r": "run", "t": "run to", "a": "answer", "b": "back", "w": "why", "m": "draw",
+    "e": "set", "f": "fork", "k": "break", "d": "draw", "q": "quit",
+}  # fmt: skip
+"""Other words for a command: the keys of the full screen mean the same at the prompt."""
 
 
 CLOCKS = frozenset({"run.elapsed", "run.working", "run.idle"})
@@ -117,7 +124,8 @@ class Commands:
     def obey(self, line: str) -> bool:
         """One command; whether it was done. What is wrong with it is said."""
         word, _, rest = line.strip().partition(" ")
-        command = getattr(self, f"do_{ALIASES.get(word, word)}", None)
+        named, _, first = ALIASES.get(word, word).partition(" ")
+        command, rest = getattr(self, f"do_{named}", None), f"{first} {rest}"
         if command is None:
             known = [n.removeprefix("do_") for n in dir(self) if n.startswith("do_")]
             self._say(f"there is no command `{out.plain(word)}`: {nearest(word, known)}", "red")
@@ -135,15 +143,18 @@ class Commands:
     # going on -------------------------------------------------------------------------------
 
     def do_do(self, rest: str) -> None:
-        """One record."""
+        """The action at hand, with what is recorded before it."""
         if rest:
             raise RunError("`do` takes nothing", hint="`run to STATE` does several")
         if self.run.ended:
             raise RunError("the run has ended", hint="`back` takes its last record back")
         if self.run.status == "paused" and not self.run.result.events:
             self.run.resume()
-        if self._step() is None:
+        record = self._step()
+        if record is None:
             raise RunError("the run waits", hint="`answer EVENT` goes on")
+        while record is not None and not is_action(record) and self.run.status != "paused":
+            record = self._step()
         self.show()
 
     def do_run(self, rest: str) -> None:
@@ -268,8 +279,7 @@ class Commands:
         why = because(chart, record)
         line = f"{record.seq}  {action}: {said}" if said else f"{record.seq}  {action}"
         line += (f"  → {path}" if path else "") + (f"  because {why}" if why else "")
-        failed = record.outcome is not None and not record.outcome.ok
-        self._say(out.plain(line), "red" if failed else "")
+        self._say(out.plain(line), "red" if record.failures else "")
 
     # looking --------------------------------------------------------------------------------
 

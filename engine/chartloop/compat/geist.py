@@ -25,6 +25,7 @@ from typing import Any, Literal, overload
 from chartloop.actions.declare import guard_spec
 from chartloop.adapters.cancel import SignalCancellation
 from chartloop.api import Run
+from chartloop.api.journals import JournalOrPath
 from chartloop.compat.geist_agent import (
     AgentContext,
     AgentSettings,
@@ -37,7 +38,6 @@ from chartloop.compat.geist_agent import (
 from chartloop.core.errors import RunError, SetupError
 from chartloop.core.plain import plain
 from chartloop.core.records import Record
-from chartloop.run.journal import Journal
 from chartloop.run.trace import Call, Trace, TraceStep
 
 __all__ = [
@@ -188,7 +188,7 @@ class AgentExecutor:
 
     def __init__(
         self, agent: BaseAgent, stopping_conditions: AgentStoppingConditions | None = None, *,
-        journal: Journal | None = None,
+        journal: JournalOrPath | None = None,
     ) -> None:  # fmt: skip
         for method in ("tick", "atick", "initialize"):
             if overrides(agent, method):
@@ -279,7 +279,7 @@ class AgentExecutor:
         """A result after each tick, and the final one last; see `execute`."""
         run = self._begin(task, True)
         try:
-            while (record := await run.astep()) is not None:
+            while (record := await run.aadvance()) is not None:
                 if record.state == "partial":
                     yield self._result(run, await run.atrace())
         except GeneratorExit:
@@ -360,7 +360,7 @@ class AgentExecutor:
 
     def _step(self, run: Run) -> Record | None:
         with self._listening():
-            return run.step()
+            return run.advance()
 
     def _listening(self) -> AbstractContextManager[Any]:
         """While Ctrl-C is a request to stop; only the main thread can hear it."""

@@ -22,13 +22,13 @@ from anyio import to_thread
 from chartloop.actions.declare import action_spec, tool_spec
 from chartloop.adapters.scripted import Scripted
 from chartloop.api import Run, load
+from chartloop.api.journals import JournalOrPath
 from chartloop.api.wiring import PortOptions
 from chartloop.core.errors import RunError, SetupError
 from chartloop.core.outcome import Outcome, Spent
 from chartloop.core.plain import plain
 from chartloop.core.specs import ActionSpec, ToolSpec
 from chartloop.run.context import Context
-from chartloop.run.journal import Journal
 from chartloop.run.ports import Model, ModelReply, ModelRequest, OnText
 from chartloop.run.result import Result
 
@@ -121,7 +121,7 @@ class BaseAgent:
                 hint="set `OPENAI_API_KEY`, and leave `api_key` out",
             )
         self.agent_context = agent_context or AgentContext()
-        self.journal: Journal | None = None
+        self.journal: JournalOrPath | None = None
         """Where its ticks are kept; None: in memory."""
         self.model: Model | None = None
         """What the phases of the execution at hand share; None: each makes its own."""
@@ -152,7 +152,7 @@ class BaseAgent:
         """The adapters as tools."""
         return tuple(adapter_tools(self.agent_context.execution_classes))
 
-    def initialize(self, task: str, *, journal: Journal | None = None) -> None:
+    def initialize(self, task: str, *, journal: JournalOrPath | None = None) -> None:
         """Put a task into the queue. `journal` keeps the ticks that follow."""
         self.agent_context.task_context.append(task)
         self.journal = journal or self.journal
@@ -193,19 +193,19 @@ class BaseAgent:
 
     # a tick ---------------------------------------------------------------------------------
 
-    def tick(self, *, journal: Journal | None = None) -> dict[str, list[str]]:
+    def tick(self, *, journal: JournalOrPath | None = None) -> dict[str, list[str]]:
         """A single tick, for the newest task; gives the three contexts."""
         run = self._tick(journal)
         run.run()
         return self._ticked(run)
 
-    async def atick(self, *, journal: Journal | None = None) -> dict[str, list[str]]:
+    async def atick(self, *, journal: JournalOrPath | None = None) -> dict[str, list[str]]:
         """A single tick inside a running event loop; see `tick`."""
         run = self._tick(journal)
         await run.arun()
         return self._ticked(run)
 
-    def _tick(self, journal: Journal | None) -> Run:
+    def _tick(self, journal: JournalOrPath | None) -> Run:
         context = self.agent_context
         if not context.task_context:
             raise RunError("the agent has no task", hint="`initialize(task)` gives it one")

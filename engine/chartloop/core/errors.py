@@ -28,6 +28,7 @@ Every message says what is wrong; `hint` says what to do about it.
 from __future__ import annotations
 
 import enum
+import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -249,6 +250,13 @@ def nearest(name: str, known: Iterable[str], *, otherwise: str = "") -> str:
     return f"known: {shown}" + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
 
+_PACKAGE = __file__.rpartition("core")[0]
+
+
+def _is_ours(frame: traceback.FrameSummary) -> bool:
+    return frame.filename.startswith(_PACKAGE) or "IPython" in frame.filename
+
+
 class ChartloopError(Exception):
     """Anything that chartloop itself says is wrong. `hint` is the cure, when there is one."""
 
@@ -256,6 +264,13 @@ class ChartloopError(Exception):
         self.message = message
         self.hint = hint
         super().__init__(message + (f"\n  help: {hint}" if hint else ""))
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows, without a traceback through our files: what is wrong, and where."""
+        frames = traceback.extract_tb(self.__traceback__)
+        own = [f"  {one.filename}, line {one.lineno}" for one in frames if not _is_ours(one)]
+        code = f"[{self.code}]" if getattr(self, "code", "") else ""
+        return [f"{type(self).__name__}{code}: {self}", *own[-1:]]
 
 
 class SpecError(ChartloopError):
@@ -442,7 +457,7 @@ class JournalCorrupt(JournalError):
 
 
 class JournalTooNew(JournalError):
-    """The journal was written by a newer version of chartloop."""
+    """The journal, or an event of a run in it, was written by a newer version of chartloop."""
 
 
 def refuse_unknown(what: str, word: object, known: Iterable[str]) -> None:

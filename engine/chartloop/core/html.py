@@ -123,7 +123,8 @@ def _cells(cells: Iterable[str | Cell], right: Collection[int], tag: str) -> Ite
         style = f"text-align:{side};vertical-align:top;{_ROOM}"
         style += f";{_STYLES[cell.tone]}" if cell.tone else ""
         style += f";{_STYLES['code']}" if cell.code else ""
-        yield f'<{tag} style="{style}">{_inner(cell.text)}</{tag}>'
+        name = tag if cell.text else "td"  # a heading of nothing would be read out as one
+        yield f'<{name} style="{style}">{_inner(cell.text)}</{name}>'
 
 
 def _inner(text: str) -> str:

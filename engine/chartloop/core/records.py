@@ -95,6 +95,17 @@ class Record(NamedTuple):
         """What the action returned, for a `step`."""
         return self.input.outcome
 
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """What failed: the action, else single calls of tools whose errors the model was told."""
+        outcome = self.input.outcome
+        if outcome is None:
+            return ()
+        if outcome.ok:
+            return outcome.tool_errors
+        error = outcome.error
+        return (f"{error.category}: {error.message}" if error is not None else "failed",)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data without what was left at its default; the shape of `runs export`."""
         given = self.input
@@ -160,7 +171,7 @@ class Record(NamedTuple):
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """What a notebook shows: what happened, what came of it, where the run went."""
         given, outcome = self.input, self.input.outcome or _NOTHING
-        reply, failed = outcome.reply, outcome.error
+        reply = outcome.reply
         calls = reply.tool_calls if reply is not None else ()
         shown = pairs(
             (
@@ -170,7 +181,7 @@ class Record(NamedTuple):
                 ("given", "" if given.ahead is None else "ahead of the question"),
                 ("reply", reply.text if reply is not None else ""),
                 ("calls", Cell(", ".join(call.name for call in calls), "code")),
-                ("failed", Cell(f"{failed.category}: {failed.message}" if failed else "", "bad")),
+                ("failed", Cell("\n".join(self.failures), "bad")),
                 ("data", Cell(to_json(given.data) if given.data else "", "code")),
                 ("taken", Cell("\n".join(self.taken), "code")),
                 ("signals", "\n".join(map(str, self.signals))),
@@ -180,7 +191,8 @@ class Record(NamedTuple):
             )
         )
         led = f" → {self.next}" if self.next != self.state else ""
-        said = f"record {self.seq}: {given.kind} at {self.state}{led}, {self.status}"
+        failed = f", failed: {'; '.join(self.failures)}" if self.failures else ""
+        said = f"record {self.seq}: {given.kind} at {self.state}{led}, {self.status}{failed}"
         return bundle(shown, said)
 
 

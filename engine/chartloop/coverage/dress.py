@@ -1,12 +1,9 @@
-"""The heat map: the plain picture in colours that say how often runs were where.
+"""The heat map: the picture in colours and counts that say how often runs were where.
 
-Boxes, words and arrows stand where the plain picture has them: a colour, a width and a dash take
-no room, and the legend stands in the line that is empty there.
+A count is a line more in its box and a word more on its arrow, so that a printed map and a PNG,
+which have no tooltips, can be read too. The legend is made of the fills of the boxes.
 
 Belongs here: looks. Never: counts, the scale (`heat`).
-
-Imports:      view.dot.write, coverage.heat
-Imported by:  coverage.picture
 """
 
 from __future__ import annotations
@@ -29,10 +26,10 @@ from chartloop.view.dot.write import (
     title_style,
 )
 from chartloop.view.flowchart import Arrow, Box, Flowchart, RuleLine, one_line
-from chartloop.view.from_graph import rule_boxes
+from chartloop.view.from_graph import LISTED, rule_boxes, wrapped
 from chartloop.view.live.plan import edge_of, say_times
 
-_LEFT = '<BR ALIGN="LEFT"/>'
+_BARE = 'BORDER="0" CELLBORDER="0"'
 _PALE = "#93c5fd"
 """The darkest fill where a format always writes in black."""
 
@@ -55,30 +52,33 @@ class HeatDress(Dress):
                 self._listed.setdefault(listed[rule.id], []).append(rule)
 
     def title(self, chart: Flowchart) -> Style:
-        """The title, and the legend in the line that the plain picture leaves empty."""
-        title = f"{html_text(one_line(chart.title))}{_LEFT}"
-        room = '<FONT POINT-SIZE="18"> </FONT>'  # the line is as high as its largest letter
-        legend = f'<FONT FACE="{FONT}" POINT-SIZE="9">{self._legend()}</FONT>{room}{_LEFT}'
-        return title_style(chart) | {"label": Html(f"<{title}{legend}>")}
+        """The title, and under it the legend."""
+        rows = "".join(
+            f'<TR><TD ALIGN="LEFT">{row}</TD></TR>'
+            for row in (html_text(one_line(chart.title)) or " ", self._legend())
+        )
+        label = f'<<TABLE {_BARE} CELLSPACING="0" CELLPADDING="4">{rows}</TABLE>>'
+        return title_style(chart) | {"label": Html(label)}
 
     def _legend(self) -> str:
-        """What the colours mean."""
-        marks = [
-            f'<FONT COLOR="{shade.line}">■</FONT>&#160;{times}'
-            for times, shade in self.scale.ranges
-        ]
+        """What the colours mean: small boxes with the fills and borders of the large ones."""
+        marks = [_swatch(shade, times) for times, shade in self.scale.ranges]
         missing = [c for c in self._found.values() if not c.times]
         if any(not c.unreachable for c in missing):
-            marks.append(f'<FONT COLOR="{NEVER.line}"><B>╌</B>&#160;never</FONT>')
+            marks.append(_swatch(NEVER, "never", "DASHED"))
         if any(c.unreachable for c in missing):
-            marks.append(f'<FONT COLOR="{LOST.ink}">┈&#160;cannot be</FONT>')
-        return "times: " + "  ".join(marks)
+            marks.append(_swatch(LOST, "cannot be", "DOTTED"))
+        cells = "".join([f"<TD>{_small('times:')}</TD>", *marks])
+        return f'<TABLE {_BARE} CELLSPACING="2" CELLPADDING="2"><TR>{cells}</TR></TABLE>'
 
     def box(self, box: Box) -> Style:
         """A state by its entries; a list of rules line by line."""
-        style: dict[str, str] = dict(box_style(box))
+        style: dict[str, str] = dict(box_style(self._marked_box(box)))
         if box.id in self._listed:
-            return style | {"label": self._rules(box)}
+            return style | {
+                "label": self._rules(self._marked_box(box)),
+                "tooltip": dot_tip(box.label),
+            }
         found = self._found.get(("state", box.id))
         if found is None:
             return style
@@ -91,12 +91,12 @@ class HeatDress(Dress):
 
     def arrow(self, arrow: Arrow) -> Style:
         """An edge or a rule by how often it was taken."""
-        style = dict(arrow_style(arrow))
+        style = dict(arrow_style(self._marked_arrow(arrow)))
         found = self._found.get(("way", edge_of(arrow)))
         if found is None:
             return style
         shade = self._shade(found)
-        tip = dot_tip(f"{one_line(arrow.shown) or arrow.id}: {_said(found)}")
+        tip = dot_tip(f"{one_line(arrow.tip) or arrow.id}: {_said(found)}")
         style |= {"color": shade.line, "penwidth": shade.width}
         style |= {"tooltip": tip, "labeltooltip": tip}
         if not found.times:
@@ -118,26 +118,32 @@ class HeatDress(Dress):
         return SEEN_INK
 
     def marked(self) -> Flowchart:
-        """The chart with the counts in its labels, for formats that know no such style."""
+        """The chart with the counts in its labels, and fills for formats that know no style."""
         boxes = tuple(self._marked_box(box) for box in self._chart.boxes)
         arrows = tuple(self._marked_arrow(arrow) for arrow in self._chart.arrows)
         return replace(self._chart, boxes=boxes, arrows=arrows)
 
     def _marked_box(self, box: Box) -> Box:
+        if box.id in self._listed:
+            title = box.label.strip("\n").partition("\n")[0]
+            return replace(box, label="\n".join((title, *map(self._line, self._listed[box.id]))))
         found = self._found.get(("state", box.id))
         if found is None:
             return box
-        if not found.times:
-            return replace(box, label=f"{box.label} ({_word(found)})", fill="#ffffff")
         shade = self._shade(found)
-        return replace(box, fill=shade.fill if shade.ink != "#ffffff" else _PALE)
+        fill = shade.fill if shade.ink != "#ffffff" else _PALE
+        return replace(box, label=f"{box.label}\n{_count(found)}", fill=fill)
+
+    def _line(self, rule: RuleLine) -> str:
+        found = self._found.get(("way", rule.id))
+        count = "" if found is None else _count(found)
+        return wrapped(f"{rule.text} → {rule.does} {count}".rstrip(), LISTED)
 
     def _marked_arrow(self, arrow: Arrow) -> Arrow:
         found = self._found.get(("way", edge_of(arrow)))
         if found is None:
             return arrow
-        said = say_times(found.times) or f"({_word(found)})"
-        return replace(arrow, label=f"{arrow.label} {said}".strip())
+        return arrow.saying(f"{arrow.words} {_count(found)}".strip())
 
 
 def _broken(style: str, found: Covered) -> dict[str, str]:
@@ -145,8 +151,20 @@ def _broken(style: str, found: Covered) -> dict[str, str]:
     return {"style": f"{style},{line}" if style else line, "penwidth": NEVER.width}
 
 
-def _word(found: Covered) -> str:
-    return "cannot be" if found.unreachable else "never"
+def _count(found: Covered) -> str:
+    """How often, as it stands on the map."""
+    return say_times(found.times) or ("(cannot be)" if found.unreachable else "(never)")
+
+
+def _small(text: str) -> str:
+    return f'<FONT FACE="{FONT}" POINT-SIZE="10">{text}</FONT>'
+
+
+def _swatch(shade: Shade, said: str, border: str = "SOLID") -> str:
+    """Two cells: a small box in a shade, and what it stands for."""
+    look = f'BORDER="1" STYLE="{border}" COLOR="{shade.line}" BGCOLOR="{shade.fill}"'
+    size = 'CELLBORDER="0" CELLSPACING="0" FIXEDSIZE="TRUE" WIDTH="18" HEIGHT="11"'
+    return f"<TD><TABLE {look} {size}><TR><TD></TD></TR></TABLE></TD><TD>{_small(said)}</TD>"
 
 
 def _said(found: Covered) -> str:

@@ -1,8 +1,6 @@
 """How often, as one of a few colours: a logarithmic scale of one hue.
 
 Belongs here: colours and the ranges that they stand for. Never: a format, a chart.
-
-Imported by: coverage.dress
 """
 
 from __future__ import annotations
@@ -26,14 +24,14 @@ class Shade(NamedTuple):
 
 
 SHADES = (
-    Shade("#eff6ff", "#1e293b", "#93c5fd", "1.4"),
-    Shade("#bfdbfe", "#1e293b", "#60a5fa", "1.8"),
-    Shade("#93c5fd", "#1e293b", "#3b82f6", "2.3"),
-    Shade("#3b82f6", "#ffffff", "#1d4ed8", "2.9"),
+    Shade("#eff6ff", "#1e293b", "#60a5fa", "1.4"),
+    Shade("#bfdbfe", "#1e293b", "#3b82f6", "1.8"),
+    Shade("#93c5fd", "#1e293b", "#2563eb", "2.3"),
+    Shade("#2563eb", "#ffffff", "#1d4ed8", "2.9"),
     Shade("#1e3a8a", "#ffffff", "#1e3a8a", "3.6"),
 )
 NEVER = Shade("#ffffff", "#b91c1c", "#dc2626", "1.8")
-LOST = Shade("#ffffff", "#9ca3af", "#cbd5e1", "1.2")
+LOST = Shade("#ffffff", "#6b7280", "#9ca3af", "1.2")
 """Of what no run can come to."""
 
 SEEN_INK = "#1d4ed8"

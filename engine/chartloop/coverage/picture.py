@@ -18,7 +18,7 @@ from chartloop.view.text.outline import to_outline
 
 
 class HeatPicture(Picture):
-    """A machine's picture, coloured by how often runs went where; laid out as the plain one."""
+    """A machine's picture, coloured by how often runs went where, with the counts on it."""
 
     def __init__(
         self,

@@ -46,10 +46,10 @@ class Ink(NamedTuple):
 
 INKS: Mapping[Mark, Ink] = MappingProxyType(
     {
-        "added": Ink("#16a34a", "#dcfce7", "#14532d", "+"),
-        "removed": Ink("#dc2626", "#fee2e2", "#7f1d1d", "−"),
-        "changed": Ink("#d97706", "#fef3c7", "#1e293b", "~"),
-        "same": Ink("#d1d5db", "#ffffff", "#8a93a2", ""),
+        "added": Ink("#166534", "#dcfce7", "#14532d", "+"),
+        "removed": Ink("#b91c1c", "#fee2e2", "#7f1d1d", "−"),
+        "changed": Ink("#92400e", "#fef3c7", "#1e293b", "~"),
+        "same": Ink("#858e9b", "#ffffff", "#5b6472", ""),
     }
 )
 _OLD = "#b91c1c"
@@ -64,7 +64,7 @@ _LISTED = 84
 """The same of a rule in its box."""
 
 
-_CLOSE = {"nodesep": ".2", "ranksep": ".24"}
+_CLOSE = {"nodesep": ".2", "ranksep": ".22"}
 """The distances of the focus view: changes that lie far apart are to be seen at once."""
 _BESIDE = {"fontsize": "9.5", "height": ".3"}
 _BESIDE_DIAMOND = {"width": "1.2", "height": ".72"}
@@ -109,7 +109,7 @@ class ReviewDress(Dress):
             style["style"] = "dashed"
         if label := _arrow_label(arrow, marked):
             style["label"] = Html(f"<{label}>")
-        tip = dot_tip(_tip(marked, arrow.shown))
+        tip = dot_tip(_tip(marked, arrow.tip))
         return style | {"tooltip": tip, "labeltooltip": tip}
 
 
@@ -244,6 +244,7 @@ def _arrow_label(arrow: Arrow, marked: Marked) -> str:
                 rows = [f"<B>{row}</B>" for row in rows]
                 rows.insert(0, f'<FONT COLOR="{_OLD}">{_struck(marked.old)}</FONT>')
             rows += [_note(note) for note in marked.notes]
+            rows[0] = f"&#160;<B>{sign}</B>{rows[0]}" if rows else f"<B>{sign}</B>"
         case _:
             rows = rows or ["&#160;"]
             rows = [f"&#160;<B>{sign}</B>{rows[0]}", *rows[1:]]

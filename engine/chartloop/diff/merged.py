@@ -155,7 +155,7 @@ class _Merging:
         if was:
             notes = tuple(note for note in notes if note.name not in _IN_LABEL)
         else:
-            ways = " ".join(one_line(w.label) for w in self.b.arrows if w.source == new.id)
+            ways = " ".join(one_line(w.words) for w in self.b.arrows if w.source == new.id)
             notes += tuple(_limits(self.changes, new.id, ways))
         look = (old.shape, old.role, old.entry) != (new.shape, new.role, new.entry)
         changed = bool(was or notes or look)
@@ -228,8 +228,8 @@ class _Merging:
 
     def _arrow(self, old: Arrow, new: Arrow) -> Marked:
         notes = self.notes.get(new.id, ()) or self.rule_notes.get(new.id, ())
-        if one_line(old.label) != one_line(new.label):
-            return Marked("changed", old.label)
+        if one_line(old.words) != one_line(new.words):
+            return Marked("changed", old.words)
         if old.number != new.number and self._reordered(new.source):
             notes = (*notes, Note("order", _ordinal(old.number), _ordinal(new.number)))
         return Marked("changed", "", notes) if notes else UNCHANGED
@@ -241,7 +241,7 @@ class _Merging:
 
 
 def _by_words(arrow: Arrow, *, old: bool) -> Hashable:  # noqa: ARG001  the same for both
-    return arrow.source, arrow.target, one_line(arrow.label), arrow.kind
+    return arrow.source, arrow.target, one_line(arrow.words), arrow.kind
 
 
 def _zipped(

@@ -12,6 +12,7 @@ Imported by:  diff.picture
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
@@ -34,8 +35,8 @@ _WIDTHS: Mapping[Mark, str] = MappingProxyType(
         "same": "stroke-width:1px",
     }
 )
-_LINE = {"same": "#9ca3af"}
-_WORDS = {"same": "#6b7280"}
+_LINE = {"same": "#858e9b"}
+_WORDS = {"same": "#5b6472"}
 _LABELS: Mapping[Mark, str] = MappingProxyType(
     {"added": "#14532d", "removed": "#7f1d1d", "changed": "#78350f", "same": "#4b5563"}
 )
@@ -74,6 +75,7 @@ def _written(merged: Merged, boxes: list[Box], arrows: list[Arrow], *, cut: int)
     lines = [*([WIDE] if listed else []), f"flowchart {WAYS[merged.chart.direction]}"]
     if title := one_line(merged.chart.title):
         lines.append(f"    accTitle: {escape(title[:200])}")
+        lines.append(f"    accDescr: {escape(_summary(merged))}")
     lines += [f"    {_node(box, ids[box.id], merged.of_box(box))}" for box in boxes]
     if cut:
         said = f"{cut} more boxes do not fit into this picture: see the full one"
@@ -81,6 +83,15 @@ def _written(merged: Merged, boxes: list[Box], arrows: list[Arrow], *, cut: int)
     lines += [f"    {_link(arrow, ids, merged.of_arrow(arrow))}" for arrow in arrows]
     lines += [f"    {line}" for line in _styles(merged, arrows)]
     return "\n".join(lines) + "\n"
+
+
+def _summary(merged: Merged) -> str:
+    """What a screen reader says of the picture: how much is new, gone or changed."""
+    parts = [merged.of_box(box).mark for box in merged.chart.boxes]
+    parts += [merged.of_arrow(arrow).mark for arrow in merged.chart.arrows]
+    counts = Counter(mark for mark in parts if mark != "same")
+    said = ", ".join(f"{times} {mark}" for mark, times in sorted(counts.items()))
+    return f"Boxes and arrows: {said or 'none changed'}."
 
 
 def _styles(merged: Merged, arrows: list[Arrow]) -> Iterator[str]:
@@ -158,7 +169,7 @@ def _link(arrow: Arrow, ids: Mapping[str, str], marked: Marked) -> str:
 
 
 def _link_label(arrow: Arrow, marked: Marked) -> str:
-    now = _said(arrow.label) if one_line(arrow.label) else ""
+    now = _said(arrow.words) if one_line(arrow.words) else ""
     if arrow.number is not None:
         now = f"{arrow.number} · {now}".strip()
     match marked.mark:

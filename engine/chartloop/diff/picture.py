@@ -59,7 +59,7 @@ class ReviewPicture(Picture):
         for arrow in self.chart.arrows:
             marked = merged.of_arrow(arrow)
             if marked.mark != "same":
-                said = f" {one_line(arrow.shown)}" if one_line(arrow.shown) else ""
+                said = f" {words}" if (words := one_line(arrow.whole)) else ""
                 was = f" (was: {one_line(marked.old)})" if marked.old else ""
                 lines.append(f"{INKS[marked.mark].sign} {arrow.source} →{said} {arrow.target}{was}")
         if merged.hidden:

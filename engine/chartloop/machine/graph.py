@@ -4,14 +4,15 @@ Walks `machine.states` and `machine.events` of the live machine, never the spec:
 is what runs. Transitions that one edge or rule put on many states carry its id as `origin`.
 
 Node attributes: ``label shape role order origin entry about``. Edge attributes (key: the
-edge's id): ``label order kind origin number``. Rules stand under ``graph["rules"]``.
+edge's id): ``label order kind origin number guard unlabelled``. Rules stand under
+``graph["rules"]``.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import networkx as nx
 
@@ -21,7 +22,7 @@ from chartloop.core.units import say_duration
 from chartloop.language.expression import Expression, GuardFailed
 from chartloop.language.spec import StateSpec
 from chartloop.machine.build import Chart
-from chartloop.machine.regions import GuardedTransition, Region, RuleHolds
+from chartloop.machine.regions import GuardedTransition, Holds, Region, RuleHolds
 from chartloop.machine.saying import say_value
 
 StateGraph = nx.MultiDiGraph
@@ -46,17 +47,27 @@ def region_graph(chart: Chart, region: Region, facts: Facts, *, engine: bool = F
     for order, (name, node) in enumerate(region.nodes.items()):
         spec = node.spec
         out.add_node(name, order=order, **_node(chart, name, spec, facts))
-    for order, (t, number) in enumerate(_drawn(region)):
+    for order, (t, number, last) in enumerate(_drawn(region)):
         key = t.origin if t.kind != "return" else f"{t.origin}→{t.dest}"
+        guard = "else" if last else _guard(chart, t, facts)
         out.add_edge(
             t.source, t.dest, key=key, order=order, kind=t.kind, origin=t.by, number=number,
-            label=_label(chart, t, facts),
+            label=_label(chart, t, facts), guard=guard, unlabelled=bool(guard) and _is_silent(t),
         )  # fmt: skip
     return out
 
 
-def _drawn(region: Region) -> Iterator[tuple[GuardedTransition, int | None]]:
-    """Everything but `check`, in the order of the states, with its number of trial."""
+class _Drawn(NamedTuple):
+    """A transition, and its place among those that are tried before and after it."""
+
+    transition: GuardedTransition
+    number: int | None
+    is_last: bool
+    """It asks nothing, and is taken where nothing before it held."""
+
+
+def _drawn(region: Region) -> Iterator[_Drawn]:
+    """Everything but `check`, in the order of the states."""
     for name, node in region.nodes.items():
         spec = node.spec
         for trigger, event in region.triggers.items():
@@ -66,8 +77,24 @@ def _drawn(region: Region) -> Iterator[tuple[GuardedTransition, int | None]]:
             tried = [t for t in found if t.kind == "advance"]
             guarded = sum(bool(t.guards) for t in tried)
             numbered = guarded > 1 and spec is not None and spec.ask is None
+            contrasts = numbered or any(_is_silent(t) and _asks(t) for t in found)
             for t in found:
-                yield t, tried.index(t) + 1 if numbered and t in tried else None
+                last = contrasts and _is_silent(t) and not t.guards
+                yield _Drawn(t, tried.index(t) + 1 if numbered and t in tried else None, last)
+
+
+def _asks(t: GuardedTransition) -> bool:
+    return any(isinstance(guard, Holds) for guard in t.guards)
+
+
+def _is_silent(t: GuardedTransition) -> bool:
+    """Whether no label says what it asks: neither one of the file, nor `Yes` or `failed`."""
+    return t.edge is not None and t.edge.label is None and t.edge.role in ("next", "on")
+
+
+def _guard(chart: Chart, t: GuardedTransition, facts: Facts) -> str:
+    asked = (guard.expression for guard in t.guards if isinstance(guard, Holds))
+    return " and ".join(_shown(chart, expression, facts) for expression in asked)
 
 
 def _rules(chart: Chart, region: Region, facts: Facts) -> Iterator[dict[str, Any]]:

@@ -25,6 +25,7 @@ from chartloop.notebook.screen import Screen, when_cells_end
 from chartloop.run.events import Event, Recorded
 from chartloop.run.session import Session
 from chartloop.run.standing import standing_of, status_of
+from chartloop.view.flowchart import one_line
 from chartloop.view.live.picture import LivePicture
 from chartloop.view.live.standing import Standing
 from chartloop.view.picture import Picture
@@ -168,4 +169,17 @@ def live_bundle(picture: LivePicture, standing: Standing) -> dict[str, Any]:
         svg = picture.svg(standing)
     except ChartloopError as error:  # no Graphviz, or a chart that it cannot lay out in time
         return {"text/plain": text if picture.engine == "mermaid" else f"{text}\n{error}\n"}
-    return {"text/html": image(svg, standing.said), "text/plain": text}
+    return {"text/html": image(svg, described(picture, standing)), "text/plain": text}
+
+
+def described(picture: LivePicture, standing: Standing) -> str:
+    """A picture in words, for who does not see it: the machine, how it stands, the way it took."""
+    title = one_line(picture.chart.title) or "a machine"
+    entered = [state for state, times in standing.visits.items() if times]
+    way = f"; it went through {', '.join(entered[:_NAMED])}" if entered else ""
+    more = f" and {len(entered) - _NAMED} more" if len(entered) > _NAMED else ""
+    return f"Flowchart of {title}: {standing.said}{way}{more}"
+
+
+_NAMED = 12
+"""States that a description names."""

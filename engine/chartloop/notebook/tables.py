@@ -54,7 +54,7 @@ class Records(list[Record]):
         return {
             "seq": record.seq, "kind": record.kind, "state": record.state,
             "action": action_of(self._chart, record), "came": outcome_of(record),
-            "ok": None if outcome is None else outcome.ok,
+            "ok": None if outcome is None else not record.failures,
             "seconds": max(0.0, given.at - given.started) if outcome is not None else None,
             "tokens": spent.prompt_tokens + spent.completion_tokens if spent is not None else 0,
             "cost": spent.cost if spent is not None else None,
@@ -65,11 +65,10 @@ class Records(list[Record]):
         }  # fmt: skip
 
     def _cells(self, record: Record) -> Cells:
-        failed = record.outcome is not None and not record.outcome.ok
         return (
             str(record.seq), record.kind, Cell(record.state, "code"),
             Cell(action_of(self._chart, record), "code"),
-            Cell(outcome_of(record), "bad" if failed else ""), duration_of(record),
+            Cell(outcome_of(record), "bad" if record.failures else ""), duration_of(record),
             Cell(_short(path_of(self._chart, record)), "code"),
             Cell(because(self._chart, record), "dim"),
         )  # fmt: skip

@@ -55,6 +55,24 @@ async def advance(session: Session) -> Record | None:
         return record
 
 
+async def act_once(session: Session) -> Record | None:
+    """One action, with what is recorded before it: the start, an answer, the end of a pause.
+
+    The newest record that was made. None when the run has ended, rests or waits for somebody.
+    """
+    newest: Record | None = None
+    while (record := await advance(session)) is not None:
+        newest = record
+        if is_action(record) or session.position.status == "paused":
+            break
+    return newest
+
+
+def is_action(record: Record) -> bool:
+    """Whether an action was done, or begun: it may wait in the middle."""
+    return record.kind in ("step", "blocked")
+
+
 async def change(session: Session, data: Mapping[str, Any]) -> Record:
     """One record of limits or variables that somebody changed by hand. The run rests as it did."""
     holder = session.holder

@@ -139,7 +139,7 @@ class Sandbox(Protocol):
 
 
 class Notifier(Protocol):
-    """Tells somebody something: a log, a webhook, a terminal.
+    """Sends notices: to a log, a webhook, a terminal.
 
     One that never gives the event loop away may say so: `suspends = False`.
     """

@@ -28,6 +28,8 @@ class StateProfile(NamedTuple):
     """The longest of them."""
     tokens: int = 0
     """Prompt and completion tokens."""
+    failed_calls: int = 0
+    """Single calls of tools that failed in actions that did not."""
 
 
 NOTHING_DONE = StateProfile()
@@ -43,4 +45,5 @@ def with_action(before: StateProfile, step: Input, *, failed: bool) -> StateProf
         before.total + took,
         max(before.longest, took),
         before.tokens + spent.prompt_tokens + spent.completion_tokens,
+        before.failed_calls + (0 if step.outcome is None else len(step.outcome.tool_errors)),
     )

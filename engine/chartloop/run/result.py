@@ -206,13 +206,14 @@ _LISTED = 24
 def _profile(result: Result) -> str:
     rows = (
         (
-            Cell(state, "code"), str(of.attempts), str(of.failed or ""), say_elapsed(of.total),
+            Cell(state, "code"), str(of.attempts), str(of.failed or ""),
+            str(of.failed_calls or ""), say_elapsed(of.total),
             say_elapsed(of.longest), f"{of.tokens:,}" if of.tokens else "",
         )
         for state, of in result.profile.items()
     )  # fmt: skip
-    head = ("state", "actions", "failed", "time", "longest", "tokens")
-    return table(rows, head=head, right={1, 2, 3, 4, 5})
+    head = ("state", "actions", "failed", "failed calls", "time", "longest", "tokens")
+    return table(rows, head=head, right={1, 2, 3, 4, 5, 6})
 
 
 # in words -----------------------------------------------------------------------------------

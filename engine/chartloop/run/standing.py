@@ -32,6 +32,7 @@ def standing_of(session: Session) -> Standing:
         how_of(position),
         reason,
         _raised_by(tally.signals, reason),
+        {name: n for name, line in tally.profile.items() if (n := line.failed + line.failed_calls)},
         _said(position, reason),
     )
 
@@ -102,7 +103,9 @@ def _raised_by(signals: list[StopSignal], reason: str) -> str:
 
 
 def _said(position: Position, reason: str) -> str:
-    steps = say_count(position.facts.run.steps, "step")
+    counted = say_count(position.facts.run.steps, "step")
+    if errors := position.facts.errors.total:
+        counted += f" · {say_count(errors, 'error')}"
     if position.ended:
-        return f"stopped for {reason or 'no reason'} ({how_of(position)}) · {steps}"
-    return f"{position.status} at {position.state} · {steps}"
+        return f"stopped for {reason or 'no reason'} ({how_of(position)}) · {counted}"
+    return f"{position.status} at {position.state} · {counted}"

@@ -6,12 +6,13 @@ Imported by: notebook, cli.words
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from chartloop.core.units import say_elapsed
 from chartloop.machine.saying import say_value
 
 if TYPE_CHECKING:  # the command line says words before it loads a machine
+    from chartloop.core.outcome import Outcome
     from chartloop.core.records import Record
     from chartloop.machine.build import Chart
 
@@ -45,27 +46,39 @@ def because(chart: Chart, record: Record) -> str:
 
 
 def outcome_of(record: Record) -> str:
-    """What came of a record's input: ``ok``, an error, the event, the reason."""
+    """What came of a record's input: ``ok``, what failed, the event, the reason."""
     outcome = record.outcome
     if record.kind == "step" and outcome is not None:
-        if outcome.ok:
-            calls = outcome.reply.tool_calls if outcome.reply is not None else ()
-            asked = ", ".join(c.name for c in calls)
-            return f"ok, calls {asked}" if asked else "ok"
-        error = outcome.error
-        return f"failed: {error.category} {error.message}" if error is not None else "failed"
+        return _outcome(outcome)
     given = record.input
     if record.kind == "edit":
         return ", ".join(f"{n} = {say_value(v)}" for n, v in given.data.items())
     if record.kind == "enqueue":
         return ", ".join(task["text"] for task in given.data["tasks"])
     if record.kind == "drop":
-        return f"{given.event}: {given.data.get('why', '')}"
+        return ": ".join(filter(None, (given.event, str(given.data.get("why", "")))))
     if given.ahead is not None:
         return f"{given.event}, given ahead of the question"
     if record.kind == "blocked":
         return f"waits: {given.data.get('on', '')}"
     return given.event
+
+
+def _outcome(outcome: Outcome) -> str:
+    """``ok``, or what failed: the action, or some of the calls of tools that it made."""
+    if not outcome.ok:
+        error = outcome.error
+        return f"failed: {error.category} {error.message}" if error is not None else "failed"
+    asked = outcome.reply.tool_calls if outcome.reply is not None else ()
+    if outcome.tool_errors:
+        failed = len(outcome.tool_errors)
+        result: Any = outcome.result
+        made = len(asked) or (len(cast("list[Any]", result)) if isinstance(result, list) else 0)
+        return f"{failed} of {max(failed, made)} calls failed: " + "; ".join(
+            text.replace(": error: ", ": ", 1) for text in outcome.tool_errors
+        )
+    names = ", ".join(call.name for call in asked)
+    return f"ok, calls {names}" if names else "ok"
 
 
 def action_of(chart: Chart, record: Record) -> str:

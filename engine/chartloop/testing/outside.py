@@ -34,7 +34,7 @@ def play(
     left = list(events)
     turns = 0
     if run.status == "idle":
-        run.step()  # the start: before any step
+        run.advance()  # the start: before any step
     rests = False
     while not run.ended:
         due = next((e for e in left if _is_due(run, e, rests=rests)), None)
@@ -44,7 +44,7 @@ def play(
             _deliver(run, due)
         elif rests:
             break
-        rests = run.step() is None
+        rests = run.advance() is None
         turns += 1
         if most is not None and turns > most:
             raise RunError(

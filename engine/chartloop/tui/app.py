@@ -86,6 +86,16 @@ _NAMES = {
 }
 
 
+class CommandLine(Input):
+    """The line of commands. Of several lines that are pasted it takes the first, and says so."""
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Say what is left out."""
+        if (left := len(event.text.strip().splitlines()) - 1) > 0:
+            said = f"{say_count(left, 'more line')} left out: a command is one line"
+            self.notify(f"{said}. `a` opens an answer that takes several", severity="warning")
+
+
 class StepApp(App[None]):
     """One run on a full screen."""
 
@@ -126,7 +136,7 @@ class StepApp(App[None]):
                 yield Pane("facts", "3 Facts that changed", facts_of)
                 yield Pane("records", "4 Records", records_of)
         yield Static(id="ticker")
-        yield Input(id="line", placeholder="1 to 5: panes   : a command   ? help")
+        yield CommandLine(id="line", placeholder="1 to 5: panes   : a command   ? help")
         yield Footer(compact=True)
 
     def on_mount(self) -> None:
@@ -238,7 +248,7 @@ class StepApp(App[None]):
         if self.worker.busy:
             self.notify("the run is being driven: p pauses it", severity="warning")
             return
-        self.query_one(Log).say(Line(f"> {line}", "dim"))
+        self.query_one(Log).say(Line(f"> {one_line(line)}", "dim"))
         self.worker.width = self.query_one(Log).room or max(20, self.size.width - 5)
         self.worker.order(line)
         told = line.partition(" ")[0] in TOLD

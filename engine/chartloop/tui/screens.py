@@ -17,8 +17,9 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import ScrollableContainer, Vertical, VerticalScroll
 from textual.content import Content
+from textual.message import Message
 from textual.screen import ModalScreen
-from textual.widgets import Footer, Input, Label, OptionList, Static
+from textual.widgets import Footer, Input, Label, OptionList, Static, TextArea
 from textual.widgets.option_list import Option
 
 from chartloop.core.columns import Line, Row, lay_out
@@ -151,6 +152,36 @@ class EventScreen(ModalScreen[str | None]):
         self.dismiss(event.option_id)
 
 
+class Field(TextArea):
+    """A field that keeps every line that is pasted into it. Enter submits it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "submit", show=False, priority=True),
+        Binding("ctrl+j,shift+enter,alt+enter", "new_line", show=False, priority=True),
+    ]
+
+    class Submitted(Message):
+        """Enter was pressed in it."""
+
+        def __init__(self, field: Field) -> None:
+            super().__init__()
+            self.field = field
+
+    def __init__(self, id: str, placeholder: str) -> None:
+        super().__init__(
+            id=id, placeholder=placeholder, compact=True, highlight_cursor_line=False,
+            theme="css",
+        )  # fmt: skip
+
+    def action_submit(self) -> None:
+        """Go to the next field, or send."""
+        self.post_message(self.Submitted(self))
+
+    def action_new_line(self) -> None:
+        """Begin a new line."""
+        self.insert("\n")
+
+
 class FieldsScreen(ModalScreen[str | None]):
     """The data of an answer, field by field."""
 
@@ -168,19 +199,18 @@ class FieldsScreen(ModalScreen[str | None]):
             box.border_title = f"Answer {self._event} (wait {self._wait})"
             for number, (name, type) in enumerate(self._fields.items()):
                 yield Label(Content(f"{name} ({type})"))
-                yield Input(
-                    id=f"field-{number}", placeholder="yes or no" if type == "bool" else type
-                )
+                yield Field(f"field-{number}", "yes or no" if type == "bool" else type)
             yield Label("", id="fault")
-            yield Label("Enter goes to the next field and sends after the last", classes="hint")
+            said = "Enter: the next field; sends after the last.  Ctrl-J: new line"
+            yield Label(said, classes="hint")
 
     def on_mount(self) -> None:
-        self.query(Input).first().focus()
+        self.query(Field).first().focus()
 
-    @on(Input.Submitted)
-    def _next(self, event: Input.Submitted) -> None:
-        inputs = list(self.query(Input))
-        at = inputs.index(event.input)
+    @on(Field.Submitted)
+    def _next(self, event: Field.Submitted) -> None:
+        inputs = list(self.query(Field))
+        at = inputs.index(event.field)
         if at + 1 < len(inputs):
             inputs[at + 1].focus()
             return
@@ -193,11 +223,9 @@ class FieldsScreen(ModalScreen[str | None]):
         said = " ".join(shlex.quote(f"{name}={value}") for name, value in given.items())
         self.dismiss(f"answer --wait {shlex.quote(self._wait)} {self._event} {said}")
 
-    def _value(self, field: Input, type: str) -> str:
+    def _value(self, field: Field, type: str) -> str:
         words = {"y": "true", "yes": "true", "n": "false", "no": "false"}
-        return (
-            words.get(field.value.strip().lower(), field.value) if type == "bool" else field.value
-        )
+        return words.get(field.text.strip().lower(), field.text) if type == "bool" else field.text
 
 
 class HelpScreen(ModalScreen[None]):

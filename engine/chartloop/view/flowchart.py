@@ -3,18 +3,19 @@
 Belongs here: what a chart is, and what its texts may hold. Never: a file format, a layout, the
 graph or the machine behind it: a chart that was read from a document is the same thing.
 
-Imports:      nothing
-Imported by:  every module of this folder
-Source:       design "architecture", sections 1 and 2 (`Picture`); the fills are those of 003
+Source: design "architecture", sections 1 and 2 (`Picture`); the fills are those of 003
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
+
+from chartloop.core.units import say_count
 
 Shape = Literal[
     "rect", "diamond", "pill",
@@ -47,6 +48,9 @@ FILLS: Mapping[Role, str] = MappingProxyType(
     }
 )
 """The fills that the source documents give; boxes of the other roles have none there."""
+
+BRIEF = 36
+"""Characters of a line of a shortened guard."""
 
 COLOUR = re.compile(r"#(?:[0-9a-f]{3,4}|[0-9a-f]{6}|[0-9a-f]{8})|[a-z]{3,30}", re.ASCII)
 """A fill that may be written into a style, in lower case."""
@@ -83,12 +87,43 @@ class Arrow:
     kind: str = "advance"
     number: int | None = None
     """The order of trial, where a box has several guarded edges."""
+    guard: str = ""
+    """What the machine asks before it goes this way, whole; `else` for what it does when nothing
+    before held. Empty where it asks nothing, and in documents."""
+    unlabelled: bool = False
+    """No label of people says what the guard asks: pictures show the guard."""
+
+    @property
+    def words(self) -> str:
+        """The label, or the guard, shortened to two lines; both for an event: `go [total > 3]`."""
+        return self._with(brief(self.guard)) if self.unlabelled else self.label
 
     @property
     def shown(self) -> str:
-        """The label as it is drawn, its number in front: `2 · tool calls`."""
+        """The words as they are drawn, the number in front: `2 · tool calls`."""
+        return self._numbered(self.words)
+
+    @property
+    def whole(self) -> str:
+        """The same without shortening, for formats that have the room."""
+        return self._numbered(self._with(self.guard) if self.unlabelled else self.label)
+
+    @property
+    def tip(self) -> str:
+        """All that can be said of it: `Yes: run.steps >= limits.steps (50)`."""
+        said = bool(self.unlabelled or not self.guard)
+        return self.whole if said else f"{self.whole}: {self.guard}"
+
+    def saying(self, label: str) -> Arrow:
+        """The same arrow with another label, shown as it stands."""
+        return replace(self, label=label, unlabelled=False)
+
+    def _with(self, guard: str) -> str:
+        return f"{self.label} [{guard}]" if self.label else guard
+
+    def _numbered(self, words: str) -> str:
         number = "" if self.number is None else f"{self.number} ·"
-        return f"{number} {self.label}" if number and self.label else number or self.label
+        return f"{number} {words}" if number and words else number or words
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +160,29 @@ class Flowchart:
     direction: Direction = "tb"
 
 
+_ENDS: frozenset[Role] = frozenset({"stop", "completed", "end"})
+_NAMED = 5
+
+
+def summary(chart: Flowchart) -> str:
+    """A sentence for who does not see it: how large it is, where it starts and where it ends."""
+    leaving = {arrow.source for arrow in chart.arrows}
+    states = [box for box in chart.boxes if box.role != "rules"]
+    starts = [box for box in states if box.entry or box.role == "start"]
+    ends = [box for box in states if box.role in _ENDS and box.id not in leaving]
+    boxes, arrows = len(chart.boxes), len(chart.arrows)
+    size = f"{boxes:,} {'box' if boxes == 1 else 'boxes'} and {say_count(arrows, 'arrow')}"
+    ways = [("Starts at", starts), ("Ends at", ends)]
+    said = (f"{verb}: {_names(boxes)}." for verb, boxes in ways if boxes)
+    return " ".join((f"Flowchart of {size}.", *said))
+
+
+def _names(boxes: Sequence[Box]) -> str:
+    names = [shorten(box.label) or box.id for box in boxes[:_NAMED]]
+    more = len(boxes) - len(names)
+    return "; ".join([*names, *([f"{more} more"] if more else [])])
+
+
 def walked(chart: Flowchart, visits: Mapping[str, int], taken: Mapping[str, int]) -> Flowchart:
     """The part of a chart that a run went through, with how often where it was more than once.
 
@@ -137,7 +195,7 @@ def walked(chart: Flowchart, visits: Mapping[str, int], taken: Mapping[str, int]
     )
     shown = {box.id for box in boxes}
     arrows = tuple(
-        replace(arrow, label=_counted(arrow.label, taken[arrow.id]), number=None)
+        replace(arrow.saying(_counted(arrow.words, taken[arrow.id])), number=None)
         for arrow in chart.arrows
         if taken.get(arrow.id) and {arrow.source, arrow.target} <= shown
     )
@@ -159,6 +217,19 @@ _BREAKS = re.compile(r"\r\n?|[\v\f\u2028\u2029\x85]")
 def printable(text: str) -> str:
     """The text as any format can hold it: newlines stay, what cannot be drawn becomes `\ufffd`."""
     return _UNPRINTABLE.sub("\ufffd", _BREAKS.sub("\n", text).replace("\t", " "))
+
+
+def brief(guard: str) -> str:
+    """A guard in two lines at most: enough to tell it from its neighbours."""
+    return "\n".join(
+        textwrap.wrap(one_line(guard), BRIEF, max_lines=2, placeholder=" …", break_on_hyphens=False)
+    )
+
+
+def shorten(text: str, most: int = 60) -> str:
+    """The words of a text on one line, cut off at so many characters."""
+    text = one_line(text)
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def one_line(text: str) -> str:

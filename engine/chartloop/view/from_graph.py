@@ -47,7 +47,7 @@ class StateGraph(Protocol):
 
     @property
     def edges(self) -> Any:
-        """Attributes: `label order kind origin number`; the key is the id of the edge."""
+        """Attributes: `label order kind origin number guard unlabelled`; the key is its id."""
         ...
 
 
@@ -134,6 +134,8 @@ def _arrows(graph: StateGraph, boxes: Mapping[str, Box], *, all: bool) -> list[A
             id=str(key),
             kind=attributes.get("kind", "advance"),
             number=attributes.get("number"),
+            guard=attributes.get("guard", ""),
+            unlabelled=attributes.get("unlabelled", False),
         )
         for source, target, key, attributes in found
         if attributes.get("origin", "file") != "rule"

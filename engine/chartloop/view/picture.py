@@ -3,33 +3,37 @@
 Belongs here: which format is drawn with what, and where it is written. Never: how a format is
 written; each has its own module. Nothing is drawn before it is asked for.
 
-Imports:      view.mermaid, view.dot, view.text
-Imported by:  api, cli, notebook
-Source:       design "architecture", section 2 (`Picture`); "traps" (pictures and notebooks)
+Source: design "architecture", section 2 (`Picture`); "traps" (pictures and notebooks)
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Callable, Mapping
+from copy import copy
 from functools import cached_property, partial
 from operator import methodcaller
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, Self, get_args
 
-from chartloop.core.errors import ChartloopError
+from chartloop.core.errors import ChartloopError, refuse_unknown
 from chartloop.core.html import image
 from chartloop.extras import install
+from chartloop.view.dot.described import described
 from chartloop.view.dot.engine import Engine, find_engine, render
-from chartloop.view.dot.write import to_dot
+from chartloop.view.dot.theme import Theme, adaptive, darkened
+from chartloop.view.dot.write import svg_ids, to_dot
 from chartloop.view.flowchart import Flowchart, one_line
 from chartloop.view.mermaid.write import to_mermaid, too_large
+from chartloop.view.pages import PAPERS, Paper, fitting, split, titled
 from chartloop.view.saving import save
 from chartloop.view.text.draw import MOST, WIDTH, Drawing, draw
 from chartloop.view.text.outline import to_outline
 
+_SIZE = re.compile(r'<svg[^>]*? width="([\d.]+)pt"\s+height="([\d.]+)pt"')
 _SMALL = 60
 """Boxes up to which a notebook gets a PNG too, for where it may not show SVG. A larger picture
 goes out once more as an image in HTML: a PNG of it would take megabytes."""
@@ -56,6 +60,7 @@ class Picture:
         self._prefix = prefix
         self._engine: Engine | None = engine
         self._timeout = timeout
+        self._theme: Theme = "light"
 
     def __repr__(self) -> str:
         chart = self.chart
@@ -114,14 +119,31 @@ class Picture:
     @cached_property
     def _svg(self) -> str:
         drawn = self._drawn("svg").decode()
-        return drawn[drawn.index("<svg") :]
+        element = drawn[drawn.index("<svg") :]
+        svg = described(element, self.chart, prefix=self.prefix, outline=self.outline())
+        return (
+            adaptive(svg, svg_ids(self.chart, self.prefix).chart) if self._theme == "auto" else svg
+        )
 
     @cached_property
     def _png(self) -> bytes:
         return self._drawn("png")
 
     def _drawn(self, form: Literal["svg", "png"]) -> bytes:
-        return render(self.dot(), form, engine=self.engine, timeout=self._timeout)
+        source = darkened(self.dot()) if self._theme == "dark" else self.dot()
+        return render(source, form, engine=self.engine, timeout=self._timeout)
+
+    def themed(self, theme: Theme) -> Self:
+        """The same picture, `light` as it is made, `dark`, or an SVG that goes by its page: `auto`.
+
+        SVG and PNG have themes; an `auto` PNG is light. RunError: there is no such theme.
+        """
+        refuse_unknown("theme", theme, get_args(Theme))
+        other = copy(self)
+        other._theme = theme
+        for drawn in ("_svg", "_png"):
+            vars(other).pop(drawn, None)
+        return other
 
     def save(self, path: str | Path) -> Path:
         """Write the picture to a file, in the format that its suffix names; returns the path.
@@ -129,6 +151,32 @@ class Picture:
         The file is whole or as it was before. RunError: no such format, or it cannot be written.
         """
         return save(path, {suffix: partial(write, self) for suffix, write in _FORMATS.items()})
+
+    def pages(self, paper: Paper = "a4") -> tuple[Picture, ...]:
+        """The picture in parts that can be read on this paper: `a4`, `letter`, or a `phone`.
+
+        An arrow that leads to another page ends at a mark that says to which, and where it comes
+        in another mark says from where. A picture that fits is one page. Errors: see
+        `view.dot.engine.render`.
+        """
+        refuse_unknown("paper", paper, get_args(Paper))
+        room = PAPERS[paper]
+
+        def fits(chart: Flowchart) -> bool:
+            return fitting(room, *self.of(chart).size())
+
+        if fits(self.chart):
+            return (self,)
+        return tuple(self.of(part) for part in split(titled(self.chart, room), fits))
+
+    def of(self, chart: Flowchart) -> Picture:
+        """Another chart, drawn as this one is."""
+        return Picture(chart, engine=self._engine, timeout=self._timeout)
+
+    def size(self) -> tuple[float, float]:
+        """Its width and height, in points."""
+        found = _SIZE.search(self.svg())
+        return (float(found[1]), float(found[2])) if found else (0.0, 0.0)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
         return self.bundle()

@@ -33,6 +33,7 @@ from chartloop.view.live.colours import PALE, PALE_INK, TAKEN, pale, visited_bor
 from chartloop.view.live.dress import LEFT, titled, under
 from chartloop.view.live.plan import Plan, edge_of, say_times
 from chartloop.view.live.standing import Standing
+from chartloop.view.picture import Picture
 from chartloop.view.report.picture import RunPicture
 
 CLOSING = "#dc2626"
@@ -129,4 +130,9 @@ class WayPicture(RunPicture):
     ) -> None:
         standing = Standing(visits=way.states, taken=way.edges, said=way.said.partition("\n")[0])
         super().__init__(chart, standing, prefix=prefix, engine=engine)
+        self._way = way
         self._dress = WayDress(chart, self._plan, way)
+
+    def of(self, chart: Flowchart) -> Picture:
+        """The same way through another chart."""
+        return WayPicture(chart, self._way, engine=self._engine)

@@ -28,6 +28,7 @@ _CORE = (
     "transitions",
     "pydantic",
     "networkx",
+    "graphviz",
     "jsonschema-rs",
     "PyYAML",
     "click",

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from chartloop.api import Run
     from chartloop.view.picture import Picture
 
+LARGE = 30
+"""Boxes from which a picture is hard to read on paper."""
+
 
 @click.command(
     epilog="""\b
@@ -28,7 +31,9 @@ Examples:
   chartloop draw my.yaml --format mermaid --rules chain
   chartloop draw agent --region status
   chartloop draw agent --direction lr -o agent.svg
+  chartloop draw agent --theme dark -o agent.png
   chartloop draw my.yaml --around think --hops 2
+  chartloop draw moderator -o moderator.svg --page a4
   chartloop draw --run last -o run.svg
 
 \b
@@ -74,6 +79,10 @@ Rules hold after every step: `box` lists them beside the chart, `chain` draws th
     help="Which way the chart goes: down, or to the right. Characters go down.",
 )  # fmt: skip
 @click.option(
+    "--theme", type=click.Choice(["light", "dark", "auto"]), default="light", show_default=True,
+    help="Of SVG and PNG. `auto`: an SVG that is dark where its reader prefers that.",
+)  # fmt: skip
+@click.option(
     "--around", metavar="STATE",
     help="A state with what is near it, and how many boxes are hidden: for large machines.",
 )  # fmt: skip
@@ -81,13 +90,17 @@ Rules hold after every step: `box` lists them beside the chart, `chain` draws th
     "--hops", type=click.IntRange(0), default=1, show_default=True,
     help="Arrows that what --around shows is away from the state, at most.",
 )  # fmt: skip
+@click.option(
+    "--page", type=click.Choice(["a4", "letter", "phone"]),
+    help="Split what is too large to be read on one page into FILE-1, FILE-2 ...; marks say where"
+    " an arrow goes on.",
+)  # fmt: skip
 @options.tools_option
 @options.define_option
 @options.journal_option
 def draw(machine: str | None, output: str | None, everything: bool, **given: Any) -> None:
     """Draw a machine as a flowchart."""
     from chartloop.cli.loading import seen_machine
-    from chartloop.view.saving import write_whole
 
     form = given.pop("format")
     how = How.of(given)
@@ -102,15 +115,27 @@ def draw(machine: str | None, output: str | None, everything: bool, **given: Any
     drawn = seen_machine(machine, how) if machine is not None else _run(more["run"], how)
     look = {} if machine is not None else {"look": more["look"]}
     try:
-        picture = drawn.draw(**look, **shown)
+        picture = drawn.draw(**look, **shown).themed(more["theme"])
     except RunError as error:  # there is no such state
         raise MisuseError(error.message, hint=error.hint) from None
+    if more["page"] is not None:
+        _save_pages(picture, output, form, more["page"])
+        return
     if output is None or output == "-":
         _show(picture, form or "text")
         _say_too_large(picture, form or "text")
         return
     path = Path(output)
     _say_too_large(picture, form or path.suffix)
+    _write(picture, path, form)
+    if len(picture.chart.boxes) > LARGE and more["around"] is None:
+        out.say("too large for a page: --page a4 splits it, --around STATE shows a part", "dim")
+
+
+def _write(picture: Picture, path: Path, form: str | None) -> None:
+    """Write a picture, and say what is in it."""
+    from chartloop.view.saving import write_whole
+
     if form is None:
         _save(picture, path)
     else:
@@ -118,6 +143,16 @@ def draw(machine: str | None, output: str | None, everything: bool, **given: Any
         write_whole(path, drawn if isinstance(drawn, bytes) else drawn.encode())
     boxes, arrows = len(picture.chart.boxes), say_count(len(picture.chart.arrows), "arrow")
     out.say(f"{path}: {boxes} {'box' if boxes == 1 else 'boxes'}, {arrows}", "dim")
+
+
+def _save_pages(picture: Picture, output: str | None, form: str | None, paper: Any) -> None:
+    """Write each page into a file of its own; what fits on one, into the file itself."""
+    if output is None or output == "-" or _is_text(form, output):
+        raise click.UsageError("--page writes pictures: give -o FILE.svg, or FILE.png")
+    path, pages = Path(output), picture.pages(paper)
+    for number, page in enumerate(pages, 1):
+        name = path if len(pages) == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
+        _write(page, name, form)
 
 
 def _is_text(form: str | None, output: str | None) -> bool:

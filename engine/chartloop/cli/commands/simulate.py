@@ -233,7 +233,7 @@ class _progress:  # noqa: N801  used as a function
     def __init__(self, runs: int, how: How) -> None:
         wanted = out.is_terminal(sys.stderr) and not how.is_json
         self._bar: Any = click.progressbar(
-            length=runs, label="simulating", file=sys.stderr, hidden=not wanted
+            length=runs, label="simulating", file=out.behind(sys.stderr), hidden=not wanted
         )
 
     def __enter__(self) -> Callable[[int], None]:

@@ -73,7 +73,7 @@ def step(machine: str, task: str, to: str | None, plain: bool, **given: Any) -> 
     say_journal(run.session.journal, run.id)
     if script is not None and script.events:
         out.say("the script's events are yours to send: `answer EVENT`", "dim")
-    run.step()
+    run.advance()
     at_screen = _has_screen(plain=plain)
     left, run = _on_screen(run, to, how) if at_screen else _at_prompt(run, to)
     wait(leave(run.session), suspends=run.suspends)

@@ -244,14 +244,13 @@ def _values(atom: Atom | None) -> Json:
 
 
 def _record(chart: Chart, record: Record) -> Json:
-    outcome = record.outcome
     return {
         "seq": record.seq, "kind": record.kind,
         "at": "" if record.kind == "start" else record.state,
         "did": action_of(chart, record), "came": _short(outcome_of(record)),
         "took": duration_of(record), "then": " → ".join(path_of(chart, record)),
         "because": _short(because(chart, record)),
-        "failed": outcome is not None and not outcome.ok,
+        "failed": bool(record.failures),
     }  # fmt: skip
 
 

@@ -267,7 +267,7 @@ def drive(run: Stepped, order: Driving) -> None:
     """Do what was asked for, to where the run rests again."""
     if isinstance(order, Answer):
         run.send(order.event, answer_data(run, order), wait=order.wait)
-        run.step()
+        run.advance()
         return
     if isinstance(order, Cancel):
         run.cancel()
@@ -281,8 +281,6 @@ def drive(run: Stepped, order: Driving) -> None:
     if isinstance(order, Run):
         run.run(until=order.until or None)
         return
-    if paused:
-        run.step()  # out of the pause; what was asked for is the action
     if run.step() is None:
         raise StatusError("the run waits", hint="answer its question, or wait until it is due")
 

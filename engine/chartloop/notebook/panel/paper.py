@@ -11,6 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 from chartloop.core.errors import ChartloopError
+from chartloop.core.html import image, line
+from chartloop.notebook.live import described
 from chartloop.notebook.panel.stepped import Stepped
 from chartloop.run.standing import standing_of
 from chartloop.view.dot.engine import Engine
@@ -20,6 +22,24 @@ from chartloop.view.live.standing import Standing
 Json = dict[str, Any]
 PATIENCE = 10.0
 """Seconds that a layout may take: until then no order is heard."""
+
+
+def still(run: Stepped) -> dict[str, str]:
+    """What a saved notebook shows where no kernel draws the panel: the picture, and text."""
+    standing = standing_of(run.session)
+    picture = LivePicture(run.draw().chart, timeout=PATIENCE)
+    text = f"<Panel of run {run.id}>\n\n{picture.text(standing)}"
+    try:
+        svg = picture.still(standing)
+    except ChartloopError:  # no Graphviz, or a chart that it cannot lay out in time
+        return {"text/plain": text}
+    shown = image(svg, described(picture, standing)) + line(
+        f"{_STILL} {run.id}: {standing.said}", "dim"
+    )
+    return {"text/html": shown, "image/svg+xml": svg, "text/plain": text}
+
+
+_STILL = "The panel as it was when its cell was run; run the cell to drive it. Run"
 
 
 class Paper:

@@ -16,6 +16,7 @@ import traitlets
 
 from chartloop.notebook.panel.board import Json
 from chartloop.notebook.panel.desk import Desk
+from chartloop.notebook.panel.paper import still
 from chartloop.notebook.panel.stepped import Stepped
 from chartloop.notebook.screen import when_cells_end
 
@@ -73,6 +74,14 @@ class Panel(anywidget.AnyWidget):
         """Take it off the page, and hear no more of the run."""
         self.desk.close()
         super().close()
+
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        """The widget, and beside it a picture for where a notebook is read without a kernel."""
+        made: Any = super()._repr_mimebundle_(**options)
+        if made is None:  # nothing can show it
+            return None
+        data, metadata = made if isinstance(made, tuple) else (made, {})
+        return {**data, **still(self.desk.run)}, metadata
 
     def __repr__(self) -> str:
         return f"<Panel of run {self.desk.run.id}>"

@@ -18,6 +18,7 @@ from typing import Any, cast
 
 from chartloop.actions import builtin
 from chartloop.api import Run
+from chartloop.api.journals import JournalOrPath, journal_of
 from chartloop.api.recorded import recorded_runs
 from chartloop.core.errors import RunError, SetupError
 from chartloop.core.records import Record, to_json
@@ -70,20 +71,22 @@ class Recording:
 
 def recording(
     run: Run | RecordedRun, machine: OfMachine, *, named: str = "",
-    journal: Journal | None = None, requests: bool = True, redact: Iterable[str] = (),
+    journal: JournalOrPath | None = None, requests: bool = True, redact: Iterable[str] = (),
 ) -> Recording:  # fmt: skip
     """The scenario of a run that has ended, or that waits for somebody.
 
     `machine` is the one that it ran, `named` what the scenario calls it (a path from the scenario's
-    folder, or the name of a shipped machine); `journal` holds the runs of its children. `requests`:
-    keep what the model was asked, so that a replay that asks otherwise is a miss. What looks like a
-    secret is hidden, and so is what matches one of the patterns of `redact`.
+    folder, or the name of a shipped machine); `journal`, open or the path of its file, holds the
+    runs of its children. `requests`: keep what the model was asked, so that a replay that asks
+    otherwise is a miss. What looks like a secret is hidden, and so is what matches one of the
+    patterns of `redact`.
 
     `RunError` when there is nothing to record, or the machine does not decide what is recorded.
     """
     found = _recorded(run)
-    journal = run.session.journal if isinstance(run, Run) else journal
-    script = script_of(machine.chart, found, _children(journal, found.run_id))
+    given = None if journal is None else journal_of(journal, make=False)
+    kept = run.session.journal if isinstance(run, Run) else given
+    script = script_of(machine.chart, found, _children(kept, found.run_id))
     keys = keys_of(machine.chart, found, named or machine.name, script)
     keys = _hidden(keys, redact)
     report = _played(keys, machine)

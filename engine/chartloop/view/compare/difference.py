@@ -2,11 +2,10 @@
 
 Belongs here: what counts as a difference and how it is said. Never: the search for which box is
 which (`align`), reading or drawing. Ids and order are no differences; neither is how a label is
-broken into lines, a title, a number of trial or where a box came from.
+broken into lines, a title, a number of trial or where a box came from, nor whether an arrow without
+a label has its guard written on it, as in our pictures.
 
-Imports:      view.compare.alike, view.align, view.flowchart
-Imported by:  api, cli, review
-Source:       design "language", section 1 (`deviations`) and 4 (what comparisons ignore)
+Source: design "language", section 1 (`deviations`) and 4 (what comparisons ignore)
 """
 
 from __future__ import annotations
@@ -51,8 +50,7 @@ def differences(a: Flowchart, b: Flowchart) -> tuple[Difference, ...]:
     Boxes are found by their place in the chart, not by id, and not by label alone. Parallel
     arrows are counted. Fills are compared when `a` gives any.
     """
-    fills = any(box.fill for box in a.boxes)
-    graph_a, graph_b = _graph(a, fills=fills), _graph(b, fills=fills)
+    graph_a, graph_b = _graphs(a, b)
     found = align(graph_a, graph_b)
     back = {v: u for u, v in enumerate(found) if v is not None}
     names_a = [a.boxes[u].id if v is None else b.boxes[v].id for u, v in enumerate(found)]
@@ -73,18 +71,32 @@ def matched(a: Flowchart, b: Flowchart) -> dict[str, str]:
 
     The keys are the names that `differences` uses.
     """
-    fills = any(box.fill for box in a.boxes)
-    found = align(_graph(a, fills=fills), _graph(b, fills=fills))
+    found = align(*_graphs(a, b))
     ours = {box.id: box.id for box, v in zip(a.boxes, found, strict=True) if v is None}
     pairs = zip(a.boxes, found, strict=True)
     return ours | {b.boxes[v].id: box.id for box, v in pairs if v is not None}
 
 
-def _graph(chart: Flowchart, *, fills: bool) -> Graph:
+def _graphs(a: Flowchart, b: Flowchart) -> tuple[Graph, Graph]:
+    """Both as plain graphs: with labels, or with what stands on arrows where that is more alike."""
+    fills = any(box.fill for box in a.boxes)
+    labels = [[one_line(arrow.label) for arrow in chart.arrows] for chart in (a, b)]
+    words = [[one_line(arrow.words) for arrow in chart.arrows] for chart in (a, b)]
+    said = words if _unlike(*words) < _unlike(*labels) else labels
+    return _graph(a, said[0], fills=fills), _graph(b, said[1], fills=fills)
+
+
+def _unlike(a: Sequence[str], b: Sequence[str]) -> int:
+    ours, theirs = Counter(a), Counter(b)
+    return (ours - theirs).total() + (theirs - ours).total()
+
+
+def _graph(chart: Flowchart, said: Sequence[str], *, fills: bool) -> Graph:
     place = {box.id: at for at, box in enumerate(chart.boxes)}
+    arrows = zip(chart.arrows, said, strict=True)
     return Graph.of(
         [_node(box, fills=fills) for box in chart.boxes],
-        ((place[a.source], place[a.target], one_line(a.label)) for a in chart.arrows),
+        ((place[a.source], place[a.target], words) for a, words in arrows),
     )
 
 

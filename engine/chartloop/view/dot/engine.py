@@ -1,11 +1,10 @@
 """Graphviz itself: DOT text to SVG and PNG.
 
-Belongs here: running an engine, `dot` on PATH, else pygraphviz, whose wheels carry Graphviz. Both
-in a process of their own, which ends when its time is up. Never: what a picture looks like.
+Belongs here: running an engine through the library `graphviz`, `dot` on PATH, else pygraphviz,
+whose wheels carry Graphviz. Both in a process of their own, which ends when its time is up. Never:
+what a picture looks like.
 
-Imports:      view.dot.write (the name of a font)
-Imported by:  view.picture
-Source:       design "traps" (pictures)
+Source: design "traps" (pictures)
 """
 
 from __future__ import annotations
@@ -15,7 +14,8 @@ import re
 import shutil
 import subprocess
 import sys
-from typing import Literal
+from collections.abc import Callable
+from typing import Literal, cast
 
 from chartloop.core.errors import RunError, SetupError
 from chartloop.extras import install
@@ -41,25 +41,40 @@ def render(
     """
     command = _command(engine, form)
     try:
-        done = subprocess.run(
-            command, input=source.encode(), capture_output=True, timeout=timeout, check=False
-        )
+        drawn = _run(command, source.encode(), timeout)
     except subprocess.TimeoutExpired:
         raise RunError(
             f"Graphviz did not lay the chart out within {timeout:g} s",
             hint="save it as `.mmd` or `.dot` and draw it elsewhere, or draw a smaller machine",
         ) from None
-    except OSError as error:
+    except subprocess.CalledProcessError as error:
+        raise _no_picture(engine, error.stderr) from None
+    except (OSError, RuntimeError) as error:  # RuntimeError: `graphviz.ExecutableNotFound`
         raise SetupError(
             f"`{command[0]}` cannot be started: {error}", hint=install("diagrams")
         ) from None
-    if done.returncode or not done.stdout:
-        said = done.stderr.decode(errors="replace").strip().splitlines()
-        raise SetupError(
-            f"{engine} drew nothing: {said[-1] if said else 'it gave no reason'}",
-            hint=f"see whether it is installed whole; or {install('diagrams')}",
-        )
-    return _for_pages(done.stdout) if form == "svg" else done.stdout
+    if not drawn.stdout:
+        raise _no_picture(engine, drawn.stderr)
+    return _for_pages(drawn.stdout) if form == "svg" else drawn.stdout
+
+
+def _run(command: list[str], data: bytes, timeout: float) -> subprocess.CompletedProcess[bytes]:
+    """The program, run by the library; `graphviz.pipe` does the same without a deadline."""
+    from graphviz.backend import execute  # noqa: PLC0415 # pyright: ignore[reportMissingTypeStubs]
+
+    run = cast(
+        "Callable[..., subprocess.CompletedProcess[bytes]]",
+        execute.run_check,  # pyright: ignore[reportUnknownMemberType] - it has no types
+    )
+    return run(command, capture_output=True, quiet=True, input=data, timeout=timeout)
+
+
+def _no_picture(engine: Engine, stderr: bytes) -> SetupError:
+    lines = stderr.decode(errors="replace").strip().splitlines()
+    return SetupError(
+        f"{engine} drew nothing: {lines[-1] if lines else 'it gave no reason'}",
+        hint=f"see whether it is installed whole; or {install('diagrams')}",
+    )
 
 
 # `string=`: a text that is no graph would otherwise be taken for the name of a file.

@@ -1,9 +1,9 @@
-"""A chart as DOT, the language of Graphviz.
+"""A chart as DOT, the language of Graphviz: written and quoted by the library of that name.
 
 Belongs here: colours, fonts and margins of the plain picture, escapes of DOT. Never: running
 Graphviz (`engine`), reading files. Other pictures of a chart bring a `Dress` of their own.
 
-Imports:      view.dot.layout, view.dot.text, view.flowchart, view.ids
+Imports:      view.dot.layout, view.flowchart, view.ids
 Imported by:  view.picture
 Source:       design "traps" (pictures); design "look", `plain.png`
 """
@@ -13,13 +13,13 @@ from __future__ import annotations
 import html
 import re
 import textwrap
+import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from chartloop.view.dot.layout import as_reached, effort, panels, pulling, stands_above
-from chartloop.view.dot.text import Digraph, Html
 from chartloop.view.flowchart import (
     COLOUR,
     Arrow,
@@ -74,7 +74,7 @@ _NODE = MappingProxyType(
 _EDGE = MappingProxyType(
     {
         "fontname": FONT,
-        "fontsize": "9",
+        "fontsize": "11",
         "fontcolor": "#475569",
         "color": "#64748b",
         "arrowsize": ".65",
@@ -95,10 +95,10 @@ PAINTS: Mapping[Role, Paint] = MappingProxyType(
         "stop": Paint("#ffcdd2", "#dc2626"),
         "start": Paint("#e1f5ff", "#0284c7"),
         "end": Paint("#e1f5ff", "#0284c7"),
-        "hub": Paint("#fff9c4", "#ca8a04"),
+        "hub": Paint("#fff9c4", "#a16207"),
         "decision": Paint("#f5f3ff", "#8b5cf6"),
-        "action": Paint("#f8fafc", "#94a3b8"),
-        "rules": Paint("#ffffff", "#94a3b8"),
+        "action": Paint("#f8fafc", "#7c8aa0"),
+        "rules": Paint("#ffffff", "#7c8aa0"),
     }
 )
 
@@ -150,7 +150,7 @@ _SHAPES: Mapping[Shape, Mapping[str, str]] = MappingProxyType(
         "crossed_circle": _form("Mcircle", margin=_TIGHT),
         "datastore": _form("underline"),
         "delay": _form("rpromoter"),
-        "display": _form("cds"),
+        "display": _form("cds", margin="0.16,0.16"),
         "divided_rect": _form("component"),
         "document": _form("note"),
         "documents": {**_form("note"), "peripheries": "2"},
@@ -185,6 +185,12 @@ Style = Mapping[str, str]
 """Attributes of DOT. A value is plain text, whatever is in it, unless it is `Html`."""
 
 
+class Html(str):
+    """An HTML-like label, with its angle brackets: whoever makes one escapes what is in it."""
+
+    __slots__ = ()
+
+
 class Dress:
     """How the parts of a chart look: plain. Other pictures override what they change."""
 
@@ -204,6 +210,16 @@ class Dress:
 PLAIN = Dress()
 
 
+class _Digraph(Protocol):
+    """The part of `graphviz.Digraph` that is used here; the library has no types."""
+
+    def attr(self, kw: str | None = None, **attributes: str) -> None: ...
+    def node(self, name: str, **attributes: str) -> None: ...
+    def edge(self, tail_name: str, head_name: str, **attributes: str) -> None: ...
+    @property
+    def source(self) -> str: ...
+
+
 def to_dot(chart: Flowchart, *, prefix: str = "", dress: Dress = PLAIN) -> str:
     """The chart in the language of Graphviz. Equal charts and prefixes give equal texts.
 
@@ -211,15 +227,19 @@ def to_dot(chart: Flowchart, *, prefix: str = "", dress: Dress = PLAIN) -> str:
     0 among the arrows between the same two; `prefix` stands in front of each, so that several
     pictures can share a page. `dress` says how boxes and arrows look.
     """
-    graph = Digraph(_GRAPH, _NODE, _EDGE)
+    graph, nohtml = _door()
+
+    def never_html(style: Style) -> dict[str, str]:
+        return {n: v if isinstance(v, Html) else nohtml(v) for n, v in style.items()}
+
     named = svg_ids(chart, prefix)
     ids = safe_ids(box.id for box in chart.boxes)
-    whole = dress.title(chart)
+    whole = never_html(dress.title(chart))
     graph.attr(id=named.chart, rankdir=chart.direction.upper(), **effort(chart), **whole)
     reached = as_reached(chart)
     for box in reached:
         name = ids[box.id]
-        graph.node(name, id=named.boxes[box.id], **dress.box(box))
+        graph.node(name, id=named.boxes[box.id], **never_html(dress.box(box)))
         if box.entry:
             dot, way = entry_ids(named.boxes[box.id])
             graph.node(f"{name}-entry", id=dot, **_DOT)
@@ -229,7 +249,7 @@ def to_dot(chart: Flowchart, *, prefix: str = "", dress: Dress = PLAIN) -> str:
     pull = pulling(chart, reached)
     for arrow, name in zip(chart.arrows, named.arrows, strict=True):
         ends = ids[arrow.source], ids[arrow.target]
-        graph.edge(*ends, id=name, **{"weight": pull(arrow), **dress.arrow(arrow)})
+        graph.edge(*ends, id=name, **{"weight": pull(arrow), **never_html(dress.arrow(arrow))})
     return graph.source
 
 
@@ -269,11 +289,26 @@ def _top(box: Box, ids: Mapping[str, str]) -> str:
     return f"{ids[box.id]}-entry" if box.entry else ids[box.id]
 
 
+def _door() -> tuple[_Digraph, Callable[[str], str]]:
+    """An empty graph, and what keeps a text from being taken for HTML."""
+    import graphviz  # noqa: PLC0415 # pyright: ignore[reportMissingTypeStubs] - only when drawing
+
+    graph = graphviz.Digraph(graph_attr=dict(_GRAPH), node_attr=dict(_NODE), edge_attr=dict(_EDGE))
+    return graph, graphviz.nohtml
+
+
 def title_style(chart: Flowchart) -> dict[str, str]:
     """The title in the plain picture."""
     title = one_line(chart.title)
     shown = dot_text(f"{in_lines(title)}\n ", left=True)
-    return {"label": shown, "tooltip": dot_tip(title)} if title else {}
+    side = {"labeljust": "r"} if _reads_leftwards(title) else {}
+    return {"label": shown, "tooltip": dot_tip(title), **side} if title else {}
+
+
+def _reads_leftwards(text: str) -> bool:
+    """Whether a text is written from right to left: its first letter says so."""
+    ways = (unicodedata.bidirectional(sign) for sign in text)
+    return next((way for way in ways if way in ("L", "R", "AL")), "L") != "L"
 
 
 def inked_rules(box: Box, inks: Iterable[str], rest: str) -> Html:
@@ -312,7 +347,7 @@ def arrow_style(arrow: Arrow) -> dict[str, str]:
     """The attributes of an arrow in the plain picture."""
     style = {"style": "dashed"} if arrow.kind in ("rule", "return") else {}
     if one_line(arrow.shown):
-        tip = dot_tip(arrow.shown)
+        tip = dot_tip(arrow.tip)
         lines = in_lines(arrow.shown).strip().splitlines()
         padded = "\n".join(f" {line.strip()} " for line in lines)
         style |= {"label": dot_text(padded), "tooltip": tip, "labeltooltip": tip}

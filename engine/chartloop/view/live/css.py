@@ -19,6 +19,7 @@ from chartloop.view.dot.write import INK, PAINTS, SvgIds, entry_ids
 from chartloop.view.flowchart import Box, Flowchart
 from chartloop.view.live.colours import (
     FADE,
+    FAILED,
     PALE,
     PALE_INK,
     TAKEN,
@@ -52,6 +53,7 @@ class Css:
             rules += [self._visited[name] for name in self._visited if name in plan.visited]
             most = max(plan.counts.values(), default=0)
             rules += [self._arrow(place, width(n, most)) for place, n in plan.counts.items()]
+        rules += [f"#{self._ids.boxes[name]}.node tspan{{fill:{FAILED}}}" for name in plan.failed]
         if plan.now:
             rules.append(self._now(plan.now, plan.how))
         return "".join(rules)

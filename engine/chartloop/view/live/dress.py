@@ -28,6 +28,7 @@ from chartloop.view.dot.write import (
 )
 from chartloop.view.flowchart import Arrow, Box, Flowchart, one_line
 from chartloop.view.live.colours import (
+    FAILED,
     PALE,
     PALE_INK,
     TAKEN,
@@ -153,11 +154,11 @@ class PaintedDress(LiveDress):
 
     def box_label(self, box: Box) -> str:
         """The label, and under it the badge in its colour."""
-        if box.id != self._plan.now:
+        if not (said := self.badge(box)):
             return super().box_label(box)
         line = LEFT if box.role == "rules" and "\n" in box.label else "<BR/>"
-        badge = f"<B>{html_text(self._plan.badge)}</B>"
-        ink = badge_ink(self._plan.how)
+        badge = f"<B>{html_text(said)}</B>"
+        ink = self.ink(box)
         said = [html_text(part) for part in box.label.strip("\n").split("\n") if part]
         lines = [*said, f'<FONT POINT-SIZE="9" COLOR="{ink}">{badge}</FONT>']
         return Html(f"<{''.join(f'{one}{line}' for one in lines)}>")
@@ -176,8 +177,12 @@ class PaintedDress(LiveDress):
         return self._plan.caption or " "
 
     def badge(self, box: Box) -> str:
-        """The badge of the present box; of the others nothing."""
-        return self._plan.badge if box.id == self._plan.now else ""
+        """The badge of the present box; of the others what failed there."""
+        return self._plan.badge if box.id == self._plan.now else self._plan.failed.get(box.id, "")
+
+    def ink(self, box: Box) -> str:
+        """The colour of its badge."""
+        return badge_ink(self._plan.how) if box.id == self._plan.now else FAILED
 
     def count(self, arrow: Arrow) -> str:
         """How often an arrow was taken."""

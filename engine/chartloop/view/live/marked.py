@@ -31,6 +31,8 @@ def _box(box: Box, plan: Plan) -> Box:
     if box.id == plan.now:
         label = f"{box.label}\n{plan.badge}".strip()
         return replace(box, label=label, fill=paint_of(plan.how).fill)
+    if box.id in plan.failed:
+        box = replace(box, label=f"{box.label}\n{plan.failed[box.id]}".strip())
     if not plan.counted or box.id in plan.visited or box.origin == "rule":
         return box
     return replace(box, fill=pale(box.fill or PAINTS[box.role].fill))
@@ -39,4 +41,4 @@ def _box(box: Box, plan: Plan) -> Box:
 def _arrow(arrow: Arrow, times: int | None) -> Arrow:
     if times is None:
         return arrow
-    return replace(arrow, label=f"{arrow.label} {say_times(times) or TAKEN}".strip())
+    return arrow.saying(f"{arrow.words} {say_times(times) or TAKEN}".strip())

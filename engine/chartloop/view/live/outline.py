@@ -23,7 +23,7 @@ class Outline:
         self._boxes = [(box.id, *_said(box)) for box in chart.boxes]
         self._leaving: dict[str, list[tuple[int, str]]] = {}
         for place, arrow in enumerate(chart.arrows):
-            said = " ".join(part for part in (one_line(arrow.shown), "→") if part)
+            said = " ".join(part for part in (one_line(arrow.whole), "→") if part)
             leaving = self._leaving.setdefault(arrow.source, [])
             leaving.append((place, f"{said} {one_line(arrow.target)}"))
 
@@ -38,7 +38,8 @@ class Outline:
             if name == plan.now:
                 yield f"▶ {said}  {plan.badge}"
             else:
-                yield f"{'•' if name in plan.visited else ' '} {said}"
+                failed = f"  {plan.failed[name]}" if name in plan.failed else ""
+                yield f"{'•' if name in plan.visited else ' '} {said}{failed}"
             yield from more
             for place, to in self._leaving.get(name, ()):
                 times = plan.counts.get(place)

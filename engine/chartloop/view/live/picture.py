@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple
 
 from chartloop.core.errors import ChartloopError
 from chartloop.extras import install
+from chartloop.view.dot.described import described
 from chartloop.view.dot.engine import Engine, find_engine, render
 from chartloop.view.dot.write import svg_ids, to_dot
 from chartloop.view.flowchart import Flowchart
@@ -27,6 +28,7 @@ from chartloop.view.live.plan import Plan, Planner, say_times
 from chartloop.view.live.slots import Slots, slot_id
 from chartloop.view.live.standing import Standing
 from chartloop.view.saving import save
+from chartloop.view.text.outline import to_outline
 
 
 class Changes(NamedTuple):
@@ -87,7 +89,12 @@ class LivePicture:
         drawn = render(source, "svg", engine=self.engine, timeout=self._timeout).decode()
         arrows = zip(self.chart.arrows, self.ids.arrows, strict=True)
         counted = [name for arrow, name in arrows if arrow.id]
-        return Slots(drawn[drawn.index("<svg") :], self.ids, counted)
+        return Slots(self._described(drawn), self.ids, counted)
+
+    def _described(self, drawn: str) -> str:
+        """The element with the chart's outline: what it says of a moment is in its texts."""
+        element, outline = drawn[drawn.index("<svg") :], to_outline(self.chart)
+        return described(element, self.chart, prefix=self.prefix, outline=outline)
 
     @cached_property
     def _css(self) -> Css:
@@ -110,8 +117,7 @@ class LivePicture:
 
         No room is kept in it for what other moments would say. That takes the time of a layout.
         """
-        drawn = self._still(standing, "svg").decode()
-        return drawn[drawn.index("<svg") :]
+        return self._described(self._still(standing, "svg").decode())
 
     def png(self, standing: Standing) -> bytes:
         """The same as a PNG image."""
@@ -136,6 +142,7 @@ class LivePicture:
 
     def _texts(self, plan: Plan) -> dict[str, str]:
         texts = {slot_id(self.ids.chart): plan.caption} if plan.caption else {}
+        texts |= {slot_id(self.ids.boxes[name]): said for name, said in plan.failed.items()}
         if plan.now:
             texts[slot_id(self.ids.boxes[plan.now])] = plan.badge
         for place, times in plan.counts.items():

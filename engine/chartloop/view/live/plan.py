@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from chartloop.view.flowchart import Arrow, Box, Flowchart, one_line
+from chartloop.view.flowchart import Arrow, Box, Flowchart, shorten
 from chartloop.view.from_graph import rule_boxes
 from chartloop.view.live.standing import How, Standing
 
@@ -32,6 +32,8 @@ class Plan(NamedTuple):
     how: How
     badge: str
     """What stands in that box: `● NOW`, or how the run ended."""
+    failed: Mapping[str, str]
+    """What stands in the boxes of other states in which something failed: `✗ 2 failed`."""
     caption: str
     visited: frozenset[str]
     """The boxes that the run was in."""
@@ -71,8 +73,9 @@ class Planner:
         visited = frozenset(name for name in self.boxes if visits.get(name))
         taken = standing.taken
         return Plan(
-            now, standing.how, self._badge(now, standing), shortened(standing.said, _CAPTION),
-            visited, {} if taken is None else self._counts(taken, visited), taken is not None,
+            now, standing.how, self._badge(now, standing), self._failed(now, standing),
+            shorten(standing.said, _CAPTION), visited,
+            {} if taken is None else self._counts(taken, visited), taken is not None,
         )  # fmt: skip
 
     def _counts(self, taken: Mapping[str, int], visited: frozenset[str]) -> dict[int, int]:
@@ -82,13 +85,17 @@ class Planner:
                 counts[place] = 0
         return counts
 
+    def _failed(self, now: str, standing: Standing) -> dict[str, str]:
+        counts = standing.failed.items()
+        return {name: f"✗ {n} failed" for name, n in counts if name != now and name in self.boxes}
+
     def _badge(self, now: str, standing: Standing) -> str:
         mark = _MARKS[standing.how]
         if not standing.how:
             return f"{mark} NOW"
         if now not in self.last or not standing.reason:
             return f"{mark} END"
-        return f"{mark} {shortened(standing.reason, _REASON)}"
+        return f"{mark} {shorten(standing.reason, _REASON)}"
 
 
 def last_boxes(chart: Flowchart) -> frozenset[str]:
@@ -112,9 +119,3 @@ def say_times(times: int) -> str:
         if times >= 10 * size:
             return f"×{times // size}{unit}"
     return f"×{times}" if times else ""
-
-
-def shortened(text: str, most: int) -> str:
-    """A text on one line, cut off where it would leave its room."""
-    text = one_line(text)
-    return text if len(text) <= most else f"{text[: most - 1]}…"

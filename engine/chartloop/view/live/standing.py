@@ -31,6 +31,8 @@ class Standing(NamedTuple):
     """Why it ended: the name of a stop reason."""
     by: str = ""
     """The rule, state or caller that raised the reason."""
+    failed: Mapping[str, int] = {}
+    """How often something failed in each state: its action, or a call of a tool."""
     said: str = ""
     """How it stands in words, for the line under the title."""
 

@@ -5,10 +5,8 @@ Belongs here: ids, escapes, brackets and style lines of Mermaid flowcharts. Neve
 whatever Mermaid would take for an entity, a tag, Markdown, an icon, a formula, a directive or a
 comment is written as character codes.
 
-Imports:      view.flowchart, view.ids, view.mermaid.shapes
-Imported by:  view.picture, actions.reporting; view.mermaid.labels (the number of trial)
-Source:       design "traps" (pictures); mermaid 12.3, `flow.jison`, `preprocessDiagram`,
-              `maxTextSize` and `maxEdges`
+Source: design "traps" (pictures); mermaid 12.3, `flow.jison`, `preprocessDiagram`, `maxTextSize`
+and `maxEdges`
 """
 
 from __future__ import annotations
@@ -26,6 +24,7 @@ from chartloop.view.flowchart import (
     Shape,
     one_line,
     printable,
+    summary,
 )
 from chartloop.view.ids import safe_ids
 from chartloop.view.mermaid.shapes import NAMES
@@ -91,7 +90,7 @@ def to_mermaid(chart: Flowchart) -> str:
     listed = any(box.role == "rules" and "<br/>" in escape(box.label) for box in chart.boxes)
     lines = [*([WIDE] if listed else []), f"flowchart {WAYS[chart.direction]}"]
     if title := one_line(chart.title):
-        lines.append(f"    accTitle: {escape(title)}")
+        lines += [f"    accTitle: {escape(title)}", f"    accDescr: {escape(summary(chart))}"]
     lines += [f"    {_node(box, ids[box.id])}" for box in chart.boxes]
     lines += [f"    {_link(arrow, ids)}" for arrow in chart.arrows]
     lines += [f"    style {ids[box.id]} {style}" for box in chart.boxes if (style := _style(box))]
@@ -131,7 +130,7 @@ def _link(arrow: Arrow, ids: Mapping[str, str]) -> str:
 
 
 def _link_label(arrow: Arrow) -> str:
-    label = escape(arrow.label) if one_line(arrow.label) else ""
+    label = escape(arrow.words) if one_line(arrow.words) else ""
     if arrow.number is not None:
         return f"{arrow.number} · {label}".rstrip()
     if NUMBERED.match(label):

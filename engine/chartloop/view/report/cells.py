@@ -19,7 +19,9 @@ CELLS = 10
 """Cells of a bar."""
 AMBER, RED = 0.8, 1.0
 """Shares of a bound from which a bar is amber, and red."""
-GREEN_CELL, AMBER_CELL, RED_CELL, EMPTY_CELL = "#22c55e", "#f59e0b", "#dc2626", "#cbd5e1"
+GREEN_CELL, AMBER_CELL, RED_CELL, EMPTY_CELL = "#15803d", "#b45309", "#b91c1c", "#e2e8f0"
+OUTLINE = "#64748b"
+"""Around a bar: where it ends can be seen without its colours."""
 SMALL_INK = "#475569"
 _BARE = 'BORDER="0" CELLBORDER="0"'
 
@@ -59,8 +61,21 @@ def bar(share: float, *, bright: bool = True, align: str = "CENTER") -> str:
         f'<TD {size} BGCOLOR="{colour if at < full else EMPTY_CELL}"></TD>' for at in range(CELLS)
     )
     # else it is stretched over the cell that it stands in
-    whole = f'FIXEDSIZE="TRUE" WIDTH="{7 * CELLS + 1}" HEIGHT="6" ALIGN="{align}"'
-    return f'<TABLE {_BARE} {whole} CELLSPACING="1" CELLPADDING="0"><TR>{drawn}</TR></TABLE>'
+    whole = f'FIXEDSIZE="TRUE" WIDTH="{7 * CELLS + 3}" HEIGHT="8"'
+    edge = f'BORDER="1" COLOR="{OUTLINE}" CELLBORDER="0"'
+    lined = f'<TABLE {edge} {whole} CELLSPACING="1" CELLPADDING="0"><TR>{drawn}</TR></TABLE>'
+    if align == "CENTER":
+        return lined
+    # Graphviz draws the line of a table at the left where it would be in the middle
+    frame = f'{_BARE} {whole} ALIGN="{align}" CELLSPACING="0" CELLPADDING="0"'
+    return f"<TABLE {frame}><TR><TD>{lined}</TD></TR></TABLE>"
+
+
+def word(share: float | None) -> str:
+    """What the colour of a bar says, in a word: nothing, `near` or `reached`."""
+    if share is None or share < AMBER:
+        return ""
+    return " · reached" if share >= RED else " · near"
 
 
 def legend() -> str:

@@ -15,11 +15,11 @@ from collections.abc import Iterator, Mapping
 from chartloop.view.dot.write import Html, Style, html_text, title_style
 from chartloop.view.flowchart import Arrow, Box, Flowchart
 from chartloop.view.from_graph import LISTED, wrapped
-from chartloop.view.live.colours import PALE_INK, TAKEN, badge_ink
+from chartloop.view.live.colours import PALE_INK, TAKEN
 from chartloop.view.live.dress import LEFT, SPACE, PaintedDress, titled
 from chartloop.view.live.plan import Plan, say_times
 from chartloop.view.live.standing import Meter
-from chartloop.view.report.cells import SMALL_INK, bar, cells, legend, row, small, table
+from chartloop.view.report.cells import SMALL_INK, bar, cells, legend, row, small, table, word
 from chartloop.view.report.measured import listed_rules, placed
 
 
@@ -58,7 +58,8 @@ class ReportDress(PaintedDress):
         return table(rows)
 
     def _meter(self, meter: Meter, *, align: str = "CENTER", faded: bool = False) -> Iterator[str]:
-        yield row(small(f"{SPACE}{meter.said} ", PALE_INK if faded else SMALL_INK), align)
+        ink = PALE_INK if faded else SMALL_INK
+        yield row(small(f"{SPACE}{meter.said}{word(meter.share)} ", ink), align)
         if meter.share is not None:
             yield row(bar(meter.share, bright=not faded, align=align), align)
 
@@ -69,15 +70,14 @@ class ReportDress(PaintedDress):
             asked = wrapped(f"{line.text} → {line.does}", LISTED).split("\n")
             meter = self._meters.get(line.id, Meter(""))
             measured = "" if meter.share is None else bar(meter.share)
-            said = small(f"   {meter.said}  ", SMALL_INK)
+            said = small(f"{SPACE * 3}{meter.said}{word(meter.share)}{SPACE * 2}", SMALL_INK)
             rows.append(cells("".join(f"{html_text(a)}{LEFT}" for a in asked), said, measured))
         return table([*rows, *self._badge_row(box, "LEFT", 3)])
 
     def _badge_row(self, box: Box, align: str = "CENTER", span: int = 1) -> Iterator[str]:
-        if box.id == self._plan.now:
-            badge = f"<B>{html_text(self._plan.badge)}</B>"
-            ink = badge_ink(self._plan.how)
-            yield row(f'<FONT POINT-SIZE="9" COLOR="{ink}">{badge}</FONT>', align, span)
+        if said := self.badge(box):
+            badge = f"<B>{html_text(said)}</B>"
+            yield row(f'<FONT POINT-SIZE="9" COLOR="{self.ink(box)}">{badge}</FONT>', align, span)
 
     def _is_faded(self, box: Box) -> bool:
         plan = self._plan

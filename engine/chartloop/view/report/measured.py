@@ -15,7 +15,7 @@ from dataclasses import replace
 from chartloop.view.flowchart import Arrow, Box, Flowchart, RuleLine
 from chartloop.view.from_graph import rule_boxes
 from chartloop.view.live.standing import Meter
-from chartloop.view.report.cells import CELLS, full_cells
+from chartloop.view.report.cells import CELLS, full_cells, word
 
 
 def placed(chart: Flowchart, meters: Mapping[str, Meter]) -> dict[str, Meter]:
@@ -58,7 +58,7 @@ def _box(box: Box, meters: Mapping[str, Meter], lines: list[RuleLine]) -> Box:
 def _arrow(arrow: Arrow, meters: Mapping[str, Meter]) -> Arrow:
     if arrow.kind != "rule":
         return arrow
-    return replace(arrow, label=_with(arrow.label, meters.get(arrow.id)))
+    return arrow.saying(_with(arrow.words, meters.get(arrow.id)))
 
 
 def _with(label: str, meter: Meter | None, sign: str = "") -> str:
@@ -66,4 +66,4 @@ def _with(label: str, meter: Meter | None, sign: str = "") -> str:
         return label
     full = 0 if meter.share is None else full_cells(meter.share)
     bar = "" if meter.share is None else f" {'█' * full}{'░' * (CELLS - full)}"
-    return f"{label}\n{sign}{meter.said}{bar}"
+    return f"{label}\n{sign}{meter.said}{word(meter.share)}{bar}"

@@ -46,6 +46,7 @@ class RunPicture(Picture):
         engine: Engine | None = None,
     ) -> None:
         super().__init__(chart, prefix=prefix, engine=engine)
+        self._standing, self._meters = standing, meters
         self._plan = Planner(chart).plan(standing)
         self._valued = chart if meters is None else measured(chart, meters)
         self._dress = (
@@ -53,6 +54,10 @@ class RunPicture(Picture):
             if meters is None
             else ReportDress(chart, self._plan, meters)
         )
+
+    def of(self, chart: Flowchart) -> Picture:
+        """Another chart at the same moment."""
+        return RunPicture(chart, self._standing, meters=self._meters, engine=self._engine)
 
     def dot(self) -> str:
         """Text in the language of Graphviz."""

@@ -67,6 +67,6 @@ def _lines_of(box: Box, arrows: list[Arrow]) -> Iterator[str]:
     said = f" {label}" if label not in ("", one_line(box.id)) else ""
     yield f"{start}{name_of(box)}{said}"
     for arrow in arrows:
-        said = one_line(arrow.shown)
+        said = one_line(arrow.whole)
         to = "where the run was going" if arrow.kind == "return" else one_line(arrow.target)
         yield f"    {f'{said} ' if said else ''}→ {to}"

@@ -7,6 +7,8 @@
 
 const RECORD = ["kind", "at", "did", "came", "took", "then", "because"];
 const EXAMPLES = { duration: "30m", fraction: "95%", list: '["a", "b"]', map: '{"a": 1}' };
+const LONG = new Set(["str", "any", "list", "map"]);
+const MOST_ROWS = 12;
 const KEYBOARDS = { int: "numeric", float: "decimal" };
 
 /** An element with its properties, attributes (`attrs`), listeners (`on`) and children. */
@@ -22,7 +24,7 @@ function h(tag, properties = {}, ...children) {
 const text = (tag, said, className = "") => h(tag, { textContent: said, className });
 
 function columns(...names) {
-  const heads = names.map((name) => h("th", { textContent: name, attrs: { scope: "col" } }));
+  const heads = names.map((name) => (name ? h("th", { textContent: name, attrs: { scope: "col" } }) : h("td")));
   return h("thead", {}, h("tr", {}, ...heads));
 }
 
@@ -96,7 +98,7 @@ function recordRow(record, choose) {
     attrs: { "aria-label": `Decision of record ${record.seq}` },
     on: { click: () => choose(record.seq) },
   });
-  const cells = RECORD.map((name) => text("td", record[name] ?? "", `il-${name}`));
+  const cells = RECORD.map((name) => text("td", record[name] ?? "", `cl-${name}`));
   const made = h("tr", { className: record.failed ? "cl-failed" : "" }, h("td", {}, button), ...cells);
   made.dataset.seq = record.seq;
   return made;
@@ -131,8 +133,27 @@ function fieldInput({ kind, values, optional }) {
     const options = optional ? ["", ...values] : values;
     return h("select", {}, ...options.map((value) => h("option", { value, textContent: value })));
   }
+  const placeholder = EXAMPLES[kind] ?? "";
+  if (LONG.has(kind)) return textBox(placeholder);
   const attrs = { inputmode: KEYBOARDS[kind] ?? "text" };
-  return h("input", { type: "text", placeholder: EXAMPLES[kind] ?? "", attrs });
+  return h("input", { type: "text", placeholder, attrs });
+}
+
+/** A field that keeps every line that is pasted. Enter sends, Shift-Enter begins a new line. */
+function textBox(placeholder) {
+  const grow = ({ target }) => {
+    target.rows = Math.min(MOST_ROWS, target.value.split("\n").length);
+  };
+  const key = (event) => {
+    if (event.key !== "Enter" || event.isComposing) return;
+    event.preventDefault(); // a notebook has plans of its own for Shift-Enter
+    const { target } = event;
+    if (!event.shiftKey) return target.form.requestSubmit();
+    target.setRangeText("\n", target.selectionStart, target.selectionEnd, "end");
+    grow(event);
+  };
+  const title = "Enter sends, Shift-Enter begins a new line";
+  return h("textarea", { rows: 1, placeholder, title, on: { input: grow, keydown: key } });
 }
 
 // the page around -------------------------------------------------------------------------------

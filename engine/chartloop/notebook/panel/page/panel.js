@@ -109,7 +109,7 @@ class Panel {
       event.preventDefault();
       this.press(name);
     };
-    this.goals = h("datalist", { id: `il-${Math.random().toString(36).slice(2)}` });
+    this.goals = h("datalist", { id: `cl-${Math.random().toString(36).slice(2)}` });
     this.goal = h("input", {
       ...plain,
       placeholder: "state or guard",

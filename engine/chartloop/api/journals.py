@@ -1,0 +1,62 @@
+"""The journal of a run as a caller names it: one that is open, or the path of its file.
+
+Imported by: api.machine, api.simulating, compat, testing
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TypeAlias
+
+from chartloop.core.errors import SetupError, UnknownRunError
+from chartloop.run.journal import Journal
+
+JournalOrPath: TypeAlias = Journal | str | Path
+"""An open journal, or the path of one in a SQLite file: the file is shared by all who name it."""
+
+_URL = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
+
+
+def journal_of(given: JournalOrPath, *, make: bool = True) -> Journal:
+    """The journal that is meant. Of a path the file, made where it is missing, if `make`.
+
+    Raises:
+        SetupError: this is neither a journal nor a path.
+        UnknownRunError: there is no such file, and none is to be made.
+        JournalError: the file is no journal, or cannot be opened.
+    """
+    if isinstance(given, (str, Path)):
+        return _at(given, make)
+    if not hasattr(given, "suspends"):  # what an untyped caller may give
+        raise SetupError(
+            f"`journal` is a {type(given).__name__}, not a journal", hint=f"give {_PATH}"
+        )
+    return given
+
+
+_PATH = 'the path of a SQLite file, `journal="runs.db"`, or an open `SqliteJournal`'
+
+
+def _at(given: str | Path, make: bool) -> Journal:
+    text = str(given)
+    if text == ":memory:":
+        raise SetupError(
+            "`:memory:` is not the path of a journal",
+            hint="leave `journal` out, or share a `MemoryJournal()`: both keep runs in memory",
+        )
+    if not text.strip() or _URL.match(text):
+        raise SetupError(f"`{text}` is not the path of a journal", hint=f"give {_PATH}")
+    path = Path(given).expanduser()
+    if path.suffix == ".jsonl":
+        raise SetupError(
+            f"`{path}` is named like an export, which holds records and cannot be added to",
+            hint=f"give {_PATH}; `stats`, `coverage` and `what_if` read exports",
+        )
+    if not make and not path.exists():
+        raise UnknownRunError(
+            f"there is no journal at `{path}`", hint="name the file that the run was started with"
+        )
+    from chartloop.adapters.sqlite import shared_journal  # noqa: PLC0415  when it is needed
+
+    return shared_journal(path)

@@ -1,0 +1,151 @@
+"""`journal=` takes the path of a file wherever Python takes a journal."""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import pickle
+import sqlite3
+import subprocess
+import sys
+import weakref
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from chartloop import Machine, load
+from chartloop.api import Run
+from chartloop.api.journals import journal_of
+from chartloop.compat import geist
+from chartloop.core.errors import ChartloopError, JournalError, SetupError, UnknownRunError
+from chartloop.run.journal import MemoryJournal
+from chartloop.testing import recording
+
+GIVEN = {"str": str, "Path": Path}
+
+
+@pytest.mark.parametrize("given", GIVEN.values(), ids=GIVEN)
+def test_a_run_is_started_opened_followed_and_attached_by_a_path(
+    tmp_path: Path, given: Callable[[Path], str | Path]
+) -> None:
+    path, agent = tmp_path / "runs.db", load("agent")
+    run = agent.start("Hello.", journal=given(path), run_id="first", script=["Hi."])
+    run.advance()
+    opened = agent.open("first", journal=given(path), script=["Hi."])
+    assert opened.run().output == "Hi."
+    after = agent.start("More.", parent="first", journal=given(path), script=["Yes."])
+    assert after.run().output == "Yes."
+    kept = pickle.loads(pickle.dumps(after))  # noqa: S301 - our own
+    assert agent.attach(kept, journal=given(path)).result.output == "Yes."
+    assert agent.simulated_run(0, journal=given(path)).id == "sim-0-0"
+    assert "Hello." in recording(opened, agent, journal=given(path)).text
+    assert sum(row.runs for row in agent.stats(given(path)).states) > 0
+
+
+def test_everything_public_that_takes_a_journal_takes_a_path() -> None:
+    taking = [*_taking_journals()]
+    assert len(taking) >= 9
+    assert [name for name, kind in taking if "JournalOrPath" not in kind] == []
+
+
+def _taking_journals() -> Iterator[tuple[str, str]]:
+    from chartloop.api.run import StartOptions  # noqa: PLC0415
+
+    yield "StartOptions", str(StartOptions.__annotations__["journal"])
+    owners = (Machine, Run, geist.AgentExecutor, geist.BaseAgent)
+    methods = [m for owner in owners for _, m in inspect.getmembers(owner, inspect.isfunction)]
+    for function in (*methods, recording):
+        if function.__name__.startswith("_") and function.__name__ != "__init__":
+            continue
+        for name, one in inspect.signature(function).parameters.items():
+            if name == "journal":
+                yield function.__qualname__, str(one.annotation)
+
+
+def test_who_names_one_file_shares_one_connection(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    first = journal_of(path)
+    (tmp_path / "link.db").symlink_to(path)
+    assert journal_of(str(path)) is first
+    assert journal_of(tmp_path / "." / "link.db") is first
+    held = weakref.ref(first)
+    del first
+    gc.collect()
+    assert held() is None
+
+
+def test_a_file_that_was_replaced_is_opened_anew(tmp_path: Path) -> None:
+    path, agent = tmp_path / "runs.db", load("agent")
+    first = agent.start("x", journal=path, run_id="r", script=["Hi."])
+    first.advance()
+    for part in tmp_path.iterdir():
+        part.unlink()
+    agent.run("x", journal=path, run_id="r", script=["Hi."])
+    assert agent.open("r", journal=path).ended
+
+
+def test_an_open_journal_is_taken_as_it_is() -> None:
+    kept = MemoryJournal()
+    assert journal_of(kept) is kept
+
+
+class Wrong(NamedTuple):
+    """What is no journal, and what is said."""
+
+    id: str
+    given: Any
+    error: type[ChartloopError]
+    says: str
+    hint: str
+
+
+WRONG = [
+    Wrong("memory", ":memory:", SetupError, "`:memory:` is not the path", "leave `journal` out"),
+    Wrong("empty", "", SetupError, "`` is not the path", "the path of a SQLite file"),
+    Wrong("url", "sqlite:///runs.db", SetupError, "is not the path of a journal", "runs.db"),
+    Wrong("export", "runs.jsonl", SetupError, "named like an export", "read exports"),
+    Wrong("number", 3, SetupError, "`journal` is a int, not a journal", "SqliteJournal"),
+    Wrong("missing", "none.db", UnknownRunError, "there is no journal at `none.db`", "started with"),
+    Wrong("folder", ".", JournalError, "is a folder, not a journal", "journal.db"),
+    Wrong("text", "text.db", JournalError, "is damaged or is no journal", "name another file"),
+    Wrong("other", "other.db", JournalError, "a database of something else", "name another file"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.id)
+def test_what_is_no_journal_is_refused_and_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: Wrong
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("text.db").write_text("this is no journal\n" * 99)
+    other = sqlite3.connect("other.db")
+    other.execute("CREATE TABLE mine (x)")
+    other.close()
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(wrong.error) as caught:
+        load("agent").open("r", journal=wrong.given)
+    assert wrong.says in caught.value.message
+    assert wrong.hint in caught.value.hint
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+SHARED = """
+from chartloop import load
+run = load("agent").start("x", journal="runs.db", run_id="r", script=["Hi."])
+run.advance()
+"""
+
+
+def test_another_process_goes_on_with_it(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", SHARED],
+        cwd=tmp_path,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    run = load("agent").open("r", journal=tmp_path / "runs.db", script=["Hi."])
+    assert run.run().output == "Hi."
