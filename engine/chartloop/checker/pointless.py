@@ -15,6 +15,7 @@ from chartloop.checker.paths.counting import Counting
 from chartloop.checker.paths.turning import World
 from chartloop.checker.ranges.judging import Known, judge
 from chartloop.checker.ranges.values import Range, of_plain
+from chartloop.checker.structure import epilogue
 from chartloop.checker.subject import Subject
 from chartloop.checker.supplies import behind
 from chartloop.core.facts import FACTS
@@ -177,8 +178,10 @@ def _late(subject: Subject) -> None:
     if not subject.signals_stop:
         return
     end, rule = _end_of_time(subject)
-    known = as_written(subject)
+    known, behind_stops = as_written(subject), epilogue(subject)
     for state in subject.spec.states.values():
+        if state.name in behind_stops:
+            continue  # no rule is looked at there
         within = _worth(state.within, known) if rule is not None else None
         if rule is not None and within is not None and within > end:
             said = f"the deadline of `{state.name}` ({say_elapsed(within)}) never comes: "
