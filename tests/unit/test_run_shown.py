@@ -94,7 +94,8 @@ class TestCopied:
         file.write_text(
             "chartloop: 1\nmachine: m\nmodel: {name: openai/gpt-4o}\nstates:\n"
             "  a: {do: receive, next: b}\n"
-            "  b: {do: infer, next: [{when: len(last.tool_calls) > 0, to: b}, {to: z}]}\n" + END
+            "  b: {do: infer, next: [{when: last.finish_reason == 'length', to: b}, {to: z}]}\n"
+            + END
         )
         made = load(file)
         again: Machine = pickle.loads(pickle.dumps(made))  # noqa: S301  our own data

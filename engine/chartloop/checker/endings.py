@@ -43,7 +43,7 @@ def _highest(subject: Subject) -> None:
     asking = {n for n in subject.reached if spec.states[n].stop == HIGHEST}
     if asking:
         for name in subject.in_order(asking - _behind_stops(subject)):
-            said = f"`{name}` stops for the highest signal, and nothing in the file raises one"
+            said = f"`{name}` stops for the highest signal, but nothing in the file raises one"
             hint = "name the reason, such as `stop: completed`, or raise one: a rule with `signal`"
             subject.say("CL346", ("states", name, "stop"), said, hint=hint)
 
@@ -94,7 +94,7 @@ def _out_of_reach(subject: Subject) -> None:
     if not subject.signals_stop:
         return
     most, rule = _most_steps(subject)
-    if rule is None or _ends_otherwise(subject, rule):
+    if rule is None or _ends_by_rule(subject):
         return
     least = _least_actions(subject)
     if least is None or least < most:
@@ -125,11 +125,11 @@ def _most_steps(subject: Subject) -> tuple[float, Rule | None]:
     return min(known, key=lambda pair: pair[0], default=(0.0, None))
 
 
-def _ends_otherwise(subject: Subject, rule: Rule) -> bool:
-    """Whether another rule may end a run as it is meant to end."""
+def _ends_by_rule(subject: Subject) -> bool:
+    """Whether a rule may end a run as it is meant to end."""
     spec = subject.spec
-    others = (r for r in spec.rules if r.kind == "stop" and r is not rule)
-    return any(not spec.reason(r.stop).forced or r.stop == HIGHEST for r in others)
+    stops = [r.stop for r in spec.rules if r.kind == "stop"]
+    return any(not spec.reason(reason).forced or reason == HIGHEST for reason in stops)
 
 
 def _least_actions(subject: Subject) -> int | None:

@@ -1,6 +1,6 @@
 """What has no effect: decisions between one thing, facts that never move, values that never apply.
 
-None of it does harm; all of it says that the author meant something else.
+All of it is harmless, and a sign that the author meant something else.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from chartloop.checker.paths.counting import Counting
 from chartloop.checker.paths.turning import World
 from chartloop.checker.ranges.judging import Known, judge
 from chartloop.checker.ranges.values import Range, of_plain
+from chartloop.checker.structure import epilogue
 from chartloop.checker.subject import Subject
 from chartloop.checker.supplies import behind
 from chartloop.core.facts import FACTS
@@ -53,10 +54,8 @@ def _one_way(subject: Subject, state: StateSpec) -> None:
         told = subject.said(("states", state.name, "next"))
         if told or any(e.data or subject.said(e.path) for e in ways):
             return
-        what = "every answer to" if state.job == "wait" else "every way out of"
-        said = (
-            f"{what} `{state.name}` leads to `{ways[0].target}`: what is asked makes no difference"
-        )
+        what = "every answer to" if state.job == "wait" else "every edge of"
+        said = f"{what} `{state.name}` leads to `{ways[0].target}`: the question changes nothing"
         subject.say_of("CL351", state, said, hint="lead one of them elsewhere, or do not ask")
 
 
@@ -65,12 +64,12 @@ def _effect(edge: Edge) -> tuple[Any, ...]:
 
 
 def _no_wait(subject: Subject, state: StateSpec) -> None:
-    """A question that no wait puts."""
+    """A question that no wait asks."""
     if state.action is None or not state.action.for_wait or state.name not in subject.reached:
         return
     states = subject.spec.states
     if not any(states[n].job == "wait" for n in behind(subject.successors, [state.name])):
-        said = f"`{state.name}` has a question, and no way leads from it to a wait that puts it"
+        said = f"`{state.name}` prepares a question, and no wait that asks it follows"
         hint = "lead to a state with `on`, such as `{ask: ..., on: {yes: ..., no: ...}}`"
         subject.say("CL355", ("states", state.name, "do"), said, hint=hint)
 
@@ -169,7 +168,7 @@ def _model(subject: Subject) -> None:
     model: Mapping[str, Any] = subject.spec.model
     window, most = model.get("context_window"), model.get("max_tokens")
     if isinstance(window, int) and isinstance(most, int) and most > window:
-        said = f"`max_tokens` is {most:,}, and the window of the model holds {window:,}"
+        said = f"`max_tokens` ({most:,}) is above the window of the model ({window:,})"
         hint = "leave room for what is sent: a reply and its prompt share the window"
         subject.say("CL354", ("model", "max_tokens"), said, hint=hint)
 
@@ -179,14 +178,14 @@ def _late(subject: Subject) -> None:
     if not subject.signals_stop:
         return
     end, rule = _end_of_time(subject)
-    known = as_written(subject)
+    known, behind_stops = as_written(subject), epilogue(subject)
     for state in subject.spec.states.values():
+        if state.name in behind_stops:
+            continue  # no rule is looked at there
         within = _worth(state.within, known) if rule is not None else None
         if rule is not None and within is not None and within > end:
-            said = (
-                f"`{state.name}` has {say_elapsed(within)}, and `{rule.when.text}` stops every run"
-            )
-            said += f" at {say_elapsed(end)}: its deadline never comes"
+            said = f"the deadline of `{state.name}` ({say_elapsed(within)}) never comes: "
+            said += f"`{rule.when.text}` stops every run at {say_elapsed(end)}"
             hint = "make `within` shorter, or the limit longer"
             subject.say("CL354", ("states", state.name, "within"), said, hint=hint)
 

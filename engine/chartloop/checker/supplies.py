@@ -40,12 +40,12 @@ _MISSING: Mapping[Supply, tuple[str, str, str]] = {
     ),
     "tasks": (
         "CL344",
-        "`{}` always fails: the queue is empty, and nothing before it adds a task",
+        "`{}` always fails: the file has no tasks, and nothing before it adds one",
         "list some under `tasks`, add them with `enqueue`, or write `tasks: []`: the caller does",
     ),
     "checkpoint": (
         "CL345",
-        "`{}` always fails: no way leads from a `checkpoint` to it",
+        "`{}` always fails: no `checkpoint` comes before it on any path",
         "put a state with `do: checkpoint` before it",
     ),
 }

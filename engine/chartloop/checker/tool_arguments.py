@@ -52,7 +52,7 @@ def _check(subject: Subject, state: StateSpec, arg: ArgSpec, tool: ToolSpec) -> 
         said = f"`{state.name}` calls `{tool.name}` without {names}: the call always fails"
         subject.say("CL341", at, said, hint=f"give {names} under `{arg.name}`", key=True)
     if not wrong and not missing and (faults := _faults(tool, arguments)):
-        said = f"`{state.name}` calls `{tool.name}` with what it refuses: {faults}"
+        said = f"`{state.name}` calls `{tool.name}` with a value that it refuses: {faults}"
         subject.say("CL341", at, said, hint="mend the value: the call always fails", key=True)
 
 
