@@ -28,6 +28,8 @@ class Answer(NamedTuple):
     edges: tuple[tuple[str, str, str, str, str], ...] = ()
     """Ends, text, head and stroke."""
     groups: frozenset[str] = frozenset()
+    owners: frozenset[tuple[str, str]] = frozenset()
+    """What is in which group."""
 
     @property
     def without_cause(self) -> Answer:
@@ -66,6 +68,7 @@ class Oracle:
                 for e in said["edges"]
             ),
             frozenset(said["groups"]),
+            frozenset((part, group) for part, group in said["owners"]),
         )
 
     def close(self) -> None:
@@ -95,6 +98,7 @@ def _answer(diagram: Diagram) -> Answer:
             for link in diagram.links
         ),
         frozenset(diagram.groups),
+        frozenset(diagram.owners.items()),
     )
 
 

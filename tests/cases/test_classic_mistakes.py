@@ -123,7 +123,7 @@ ALONE = [
     Fault("wrong-type-for-next", "states:\n  a: {do: nothing, next: «5»}\n" + END, "CL203", "`states.a.next` takes text, not a number", "a state's name"),
     Fault("no-edge-need-hold", "states:\n  a: {do: nothing, «next»: [{when: run.steps > 3, to: z}, {when: last.ok, to: z}]}\n" + END, "CL309", "none need hold", "give the last edge no `when`"),
     Fault("limit-that-nothing-reads", "limits: {n: 5, «tokens»: 100}\nrules: [{when: run.steps >= limits.n, stop: steps_limit}]\n", "CL315", "it would not be enforced", "limits.tokens"),
-    Fault("paid-loop-without-a-budget", "states:\n  «a»: {do: infer, next: [{when: len(last.tool_calls) > 0, to: b}, z]}\n  b: {do: call_tools, next: a}\n" + END, "CL316", "`a` can be done over and over", "steps_limit"),
+    Fault("paid-loop-without-a-budget", "states:\n  «a»: {do: infer, next: [{when: last.finish_reason == 'tool_calls', to: b}, z]}\n  b: {do: call_tools, next: a}\n" + END, "CL316", "`a` can be done over and over", "steps_limit"),
     Fault("label-that-says-another-limit", "limits: {n: 5, k: 9}\nrules: [{when: run.steps >= limits.k, stop: steps_limit}]\nstates:\n  a: {do: nothing, next: q}\n  q: {ask: 'Steps ≥ {«limits.k»}?', when: run.steps >= limits.n, then: z, else: a}\n" + END, "CL317", "shows `limits.k`"),
     Fault("label-that-says-another-comparison", "limits: {n: 5}\nstates:\n  a: {do: nothing, next: q}\n  q: {ask: 'Steps «>» {limits.n}?', when: run.steps >= limits.n, then: z, else: a}\n" + END, "CL317", "says `>`"),
 ]  # fmt: skip

@@ -58,7 +58,10 @@ def test_002_gives_two_reasons_one_priority() -> None:
         name: int(priority) for name, priority in rows
     }
     assert len(rows) == 10
-    assert found_in(listed) == {"reasons.user_requested.priority": "CL336"}
+    assert found_in(listed) == {
+        "reasons.user_requested.priority": "CL336",
+        "rules.3.when": "CL352",  # the machine that we wrote round its reasons never backs off
+    }
 
 
 def test_004_as_written_never_updates_the_memory_and_would_stop_after_it() -> None:

@@ -32,7 +32,8 @@ def test_all_runs_of_the_machine_in_the_journal(ran: Shell) -> None:
     assert "edges" in done.out
     assert "2/8" in done.out
     assert "not seen" in done.out
-    assert "run.steps >= limits.steps → end-completed" in done.out
+    assert "run.steps >= limits.steps → stop: steps_limit" in done.out
+    assert "end-completed" not in done.out
 
 
 def test_only_the_runs_that_are_named(ran: Shell) -> None:

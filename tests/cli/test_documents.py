@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from chartloop import load
+from chartloop import SpecError, load
 from tests.cli.shell import Shell
 
 SOURCES = Path(__file__).parents[1] / "cases" / "sources"
@@ -154,6 +154,17 @@ def test_what_cannot_be_imported(sh: Shell, arguments: tuple[str, ...], says: st
     assert says in " ".join(done.err.split())
 
 
+GROUPED = """\
+flowchart TD
+  ask[Ask] --> tools
+  subgraph tools [Tools]
+    search[Search]
+    memory[Memory] --> store[Store]
+  end
+  tools --> act[Act] --> done([Done])
+"""
+
+
 def test_an_import_for_programs(sh: Shell) -> None:
     (sh.folder / "x.mmd").write_text("graph LR\nA[(db)] --> B\nA --> B\nC\n")
     told = sh("import", "x.mmd", "--format", "json").json
@@ -163,7 +174,28 @@ def test_an_import_for_programs(sh: Shell) -> None:
     assert [note["text"] for note in told["not_kept"]] == [
         "a machine has no direction: `chartloop draw --direction lr` draws it that way"
     ]
-    assert load(told["text"]).name == "x"
+    assert "ignore" not in told["text"]
+    with pytest.raises(SpecError, match="state `c` is never reached"):
+        load(told["text"])
+
+
+def test_an_import_accepts_no_fault_of_the_document(sh: Shell) -> None:
+    (sh.folder / "x.mmd").write_text("graph TD\nA --> B\nC --> D\nD --> C\n")
+    done = sh("import", "x.mmd", "-o", "x.yaml")
+    assert done.code == 0
+    assert "no arrow leads to `c`, `d`" in done.err
+    checked = sh("check", "x.yaml")
+    assert checked.code == 1
+    assert "CL304" in checked.out + checked.err
+
+
+def test_an_imported_group_with_arrows_is_whole(sh: Shell) -> None:
+    (sh.folder / "x.mmd").write_text(GROUPED)
+    assert sh("import", "x.mmd", "-o", "x.yaml").code == 0
+    assert sh("check", "x.yaml").code == 0
+    assert sh("verify", "x.mmd", "x.yaml").code == 0
+    ways = {(a.source, a.target) for a in load(sh.folder / "x.yaml").draw().chart.arrows}
+    assert {("ask", "search"), ("ask", "memory"), ("search", "act"), ("store", "act")} <= ways
 
 
 # verify -------------------------------------------------------------------------------------

@@ -571,3 +571,11 @@ def test_a_page_is_a_file_of_its_own(sh: Shell) -> None:
 def test_a_large_picture_says_how_it_can_be_split(sh: Shell) -> None:
     assert "--page a4 splits it" in sh("draw", "moderator", "-o", "m.svg").err
     assert "--page" not in sh("draw", "agent", "-o", "a.svg").err
+
+
+@pytest.mark.system("dot", install="apt-get install graphviz")
+def test_the_command_draws_a_theme(sh: Shell) -> None:
+    assert sh("draw", "agent", "--theme", "dark", "-o", "a.svg").code == 0
+    assert "#0f172a" in Path("a.svg").read_text()
+    assert sh("draw", "agent", "--theme", "auto", "-o", "a.svg").code == 0
+    assert "prefers-color-scheme" in Path("a.svg").read_text()

@@ -10,7 +10,7 @@ import pytest
 
 from chartloop.cli.starter import COMMANDS
 from chartloop.language.file.schema import schema
-from tests.cli.shell import Shell, program
+from tests.cli.shell import ADD, Shell, program
 
 
 def test_the_three_commands_work_as_printed(tmp_path: Path) -> None:
@@ -68,3 +68,35 @@ def test_nothing_is_overwritten(sh: Shell) -> None:
     (sh.folder / "empty").mkdir()
     assert sh("new", "empty").code == 0
     assert sh("new", "adder.yaml").code == 2
+
+
+# a project's runs ----------------------------------------------------------------------------
+
+
+def test_a_new_project_keeps_its_runs_to_itself(sh: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    sh("run", *ADD, "--run-id", "outside")
+    assert sh("new", "hello").code == 0
+    assert (sh.folder / "hello/.chartloop/.gitignore").read_text() == "*\n"
+    monkeypatch.chdir(sh.folder / "hello")
+    assert "no runs" in sh("runs").err
+    run = ("machine.yaml", "x", "--tools", "tools.py", "--script", "replies.yaml")
+    assert sh("run", *run, "--run-id", "inside").code == 0
+    (sh.folder / "hello/deep").mkdir()
+    monkeypatch.chdir(sh.folder / "hello/deep")
+    assert [row["run"] for row in sh("runs", "--format", "json").json] == ["inside"]
+    above = f"there is one further up: --journal {sh.folder}/.chartloop/journal.db"
+    assert above in sh("show", "other").err
+    assert sh("show", "outside", "--journal", f"{sh.folder}/.chartloop/journal.db").code == 0
+
+
+def test_a_project_without_runs_names_the_journal_above(
+    sh: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sh("run", *ADD, "--run-id", "outside")
+    (sh.folder / "project").mkdir()
+    (sh.folder / "project/pyproject.toml").write_text("[project]\n")
+    monkeypatch.chdir(sh.folder / "project")
+    missing = sh("show", "outside")
+    assert missing.code == 2
+    assert "there is no journal at .chartloop/journal.db" in missing.err
+    assert f"further up: --journal {sh.folder}/.chartloop/journal.db" in missing.err

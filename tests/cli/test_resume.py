@@ -158,10 +158,36 @@ def test_a_cancel_for_a_reason_that_the_machine_does_not_have(sh: Shell) -> None
 def test_nothing_can_be_sent_to_a_run_that_has_ended(sh: Shell) -> None:
     sh("run", *ADD, "--run-id", "r")
     assert "the run waits for nothing" in sh("answer", "r", "ok").err
-    for verb in ("pause", "cancel", "resume"):
+    for verb in ("pause", "cancel"):
         done = sh(verb, "r")
         assert done.code == 1
         assert "error[CL601]: run `r` has ended (completed)" in done.err
+
+
+ENDS = [
+    (("--run-id", "r"), 0),
+    (("--run-id", "r", "--limit", "steps=2"), 3),
+    (("--run-id", "r", "--script", "fails.yaml"), 1),
+]
+
+
+@pytest.mark.parametrize(("args", "code"), ENDS)
+def test_resuming_a_run_that_has_ended_tells_its_result_again(
+    args: tuple[str, ...], code: int, sh: Shell
+) -> None:
+    sh.write("fails.yaml", "replies: [{error: {category: CRITICAL, message: no key}}]\n")
+    ended = sh("run", *ADD, *args, "--format", "json")
+    assert ended.code == code
+    before = (sh.folder / ".chartloop/journal.db").read_bytes()
+    again = sh("resume", "r", "--format", "json")
+    assert again.code == code
+    shown = sh("show", "r", "--format", "json").json
+    assert again.json == {name: shown[name] for name in again.json}
+    assert again.json["reason"] == ended.json["reason"]
+    assert again.json["output"] == ended.json["output"]
+    assert "run r had ended before: nothing was done" in again.err
+    assert (sh.folder / ".chartloop/journal.db").read_bytes() == before
+    assert sh("resume", "r").out == (f"{ended.json['output']}\n" if code == 0 else "")
 
 
 # from outside -------------------------------------------------------------------------------

@@ -6,6 +6,8 @@ import csv
 import io
 import json
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -225,6 +227,16 @@ def test_plots_of_one_machine_on_a_page_of_several_in_folders(runs: Shell) -> No
     assert (done.code, "name one MACHINE" in done.err) == (2, True)
     assert runs("stats", "--plot", "plots").code == 0
     assert {p.parent.name for p in Path("plots").glob("*/reasons.svg")} == {"loop", "other"}
+
+
+@pytest.mark.extra("matplotlib", install='pip install -e ".[plots]"')  # noqa: S610 - no Django
+def test_a_pipe_that_closes_leaves_the_plot(runs: Shell) -> None:
+    assert runs("stats", "loop.yaml").code == 0
+    command = [sys.executable, "-m", "chartloop", "stats", "loop.yaml", "--plot", "page.svg"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+    assert Path("page.svg").stat().st_size > 0
 
 
 def test_another_form_of_picture_is_refused(runs: Shell) -> None:

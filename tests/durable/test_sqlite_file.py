@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from chartloop.adapters.sqlite import SqliteJournal, default_journal_path
+from chartloop.adapters.sqlite import SqliteJournal, default_journal_path, journals_above
 from chartloop.adapters.sqlite_migrations import MIGRATIONS, Connection, Migration
 from chartloop.core.errors import (
     JournalCorrupt,
@@ -61,6 +61,23 @@ def test_the_journal_of_the_nearest_folder_is_used(tmp_path: Path) -> None:
     assert default_journal_path(inner) == tmp_path / "project" / ".chartloop" / "journal.db"
     (tmp_path / "project" / "deep" / ".chartloop").write_text("a file, no folder")
     assert default_journal_path(inner) == tmp_path / "project" / ".chartloop" / "journal.db"
+
+
+def test_a_project_has_a_journal_of_its_own(tmp_path: Path) -> None:
+    inner = tmp_path / "home" / "project" / "deep"
+    inner.mkdir(parents=True)
+    (tmp_path / "home" / ".chartloop").mkdir()
+    above = tmp_path / "home" / ".chartloop" / "journal.db"
+    assert default_journal_path(inner) == above
+    (tmp_path / "home" / "project" / "pyproject.toml").write_text("")
+    own = tmp_path / "home" / "project" / ".chartloop" / "journal.db"
+    assert default_journal_path(inner) == own
+    assert journals_above(inner) == []
+    for path in (above, own):
+        fill(path)
+    assert journals_above(inner)[:2] == [own, above]
+    (inner / ".chartloop").mkdir()
+    assert default_journal_path(inner) == inner / ".chartloop" / "journal.db"
 
 
 def test_a_relative_start_gives_an_absolute_path(

@@ -12,7 +12,7 @@ from chartloop.adapters.sqlite_migrations import MIGRATIONS, Connection, Migrati
 from chartloop.core.errors import JournalError, JournalTooNew
 from chartloop.core.outcome import Outcome
 from chartloop.core.records import Input, Record
-from chartloop.run.journal import Event, Letter, Snapshot
+from chartloop.run.journal import Event, Letter, Snapshot, digest
 from chartloop.run.sync import by_hand
 
 VERSION_1 = """
@@ -25,7 +25,7 @@ CREATE TABLE run (
     agent TEXT NOT NULL, session TEXT NOT NULL, parent TEXT NOT NULL,
     fork_seq INTEGER, created REAL NOT NULL, updated REAL NOT NULL
 );
-INSERT INTO run VALUES('old','agent','abc',2,3,'paused','ask','',1,99.5,'me','','',NULL,1.0,3.0);
+INSERT INTO run VALUES('old','agent','0bb5c22e9fc424f342b3391a0111542348044d2c7a949aba56212a6c25f8efe1',2,3,'paused','ask','',1,99.5,'me','','',NULL,1.0,3.0);
 CREATE TABLE event (
     run_id TEXT NOT NULL, seq INTEGER NOT NULL, epoch INTEGER NOT NULL,
     type TEXT NOT NULL, record INTEGER, at REAL NOT NULL, data NOT NULL,
@@ -33,7 +33,7 @@ CREATE TABLE event (
 );
 INSERT INTO event VALUES('old',0,1,'record',0,1.0,'{"kind":"start","state":"","at":1.0,"data":{"task":"x"},"next":"think","status":"running"}');
 INSERT INTO event VALUES('old',1,2,'intent',NULL,2.0,'{"key":"old/1","state":"think"}');
-INSERT INTO event VALUES('old',2,2,'record',1,3.0,'{"kind":"step","state":"think","at":3.0,"started":2.0,"outcome":{"result":{"$blob":"b1"}},"next":"ask","status":"paused","wake_at":99.5}');
+INSERT INTO event VALUES('old',2,2,'record',1,3.0,'{"kind":"step","state":"think","at":3.0,"started":2.0,"outcome":{"result":{"$blob":"f0e1510f1d4697741ef5b447f7ca34d0429e83f16e2ba9a79759c476d727a529"}},"next":"ask","status":"paused","wake_at":99.5}');
 CREATE TABLE inbox (
     number INTEGER PRIMARY KEY, run_id TEXT NOT NULL, msg_id TEXT NOT NULL,
     at REAL NOT NULL, data NOT NULL, seq INTEGER, UNIQUE (run_id, msg_id)
@@ -41,13 +41,13 @@ CREATE TABLE inbox (
 INSERT INTO inbox VALUES(1,'old','m1',2.5,'{"kind":"pause"}',2);
 INSERT INTO inbox VALUES(2,'old','m2',3.5,'{"kind":"answer"}',NULL);
 CREATE TABLE blob (hash TEXT PRIMARY KEY, data NOT NULL, kept INTEGER NOT NULL);
-INSERT INTO blob VALUES('b1','a large text',0);
-INSERT INTO blob VALUES('abc','the machine',1);
+INSERT INTO blob VALUES('f0e1510f1d4697741ef5b447f7ca34d0429e83f16e2ba9a79759c476d727a529','a large text',0);
+INSERT INTO blob VALUES('0bb5c22e9fc424f342b3391a0111542348044d2c7a949aba56212a6c25f8efe1','the machine',1);
 CREATE TABLE event_blob (
     run_id TEXT NOT NULL, seq INTEGER NOT NULL, hash TEXT NOT NULL,
     PRIMARY KEY (run_id, seq, hash)
 ) WITHOUT ROWID;
-INSERT INTO event_blob VALUES('old',2,'b1');
+INSERT INTO event_blob VALUES('old',2,'f0e1510f1d4697741ef5b447f7ca34d0429e83f16e2ba9a79759c476d727a529');
 CREATE TABLE snapshot (
     run_id TEXT PRIMARY KEY, seq INTEGER NOT NULL, record_seq INTEGER NOT NULL,
     data NOT NULL
@@ -112,13 +112,16 @@ def test_the_first_migration_still_makes_the_tables_that_it_made(old: Path) -> N
     assert schema(new) == schema(old)
 
 
+MACHINE = digest("the machine")
+
+
 @pytest.mark.parametrize("migrations", [MIGRATIONS, NEXT], ids=["today", "later"])
 def test_a_file_of_version_1_is_read(old: Path, migrations: tuple[Migration, ...]) -> None:
     journal = SqliteJournal(old, migrations=migrations)
     row = by_hand(journal.row("old"))
     assert row is not None
     assert row[:12] == (
-        "old", "agent", "abc", 2, 3, "paused", "ask", "", 1, 99.5,
+        "old", "agent", MACHINE, 2, 3, "paused", "ask", "", 1, 99.5,
         "me" if migrations is MIGRATIONS else "agent me", "",
     )  # fmt: skip
     assert by_hand(journal.events("old")) == [
@@ -128,7 +131,7 @@ def test_a_file_of_version_1_is_read(old: Path, migrations: tuple[Migration, ...
     ]  # fmt: skip
     assert by_hand(journal.letters("old")) == [Letter("m2", 3.5, {"kind": "answer"})]
     assert by_hand(journal.snapshot("old")) == Snapshot(3, 2, {"position": {}})
-    assert by_hand(journal.blob("abc")) == "the machine"
+    assert by_hand(journal.blob(MACHINE)) == "the machine"
     assert by_hand(journal.append("old", 3, 2, [Event(3, "intent", 4.0, None, {"key": "x"})])) == 4
     by_hand(journal.close())
 

@@ -304,6 +304,27 @@ def test_what_is_said_never_to_happen_does_not(data: Data) -> None:
         assert {s.source for s in stuck if "no way on" in s.message} <= may_stick
 
 
+_COUNTED = ("run.steps", "errors.total", "errors.consecutive")
+
+
+@given(deciding(), st.sampled_from(_COUNTED), st.integers(0, 3), st.integers(1, 3))
+@settings(max_examples=60, deadline=None)
+def test_what_a_rule_leaves_no_room_for_does_not_happen(
+    data: Data, counter: str, most: int, times: int
+) -> None:
+    data["rules"] = [{"when": f"{counter} >= {most}", "stop": "steps_limit"}]
+    data["states"]["act"]["retry"] = {"times": times, "base": "0s"}
+    data["states"].pop("side", None)
+    loaded = load(json.dumps(data), "drawn.yaml", _REGISTRY)
+    assert loaded.spec is not None
+    chart = Chart(loaded.spec, lifecycle())
+    found = {f.code: f.message for f in examine(chart, loaded.tainted).findings}
+    never = "is never retried" in found.get("CL349", "")
+    for decision in _explored(chart):
+        assert "CL347" not in found or "done" not in decision.path
+        assert not never or "act.retry" not in decision.taken
+
+
 def _no_continuation(happening: Any) -> bool:
     """What no action of ours comes to but `continue_run`."""
     return not isinstance(happening, Outcome) or happening.continued is None

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import get_args
+from typing import NamedTuple, get_args
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chartloop import load
+from chartloop.api.loading import find_faults
 from chartloop.interchange.documents import flowcharts, read
 from chartloop.interchange.importing import Imported, import_chart
 from chartloop.interchange.verifying import verify
 from chartloop.view.compare.difference import differences
 from chartloop.view.flowchart import Arrow, Box, Flowchart, Shape
+from chartloop.view.mermaid.read import read_mermaid
 from chartloop.view.mermaid.write import to_mermaid
 
 HOSTILE = [
@@ -75,9 +77,14 @@ def test_an_imported_chart_loads_and_declares_all_that_it_draws_otherwise(
     text = to_mermaid(chart)
     made = imported(text)
     assert not [finding for finding in made.machine.findings if finding.is_error]
-    assert load(made.text).spec.states == made.machine.spec.states
+    loaded, findings = find_faults(made.text)
+    assert {finding.code for finding in findings if finding.is_error} <= {"CL304"}
+    assert (loaded is None) == bool(made.unreached)
+    assert "\nignore" not in made.text
+    if loaded is not None:
+        assert loaded.spec.states == made.machine.spec.states
     (found,) = flowcharts(text, file="flow.mmd")
-    assert verify(found, load(made.text)).holds
+    assert verify(found, loaded or made.machine).holds
     changed = {d.change for d in made.deviations}
     assert changed <= {"shape", "fill", "label"}
     assert len(made.machine.spec.states) == len(chart.boxes)
@@ -104,6 +111,75 @@ def test_an_imported_chart_can_be_stepped_by_hand(data: st.DataObject, chart: Fl
             run.send(data.draw(st.sampled_from(sorted(run.answers))))
         run.advance()
     assert run.state in machine.spec.states
+
+
+class Grouped(NamedTuple):
+    """A flowchart with groups in groups, as text, and what it is made of."""
+
+    text: str
+    boxes: list[str]
+    owners: dict[str, str]
+    """The group of each box and group that is in one; `g0` is in none."""
+
+
+@st.composite
+def grouped(draw: st.DrawFn) -> Grouped:
+    """Groups of boxes and of groups, with any arrows within and between them."""
+    groups = [f"g{n}" for n in range(draw(st.integers(1, 4)))]
+    owners = {g: draw(st.sampled_from(groups[:n])) for n, g in enumerate(groups) if n}
+    boxes = [f"b{n}" for n in range(draw(st.integers(1, 7)))]
+    owners |= {box: draw(st.sampled_from(groups)) for box in boxes}
+    end = st.sampled_from(boxes + groups[1:])
+    arrows = draw(st.lists(st.tuples(end, end), max_size=8))
+
+    def lines(group: str) -> list[str]:
+        inside = [part for part, owner in owners.items() if owner == group]
+        return [
+            f"subgraph {group}",
+            *(line for part in inside for line in (lines(part) if part in groups else [part])),
+            "end",
+        ]
+
+    drawn = [*lines("g0"), *(f"{a} --> {b}" for a, b in arrows), "before --> g0", "g0 --> after"]
+    return Grouped("flowchart TD\n" + "\n".join(drawn) + "\n", boxes, owners)
+
+
+@given(grouped())
+def test_an_arrow_to_a_group_reaches_all_of_it_and_one_from_it_leaves_all_of_it(
+    drawn: Grouped,
+) -> None:
+    chart = read_mermaid(drawn.text)
+    joined = {(arrow.source, arrow.target) for arrow in chart.arrows}
+    full = {owner for box in drawn.boxes for owner in around(box, drawn.owners)}
+    assert not {end for pair in joined for end in pair} & full
+    assert reached("before", joined) >= {*drawn.boxes, "after"}
+    assert reached("after", {(b, a) for a, b in joined}) >= {*drawn.boxes, "before"}
+    empty = {*drawn.owners.values(), *drawn.owners} - full - {*drawn.boxes}
+    assert {*imported(drawn.text).unreached} <= empty
+
+
+@given(grouped())
+def test_a_group_begins_with_as_few_boxes_as_reach_all_of_it(drawn: Grouped) -> None:
+    joined = {(a.source, a.target) for a in read_mermaid(drawn.text).arrows}
+    within = {pair for pair in joined if {*pair} <= {*drawn.boxes}}
+    begins = [b for a, b in joined if a == "before"]
+    for box in begins:
+        others = [reached(other, within) for other in begins if other != box]
+        assert not any(box in found for found in others)
+
+
+def around(part: str, owners: dict[str, str]) -> Iterator[str]:
+    while (part := owners.get(part, "")) != "":
+        yield part
+
+
+def reached(first: str, joined: set[tuple[str, str]]) -> set[str]:
+    seen, waiting = set[str](), [first]
+    while waiting:
+        if (name := waiting.pop()) not in seen:
+            seen.add(name)
+            waiting += [b for a, b in joined if a == name]
+    return seen
 
 
 @given(plain_charts(), st.data())

@@ -43,6 +43,7 @@ async function read(text) {
       return { source: start, target: end, text: shown(text), head: type, stroke, id };
     }),
     groups: [...groups],
+    owners: db.getSubGraphs().flatMap((group) => group.nodes.map((node) => [node, group.id])),
   };
 }
 

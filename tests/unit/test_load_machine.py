@@ -180,7 +180,7 @@ FAULTS = [
     Fault("unknown-start", "start: «c»\nstates:\n  a: {do: nothing, next: z}\n  z: {stop: completed}\n", "CL303", "unknown state `c`"),
     Fault("child-without-states", "machines: {kid: {«states»: {}}}\n", "CL302", "`kid` has no states"),
     Fault("child-with-a-version", "machines: {kid: {«chartloop»: 1, states: {e: {end: completed}}}}\n", "CL201", "chartloop"),
-    Fault("child-with-a-dead-end", "machines: {kid: {states: {a: {do: nothing, next: [{when: last.ok, to: e}, b]}, «b»: {do: nothing}, e: {end: completed}}}}\n", "CL305", "`b` has no way on"),
+    Fault("child-with-a-dead-end", "ignore: [{code: CL353, reason: later}]\nmachines: {kid: {states: {a: {do: nothing, next: [{when: last.ok, to: e}, b]}, «b»: {do: nothing}, e: {end: completed}}}}\n", "CL305", "`b` has no way on"),
     Fault("unknown-on-stop", "on_stop: «reprot»\n" + STATES + "  report: {do: report, next: z}\n", "CL301", "reprot", "`report`"),
     Fault("on-error-with-a-guard", "on_error: {to: z, «when»: last.ok}\n", "CL207", "under `on_error`"),
     Fault("in-doubt", "in_doubt: «maybe»\n", "CL208", "maybe"),

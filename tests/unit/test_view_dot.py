@@ -292,3 +292,12 @@ def test_what_rows_cannot_hold_is_drawn_without_them(engine: Engine) -> None:
     svg = render(to_dot(chart), "svg", engine=engine, timeout=60.0).decode()
     assert (svg.count('class="edge"'), svg.count('class="node"')) == (798, 400)
     assert "layout" not in to_dot(far_reaching(40))
+
+
+@pytest.mark.parametrize(
+    ("title", "side"),
+    [("Agent", "l"), ("שלום Agent", "r"), ("12 مرحبا", "r"), ("Agent שלום", "l"), ("12", "l")],
+)
+def test_a_title_stands_where_its_reader_begins(title: str, side: str) -> None:
+    justified = re.findall(r"labeljust=(\w)", to_dot(Flowchart(title, (Box("a", "A"),))))
+    assert justified[-1] == side

@@ -12,9 +12,10 @@ Imported by: api.loading
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NoReturn, TypeVar
 
+from chartloop.actions import builtin
 from chartloop.core.errors import SetupError
 from chartloop.core.specs import ActionSpec, GuardSpec, Registry, ToolSpec, TypeSpec
 from chartloop.language.expression import Expression
@@ -54,6 +55,19 @@ def assuming(known: Registry) -> Registry:
         known.own_tools or (EVERY_TOOL,),
         _Assuming(known.types, _type),
     )
+
+
+def own_upkeep(spec: MachineSpec) -> tuple[str, ...]:
+    """The actions of an application that a machine does and that are upkeep, by name."""
+    used = (s.action for one in spec.family() for s in one.states.values() if s.action is not None)
+    return tuple(
+        dict.fromkeys(a.name for a in used if not a.work and a.name not in builtin().actions)
+    )
+
+
+def upkeep_stand_ins(names: Iterable[str]) -> list[ActionSpec]:
+    """Stand-ins for actions of which it is known that they are upkeep."""
+    return [ActionSpec(name, None, work=False) for name in names]
 
 
 def _tool(name: str) -> ToolSpec:

@@ -46,7 +46,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "connection": Kind(_T, "check the network and `model.api_base`, and call again"),
         "broken_body": Kind(_T, "the answer is no model's reply: check `model.api_base`"),
         "stream_broken": Kind(_T, "the reply was cut off: call again"),
-        "empty_stream": Kind(_T, "call again, or check that `model.api_base` can stream"),
+        "empty_stream": Kind(_T, "call again; for a server that cannot stream, `stream: false`"),
         "too_long": Kind(_R, "ask for less, set `max_tokens`, or raise `model.reply_limit`"),
         "context_overflow": Kind(_R, "prune the conversation"),
         "content_filter": Kind(_R, "change the prompt"),

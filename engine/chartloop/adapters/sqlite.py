@@ -41,18 +41,31 @@ from chartloop.core.errors import ChartloopError, JournalError, JournalLocked, R
 from chartloop.run.redact import Redactor
 
 T = TypeVar("T")
+NAME = "journal.db"
+PROJECT = "pyproject.toml"
+"""A folder with this file is a project: its runs are kept there, and not further up."""
 
 
 def default_journal_path(start: Path) -> Path:
-    """`.chartloop/journal.db` in the nearest folder from `start` upward, else in `start`.
+    """`.chartloop/journal.db` of the project that `start` is in.
 
-    Nothing is made here: opening the journal makes the folder, with a `.gitignore` of its own.
+    The project is the nearest folder from `start` upward with `.chartloop/` or `pyproject.toml`,
+    else `start` itself. Nothing is made here: opening the journal makes the folder, with a
+    `.gitignore` of its own.
     """
     start = start.absolute()
     for folder in (start, *start.parents):
-        if os.path.isdir(folder / FOLDER):  # noqa: PTH112 - where nothing may be read, nothing is
-            return folder / FOLDER / "journal.db"
-    return start / FOLDER / "journal.db"
+        # where nothing may be read, nothing is
+        if os.path.isdir(folder / FOLDER) or os.path.isfile(folder / PROJECT):  # noqa: PTH112, PTH113
+            return folder / FOLDER / NAME
+    return start / FOLDER / NAME
+
+
+def journals_above(start: Path) -> list[Path]:
+    """The journals of all folders from `start` upward, the nearest first."""
+    start = start.absolute()
+    places = (folder / FOLDER / NAME for folder in (start, *start.parents))
+    return [place for place in places if os.path.isfile(place)]  # noqa: PTH113
 
 
 def shared_journal(path: Path) -> SqliteJournal:

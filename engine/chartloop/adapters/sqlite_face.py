@@ -13,11 +13,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from chartloop.adapters import sqlite_leases, sqlite_rows
+from chartloop.adapters import sqlite_leases, sqlite_rows, sqlite_texts
 from chartloop.adapters.sqlite_migrations import Connection
 from chartloop.adapters.sqlite_rows import Append, Filled, Writer
 from chartloop.run.journal import Check, Event, Letter, RunRow, Snapshot, Update, WholeRun, digest
 from chartloop.run.lease import TTL, Acquired, Claim, Driver, Lease
+from chartloop.run.redact import Redactor
 
 T = TypeVar("T")
 
@@ -52,6 +53,11 @@ class JournalFace(ABC):
     def __init__(self, writer: Writer, now: Callable[[], float]) -> None:
         self._writer = writer
         self._now = now
+
+    @property
+    def redactor(self) -> Redactor | None:
+        """What hides secrets before they are written, and in what is told live."""
+        return self._writer.redactor
 
     @abstractmethod
     async def _perform(
@@ -156,10 +162,12 @@ class JournalFace(ABC):
     async def put_blob(self, data: str) -> str:
         # the hash of the whole text: it is looked up by those who have that one
         key, hide = digest(data), self._writer.text
-        return await self._perform(lambda db: sqlite_rows.put_blob(db, key, lambda: hide(data)))
+        return await self._perform(lambda db: sqlite_texts.put_blob(db, key, lambda: hide(data)))
 
     async def blob(self, digest: str) -> str | None:
-        return await self._perform(lambda db: sqlite_rows.blob(db, digest), writes=False, long=True)
+        return await self._perform(
+            lambda db: sqlite_texts.blob(db, digest), writes=False, long=True
+        )
 
     async def put_snapshot(self, run_id: str, snapshot: Snapshot) -> None:
         data = self._writer.document(snapshot.data)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from chartloop.adapters.sqlite_migrations import Connection
 from chartloop.run.lease import Acquired, Claim, Driver, Lease, ancestry, grant
+from chartloop.run.plausible import is_number
 from chartloop.run.processes import Process
 
 
@@ -37,8 +40,16 @@ def _leases(db: Connection, *run_ids: str) -> dict[str, Lease]:
             f"SELECT * FROM lease WHERE run_id IN ({marks})",  # noqa: S608  marks alone
             run_ids,
         )
+        if _is_sound((token, face), Process(*process), (since, renewed, until))
     }
     return {run_id: found[run_id] for run_id in run_ids if run_id in found}
+
+
+def _is_sound(names: Sequence[object], process: Process, times: Sequence[object]) -> bool:
+    """Whether a row can be a lease. One that was edited holds nobody back."""
+    host, pid, place, born = process
+    named = all(isinstance(text, str) for text in (*names, host, place, born))
+    return named and type(pid) is int and 0 <= pid < 1 << 31 and all(map(is_number, times))
 
 
 def renew(db: Connection, run_id: str, token: str, now: float, ttl: float) -> bool:

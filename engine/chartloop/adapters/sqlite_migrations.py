@@ -154,11 +154,18 @@ def _make_room(path: Path) -> None:
         if not folder.is_dir():
             folder.mkdir(parents=True, exist_ok=True)
             if folder.name == FOLDER:
-                (folder / ".gitignore").write_text("*\n", encoding="utf-8")
+                keep_runs_here(folder.parent)
     except (OSError, ValueError) as error:
         raise JournalError(
             f"no journal can be made at `{path}`: {error}", hint="name a file in a folder of yours"
         ) from error
+
+
+def keep_runs_here(project: Path) -> None:
+    """Make the folder in which a project keeps its runs; version control passes it over."""
+    folder = project / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / ".gitignore").write_text("*\n", encoding="utf-8")
 
 
 def _prepare(

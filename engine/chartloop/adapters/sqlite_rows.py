@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
-from chartloop.adapters import sqlite_leases
+from chartloop.adapters import sqlite_leases, sqlite_texts
 from chartloop.adapters.sqlite_migrations import Connection
-from chartloop.core.errors import JournalCorrupt, RunError, UnknownRunError
+from chartloop.adapters.sqlite_texts import UNREAD, Stored, blob, read_text, stored_text
+from chartloop.core.errors import JournalCorrupt, JournalTooNew, RunError, UnknownRunError
 from chartloop.core.facts import EMPTY
-from chartloop.core.records import Record, to_json
+from chartloop.core.records import KINDS, Record, to_json
 from chartloop.run.journal import (
+    BY_HAND,
     CHILD_MARK,
     Check,
     Event,
@@ -28,15 +30,15 @@ from chartloop.run.journal import (
     Update,
     fenced,
     is_own_commit,
+    refuse_damaged,
     refuse_overtaken,
     taken,
 )
+from chartloop.run.kept import EVENT_TYPES, UNREADABLE
 from chartloop.run.lease import Acquired, Claim
 from chartloop.run.payload import DEEPEST, pack, too_deep, unpack
+from chartloop.run.plausible import as_row, wrong_with_letter
 from chartloop.run.redact import Redactor
-
-Stored: TypeAlias = str | bytes
-"""A text as a column holds it: bytes where it has lone surrogates."""
 
 
 class Line(NamedTuple):
@@ -53,6 +55,7 @@ class Writer:
     """Turns what is to be kept into text without secrets."""
 
     def __init__(self, redactor: Redactor | None) -> None:
+        self.redactor = redactor
         self._hide: Callable[[str], str] = redactor.json if redactor else str
         self._hide_text: Callable[[str], str] = redactor.text if redactor else str
 
@@ -82,7 +85,7 @@ class Writer:
             raise _unfit(str(error)) from error
         packed = pack(self.document(data))
         number = None if record is None else record.seq
-        return Line(event.type, number, event.at, _stored(packed.text), packed.blobs)
+        return Line(event.type, number, event.at, stored_text(packed.text), packed.blobs)
 
 
 def _unfit(why: str) -> RunError:
@@ -90,20 +93,6 @@ def _unfit(why: str) -> RunError:
         f"this cannot be kept in a journal: {why}",
         hint="actions, tools and answers give JSON data: text, numbers, lists and mappings",
     )
-
-
-def _stored(text: str) -> Stored:
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "surrogatepass")
-    return text
-
-
-def _read(stored: Stored) -> str:
-    return stored if isinstance(stored, str) else stored.decode("utf-8", "surrogatepass")
 
 
 # -- runs --------------------------------------------------------------------------------------
@@ -123,14 +112,15 @@ def row(db: Connection, run_id: str) -> RunRow | None:
     """One run's row, or None."""
     sql = f"SELECT {_COLUMNS} FROM run WHERE run_id = ?"  # noqa: S608
     found = db.execute(sql, (run_id,)).fetchone()
-    return RunRow(*found) if found else None
+    return as_row(found) if found else None
 
 
 def known(db: Connection, run_id: str) -> RunRow:
-    """One run's row. `UnknownRunError` when there is none."""
+    """One run's row. `UnknownRunError` when there is none, `JournalCorrupt` for a damaged one."""
     found = row(db, run_id)
     if found is None:
         raise UnknownRunError(f"there is no run `{run_id}` in this journal")
+    refuse_damaged(found)
     return found
 
 
@@ -153,7 +143,7 @@ def rows(
     where = f"WHERE {' AND '.join(tests)}" if tests else ""
     sql = f"SELECT {_COLUMNS} FROM run {where} ORDER BY created DESC, rowid DESC LIMIT ?"  # noqa: S608
     found = db.execute(sql, (*values, -1 if limit is None else limit))
-    return [RunRow(*columns) for columns in found]
+    return [as_row(columns) for columns in found]
 
 
 def _beyond(prefix: str) -> str | None:
@@ -266,7 +256,8 @@ def _refuse(db: Connection, given: Append) -> int:
 def _keep_payloads(db: Connection, run_id: str, seq: int, blobs: Mapping[str, str]) -> None:
     for key, text in blobs.items():
         db.execute(
-            "INSERT INTO blob VALUES (?, ?, 0) ON CONFLICT (hash) DO NOTHING", (key, _stored(text))
+            "INSERT INTO blob VALUES (?, ?, 0) ON CONFLICT (hash) DO NOTHING",
+            (key, stored_text(text)),
         )
         db.execute("INSERT INTO event_blob VALUES (?, ?, ?)", (run_id, seq, key))
 
@@ -289,19 +280,34 @@ def events(db: Connection, run_id: str, start: int, limit: int | None = None) ->
 
     try:
         return [_event(columns, fetch) for columns in found]
-    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+    except UNREAD as error:
         raise JournalCorrupt(
             f"an event of run `{run_id}` cannot be read: {type(error).__name__} {error}",
-            hint="it was changed by hand or by another program; a fork below it still works",
+            hint=f"{BY_HAND}; a fork below it still works",
         ) from error
 
 
 def _event(columns: Sequence[Any], fetch: Callable[[str], str]) -> Event:
     seq, kind, at, stored, number, epoch = columns
-    data = unpack(_read(stored), fetch)
+    if kind not in EVENT_TYPES:
+        raise _too_new(seq, kind)
+    if not (isinstance(seq, int) and isinstance(epoch, int) and isinstance(at, (int, float))):
+        raise TypeError("its number, epoch or time is none")
+    if (kind == "record") != isinstance(number, int):
+        raise ValueError(f"it is a {kind}, and its number as a record is {number}")
+    data = unpack(read_text(stored), fetch)
     if number is None:
         return Event(seq, kind, at, None, data, epoch)
+    if isinstance(data["kind"], str) and data["kind"] not in KINDS:
+        raise _too_new(seq, data["kind"])
     return Event(seq, kind, at, Record.from_dict(number, data), EMPTY, epoch)
+
+
+def _too_new(seq: int, kind: object) -> JournalTooNew:
+    return JournalTooNew(
+        f"event {seq} is of a kind that this version of chartloop does not know: {kind!a}",
+        hint="a newer version wrote it: update chartloop to open this run; nothing was written",
+    )
 
 
 def fork(db: Connection, run_id: str, record_seq: int, new: RunRow) -> int:
@@ -354,7 +360,7 @@ def create_whole(
         )
 
 
-# -- inbox, blobs, snapshots -------------------------------------------------------------------
+# -- inbox -------------------------------------------------------------------------------------
 
 
 def send(
@@ -372,7 +378,7 @@ def send(
     sent = db.execute(
         "INSERT INTO inbox (run_id, msg_id, at, data) SELECT run_id, ?, ?, ? FROM run "
         "WHERE run_id = ? ON CONFLICT (run_id, msg_id) DO NOTHING",
-        (letter.msg_id, letter.at, _stored(data), run_id),
+        (letter.msg_id, letter.at, stored_text(data), run_id),
     )
     if sent.rowcount == 0:
         known(db, run_id)
@@ -396,41 +402,31 @@ def letters(db: Connection, run_id: str) -> list[Letter]:
     ).fetchall()
     if not found:
         known(db, run_id)
-    return [
-        Letter(msg_id, at, json.loads(_read(data)))
-        for msg_id, at, data in found
-        if msg_id is not None
-    ]
+    return [_letter(*columns) for columns in found if columns[0] is not None]
 
 
-def put_blob(db: Connection, key: str, text: Callable[[], str]) -> str:
-    """Keep a text under its hash, whatever becomes of the runs. It is made only when it is new."""
-    if not db.execute("SELECT 1 FROM blob WHERE hash = ? AND kept", (key,)).fetchone():
-        db.execute("INSERT OR REPLACE INTO blob VALUES (?, ?, 1)", (key, _stored(text())))
-    return key
-
-
-def blob(db: Connection, key: str) -> str | None:
-    """The text of that hash, or None."""
-    found = db.execute("SELECT data FROM blob WHERE hash = ?", (key,)).fetchone()
-    return _read(found[0]) if found else None
+def _letter(msg_id: str, at: Any, stored: Stored) -> Letter:
+    """A letter; one that nobody can read says so, and is dropped by the run that gets it."""
+    data: Any = None
+    try:
+        data = json.loads(read_text(stored))
+        wrong = wrong_with_letter(at, data)
+    except UNREAD as error:
+        wrong = f"{type(error).__name__} {error}"
+    if wrong:
+        return Letter(msg_id, 0.0, {"kind": UNREADABLE, "why": wrong})
+    return Letter(msg_id, at, data)
 
 
 def put_snapshot(db: Connection, run_id: str, snapshot: Snapshot, data: str) -> None:
     """Keep a snapshot in place of the earlier one."""
-    put = db.execute(
-        "INSERT OR REPLACE INTO snapshot SELECT run_id, ?, ?, ? FROM run WHERE run_id = ?",
-        (snapshot.seq, snapshot.record_seq, _stored(data), run_id),
-    )
-    if put.rowcount == 0:
+    if not sqlite_texts.put_snapshot(db, run_id, snapshot, data):
         known(db, run_id)
 
 
 def snapshot(db: Connection, run_id: str) -> Snapshot | None:
     """The run's snapshot, or None."""
-    sql = "SELECT seq, record_seq, data FROM snapshot WHERE run_id = ?"
-    found = db.execute(sql, (run_id,)).fetchone()
+    found = sqlite_texts.snapshot(db, run_id)
     if found is None:
         known(db, run_id)
-        return None
-    return Snapshot(found[0], found[1], json.loads(_read(found[2])))
+    return found

@@ -6,12 +6,13 @@ Imported by: api.loading, api
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, get_args
 
 from chartloop import __version__, catalog
 from chartloop.actions import builtin, own_sources, with_own
+from chartloop.actions.assumed import own_upkeep
 from chartloop.actions.declare import specs_of
 from chartloop.api.bounds import (
     AT_START,
@@ -299,6 +300,10 @@ class Machine(HasCoverage, HasWhatIf, HasStats, HasUpgrade, HasSimulation):
             )
         return self.open(run_id, journal=journal)
 
+    @cached_property
+    def _upkeep(self) -> tuple[str, ...]:
+        return own_upkeep(self.spec)
+
     def run(self, task: str = "", **options: Unpack[StartOptions]) -> Result:
         """Start and run to the end, or to where the run waits for somebody; see `start`."""
         return self.start(task, **options).run()
@@ -385,7 +390,7 @@ class Machine(HasCoverage, HasWhatIf, HasStats, HasUpgrade, HasSimulation):
 
     def _session(self, run_id: str, journal: Journal, ports: PortOptions) -> Session:
         made = Session(self.chart, journal, run_id, make_ports(self.spec, self.folder, ports))
-        made.engine = __version__
+        made.engine, made.upkeep = __version__, self._upkeep
         cancel = ports.get("cancel")
         made.cancels = [cancel] if cancel is not None else []
         if suspends(made):  # on an event loop the appends of one tick share a transaction

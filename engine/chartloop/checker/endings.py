@@ -40,9 +40,9 @@ def _highest(subject: Subject) -> None:
         return
     if any(map(asks_to_stop, spec.states.values())) or not subject.signals_stop:
         return
-    stopped = _behind_stops(subject)
-    for name in subject.in_order(subject.reached - stopped):
-        if spec.states[name].stop == HIGHEST:
+    asking = {n for n in subject.reached if spec.states[n].stop == HIGHEST}
+    if asking:
+        for name in subject.in_order(asking - _behind_stops(subject)):
             said = f"`{name}` stops for the highest signal, and nothing in the file raises one"
             hint = "name the reason, such as `stop: completed`, or raise one: a rule with `signal`"
             subject.say("CL346", ("states", name, "stop"), said, hint=hint)
@@ -62,6 +62,8 @@ def _behind_stops(subject: Subject) -> set[str]:
 def _errors_as_completed(subject: Subject) -> None:
     """`end: completed` behind a stop for a reason whose runs end as errors."""
     spec = subject.spec
+    if all(state.end != "completed" for state in spec.states.values()):
+        return
     for opener, reason in _error_stops(subject):
         for name in subject.in_order(onward(subject.behind, opener)):
             if spec.states[name].end == "completed":

@@ -16,7 +16,7 @@ from chartloop.checker.paths.turning import World
 from chartloop.checker.ranges.judging import Known, judge
 from chartloop.checker.ranges.values import Range, of_plain
 from chartloop.checker.subject import Subject
-from chartloop.checker.supplies import behind, ways_on
+from chartloop.checker.supplies import behind
 from chartloop.core.facts import FACTS
 from chartloop.core.units import say_elapsed
 from chartloop.language.expression import Expression
@@ -50,7 +50,8 @@ def _one_way(subject: Subject, state: StateSpec) -> None:
         subject.say("CL356", ("states", state.name, "all"), said, hint=hint, key=True)
     ways = [e for g in groups(state) for e in g if e.role not in ("failed", "expired")]
     if len(ways) > 1 and len({_effect(e) for e in ways}) == 1 and state.warn_at is None:
-        if any(e.data or subject.said(e.path) for e in ways):
+        told = subject.said(("states", state.name, "next"))
+        if told or any(e.data or subject.said(e.path) for e in ways):
             return
         what = "every answer to" if state.job == "wait" else "every way out of"
         said = (
@@ -68,7 +69,7 @@ def _no_wait(subject: Subject, state: StateSpec) -> None:
     if state.action is None or not state.action.for_wait or state.name not in subject.reached:
         return
     states = subject.spec.states
-    if not any(states[n].job == "wait" for n in behind(ways_on(subject), [state.name])):
+    if not any(states[n].job == "wait" for n in behind(subject.successors, [state.name])):
         said = f"`{state.name}` has a question, and no way leads from it to a wait that puts it"
         hint = "lead to a state with `on`, such as `{ask: ..., on: {yes: ..., no: ...}}`"
         subject.say("CL355", ("states", state.name, "do"), said, hint=hint)
@@ -82,23 +83,24 @@ def _still(subject: Subject) -> None:
     spec = subject.spec
     if subject.own_code:
         return
+    still = {name: why for name in FACTS if (why := _why_still(subject, name))}
     for path, fact in reads_of_guards(spec):
-        name = next((n for n in FACTS if fact == n or fact.startswith(f"{n}.")), "")
-        why = _why_still(subject, name) if name else ""
-        if why and not subject.said(path):
-            said = f"`{fact}` never changes: {why}"
+        name = next((n for n in still if fact == n or fact.startswith(f"{n}.")), "")
+        if name and not subject.said(path):
+            said = f"`{fact}` never changes: {still[name]}"
             subject.say("CL352", path, said, hint=_mover(spec, name), of=fact)
 
 
 def _why_still(subject: Subject, name: str) -> str:
     spec, moved_by = subject.spec, FACTS[name].moved_by
-    actions = [s.action for s in spec.states.values() if s.action is not None]
-    if moved_by == "actions" and not any(_moves(a.changes, name) for a in actions):
-        return "no state has an action that changes it"
-    others = spec.machines or any(a.needs == "tasks" for a in actions)
-    if moved_by != "tools" or others or subject.written("tools"):
+    if not moved_by:
         return ""
-    return "the file lists no tools"
+    actions = [s.action for s in spec.states.values() if s.action is not None]
+    if moved_by == "actions":
+        moves = any(_moves(a.changes, name) for a in actions)
+        return "" if moves else "no state has an action that changes it"
+    others = spec.machines or any(a.needs == "tasks" for a in actions)
+    return "" if others or subject.written("tools") else "the file lists no tools"
 
 
 def _moves(changes: frozenset[str], name: str) -> bool:

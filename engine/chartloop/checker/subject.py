@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -105,6 +105,15 @@ class Subject:
         for start in spec.states.keys() & starts:
             seen |= onward(self.ways, start)
         return seen
+
+    @cached_property
+    def successors(self) -> Mapping[str, set[str]]:
+        """The states to which a run may go on from each, in whatever way."""
+        out: dict[str, set[str]] = {}
+        for t in self.chart.step.transitions():
+            if t.dest is not None and t.dest in self.spec.states:
+                out.setdefault(t.source, set()).add(t.dest)
+        return out
 
     @cached_property
     def builtin(self) -> frozenset[str]:

@@ -69,7 +69,7 @@ def _lacking(subject: Subject, supply: Supply) -> list[str]:
 
     Of several, one after the other, the first: what it leaves is there for the next.
     """
-    states, onward = subject.spec.states, ways_on(subject)
+    states, onward = subject.spec.states, subject.successors
     sources = [n for n, s in states.items() if _leaves(s, supply)]
     having = behind(onward, sources)
     needing = {n for n, s in states.items() if s.action is not None and s.action.needs == supply}
@@ -85,15 +85,6 @@ def _leaves(state: StateSpec, supply: Supply) -> bool:
     if action is None or action.needs == supply:
         return False
     return supply in action.supplies or not is_ours(action)
-
-
-def ways_on(subject: Subject) -> dict[str, set[str]]:
-    """The states to which a run may go on from each."""
-    out: dict[str, set[str]] = {}
-    for t in subject.chart.step.transitions():
-        if t.dest is not None and t.dest in subject.spec.states:
-            out.setdefault(t.source, set()).add(t.dest)
-    return out
 
 
 def behind(onward: Mapping[str, set[str]], states: Iterable[str]) -> set[str]:

@@ -126,10 +126,18 @@ class App(click.Group):
             with formatter.section(title):
                 formatter.write_dl([(e.name.ljust(longest), e.about) for e in entries])
 
+    # click would make an exit code of its own of a broken pipe, in both
+
+    def make_context(self, *args: Any, **more: Any) -> click.Context:
+        try:
+            return super().make_context(*args, **more)
+        except BrokenPipeError as error:
+            raise ReaderGone from error
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except BrokenPipeError as error:  # click would make an exit code of its own of it
+        except BrokenPipeError as error:
             raise ReaderGone from error
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **more: Any) -> Any:

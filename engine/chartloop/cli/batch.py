@@ -80,6 +80,8 @@ class Batch:
     """Where results go: what tools print while they run goes to stderr."""
     started: list[Done] = field(default_factory=list[Done])
     finished: int = 0
+    unread: bool = False
+    """Whoever read the results has gone."""
 
     def spent(self) -> Totals:
         """What all runs have spent so far, running ones too."""
@@ -92,7 +94,8 @@ class Batch:
 
     def next(self) -> Done | None:
         """The next line to run; None when there is none, or nothing may be begun any more."""
-        if self.interrupts.count or not self.left or self.spent().reached(self.bounds):
+        over = self.interrupts.count or self.unread or not self.left
+        if over or self.spent().reached(self.bounds):
             return None
         done = Done(self.left[0])
         self.started.append(done)
@@ -106,7 +109,18 @@ class Batch:
             except ChartloopError as error:
                 done.error = error
             self.finished += 1
-            self._say(done)
+            try:
+                self._say(done)
+            except BrokenPipeError:
+                self.unread = True
+                await self._pause()
+
+    async def _pause(self) -> None:
+        """Pause what still runs: it would go on, and be paid, unseen."""
+        for done in self.started:
+            if done.run is not None and not done.run.ended:
+                with contextlib.suppress(ChartloopError):
+                    await done.run.apause()
 
     async def _run(self, done: Done) -> None:
         from chartloop.cli.starting import start

@@ -28,6 +28,7 @@ from chartloop.core.errors import (
     Fenced,
     Finding,
     JournalError,
+    JournalTooNew,
     LimitError,
     MachineChangedError,
     ModelError,
@@ -91,6 +92,7 @@ _KINDS: tuple[tuple[type[ChartloopError], Kind], ...] = (
     (SetupError, Kind("CL607")),
     (Driven, Kind("CL613", DRIVEN)),
     (Fenced, Kind("CL609")),
+    (JournalTooNew, Kind("CL622")),
     (JournalError, Kind("CL608")),
     (ModelError, Kind("CL610")),
 )

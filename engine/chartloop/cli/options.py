@@ -108,8 +108,8 @@ trust_option = click.option(
 )
 journal_option = click.option(
     "--journal", type=click.Path(dir_okay=False), metavar="PATH", envvar="CHARTLOOP_JOURNAL",
-    help="The journal's file. Default: .chartloop/journal.db in the nearest folder that has one,"
-    " else here.",
+    help="The journal's file. Default: .chartloop/journal.db of the project, which is the nearest"
+    " folder upwards with .chartloop/ or pyproject.toml, else this folder.",
 )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ import json
 import os
 import shlex
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -31,7 +31,7 @@ from chartloop.core.errors import (
 if TYPE_CHECKING:
     from chartloop.api import Machine, Run
     from chartloop.cli.how import How
-    from chartloop.core.specs import ToolSpec
+    from chartloop.core.records import Input
     from chartloop.run.journal import Journal, RunRow
 
 LAST = "last"
@@ -48,16 +48,28 @@ def open_journal(how: How, *, make: bool = False) -> Journal:
     from chartloop.run.journal import MemoryJournal
 
     if how.in_memory:
-        return MemoryJournal()
+        from chartloop.run.redact import Redactor
+
+        memory = MemoryJournal()
+        memory.redactor = Redactor()
+        return memory
     path = Path(how.journal) if how.journal else default_journal_path(Path.cwd())
     if not make and not path.exists():
         raise UnknownRunError(
             f"there is no journal at {shown(path)}",
-            hint="`chartloop run` makes one; or name another with --journal",
+            hint=_elsewhere(path) or "`chartloop run` makes one; or name another with --journal",
         )
     journal = SqliteJournal(path)
     close_later(journal)
     return journal
+
+
+def _elsewhere(path: Path) -> str:
+    """Where else runs of this place may be kept: in a journal of a folder further up."""
+    from chartloop.adapters.sqlite import journals_above
+
+    others = [other for other in journals_above(Path.cwd()) if other != path.absolute()]
+    return f"there is one further up: --journal {shlex.quote(str(others[0]))}" if others else ""
 
 
 def close_later(journal: Journal) -> None:
@@ -89,7 +101,8 @@ def find_run(journal: Journal, name: str) -> RunRow:
     if name == LAST:
         newest = by_hand(journal.rows(children=False, limit=1))
         if not newest:
-            raise UnknownRunError(f"there are no runs in {name_of(journal)}")
+            hint = _elsewhere(Path(journal.name))
+            raise UnknownRunError(f"there are no runs in {name_of(journal)}", hint=hint)
         return newest[0]
     if (row := by_hand(journal.row(name))) is not None:
         return row
@@ -101,7 +114,8 @@ def find_run(journal: Journal, name: str) -> RunRow:
         listed = ", ".join(r.run_id for r in found[:8]) + (" ..." if len(found) > 8 else "")
         raise UnknownRunError(f"several runs begin with `{name}`: {listed}", hint="type more of it")
     known = [r.run_id for r in by_hand(journal.rows(children=asked, limit=200))]
-    hint = nearest(name, known, otherwise="`chartloop runs` lists them")
+    listed = _elsewhere(Path(journal.name)) or "`chartloop runs` lists them"
+    hint = nearest(name, known, otherwise=listed)
     raise UnknownRunError(f"there is no run `{name}` in {name_of(journal)}", hint=hint)
 
 
@@ -111,10 +125,12 @@ def find_run(journal: Journal, name: str) -> RunRow:
 def machine_of(journal: Journal, row: RunRow, how: How, *, to_run: bool = False) -> Machine:
     """The machine that the run was started with, from the journal.
 
-    To look at a run its own tools are not needed: what they gave is on the record. `to_run`
-    asks for them.
+    To look at a run its own tools, actions and guards are not needed: what they gave is on the
+    record. `to_run` asks for them.
     """
-    from chartloop.api import load
+    from chartloop.actions.assumed import upkeep_stand_ins
+    from chartloop.api import find_faults, load
+    from chartloop.run.session import upkeep_of
     from chartloop.run.sync import by_hand
 
     text = by_hand(journal.blob(row.machine_hash))
@@ -130,21 +146,18 @@ def machine_of(journal: Journal, row: RunRow, how: How, *, to_run: bool = False)
             f"the machine of run `{row.run_id}` cannot be read from the journal",
             hint="the file was changed by hand or by another program; give --machine FILE",
         ) from error
-    own = load_tools(how.tools)
-    if to_run:
-        _ask_for_tools(journal, row, how)
-    else:
-        own = [*own, *_stand_ins(text, own)]
-    try:
-        # a newline makes `load` take it for the text that it is
-        machine = load(text if "\n" in text else text + "\n", tools=own)
-    except SpecError:
-        if how.tools or not (tools := remembered(journal, row).get("tools")):
-            raise
-        hint = f"say again: {' '.join(f'--tools {shlex.quote(t)}' for t in tools)}"
-        raise SetupError(f"run `{row.run_id}` needs its own actions or guards", hint=hint) from None
-    if to_run:
-        refuse_untrusted(machine, how)
+    # a newline makes it be taken for the text that it is
+    text = text if "\n" in text else f"{text}\n"
+    if not to_run:
+        first = _first(journal, row)
+        own = load_tools(how.tools) or upkeep_stand_ins(upkeep_of(first) if first else ())
+        machine, findings = find_faults(text, tools=own, assume=True)
+        if machine is None:
+            raise SpecError(findings)
+        return machine
+    _ask_for_tools(journal, row, how)
+    machine = load(text, tools=load_tools(how.tools))
+    refuse_untrusted(machine, how)
     return machine
 
 
@@ -157,60 +170,22 @@ def _ask_for_tools(journal: Journal, row: RunRow, how: How) -> None:
         )
 
 
-def _stand_ins(text: str, own: Iterable[Any]) -> list[ToolSpec]:
-    """Tools that a machine lists and nobody gave: named, never called."""
-    from chartloop.actions import builtin
-    from chartloop.actions.declare import specs_of
-    from chartloop.core.specs import ToolSpec
-
-    known = {*builtin().tools, *specs_of([*own]).tools}
-    data: Any = json.loads(text)
-    names = [n for n in _tools_in(data) if n not in known]
-    return [ToolSpec(n, "", {"type": "object"}, json.loads, _never) for n in dict.fromkeys(names)]
-
-
-def _tools_in(data: Any) -> Iterator[str]:
-    """What a canonical text names as a tool: in its list, in a state's `with`, in a task's `by`."""
-    yield from _all(data, "tools")
-    for state in _all(data, "states"):
-        if _at(state, "do") == "tool" and isinstance(name := _at(state, "with", "name"), str):
-            yield name
-    for task in _all(data, "tasks"):
-        if isinstance(name := _at(task, "by", "tool"), str):
-            yield name
-    for child in _all(data, "machines"):
-        yield from _tools_in(child)
-
-
-def _all(data: Any, name: str) -> list[Any]:
-    """What a list or mapping holds."""
-    found = _at(data, name)
-    if isinstance(found, dict):
-        return [*cast("dict[str, Any]", found).values()]
-    return cast("list[Any]", found) if isinstance(found, list) else []
-
-
-def _at(data: Any, *path: str) -> Any:
-    """What stands at a path of a mapping; None where there is nothing."""
-    for name in path:
-        data = cast("dict[str, Any]", data).get(name) if isinstance(data, dict) else None
-    return data
-
-
-def _never(**_arguments: Any) -> str:
-    raise SetupError("this run was opened to be looked at: its tools are not here")
-
-
 # the run ------------------------------------------------------------------------------------
 
 
 def remembered(journal: Journal, row: RunRow) -> Mapping[str, Any]:
     """How the run was started, as far as it was started from a command line."""
+    first = _first(journal, row)
+    found: Any = first.data.get(REMEMBERED) if first is not None else None
+    return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
+
+
+def _first(journal: Journal, row: RunRow) -> Input | None:
+    """The run's `start`."""
     from chartloop.run.sync import by_hand
 
-    first = next((e.record for e in by_hand(journal.events(row.run_id)) if e.record), None)
-    found: Any = first.input.data.get(REMEMBERED) if first is not None else None
-    return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
+    events = by_hand(journal.events(row.run_id, limit=8))
+    return next((e.record.input for e in events if e.record is not None), None)
 
 
 def remember(run: Run, machine: str, how: How) -> None:

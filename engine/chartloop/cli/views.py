@@ -6,10 +6,13 @@ Imported by: drive. The live one, which needs rich, is in `live`.
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from threading import Thread
 from typing import TYPE_CHECKING, Protocol
 
 from chartloop.cli import out
+from chartloop.core.errors import ChartloopError
 from chartloop.run.events import Event, Recorded
 from chartloop.run.words import action_of, because, outcome_of
 
@@ -80,14 +83,30 @@ def _said(record: Record) -> str:
 
 
 class JsonLines(Quiet):
-    """Every event as a line of JSON on stdout, for programs."""
+    """Every event as a line of JSON on stdout, for programs.
 
-    def __init__(self) -> None:
+    Once the reader has gone the run is paused: it would go on, and be paid, unseen.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run: Run | None = run
         self._stream = sys.stdout  # while a run goes on, what tools print goes to stderr
 
     def see(self, event: Event) -> None:
-        out.result(out.as_json(event.to_dict(), indent=None), self._stream)
-        self._stream.flush()
+        if self._run is None:
+            return
+        try:
+            out.result(out.as_json(event.to_dict(), indent=None), self._stream)
+            self._stream.flush()
+        except BrokenPipeError:
+            # in a thread: this one drives the run, and must not wait for it
+            Thread(target=_pause, args=(self._run,), daemon=True).start()
+            self._run = None
+
+
+def _pause(run: Run) -> None:
+    with contextlib.suppress(ChartloopError):  # it has just ended
+        run.pause()
 
 
 class Both(Quiet):
@@ -104,7 +123,7 @@ class Both(Quiet):
 def view_for(run: Run, how: How) -> View:
     """The view that fits the options and the terminal."""
     if how.format == "jsonl":
-        return Both(JsonLines(), Lines(run)) if how.verbose else JsonLines()
+        return Both(JsonLines(run), Lines(run)) if how.verbose else JsonLines(run)
     if how.verbose:
         return Lines(run)
     if out.is_terminal(sys.stderr):

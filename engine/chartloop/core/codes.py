@@ -159,6 +159,7 @@ _ROWS = (
     Code("CL616", "answered already", "Somebody has answered this wait.", "Nothing was sent. `chartloop show RUN` says what the run asks now."),
     Code("CL617", "answer ahead not taken", "An answer ahead of its question names a state that does not wait, asks now, or has one already.", "Name a state that waits and is still to come; answer the question at hand without `ahead`."),
     Code("CL621", "chart closed", "A live machine was to be changed after it was built: a transition added or taken away, a guard set, a callback given.", "Change the machine's file and load it: the new chart has its own picture and hash."),
+    Code("CL622", "journal of a newer version", "A newer version of chartloop wrote the journal, or an event in it, and this one does not know what it means. The journal is not damaged.", "Update chartloop, or name another journal with `--journal`. Nothing was written."),
 )  # fmt: skip
 
 CODES: Mapping[str, Code] = MappingProxyType({row.code: row for row in _ROWS})

@@ -456,7 +456,7 @@ class JournalCorrupt(JournalError):
 
 
 class JournalTooNew(JournalError):
-    """The journal was written by a newer version of chartloop."""
+    """The journal, or an event of a run in it, was written by a newer version of chartloop."""
 
 
 def refuse_unknown(what: str, word: object, known: Iterable[str]) -> None:

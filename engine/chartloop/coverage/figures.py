@@ -62,7 +62,7 @@ class Covered(NamedTuple):
         return cls(item, times, "" if times else str(data.get("unreachable", "")))
 
 
-_WORDS = ("role", "text", "source", "to", "file")
+_WORDS = ("role", "text", "source", "to", "file", "reason")
 
 
 class Figure(NamedTuple):

@@ -50,6 +50,8 @@ class Item(NamedTuple):
     """Where an edge or a rule leads."""
     file: str = ""
     line: int = 0
+    reason: str = ""
+    """Why a rule stops the run, or what it signals."""
 
     @property
     def key(self) -> str:
@@ -148,7 +150,8 @@ def edge_text(state: StateSpec, edge: Edge) -> str:
 def _rule(chart: Chart, number: int, rule: Rule) -> Item:
     where = _at(chart.spec.place(("rules", number)))
     to = rule.to or (chart.route(rule.stop) if rule.stop else "")
-    return Item("rule", rule.id, None, rule.kind, rule.when.text, "", to, **where)
+    reason = rule.stop or rule.signal
+    return Item("rule", rule.id, None, rule.kind, rule.when.text, "", to, **where, reason=reason)
 
 
 # atoms --------------------------------------------------------------------------------------

@@ -97,7 +97,11 @@ def _said(one: Covered) -> str:
     """What the file says of it, and why it cannot be reached where that is so."""
     item = one.item
     match item.kind:
-        case "edge" | "rule":
+        case "rule":
+            does = f"{item.role}: {item.reason}" if item.reason else ""
+            to = "" if does and "-" in item.to else item.to  # an end of the engine's own
+            said = f"{item.text} → {', '.join(part for part in (does, to) if part)}"
+        case "edge":
             said = f"{item.text} → {item.to}".lstrip() if item.to else item.text
         case "atom" | "guard":
             said = f"never {str(item.way).lower()}: {item.text}"

@@ -1,10 +1,8 @@
 """From a flowchart to a machine file that draws it.
 
 Belongs here: the order of the work, and the proof: the file is loaded and its picture compared with
-the chart before anybody gets it. Never: what a box becomes (`skeleton`), YAML (`writing`), files.
-
-Imports:      api, view.compare, interchange
-Imported by:  cli
+the chart before it is handed out. Never: what a box becomes (`skeleton`), YAML (`writing`), files;
+and never a finding that is accepted on behalf of whoever imports.
 """
 
 from __future__ import annotations
@@ -44,11 +42,12 @@ class Imported:
     text: str
     """The file."""
     machine: Machine
+    """The machine, also where `unreached` keeps the file from being loaded."""
     read: Read
     deviations: tuple[Difference, ...]
     """How its picture differs from the chart: declared in the file, with reasons."""
     unreached: tuple[str, ...]
-    """States that no arrow leads to from the start."""
+    """States that no arrow leads to from the start: `check` reports them (CL304)."""
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -57,8 +56,10 @@ class Imported:
 
 
 def import_chart(read: Read, *, name: str = "", source: str = "") -> Imported:
-    """The skeleton of a machine that draws a flowchart; it loads, and can be stepped at once.
+    """The skeleton of a machine that draws a flowchart.
 
+    It loads and can be stepped at once, unless the chart has boxes that no arrow leads to: then its
+    file has errors, until it is mended, as any file would.
     `name` is the machine's, by default made of the heading or the file; `source` is what the file
     calls the document. SetupError: the chart has no box, or no machine can have the name.
     """
@@ -78,6 +79,7 @@ def import_chart(read: Read, *, name: str = "", source: str = "") -> Imported:
     notes = [f"Note: {note}." for note in _notes(read)]
     notes += [f"Repaired in line {r.line}: {r.what}." for r in read.repairs]
     head = Head(machine, title, source or found.file or "a flowchart", where, (), notes)
+    head = head._replace(accepting=True)
     _refuse_too_large(written(states, head), chart)
     loaded = load(written(states, head))
     drawn = loaded.draw(rules="none").chart
@@ -86,7 +88,8 @@ def import_chart(read: Read, *, name: str = "", source: str = "") -> Imported:
         declared = [(str(d), _why(d, drawn)) for d in deviations]
         head = head._replace(deviations=declared)
         loaded = load(written(states, head))
-    return Imported(written(states, head), loaded, read, deviations, states.unreached)
+    text = written(states, head._replace(accepting=False))
+    return Imported(text, loaded, read, deviations, states.unreached)
 
 
 def _notes(read: Read) -> tuple[Note, ...]:

@@ -38,6 +38,8 @@ class Head(NamedTuple):
     """Differences from the picture, and why."""
     notes: Sequence[str] = ()
     """What of the document's chart the file has no room for, and what was repaired."""
+    accepting: bool = False
+    """It accepts states that nothing leads to: only so can it be looked at before it is mended."""
 
 
 def written(skeleton: Skeleton, head: Head) -> str:
@@ -83,9 +85,11 @@ def _head(skeleton: Skeleton, head: Head) -> Iterator[str]:
         for difference, reason in head.deviations:
             yield f"  - {{difference: {_quoted(difference)}, reason: {text(reason)}}}"
     if skeleton.unreached:
-        yield "ignore:"
-        reason = "the document has no arrow that leads there"
-        yield f"  - {{code: CL304, reason: {reason}}}  # TODO: {_some(skeleton.unreached)}"
+        some = _some(skeleton.unreached)
+        yield f"# TODO: no arrow of the document leads to {some}. Lead one there or remove it;"
+        yield "# until then `chartloop check` reports it, and the file does not run."
+    if skeleton.unreached and head.accepting:
+        yield "ignore: [{code: CL304, reason: it is only looked at}]"
     if skeleton.start != skeleton.states[0].name:
         yield f"start: {skeleton.start}"
 
@@ -97,7 +101,7 @@ def _quoted(value: str) -> str:
 
 def _some(names: Sequence[str]) -> str:
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return ", ".join(names[:5]) + more
+    return ", ".join(f"`{name}`" for name in names[:5]) + more
 
 
 def _state(state: State) -> Iterator[str]:

@@ -301,7 +301,8 @@ def _enqueue(walk: Walk, input: Input) -> None:
 
 def _drop(walk: Walk, input: Input) -> None:
     walk.facts = tick(walk.facts, input.at)
-    walk.warnings += (f"the answer `{input.event}` was dropped: {input.data.get('why', '')}",)
+    what = f"the answer `{input.event}`" if input.event else "a message"
+    walk.warnings += (f"{what} was dropped: {input.data.get('why', '')}",)
 
 
 _KINDS: Mapping[str, Callable[[Walk, Input], None]] = {

@@ -68,6 +68,8 @@ def _fate(session: Session, letter: Letter) -> Fate | str:
             return _resume(session)
         case "enqueue":
             return Fate.TAKE
+        case "unreadable":
+            return f"it cannot be read: {letter.data.get('why', '')}"
         case _:
             return Fate.KEEP
 

@@ -26,9 +26,19 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from chartloop.core.errors import Fenced, RunError, UnknownRunError
-from chartloop.run.kept import Check, Event, Letter, RunRow, Snapshot, Update, WholeRun
+from chartloop.core.errors import Fenced, JournalCorrupt, RunError, UnknownRunError
+from chartloop.run.kept import (
+    DAMAGED,
+    Check,
+    Event,
+    Letter,
+    RunRow,
+    Snapshot,
+    Update,
+    WholeRun,
+)
 from chartloop.run.lease import CHILD_MARK, TTL, Acquired, Claim, Driver, Leases, MemoryLeases
+from chartloop.run.redact import Redactor
 
 
 class Journal(Leases, Protocol):
@@ -167,9 +177,21 @@ class Journal(Leases, Protocol):
         ...
 
 
+BY_HAND = "it was changed by hand or by another program"
+
+
 def digest(data: str) -> str:
     """The hash by which a blob is kept."""
     return hashlib.sha256(data.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def refuse_damaged(row: RunRow) -> None:
+    """`JournalCorrupt` where the row of a run cannot be read."""
+    if row.status == DAMAGED:
+        raise JournalCorrupt(
+            f"run `{row.run_id}` is damaged: {row.reason}",
+            hint=f"{BY_HAND}; `chartloop runs rm` removes it",
+        )
 
 
 def is_own_commit(row: RunRow, head: int, epoch: int, count: int) -> bool:
@@ -220,6 +242,8 @@ class MemoryJournal(MemoryLeases):
 
     def __init__(self, *, now: Callable[[], float] = time.time) -> None:
         super().__init__(now)
+        self.redactor: Redactor | None = None
+        """Hides secrets from those who listen; what is kept here stays as it is."""
         self._logs: dict[str, _Log] = {}
         self._blobs: dict[str, str] = {}
 

@@ -11,6 +11,11 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from chartloop.core.records import Record
 
 EventType = Literal["record", "intent", "result", "in_doubt"]
+EVENT_TYPES: tuple[EventType, ...] = ("record", "intent", "result", "in_doubt")
+DAMAGED = "damaged"
+"""The status of a run whose row cannot be read; its reason says why."""
+UNREADABLE = "unreadable"
+"""The kind of a letter that cannot be read: ``why`` says why. It is dropped, on the record."""
 
 
 class Event(NamedTuple):

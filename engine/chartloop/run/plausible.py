@@ -1,37 +1,104 @@
-"""Whether a record holds what an engine writes: values of the right kind, and numbers in reach.
+"""Whether what a journal holds is what an engine writes: values of the right kind, in reach.
 
-Records come from files that others may have written. Whoever asks many runs adds up their numbers
-and prints their names: what is no number or no text is found here, once, and the run passed over.
+Journals and exports are files that others may have written. Whoever asks many runs adds up their
+numbers and prints their names: what is not a number or not a text is found here, once. A damaged
+run is passed over, a damaged message is dropped, a damaged row says so in the list of runs.
 
 Belongs here: the kinds of values. Never: whether a machine would decide so (`replay`).
-
-Imported by: run.recorded, run.session
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any, cast
 
 from chartloop.core.amounts import problem_with
+from chartloop.core.facts import Task
 from chartloop.core.outcome import NOTHING_SPENT, Outcome, Reply
 from chartloop.core.records import Record
+from chartloop.run.kept import DAMAGED, RunRow
 
 MOST = 1e15
 """No count, no time in seconds and no amount of USD goes beyond this."""
 
 
+UNFIT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What looking at a value raises that is of another kind than it was taken for."""
+
+
 def wrong_with(record: Record) -> str:
     """What no engine would have written, in words; empty where everything may be."""
+    try:
+        return _wrong_with(record)
+    except UNFIT as error:  # a list for a text, nothing for a mapping: too many to ask for each
+        return f"{type(error).__name__} {error}"
+
+
+def _wrong_with(record: Record) -> str:
     given = record.input
     if not _texts((record.state, record.next, record.status, given.kind, given.event)):
         return "a state, status or event is no text"
-    if not (_number(given.at) and _number(given.started)):
+    if not (is_number(given.at) and is_number(given.started)):
         return "a time is none"
-    if not (record.wake_at is None or _number(record.wake_at)):
+    if not (record.wake_at is None or is_number(record.wake_at)):
         return "the time at which it goes on is none"
     if not (_texts(record.taken) and _texts(record.warnings)):
         return "an edge or a warning is no text"
+    if not isinstance(given.data, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  a file may hold anything
+        return "its data is not a mapping"
     return _outcome(given.outcome) if given.outcome is not None else ""
+
+
+def as_row(columns: Iterable[Any]) -> RunRow:
+    """The row of a run; of a damaged one what can be read, with `DAMAGED` and the reason."""
+    row = RunRow(*columns)
+    wrong = next((n for n, v in zip(RunRow._fields, row, strict=True) if not _fits(n, v)), None)
+    if wrong is None:
+        return row
+    read: dict[str, Any] = {n: v for n, v in row._asdict().items() if _fits(n, v)}
+    read["run_id"] = read.get("run_id", ascii(row.run_id))
+    why = f"`{wrong}` of its row cannot be {ascii(getattr(row, wrong))[:40]}"
+    read |= {"status": DAMAGED, "reason": why}
+    return RunRow(**read)
+
+
+def _fits(column: str, value: object) -> bool:
+    default = RunRow._field_defaults.get(column, "")
+    if isinstance(default, str):
+        return isinstance(value, str)
+    if value is None:
+        return default is None
+    return is_number(value) and not (type(default) is int and type(value) is not int)
+
+
+def wrong_with_letter(at: object, data: object) -> str:
+    """What makes a message of the inbox unreadable, in words; empty where it is a sound one."""
+    if not is_number(at):
+        return "its time is none"
+    if not isinstance(data, dict):
+        return "it is not a mapping"
+    given = cast("dict[str, Any]", data)
+    texts = ("kind", "event", "wait", "ahead", "reason")
+    if not _texts(given.get(name, "") for name in texts):
+        return "a name in it is not a text"
+    if not isinstance(given.get("data") or {}, dict):
+        return "its data is not a mapping"
+    if given.get("kind") == "enqueue" and not _tasks(given.get("tasks")):
+        return "what it adds is not a list of tasks"
+    return ""
+
+
+def _tasks(value: object) -> bool:
+    return isinstance(value, list) and all(map(_task, cast("list[Any]", value)))
+
+
+def _task(value: object) -> bool:
+    if not isinstance(value, dict) or not {"id", "text"} <= value.keys() <= {*Task._fields}:
+        return False
+    task = cast("dict[str, object]", value)
+    numbers = is_number(task.get("attempts", 0)) and is_number(task.get("cycle", 0))
+    named = _texts(task.get(name, "") for name in ("id", "text", "kind", "acceptance"))
+    return named and numbers and isinstance(task.get("by", {}), dict)
 
 
 def _outcome(outcome: Outcome) -> str:
@@ -42,7 +109,7 @@ def _outcome(outcome: Outcome) -> str:
     error = outcome.error
     if error is not None and not _texts((error.category, error.message, error.kind)):
         return "a failure is none"
-    if not (outcome.context_tokens is None or _number(outcome.context_tokens)):
+    if not (outcome.context_tokens is None or is_number(outcome.context_tokens)):
         return "the size of the conversation is no number"
     if not _texts(outcome.tool_errors):
         return "the failure of a tool is no text"
@@ -69,6 +136,6 @@ def _texts(values: Iterable[object]) -> bool:
     return True
 
 
-def _number(value: object) -> bool:
-    """A number from 0 on, and none that arithmetic would trip over."""
+def is_number(value: object) -> bool:
+    """Whether it is a number from 0 on that arithmetic does not trip over."""
     return isinstance(value, (int, float)) and 0 <= value <= MOST

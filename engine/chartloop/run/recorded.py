@@ -16,10 +16,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from chartloop.core.errors import ChartloopError
-from chartloop.core.records import Record
+from chartloop.core.records import KINDS, Record
 from chartloop.run.journal import CHILD_MARK, Event, Journal, RunRow
+from chartloop.run.kept import DAMAGED
 from chartloop.run.meaning import is_known, rules_of, say_rules
-from chartloop.run.plausible import wrong_with
+from chartloop.run.plausible import UNFIT, wrong_with
 
 
 class RecordedRun(NamedTuple):
@@ -56,14 +57,18 @@ Recorded: TypeAlias = RecordedRun | Unread
 
 async def read_run(journal: Journal, row: RunRow) -> Recorded:
     """One run of a journal."""
+    if row.status == DAMAGED:
+        return Unread(row.run_id, row.reason)
     try:
         events = await journal.events(row.run_id)
         text = await journal.blob(row.machine_hash) or ""
         children = await _at_hand(journal, row, events)
+        records = tuple(event.record for event in events if event.record is not None)
+        return _sound(RecordedRun(row, records, text, tuple(_pending(events)), children))
     except ChartloopError as error:  # a record that cannot be read, a payload that is gone
         return Unread(row.run_id, error.message)
-    records = tuple(event.record for event in events if event.record is not None)
-    return _sound(RecordedRun(row, records, text, tuple(_pending(events)), children))
+    except UNFIT as error:
+        return Unread(row.run_id, f"it is damaged: {type(error).__name__} {error}")
 
 
 async def _at_hand(journal: Journal, row: RunRow, events: Sequence[Event]) -> tuple[RunRow, ...]:
@@ -167,6 +172,8 @@ def _sound(run: RecordedRun) -> Recorded:
     if not run.records:
         return Unread(run.run_id, "it has no record yet")
     for number, record in enumerate(run.records):
+        if record.kind not in KINDS:
+            return Unread(run.run_id, f"record {number} is a `{record.kind}`: update chartloop")
         if record.seq != number:
             return Unread(run.run_id, f"record {number} is missing")
         if (record.kind == "start") != (number == 0):

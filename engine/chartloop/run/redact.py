@@ -2,8 +2,9 @@
 
 Hidden are (a) values of environment variables, and of mapping entries, whose name says that
 they are secret; (b) values that the caller gives, those of ``${VAR}`` in a machine file; (c)
-what looks like a credential, by one table of patterns. What is hidden reads
-``«redacted:NAME»``; nothing else changes.
+what looks like a credential, by one table of patterns. Values of (a) variables and (b) are hidden
+encoded too: for JSON, for a URL, in base64, in hex. What is hidden reads ``«redacted:NAME»``;
+nothing else changes.
 
 Only strings are hidden, never numbers: ``max_tokens: 4096`` is no secret. Words by which a
 replay finds its way (states, edges, reasons, ids of calls) stay as they are where `STRUCTURE`
@@ -21,8 +22,10 @@ from __future__ import annotations
 import json
 import os
 import re
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias, cast
+from urllib.parse import quote
 
 from chartloop.core.credentials import PATTERNS
 from chartloop.core.records import to_json
@@ -48,6 +51,19 @@ _HINTS = tuple(
 )
 """A text in which none of these is found matches no pattern. The sign is there to skip the search:
 to look for a single character costs next to nothing."""
+
+OPENINGS = (
+    "-----BEGIN ", "sk-", "AKIA", "ASIA", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_",
+    "glpat-", "xoxb-", "xoxa-", "xoxp-", "AIza", "eyJ", "earer ", "Basic ", "://",
+)  # fmt: skip
+"""How credentials of the table begin, as far as they begin with a text."""
+_OPEN = re.compile(
+    r"-----BEGIN (?:(?!-----END [A-Z ]{0,60}-----)[\s\S])*\Z"
+    r"|(?:sk-|A[KS]IA|gh[pousr]_|github_pat_|glpat-|xox[a-z]-|AIza|eyJ|earer +|Basic +|://|[?&])\S*\Z"
+)
+"""The end of a text that may be a credential to which more belongs."""
+
+_KEY_END = re.compile(r"-----END [A-Z ]{0,60}-----\Z")
 
 _Part: TypeAlias = tuple[Any, str, Mapping[str, Any]]
 """A list or mapping, the secret name above it if there is one, and what is kept in it."""
@@ -138,12 +154,27 @@ class Redactor:
         found = {value: name for name, value in known.items() if self._is_secret(name)}
         found.update(_by_value(values))
         self._names = {value: name for value, name in found.items() if len(value) >= SHORTEST}
+        self._names = {form: name for value, name in self._names.items() for form in _forms(value)}
         self._finder = _finder(self._names)
-        self._fragments = tuple({_plainest(value) for value in self._names})
+        self._fragments = _fragments(self._names)
+        self._begins = _by_first((*self._names, *OPENINGS))
+        self._longest = max(map(len, (*self._names, *OPENINGS)))
 
     def text(self, text: str) -> str:
         """Plain text without its secrets: a log line, an error, a file."""
         return self._hide_values(_hide_patterns(text))
+
+    def sure(self, text: str) -> int:
+        """How much of a text that goes on holds no beginning of a secret."""
+        found = _OPEN.search(text)
+        end = len(text) if found is None else found.start()
+        if _KEY_END.search(text, max(0, end - 80), end):
+            return end  # these dashes end a key, and begin none
+        for at in range(max(0, end - self._longest), end):
+            for begin in self._begins.get(text[at], ()):
+                if begin.startswith(text[at:end]):
+                    return at
+        return end
 
     def json(self, text: str, kept: Mapping[str, Any] = STRUCTURE) -> str:
         """The text of a JSON object without its secrets.
@@ -224,6 +255,11 @@ def mark(name: str) -> str:
     return f"«redacted:{_UNFIT.sub('_', name)[:64]}»"
 
 
+def has_marks(text: str) -> bool:
+    """Whether something was hidden in a text."""
+    return _MARKED.search(text) is not None
+
+
 _UNFIT = re.compile(r"[^\w.-]")
 _MARKED = re.compile("«redacted:[^»]*»")
 
@@ -249,11 +285,45 @@ def _by_value(values: Mapping[str, str] | Iterable[str]) -> dict[str, str]:
     return dict.fromkeys(values, "value")
 
 
-def _finder(values: Iterable[str]) -> re.Pattern[str] | None:
-    """Finds the values, and what is hidden already, so that it is not hidden twice."""
+def _finder(forms: Iterable[str]) -> re.Pattern[str] | None:
+    """Finds the forms, and what is hidden already, so that it is not hidden twice."""
     # longest first: one secret may begin with another
-    parts = [re.escape(value) for value in sorted(values, key=len, reverse=True)]
+    parts = [re.escape(form) for form in sorted(forms, key=len, reverse=True)]
     return re.compile("|".join([_MARKED.pattern, *parts])) if parts else None
+
+
+def _by_first(texts: Iterable[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for text in texts:
+        found.setdefault(text[0], []).append(text)
+    return found
+
+
+def _forms(value: str) -> Iterator[str]:
+    """A secret as it is, and as programs encode it: for JSON, a URL, in base64, in hex.
+
+    Base64 is cut at every third byte, so it has three forms, by where in the data the secret
+    stands; the signs that it shares with its neighbours are left out.
+    """
+    raw = value.encode("utf-8", "surrogatepass")
+    yield value
+    quoted = json.dumps(value)[1:-1]
+    yield from (quoted, json.dumps(value, ensure_ascii=False)[1:-1], json.dumps(quoted)[1:-1])
+    for safe in ("", "/", "-._~!*'()"):
+        encoded = quote(raw, safe=safe)
+        yield from (encoded, encoded.replace("%20", "+"), _LOWER.sub(_lower, encoded))
+    for before in range(3):
+        text = b64encode(bytes(before) + raw).decode()
+        inner = text[(before * 8 + 5) // 6 : (before + len(raw)) * 8 // 6]
+        yield from (inner, inner.replace("+", "-").replace("/", "_"))
+    yield from (raw.hex(), raw.hex().upper())
+
+
+_LOWER = re.compile("%[0-9A-F]{2}")
+
+
+def _lower(found: re.Match[str]) -> str:
+    return found[0].lower()
 
 
 def _probe(word: str, *, alone: bool) -> Callable[[str], object]:
@@ -286,6 +356,13 @@ def _secret_names(words: Iterable[str]) -> Callable[[str], bool]:
     return is_secret
 
 
-def _plainest(value: str) -> str:
-    """The longest part of a secret that is written the same in JSON, however deeply nested."""
-    return max(re.split(r'["\\/\x00-\x1f\x7f-\U0010ffff]', value), key=len)
+def _fragments(forms: Iterable[str]) -> tuple[str, ...]:
+    """Texts without which no form of a secret can be there: as few as that takes.
+
+    Each is the longest part of a form that is written the same in JSON, however deeply nested.
+    """
+    parts = {max(_WRITTEN_ELSE.split(form), key=len) for form in forms}
+    return tuple(part for part in parts if not any(o != part and o in part for o in parts))
+
+
+_WRITTEN_ELSE = re.compile(r'["\\/+%_\x00-\x1f\x7f-\U0010ffff-]')

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any
+from functools import cached_property
+from typing import Any, cast
 
 from anyio import Lock
 
@@ -38,13 +39,17 @@ from chartloop.run.journal import (
     Snapshot,
     Update,
     digest,
+    refuse_damaged,
 )
 from chartloop.run.moving import refuse_moved
-from chartloop.run.plausible import wrong_with
+from chartloop.run.plausible import UNFIT, wrong_with
 from chartloop.run.ports import Cancel
 from chartloop.run.renaming import Names, as_now
 from chartloop.run.tally import Tally
+from chartloop.run.veil import Veil, veil_of
 
+UPKEEP = "upkeep"
+"""In the data of a `start`: the names of the application's own actions that are upkeep."""
 SNAPSHOT_AFTER = 256
 """Records before the first snapshot; each next one waits for half as many again as there are,
 so that what snapshots cost stays in proportion to the run."""
@@ -53,12 +58,17 @@ SNAPSHOT_FORMAT = 4
 
 PAGE = 256
 """Events that are read from the journal at a time."""
+_UNDECIDED = (*meaning.OTHERWISE, *UNFIT)
+"""What deciding raises where a record holds something else than was written."""
 
 _ALONE: nullcontext[None] = nullcontext()
 
 
 class Session:
     """One run in hand. Driven by `run.loop`."""
+
+    upkeep: tuple[str, ...] = ()
+    """The application's own actions that are upkeep: who reads the run need not have them."""
 
     def __init__(self, chart: Chart, journal: Journal, run_id: str, ports: Ports) -> None:
         self.chart, self.journal, self.run_id, self.ports = chart, journal, run_id, ports
@@ -120,6 +130,7 @@ class Session:
         row = await self.journal.row(self.run_id)
         if row is None:
             raise UnknownRunError(f"there is no run `{self.run_id}` in {self.journal.name}")
+        refuse_damaged(row)
         self.row, self.epoch = row, row.epoch
         if snapshot and upto is None:
             await self._from_snapshot()
@@ -133,6 +144,8 @@ class Session:
         while True:
             page = await self.journal.events(self.run_id, self.head, PAGE)
             for event in page:
+                if event.record is not None and (wrong := wrong_with(event.record)):
+                    raise self._damaged(f"record {event.record.seq}: {wrong}")
                 if event.record is not None and event.record.kind == "start":
                     self.rules = meaning.rules_of(event.record.input)
                     if not meaning.is_known(self.rules):
@@ -141,16 +154,29 @@ class Session:
                     return
                 if event.seq != self.head:
                     raise self._damaged(f"event {self.head} is not there")
+                if event.epoch > self.epoch:
+                    await self._refuse_future(event)
                 try:
                     self._fold(event)
-                except meaning.OTHERWISE as error:
-                    if self.rules is not None:
-                        raise
-                    raise await self._of_other_rules(upto) from error
+                except _UNDECIDED as error:
+                    raise await self._undecided(event, error, upto) from error
             if len(page) < PAGE:
                 break
         if upto is None and self.head < self.row.head:
             raise self._damaged(f"it ends before event {self.row.head}")
+
+    async def _refuse_future(self, event: Event) -> None:
+        """An event of an epoch that the run has not come to was not written by a driver of it."""
+        row = await self.journal.row(self.run_id)  # another process may have taken it over since
+        if row is None or event.epoch > row.epoch:
+            what = f"event {event.seq} is of epoch {event.epoch}"
+            raise self._damaged(f"{what}, which the run has not come to")
+
+    async def _undecided(self, event: Event, error: Exception, upto: int | None) -> RunError:
+        if self.rules is None and isinstance(error, meaning.OTHERWISE):
+            return await self._of_other_rules(upto)
+        said = f"event {event.seq} cannot be decided: {type(error).__name__} {error}"
+        return self._damaged(said)
 
     async def _of_other_rules(self, upto: int | None) -> RunError:
         events = await self.journal.events(self.run_id)
@@ -170,19 +196,19 @@ class Session:
             return
         if not meaning.is_known(rules := kept.data.get("rules")):
             return  # the log says by which, and is not decided by these
-        self.rules = rules
         reasons = self.chart.spec.reasons
-        position = Position.from_dict(kept.data["position"], reasons)
+        try:
+            position = Position.from_dict(kept.data["position"], reasons)
+            tally = Tally.from_dict(plain(kept.data["tally"]), reasons)
+        except _UNDECIDED:
+            return  # it is a cache: the log says the same
         run = position.facts.run._replace(id=self.run_id)
         self.position = position._replace(facts=position.facts._replace(run=run))
-        self.tally = Tally.from_dict(plain(kept.data["tally"]), reasons)
-        self.head = kept.seq
+        self.rules, self.tally, self.head = rules, tally, kept.seq
         self._snapshot_at = _next_snapshot(kept.record_seq)
 
     def _fold(self, event: Event) -> None:
         if event.record is not None:
-            if wrong := wrong_with(event.record):
-                raise self._damaged(f"record {event.record.seq}: {wrong}")
             record = as_now(event.record, *self.names)
             self.position, decision = evolve(self.chart, self.position, record.input)
             self.tally.add(record, decision, self.position.facts)
@@ -250,7 +276,8 @@ class Session:
 
     async def certified(self, begun: Input) -> Input:
         """The `start` with what decides it, and where the journal outlives us, its certificate."""
-        begun = begun._replace(data={**begun.data, **meaning.marks(self.engine)})
+        own = {UPKEEP: [*self.upkeep]} if self.upkeep else {}
+        begun = begun._replace(data={**begun.data, **meaning.marks(self.engine), **own})
         if self.certify is None or self.journal.name == MemoryJournal.name:
             return begun
         hash = await self.journal.put_blob(self.certify())
@@ -277,7 +304,7 @@ class Session:
         self.tally.add(record, decision, position.facts)
         self._settle(record)
         if self.listener is not None:
-            self.listener(Recorded(record, decision, position))
+            self._tell_of(Recorded(record, decision, position))
         if (self.save_now or self.tally.records >= self._snapshot_at) and not self.intents:
             await self.put_snapshot()
         return record
@@ -338,8 +365,26 @@ class Session:
 
     def tell(self, state: str, text: str) -> None:
         """Give a piece of text to whoever listens."""
-        if self.listener is not None:
-            self.listener(Delta(self.position.facts.run.steps + 1, state, text))
+        if self.listener is None:
+            return
+        if self._veil is not None and not (text := self._veil.piece(text)):
+            return
+        self.listener(Delta(self.position.facts.run.steps + 1, state, text))
+
+    def _tell_of(self, event: Recorded) -> None:
+        """Tell of a record, after the rest of the text that led to it."""
+        assert self.listener is not None
+        if (veil := self._veil) is not None:
+            record = event.record
+            if rest := veil.rest():
+                self.listener(Delta(event.position.facts.run.steps, record.state, rest))
+            event = event._replace(record=veil.record(record, self.chart.spec.reasons))
+        self.listener(event)
+
+    @cached_property
+    def _veil(self) -> Veil | None:
+        """Hides from listeners what the journal does not keep either."""
+        return veil_of(self.journal)
 
     def ask_to_save(self) -> None:
         """The next record is written through to the disk, with a snapshot."""
@@ -410,6 +455,7 @@ class Session:
         """A run of a child machine, not begun: beside this one in the journal, asked with it."""
         made = Session(self.chart.child(machine), self.journal, run_id, self.ports)
         made.above, made.holder, made.engine = self, self.holder, self.engine
+        made.upkeep = self.upkeep
         return made
 
     async def children_at_hand(self) -> list[RunRow]:
@@ -441,6 +487,13 @@ class Session:
 def _next_snapshot(records: int) -> int:
     """How many records there must be for the snapshot after one at so many."""
     return records + records // 2 + SNAPSHOT_AFTER
+
+
+def upkeep_of(start: Input) -> list[str]:
+    """The own actions that a `start` says are upkeep."""
+    found: Any = start.data.get(UPKEEP)
+    names = cast("list[Any]", found) if isinstance(found, (list, tuple)) else []
+    return [name for name in names if isinstance(name, str)]
 
 
 def start_data(**given: Any) -> Mapping[str, Any]:

@@ -56,7 +56,7 @@ def outcome_of(record: Record) -> str:
     if record.kind == "enqueue":
         return ", ".join(task["text"] for task in given.data["tasks"])
     if record.kind == "drop":
-        return f"{given.event}: {given.data.get('why', '')}"
+        return ": ".join(filter(None, (given.event, str(given.data.get("why", "")))))
     if given.ahead is not None:
         return f"{given.event}, given ahead of the question"
     if record.kind == "blocked":

@@ -12,18 +12,20 @@ import base64
 import hashlib
 import re
 from collections.abc import Callable, Mapping
+from copy import copy
 from functools import cached_property, partial
 from operator import methodcaller
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 from chartloop.core.errors import ChartloopError, refuse_unknown
 from chartloop.core.html import image
 from chartloop.extras import install
 from chartloop.view.dot.described import described
 from chartloop.view.dot.engine import Engine, find_engine, render
-from chartloop.view.dot.write import to_dot
+from chartloop.view.dot.theme import Theme, adaptive, darkened
+from chartloop.view.dot.write import svg_ids, to_dot
 from chartloop.view.flowchart import Flowchart, one_line
 from chartloop.view.mermaid.write import to_mermaid, too_large
 from chartloop.view.pages import PAPERS, Paper, fitting, split, titled
@@ -58,6 +60,7 @@ class Picture:
         self._prefix = prefix
         self._engine: Engine | None = engine
         self._timeout = timeout
+        self._theme: Theme = "light"
 
     def __repr__(self) -> str:
         chart = self.chart
@@ -117,14 +120,30 @@ class Picture:
     def _svg(self) -> str:
         drawn = self._drawn("svg").decode()
         element = drawn[drawn.index("<svg") :]
-        return described(element, self.chart, prefix=self.prefix, outline=self.outline())
+        svg = described(element, self.chart, prefix=self.prefix, outline=self.outline())
+        return (
+            adaptive(svg, svg_ids(self.chart, self.prefix).chart) if self._theme == "auto" else svg
+        )
 
     @cached_property
     def _png(self) -> bytes:
         return self._drawn("png")
 
     def _drawn(self, form: Literal["svg", "png"]) -> bytes:
-        return render(self.dot(), form, engine=self.engine, timeout=self._timeout)
+        source = darkened(self.dot()) if self._theme == "dark" else self.dot()
+        return render(source, form, engine=self.engine, timeout=self._timeout)
+
+    def themed(self, theme: Theme) -> Self:
+        """The same picture, `light` as it is made, `dark`, or an SVG that goes by its page: `auto`.
+
+        SVG and PNG have themes; an `auto` PNG is light. RunError: there is no such theme.
+        """
+        refuse_unknown("theme", theme, get_args(Theme))
+        other = copy(self)
+        other._theme = theme
+        for drawn in ("_svg", "_png"):
+            vars(other).pop(drawn, None)
+        return other
 
     def save(self, path: str | Path) -> Path:
         """Write the picture to a file, in the format that its suffix names; returns the path.
@@ -148,7 +167,8 @@ class Picture:
 
         if fits(self.chart):
             return (self,)
-        return tuple(self.of(part) for part in split(titled(self.chart, room), fits))
+        parts = split(titled(self.chart, room), fits)
+        return tuple(self.of(part).themed(self._theme) for part in parts)
 
     def of(self, chart: Flowchart) -> Picture:
         """Another chart, drawn as this one is."""

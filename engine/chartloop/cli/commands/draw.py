@@ -31,6 +31,7 @@ Examples:
   chartloop draw my.yaml --format mermaid --rules chain
   chartloop draw agent --region status
   chartloop draw agent --direction lr -o agent.svg
+  chartloop draw agent --theme dark -o agent.png
   chartloop draw my.yaml --around think --hops 2
   chartloop draw moderator -o moderator.svg --page a4
   chartloop draw --run last -o run.svg
@@ -78,6 +79,10 @@ Rules hold after every step: `box` lists them beside the chart, `chain` draws th
     help="Which way the chart goes: down, or to the right. Characters go down.",
 )  # fmt: skip
 @click.option(
+    "--theme", type=click.Choice(["light", "dark", "auto"]), default="light", show_default=True,
+    help="Of SVG and PNG. `auto`: an SVG that is dark where its reader prefers that.",
+)  # fmt: skip
+@click.option(
     "--around", metavar="STATE",
     help="A state with what is near it, and how many boxes are hidden: for large machines.",
 )  # fmt: skip
@@ -110,7 +115,7 @@ def draw(machine: str | None, output: str | None, everything: bool, **given: Any
     drawn = seen_machine(machine, how) if machine is not None else _run(more["run"], how)
     look = {} if machine is not None else {"look": more["look"]}
     try:
-        picture = drawn.draw(**look, **shown)
+        picture = drawn.draw(**look, **shown).themed(more["theme"])
     except RunError as error:  # there is no such state
         raise MisuseError(error.message, hint=error.hint) from None
     if more["page"] is not None:

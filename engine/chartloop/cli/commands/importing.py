@@ -28,7 +28,8 @@ Examples:
   chartloop import flow.mmd -o machine.yaml --repair
 
 \b
-The file loads at once, draws the same flowchart, and can be stepped: `chartloop step machine.yaml`.
+The file draws the same flowchart, and can be stepped: `chartloop step machine.yaml`. Where boxes of
+the document have no arrow that leads to them, `chartloop check` reports them until they are mended.
 What a machine cannot draw as the document does is declared in it under `deviations`, with reasons;
 `chartloop verify` holds the two together from then on.
 """,
@@ -90,8 +91,10 @@ def _say(made: Imported, path: Path | None) -> None:
     for difference in made.deviations:
         out.say(f"drawn otherwise: {out.plain(str(difference))}", "yellow")
     if made.unreached:
-        some = ", ".join(made.unreached[:5]) + (", ..." if made.unreached[5:] else "")
-        out.say(f"no arrow leads there: {some}", "yellow")
+        some = ", ".join(f"`{name}`" for name in made.unreached[:5])
+        some += ", ..." if made.unreached[5:] else ""
+        out.say(f"error: no arrow leads to {some}", "red")
+        out.say("the file does not load before one does, or they are removed", "red")
     if path is not None:
         todo = f"{made.text.count('# TODO'):,} TODO"
         states = say_count(len(made.machine.spec.states), "state")

@@ -30,6 +30,7 @@ def new(name: str, **given: Any) -> None:
 
     NAME is the folder; its last part, with - as _, names the machine.
     """
+    from chartloop.adapters.sqlite_migrations import FOLDER, keep_runs_here
     from chartloop.cli.starter import COMMANDS, files
     from chartloop.language.file.schema import schema
 
@@ -43,10 +44,11 @@ def new(name: str, **given: Any) -> None:
     title = machine.replace("_", " ").capitalize()
     made = files(machine, title, json.dumps(schema(), indent=2, ensure_ascii=False) + "\n")
     folder.mkdir(parents=True, exist_ok=True)
+    keep_runs_here(folder)
     for file, text in made.items():
         (folder / file).write_text(text, encoding="utf-8")
     if How.of(given).is_json:
-        told = {"folder": str(folder), "machine": machine, "files": sorted(made)}
+        told = {"folder": str(folder), "machine": machine, "files": sorted([*made, FOLDER])}
         out.result(out.as_json({**told, "try": list(COMMANDS)}))
         return
     out.result(f"{folder}/: {', '.join(made)}")

@@ -29,6 +29,9 @@ never made again. Tools are Python code, and a server sees keys: --tools and --a
 again, script and model need not be.
 
 \b
+Of a run that has ended, the result is printed once more, with the exit code that it ended with.
+
+\b
 A run that another process drives is refused with exit code 6; `chartloop pause` asks that one to
 stop. A run whose process has ended goes on at once; of another machine's process that is known
 half a minute after its last sign of life.
@@ -64,11 +67,7 @@ def resume(run: str, file: str | None, use_new_file: bool, **given: Any) -> None
     journal = open_journal(how)
     row = find_run(journal, run)
     if row.ended:
-        hint = (
-            f"`chartloop run {row.machine} TASK --parent {row.run_id}` goes on with its "
-            f"conversation; `chartloop fork {row.run_id} --at N` begins again from a record"
-        )
-        raise StatusError(f"run `{row.run_id}` has ended ({row.status})", hint=hint)
+        raise click.exceptions.Exit(_tell_again(journal, row, how))
     if row.head == 0:
         hint = "nothing has happened yet: start it again, with the same --run-id"
         raise StatusError(f"run `{row.run_id}` stopped before its first record", hint=hint)
@@ -88,6 +87,22 @@ def resume(run: str, file: str | None, use_new_file: bool, **given: Any) -> None
     _wake(going, journal)
     drive(going, how, interrupts, script)
     raise click.exceptions.Exit(tell(going, how, interrupts))
+
+
+def _tell_again(journal: Journal, row: RunRow, how: How) -> int:
+    """Print what a run came to that has ended; gives the exit code that it ended with.
+
+    A process may be killed between the last record of a run and its output.
+    """
+    from chartloop.cli.drive import tell
+    from chartloop.cli.stored import machine_of
+
+    run = machine_of(journal, row, how).open(row.run_id, journal=journal)
+    out.say(f"run {row.run_id} had ended before: nothing was done", "dim")
+    code = tell(run, how)
+    again = f"chartloop run {row.machine} TASK --parent {row.run_id}"
+    out.say(f"its conversation goes on with:  {again}", "dim")
+    return code
 
 
 def _moved(

@@ -60,6 +60,8 @@ def stats(subjects: tuple[str, ...], plot: str | None, **given: Any) -> None:
     how = How.of(given)
     machine, names = _machine_first(subjects, how)
     found = _figures(machine, names, how)
+    if plot is not None:  # before anything is printed: a pipe that closes ends the command
+        _plot(found, Path(plot))
     if how.format == "json":
         told = [one.to_dict() for one in found]
         out.result(out.as_json(told[0] if machine is not None else told))
@@ -67,8 +69,6 @@ def stats(subjects: tuple[str, ...], plot: str | None, **given: Any) -> None:
         _print_csv(found)
     else:
         _print(found)
-    if plot is not None:
-        _plot(found, Path(plot))
 
 
 def _machine_first(subjects: tuple[str, ...], how: How) -> tuple[Machine | None, tuple[str, ...]]:
@@ -107,7 +107,7 @@ def _by_machine(
     for run in runs:
         name = run.row.machine
         if machines.get(name) is None and run.machine:
-            machines[name] = _recorded_machine(run.machine)
+            machines[name] = _recorded_machine(run)
         by.setdefault(name, []).append(run)
     for name, its in by.items():
         made = machines.get(name)
@@ -118,11 +118,14 @@ def _by_machine(
             yield made, its
 
 
-def _recorded_machine(text: str) -> Machine | None:
+def _recorded_machine(run: RecordedRun) -> Machine | None:
     """A machine to be looked at: tools, actions and guards of its own are taken as named."""
+    from chartloop.actions.assumed import upkeep_stand_ins
     from chartloop.api import find_faults
+    from chartloop.run.session import upkeep_of
 
-    machine, _ = find_faults(text if "\n" in text else f"{text}\n", assume=True)
+    text, own = run.machine, upkeep_stand_ins(upkeep_of(run.records[0].input))
+    machine, _ = find_faults(text if "\n" in text else f"{text}\n", tools=own, assume=True)
     return machine
 
 

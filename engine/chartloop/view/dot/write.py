@@ -13,6 +13,7 @@ from __future__ import annotations
 import html
 import re
 import textwrap
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
@@ -300,7 +301,14 @@ def title_style(chart: Flowchart) -> dict[str, str]:
     """The title in the plain picture."""
     title = one_line(chart.title)
     shown = dot_text(f"{in_lines(title)}\n ", left=True)
-    return {"label": shown, "tooltip": dot_tip(title)} if title else {}
+    side = {"labeljust": "r"} if _reads_leftwards(title) else {}
+    return {"label": shown, "tooltip": dot_tip(title), **side} if title else {}
+
+
+def _reads_leftwards(text: str) -> bool:
+    """Whether a text is written from right to left: its first letter says so."""
+    ways = (unicodedata.bidirectional(sign) for sign in text)
+    return next((way for way in ways if way in ("L", "R", "AL")), "L") != "L"
 
 
 def inked_rules(box: Box, inks: Iterable[str], rest: str) -> Html:

@@ -3,16 +3,14 @@
 Belongs here: Mermaid's own store of a flowchart, as far as it decides what is drawn or refused.
 Never: tokens, labels as people read them, charts of states (`read`).
 
-Imports:      language.yaml (`@{ shape: ... }`), view.mermaid.shapes
-Imported by:  view.mermaid.parse, view.mermaid.read
-Source:       mermaid 12.3, `flowDb.ts`
+Source: mermaid 12.3, `flowDb.ts`
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
@@ -96,6 +94,8 @@ class Diagram:
         self.vertices: dict[str, Vertex] = {}
         self.links: list[Link] = []
         self.groups: dict[str, Group] = {}
+        self.owners: dict[str, str] = {}
+        """The group that each box or group is in, if any."""
         self.class_styles: dict[str, list[str]] = {}
         self.clicked: list[str] = []
         self.link_styles = 0
@@ -185,13 +185,22 @@ class Diagram:
             return name
         return f"L_{source}_{target}_{count + 1 if count else 0}"
 
-    def group(self, name: Text, title: Text, at: int) -> None:
-        """A subgraph that ends here."""
+    def group(self, name: Text, title: Text, at: int, parts: Iterable[str]) -> str:
+        """A subgraph that ends here, and what stands in it; gives its id."""
         own = name.text.strip()
         if name is title and re.search(r"\s", name.text):
             own = f"subGraph{self._group_count}"
         self._group_count += 1
         self.groups.setdefault(own, Group(own, title, at))
+        around = {own, *self._around(own)}
+        for part in parts:
+            if part not in around:  # else it would be within itself
+                self.owners.setdefault(part, own)
+        return own
+
+    def _around(self, name: str) -> Iterator[str]:
+        while (name := self.owners.get(name, "")) != "":
+            yield name
 
 
 def _describe(vertex: Vertex, said: Mapping[str, Any]) -> None:

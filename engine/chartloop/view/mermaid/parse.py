@@ -90,6 +90,8 @@ class _Parser:
         """What opened the label that is being read."""
         self._tokens = Lexer(source).tokens()
         self._groups: list[tuple[Text, Text, int] | None] = []
+        self._parts: list[list[str]] = []
+        """What stands in each of these groups."""
         self.token = Token("", "", 0)
 
     # tokens ---------------------------------------------------------------------------------
@@ -173,6 +175,7 @@ class _Parser:
 
     def _group(self) -> None:
         at = self.next().at
+        self._parts.append([])
         if self.take(*_SEPARATORS):
             self._groups.append(None)
             return
@@ -191,7 +194,9 @@ class _Parser:
         opened = self._groups.pop()
         if opened is None:
             self.source.fail(at, "a subgraph without a name", "write `subgraph NAME`", width=3)
-        self.diagram.group(*opened)
+        own = self.diagram.group(*opened, self._parts.pop())
+        if self._parts:
+            self._parts[-1].append(own)
 
     # boxes and links ------------------------------------------------------------------------
 
@@ -245,6 +250,8 @@ class _Parser:
     def _box(self) -> str:
         at = self.token.at
         name = self.joined(_ID, "an id")
+        if self._parts:
+            self._parts[-1].append(name)
         if bracket := _BRACKETS.get(self.token.kind):
             shape, text = self._in_brackets(bracket)
             self.diagram.vertex(name, at, text, shape)

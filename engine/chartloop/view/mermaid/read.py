@@ -6,8 +6,8 @@ drawing. What Mermaid refuses is refused, with the line, the column and the cure
 Kept are boxes with their ids, labels, shapes and fills, arrows with their labels, and the title. Of
 the rest:
 
-- A group (`subgraph`) is no state: its boxes are kept, its frame is not. A group that an arrow
-  leads to or comes from becomes a box with the title of the group, so that no arrow is lost.
+- A group (`subgraph`) is no state: its boxes are kept, its frame is not. An arrow to a group leads
+  to the boxes with which it begins, one from a group comes from those with which it ends.
 - An arrow with points at both ends becomes two arrows. A link without a head, or with a cross or
   circle, becomes an arrow from its first box to its second. An invisible link (`~~~`) places boxes
   and is left out. That a link is thick, dotted or long is not kept.
@@ -18,19 +18,18 @@ the rest:
 
 `read_flowchart` gives all that was not kept as notes, `read_mermaid` the chart alone.
 
-Imports:      view.mermaid, view.flowchart
-Imported by:  api, cli, interchange, review
-Source:       mermaid 12.3, `flow.jison` and `flowDb.ts`
+Source: mermaid 12.3, `flow.jison` and `flowDb.ts`
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
 from chartloop.view.flowchart import COLOUR, FILLS, Arrow, Box, Direction, Flowchart, Role, Shape
-from chartloop.view.mermaid.diagram import Diagram, Group, Link, Vertex
+from chartloop.view.mermaid.diagram import Diagram, Group, Link, Refused, Vertex
+from chartloop.view.mermaid.groups import Groups
 from chartloop.view.mermaid.labels import has_tags, numbered, says
 from chartloop.view.mermaid.parse import parse
 from chartloop.view.mermaid.shapes import shape_of
@@ -96,8 +95,10 @@ class _Chart:
     def reading(self) -> Reading:
         """The chart and the notes."""
         drawn = [link for link in self.diagram.links if self._is_drawn(link)]
-        arrows = [(arrow, link.at) for link in drawn for arrow in self._arrows(link)]
-        ends = {end for link in drawn for end in (link.source, link.target)}
+        for link in drawn:
+            self._note_looks(link)
+        arrows = self._all_arrows(drawn)
+        ends = {end for arrow, _ in arrows for end in (arrow.source, arrow.target)}
         boxes = self._boxes(ends, [arrow for arrow, _ in arrows])
         self._note_the_rest(len(arrows))
         title = self.source.front.get("title")
@@ -126,14 +127,34 @@ class _Chart:
             self._note("an invisible link only places boxes, and is left out", link.at)
         return link.drawn.stroke != "invisible"
 
-    def _arrows(self, link: Link) -> list[Arrow]:
-        self._note_looks(link)
-        number, label = numbered(link.text.text) if link.text else (None, "")
-        arrow = Arrow(link.source, link.target, label, number=number)
+    def _all_arrows(self, links: Sequence[Link]) -> list[tuple[Arrow, int]]:
+        """Every arrow that is meant, and where it stands."""
+        turned = [one for link in links for one in self._ways(link)]
+        try:
+            groups = Groups(self.diagram, turned)
+            found = list(groups.arrows())
+        except Refused as refused:
+            self.source.fail(links[0].at, str(refused), "draw arrows between boxes", width=1)
+        for link in turned:
+            self._note_ends(link, groups)
+        return [(_arrow(*one), one[0].at) for one in found]
+
+    def _ways(self, link: Link) -> list[Link]:
+        """The link, and the one back where it has points at both ends."""
         if link.drawn.head != "double_arrow_point":
-            return [arrow]
+            return [link]
         self._note("a link with points at both ends becomes two arrows", link.at)
-        return [arrow, Arrow(link.target, link.source, label, number=number)]
+        return [link, link._replace(source=link.target, target=link.source)]
+
+    def _note_ends(self, link: Link, groups: Groups) -> None:
+        if link.target in groups:
+            names = _some(groups.begins(link.target))
+            said = f"an arrow to the group `{link.target}` leads to where it begins: {names}"
+            self._note(said, link.at)
+        if link.source in groups:
+            names = _some(groups.ends(link.source))
+            said = f"an arrow from the group `{link.source}` comes from where it ends: {names}"
+            self._note(said, link.at)
 
     def _note_looks(self, link: Link) -> None:
         head, stroke = link.drawn
@@ -157,7 +178,7 @@ class _Chart:
     # boxes ----------------------------------------------------------------------------------
 
     def _vertices(self, ends: Iterable[str]) -> dict[str, Vertex]:
-        """What is drawn as a box: every vertex but those that stand for a group without arrows."""
+        """What is drawn as a box: every vertex but those that stand for a group with boxes."""
         at_ends = set(ends)
         groups = self.diagram.groups
         found = {n: v for n, v in self.diagram.vertices.items() if n in at_ends or n not in groups}
@@ -182,7 +203,7 @@ class _Chart:
         if group is None:
             self._note_text(vertex.text, vertex.kind, vertex.at)
             return says(vertex.text)
-        self._note(f"the group `{group.id}` has arrows, and becomes a box", group.at)
+        self._note(f"the group `{group.id}` is empty and has arrows: it becomes a box", group.at)
         return says(group.title.text)
 
     def _shape(self, vertex: Vertex) -> Shape:
@@ -231,6 +252,16 @@ class _Chart:
 
     def _note_group(self, group: Group) -> None:
         self._note("the frame of a group is left out, its boxes stay", group.at)
+
+
+def _arrow(link: Link, source: str, target: str) -> Arrow:
+    number, label = numbered(link.text.text) if link.text else (None, "")
+    return Arrow(source, target, label, number=number)
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(f"`{name}`" for name in names[:3]) + more
 
 
 def _role(shape: Shape, fill: str | None, *, entered: bool, left: bool) -> Role:

@@ -1,0 +1,56 @@
+"""Events as whoever listens hears them: without the secrets that records do not have either.
+
+A model's text comes in pieces, and a secret may be cut anywhere. What may be the beginning of one
+is held back until the next piece shows what it is; the end of the action lets the rest go.
+
+Belongs here: hiding in what is told live. Never: what is secret (`run.redact`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from chartloop.core.reasons import StopReason
+from chartloop.core.records import Record, to_json
+from chartloop.run.journal import Journal
+from chartloop.run.redact import Redactor
+
+LONGEST = 8_192
+"""Characters that are held back at most: a private key has fewer."""
+
+
+def veil_of(journal: Journal) -> Veil | None:
+    """What hides secrets from those who listen; None where the journal keeps them too."""
+    redactor: Redactor | None = getattr(journal, "redactor", None)
+    return None if redactor is None else Veil(redactor)
+
+
+class Veil:
+    """Hides secrets in the events of one run."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._held = ""
+
+    def piece(self, text: str) -> str:
+        """What may be told by now of a text that goes on. May be empty."""
+        text = self._held + text
+        end = self._redactor.sure(text)
+        if len(text) - end > LONGEST:
+            end = len(text)
+        self._held = text[end:]
+        return self._redactor.text(text[:end])
+
+    def rest(self) -> str:
+        """What was held back, now that nothing follows."""
+        text, self._held = self._held, ""
+        return self._redactor.text(text)
+
+    def record(self, record: Record, reasons: Mapping[str, StopReason]) -> Record:
+        """The record as a journal keeps it."""
+        text = to_json(record.to_dict())
+        hidden = self._redactor.json(text)
+        if hidden == text:
+            return record
+        return Record.from_dict(record.seq, json.loads(hidden), reasons)
