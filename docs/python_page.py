@@ -31,7 +31,7 @@ What has a heading of its own is imported from `chartloop`; what is for tests, f
 stands its async face: both work inside a running event loop."""
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Machines": (
-        *("load", "check", "draw", "Machine", "Picture", "Finding", "Findings", "Severity"),
+        *("load", "check", "draw", "Machine", "Picture", "Finding", "Findings", "Note", "Severity"),
         *("Place",),
     ),
     "Runs": (
