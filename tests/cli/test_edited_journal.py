@@ -23,7 +23,9 @@ from chartloop.run.journal import Letter
 from chartloop.run.sync import by_hand
 from tests.cli.shell import ASKER, Done, Shell
 
-MACHINE = ASKER.replace("{steps: 10,", "{steps: 9000,").replace("machine: asker", "machine: ask")
+MACHINE = ASKER.replace("{steps: 10, answer: 5m", "{steps: 9000, answer: 90d").replace(
+    "machine: asker", "machine: ask"
+)
 LONG = "a very long text " * 2000
 FIRST = "UPDATE {table} SET {column} = ? WHERE {key} = (SELECT min({key}) FROM {table})"
 FILE = Path(".chartloop/journal.db")

@@ -26,7 +26,7 @@ machine: evil
 title: "{WRITTEN}"
 model: {{name: scripted}}
 tools: [look, fall]
-limits: {{steps: 30, answer: 5m}}
+limits: {{steps: 30, answer: 90d}}
 vars: {{note: "{WRITTEN}"}}
 rules: [{{when: run.steps >= limits.steps, stop: steps_limit}}]
 states:
@@ -220,6 +220,9 @@ def test_a_terminal_gets_our_colours_and_nothing_of_theirs(folder: Path) -> None
             assert "\x1b[2J" not in t.raw
             assert not {"\x07", "\x9b", "\u202e", "\u2066"} & set(t.raw)
             assert "\x1b[" in t.raw or args[0] == "cancel"
+            if args == run:  # what its tools print is shown, above the frame
+                assert "out \ufffd" in t.raw
+                assert "err \ufffd" in t.raw
             assert not re.search("[\U00100000-\U0010ffff]", t.raw)
 
 

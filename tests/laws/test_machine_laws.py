@@ -184,7 +184,9 @@ def test_no_arrow_that_asks_is_silent(data: Any) -> None:
     drawn = {arrow.id: arrow for arrow in flowchart(graph(chart), rules="none").arrows}
     for t in chart.step.transitions():
         arrow = drawn.get(t.origin)
-        for guard in t.guards if arrow is not None else ():
+        if arrow is None:
+            continue
+        for guard in t.guards:
             if isinstance(guard, Holds):
                 assert one_line(arrow.words)
                 said = re.sub(r"(limits\.\w+) \([^)]*\)", r"\1", arrow.tip)

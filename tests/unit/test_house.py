@@ -176,7 +176,7 @@ def test_the_number_of_distributions_is_the_one_that_pages_name() -> None:
     named = [
         int(number)
         for page in pages
-        for number in re.findall(r"(\d+) distributions", (ROOT / page).read_text())
+        for number in re.findall(r"(\d+) distributions, counted", (ROOT / page).read_text())
     ]
     assert set(named) == {CORE_DISTRIBUTIONS}
 

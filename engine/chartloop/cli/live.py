@@ -82,6 +82,7 @@ class Live:
             vertical_overflow="crop",
         )  # fmt: skip
         self._live.start()
+        out.open_doors()  # before what rich put there: it shows what tools print above the frame
         self._echo.off()
 
     def close(self) -> None:

@@ -137,7 +137,7 @@ def machine_of(journal: Journal, row: RunRow, how: How, *, to_run: bool = False)
     if text is None:
         raise SetupError(
             f"the journal does not hold the machine of run `{row.run_id}`",
-            hint="give its file: --machine FILE",
+            hint=f"`chartloop resume {row.run_id} --machine FILE` goes on with its file",
         )
     try:
         json.loads(text)

@@ -242,8 +242,9 @@ def _arrow_label(arrow: Arrow, marked: Marked) -> str:
         case "changed":
             if marked.old:
                 rows = [f"<B>{row}</B>" for row in rows]
-                rows.insert(0, f'<FONT COLOR="{_OLD}">{_struck(marked.old)}</FONT>')
-            rows += [_note(note) for note in marked.notes]
+                was = f'<FONT COLOR="{_OLD}">{_struck(marked.old)}</FONT>'
+                rows.insert(0, f"&#160;{was}&#160;")
+            rows += [f"&#160;{_note(note)}&#160;" for note in marked.notes]
             rows[0] = f"&#160;<B>{sign}</B>{rows[0]}" if rows else f"<B>{sign}</B>"
         case _:
             rows = rows or ["&#160;"]
