@@ -202,6 +202,8 @@ def test_what_a_cell_does_is_seen_in_the_panel(shown: Shown) -> None:
 def test_it_is_driven_by_keys_alone(shown: Shown) -> None:
     shown.button("Step").focus()
     shown.page.keyboard.press("Enter")
+    shown.at("agree", "paused")
+    shown.page.keyboard.press("b")
     shown.at("look", "running")
     shown.page.keyboard.press("s")
     shown.at("agree", "paused")

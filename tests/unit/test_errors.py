@@ -145,10 +145,9 @@ def test_the_caret_stands_under_the_fault_in_lines_of_any_length(
 
 
 def test_a_notebook_shows_what_is_wrong_and_where_without_our_files() -> None:
-    try:
+    with pytest.raises(LimitError) as caught:
         load("agent").start("x", limits={"stepps": 3})
-    except LimitError as error:
-        shown = error._render_traceback_()  # pyright: ignore[reportPrivateUsage] - IPython's name
+    shown = caught.value._render_traceback_()  # pyright: ignore[reportPrivateUsage] - IPython's name
     assert shown[0].startswith("LimitError")
     assert "did you mean `steps`?" in shown[0]
     assert len(shown) == 2

@@ -304,7 +304,7 @@ def test_a_world_is_learnt_back_from_the_runs_that_it_made() -> None:
     assert dict(confirm.answers or ())["yes"] == pytest.approx(0.7, abs=0.05)
     assert confirm.delay is not None
     assert confirm.delay.mean == pytest.approx(100, rel=0.05)
-    calm = {"world": 1, "states": {"think": {"fails": {}}}}
+    calm: dict[str, Any] = {"world": 1, "states": {"think": {"fails": {}}}}
     told = learn(machine.chart, recorded(machine, 3, calm), smooth=10).states["think"].fails
     assert told is not None
     assert 0 < told["TRANSIENT"] < 0.02

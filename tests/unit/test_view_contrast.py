@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -58,8 +58,8 @@ def contrast(one: Colour, other: Colour) -> float:
 
 
 def test_the_ratio_is_that_of_wcag() -> None:
-    assert contrast((0, 0, 0), WHITE) == pytest.approx(21)  # pyright: ignore[reportUnknownMemberType]
-    assert contrast((118, 118, 118), WHITE) == pytest.approx(4.54, abs=0.01)  # pyright: ignore[reportUnknownMemberType]
+    assert contrast((0, 0, 0), WHITE) == pytest.approx(21)
+    assert contrast((118, 118, 118), WHITE) == pytest.approx(4.54, abs=0.01)
 
 
 # what an SVG shows ------------------------------------------------------------------------------
@@ -193,9 +193,9 @@ def ended(machine: str = "agent", **limits: int) -> Run:
 
 
 def stepped(steps: int) -> Run:
-    call = {"text": "", "tool_calls": [{"name": "nothing", "arguments": {}}]}
+    call: dict[str, Any] = {"text": "", "tool_calls": [{"name": "nothing", "arguments": {}}]}
     usage = {"prompt_tokens": 41_000, "completion_tokens": 200}
-    replies = [{**call, "usage": usage}, {**call, "usage": usage}, "Done."]
+    replies: list[Any] = [{**call, "usage": usage}, {**call, "usage": usage}, "Done."]
     run = load("agent").start("Look.", script=replies, limits={"steps": 5})
     for _ in range(steps):
         run.advance()

@@ -269,8 +269,7 @@ class ChartloopError(Exception):
         """What IPython shows, without a traceback through our files: what is wrong, and where."""
         frames = traceback.extract_tb(self.__traceback__)
         own = [f"  {one.filename}, line {one.lineno}" for one in frames if not _is_ours(one)]
-        code = f"[{self.code}]" if getattr(self, "code", "") else ""
-        return [f"{type(self).__name__}{code}: {self}", *own[-1:]]
+        return [f"{type(self).__name__}: {self}", *own[-1:]]
 
 
 class SpecError(ChartloopError):

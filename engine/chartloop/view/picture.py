@@ -167,7 +167,8 @@ class Picture:
 
         if fits(self.chart):
             return (self,)
-        return tuple(self.of(part) for part in split(titled(self.chart, room), fits))
+        parts = split(titled(self.chart, room), fits)
+        return tuple(self.of(part).themed(self._theme) for part in parts)
 
     def of(self, chart: Flowchart) -> Picture:
         """Another chart, drawn as this one is."""

@@ -77,10 +77,8 @@ class Panel(anywidget.AnyWidget):
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
         """The widget, and beside it a picture for where a notebook is read without a kernel."""
-        made: Any = super()._repr_mimebundle_(**options)
-        if made is None:  # nothing can show it
-            return None
-        data, metadata = made if isinstance(made, tuple) else (made, {})
+        widget: Any = super()
+        data, metadata = widget._repr_mimebundle_(**options)
         return {**data, **still(self.desk.run)}, metadata
 
     def __repr__(self) -> str:
