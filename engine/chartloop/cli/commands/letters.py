@@ -120,12 +120,15 @@ def enqueue(run: str, texts: tuple[str, ...], **given: Any) -> None:
     how = How.of(given)
     journal = open_journal(how)
     row = find_run(journal, run)
-    opened = machine_of(journal, row, how).open(row.run_id, journal=journal)
-    given_tasks = [*texts, *(tasks_of(opened.machine.spec, how) or ())]
-    if not given_tasks:
-        raise click.UsageError("no task is given: name some, or a file with --tasks")
     message_id = how.more["message_id"]
-    letter = tasks_letter(opened.session, given_tasks, fresh=message_id is None)
+    for to_run in (False, True):  # only a tool that a task names must be there
+        opened = machine_of(journal, row, how, to_run=to_run).open(row.run_id, journal=journal)
+        given_tasks = [*texts, *(tasks_of(opened.machine.spec, how) or ())]
+        if not given_tasks:
+            raise click.UsageError("no task is given: name some, or a file with --tasks")
+        letter = tasks_letter(opened.session, given_tasks, fresh=message_id is None)
+        if not any("tool" in task["by"] for task in letter["tasks"]):
+            break
     _post(journal, row, how, letter, message_id)
 
 
