@@ -17,6 +17,7 @@ from functools import cached_property
 
 from chartloop.checker.knowledge import Knowledge as StateKnowledge
 from chartloop.checker.knowledge import Known, groups, guard_of
+from chartloop.checker.paths.signalling import asks_to_stop
 from chartloop.checker.proof.ask import Claim, Prover
 from chartloop.checker.structure import unstopped
 from chartloop.checker.subject import Begun, Subject
@@ -125,9 +126,12 @@ class _Lost:
     @cached_property
     def _reached(self) -> set[str]:
         """The states that a run can come to by edges that can be taken."""
-        spec = self._chart.spec
+        spec, route = self._chart.spec, self._chart.route
         seen: set[str] = set()
-        pending = [name for name in self._subject.opened if name in spec.states]
+        opened = set(self._subject.opened)
+        if any(map(asks_to_stop, spec.states.values())):  # a tool may stop for any reason
+            opened |= {route(reason) for reason in spec.reasons}
+        pending = [name for name in opened if name in spec.states]
         while pending:
             name = str(pending.pop())
             if name in seen:
