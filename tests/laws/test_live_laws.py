@@ -78,7 +78,7 @@ def nothing_runs(root: ET.Element) -> None:
     """No element, attribute or address that a browser would run or fetch."""
     for part in root.iter():
         tag = part.tag.rpartition("}")[2]
-        assert tag in {"svg", "style", "g", "title", "a", "text", "tspan", "path", "polygon",
+        assert tag in {"svg", "style", "g", "title", "desc", "a", "text", "tspan", "path", "polygon",
                        "polyline", "ellipse"}  # fmt: skip
         for name in part.attrib:
             plain = name.rpartition("}")[2]
