@@ -90,17 +90,18 @@ class Text(NamedTuple):
     codes: list[str]
 
 
-LAST = "states:\n  a: {do: one, next: [{when: last.result.n > 3, to: z}, z]}\n" + END
+OTHER = "  y: {do: nothing, next: z}\n"
+LAST = "states:\n  a: {do: one, next: [{when: last.result.n > 3, to: z}, y]}\n" + END + OTHER
 TEXTS = [
     Text("the-result-is-typed", LAST, []),
-    Text("behind-a-decision-too", "states:\n  a: {do: one, next: q}\n  q: {ask: Q?, when: last.result.n > 3, then: z, else: z}\n" + END, []),
-    Text("two-states-with-one-action", "states:\n  a: {do: one, next: [{when: last.ok, to: b}, q]}\n  b: {do: one, next: q}\n  q: {ask: Q?, when: last.result.n > 3, then: z, else: z}\n" + END, []),
-    Text("two-actions", "states:\n  a: {do: one, next: [{when: last.ok, to: b}, q]}\n  b: {do: two, next: q}\n  q: {ask: Q?, when: last.result.n > 3, then: z, else: z}\n" + END, ["CL110"]),
-    Text("no-action", "states:\n  q: {ask: Q?, when: last.result == 3, then: z, else: z}\n" + END, ["CL110"]),
-    Text("an-error-that-was-counted", "states:\n  a: {do: one, next: [{when: errors.consecutive >= 3, to: q}, z]}\n  q: {ask: Q?, of: errors.last.category, cases: {TRANSIENT: z, RECOVERABLE: z, CRITICAL: z}}\n" + END, []),
-    Text("an-error-that-may-not-be", "states:\n  a: {do: one, next: q}\n  q: {ask: Q?, of: errors.last.category, cases: {TRANSIENT: z, RECOVERABLE: z, CRITICAL: z}}\n" + END, ["CL105"]),
-    Text("an-answer-is-typed", "states:\n  a: {on: {yes: {to: q, data: {n: int}}}}\n  q: {ask: Q?, when: last.answer.n > 3, then: z, else: z}\n" + END, []),
-    Text("an-answer-that-may-not-be", "states:\n  q: {ask: Q?, when: last.answer.n > 3, then: z, else: z}\n" + END, ["CL110"]),
+    Text("behind-a-decision-too", "states:\n  a: {do: one, next: q}\n  q: {ask: Q?, when: last.result.n > 3, then: z, else: y}\n" + END + OTHER, []),
+    Text("two-states-with-one-action", "states:\n  a: {do: one, next: [{when: last.ok, to: b}, q]}\n  b: {do: one, next: q}\n  q: {ask: Q?, when: last.result.n > 3, then: z, else: y}\n" + END + OTHER, []),
+    Text("two-actions", "states:\n  a: {do: one, next: [{when: last.ok, to: b}, q]}\n  b: {do: two, next: q}\n  q: {ask: Q?, when: last.result.n > 3, then: z, else: y}\n" + END + OTHER, ["CL110"]),
+    Text("no-action", "states:\n  q: {ask: Q?, when: last.result == 3, then: z, else: y}\n" + END + OTHER, ["CL110"]),
+    Text("an-error-that-was-counted", "states:\n  a: {do: one, next: [{when: errors.consecutive >= 3, to: q}, z]}\n  q: {ask: Q?, of: errors.last.category, cases: {TRANSIENT: z, RECOVERABLE: z, CRITICAL: y}}\n" + END + OTHER, []),
+    Text("an-error-that-may-not-be", "states:\n  a: {do: one, next: q}\n  q: {ask: Q?, of: errors.last.category, cases: {TRANSIENT: z, RECOVERABLE: z, CRITICAL: y}}\n" + END + OTHER, ["CL105"]),
+    Text("an-answer-is-typed", "states:\n  a: {on: {yes: {to: q, data: {n: int}}}}\n  q: {ask: Q?, when: last.answer.n > 3, then: z, else: y}\n" + END + OTHER, []),
+    Text("an-answer-that-may-not-be", "states:\n  q: {ask: Q?, when: last.answer.n > 3, then: z, else: y}\n" + END + OTHER, ["CL110"]),
 ]  # fmt: skip
 
 

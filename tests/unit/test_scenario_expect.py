@@ -104,7 +104,7 @@ The last decision: record 2, step at `llm_inference` to `done`
     rules.1               no     usage.total_tokens >= limits.tokens (42 against 100,000)
     rules.2               no     run.working >= limits.time (0 ms against 10 min)
     rules.3               no     progress.stalled_steps >= limits.stalled (1 against 5)
-    rules.4               no     errors.consecutive >= limits.errors (0 against 3)
+    rules.4               no     errors.consecutive >= limits.errors (0 against 4)
     llm_inference.retry   no     retry ≤ 3
     llm_inference.next.0  no     last.wants_memory
     llm_inference.next.1  no     len(last.tool_calls) > 0 (0 against 0)

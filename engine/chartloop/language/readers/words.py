@@ -61,7 +61,11 @@ def _holds_words(type: Type) -> bool:
 
 
 def _first(value: Any) -> frozenset[str]:
-    return frozenset([value] if isinstance(value, str) else value or ())
+    """The words of a first value; a value of another type has its own finding."""
+    if isinstance(value, str):
+        return frozenset((value,))
+    several = cast("list[Any]", value) if isinstance(value, (list, tuple)) else []
+    return frozenset(v for v in several if isinstance(v, str))
 
 
 def _joined(
