@@ -59,7 +59,6 @@ WRITES: list[Call] = [
     call("create", lambda j: j.create(RunRow("b")), rows),
     call("create_whole", lambda j: j.create_whole([WholeRun(RunRow("b"))]), rows),
     call("acquire", lambda j: j.acquire("a", ME), lambda j: (rows(j), leases(j))),
-    call("renew", lambda j: j.renew("held", HELD, ttl=9.0), leases),
     call("release", lambda j: j.release("held", HELD), leases),
     call("append", lambda j: j.append("a", 1, 0, [Event(1, "result", 2.0)]), rows),
     call("send", lambda j: j.send("a", Letter("m", 2.0, {})), lambda j: by_hand(j.letters("a"))),
@@ -73,6 +72,8 @@ WRITES: list[Call] = [
     call("remove", lambda j: j.remove(["a"]), rows),
 ]
 READS: list[Call] = [
+    # It comes by the clock: counted, it would move the writes that are meant.
+    call("renew", lambda j: j.renew("held", HELD, ttl=9.0), leases),
     call("lease", lambda j: j.lease("a"), rows),
     call("events", lambda j: j.events("a"), rows),
     call("row", lambda j: j.row("a"), rows),
