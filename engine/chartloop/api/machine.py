@@ -262,14 +262,14 @@ class Machine(HasCoverage, HasWhatIf, HasStats, HasUpgrade, HasSimulation):
             made.ports.first_tasks(child)  # a file that is wrong is said before anything runs
         chosen = {n: limit_value(spec, n, v) for n, v in (limits or {}).items()}
         first = past.get("vars", {}) | {n: var_value(spec, n, v) for n, v in (vars or {}).items()}
-        prove = partial(self._bounds.of, chosen, first, assumed(ports.get("settings")), brief=True)
+        said = ports.get("settings")
+        known = assumed(said)
+        prove = partial(self._bounds.of, chosen, first, brief=True)
         if require_bound:
-            wanted, said = wanted_bounds(require_bound), ports.get("settings")
-            known = assumed(said)
+            wanted, told = wanted_bounds(require_bound), known
             if {"tokens", "usd"} & wanted.keys():
-                known = with_known_models(known, self.spec, said, made.ports.model)
-            prove_all = partial(self._bounds.of, chosen, first, known, brief=True)
-            refuse_unbounded(prove_all(), wanted)
+                told = with_known_models(known, spec, said, made.ports.model)
+            refuse_unbounded(prove(told), wanted)
         prepare(spec, made.ports, queue)
         data = start_data(
             task=task, agent=agent or past.get("agent") or spec.agent,
@@ -289,7 +289,7 @@ class Machine(HasCoverage, HasWhatIf, HasStats, HasUpgrade, HasSimulation):
             parent="" if parent is None else str(getattr(parent, "id", parent)),
         )  # fmt: skip
         made.spec_text = self.canonical
-        made.certify = lambda: prove(effort=AT_START).certificate(__version__)
+        made.certify = lambda: prove(known, effort=AT_START).certificate(__version__)
         return Run(self, made, given=ports)
 
     def _stored(self, run_id: str, journal: JournalOrPath | None) -> Run:

@@ -163,6 +163,7 @@ class Budgets:
 
         Gives the steps too that the arcs of the result stand for.
         """
+        from_start = tuple(starts) == (0,)
         while True:
             rows = self.rows
             arcs: list[Arc] = []
@@ -174,7 +175,7 @@ class Budgets:
                     labels.append(n)
             solved = most(
                 arcs, len(self.routes.places), starts,
-                [row.room_from(tuple(starts) == (0,)) for row in rows], self.effort,
+                [row.room_from(from_start) for row in rows], self.effort,
             )  # fmt: skip
             if solved.value is not None:
                 return solved, labels
