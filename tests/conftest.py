@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 ALLOWED = Path(__file__).with_name("allowed_skips.txt")
 NODE = Path(__file__).with_name("node")
@@ -32,10 +32,15 @@ NODE = Path(__file__).with_name("node")
 ALL = os.environ.get("CHARTLOOP_TESTS", "") == "all"
 
 # No deadline and no complaint of slowness: the cores are shared. Where everything must pass the
-# examples are the same each time; elsewhere they are new ones, and what fails is remembered.
+# examples are the same each time, and one that fails is printed as it was found: making it smaller
+# can take minutes, in which its process would be ended for the test's timeout. Elsewhere examples
+# are new ones, and what fails is remembered.
 _PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("dev", _PATIENT)
-settings.register_profile("all", _PATIENT, max_examples=200, derandomize=True, print_blob=True)
+settings.register_profile(
+    "all", _PATIENT, max_examples=200, derandomize=True, print_blob=True,
+    phases=[phase for phase in Phase if phase not in (Phase.shrink, Phase.explain)],
+)  # fmt: skip
 settings.load_profile("all" if ALL else "dev")
 
 
