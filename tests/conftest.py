@@ -68,6 +68,17 @@ def read_allowed(text: str) -> list[AllowedSkip]:
     return allowed
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--whole``: the tables of which a covering part is tried otherwise."""
+    parser.addoption("--whole", action="store_true", help="whole tables, not a covering part")
+
+
+@pytest.fixture(scope="session")
+def whole(request: pytest.FixtureRequest) -> bool:
+    """Whether whole tables are asked for."""
+    return request.config.getoption("--whole")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse a value of CHARTLOOP_TESTS that would be taken for nothing."""
     if (value := os.environ.get("CHARTLOOP_TESTS", "")) not in ("", "all"):
