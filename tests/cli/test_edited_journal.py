@@ -138,7 +138,9 @@ def test_each_command_meets_each_value_and_many_columns() -> None:
         (commands(c * len(VALUES) + v, whole=False)[1], v, c)
         for c in range(len(COLUMNS)) for v in range(len(VALUES))
     }  # fmt: skip
-    assert {(args, v) for args, v, _ in met} == {(args, v) for args in ONCE for v in range(len(VALUES))}
+    assert {(args, v) for args, v, _ in met} == {
+        (args, v) for args in ONCE for v in range(len(VALUES))
+    }
     assert all(len({c for args, _, c in met if args == one}) >= 20 for one in ONCE)
 
 
