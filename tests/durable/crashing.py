@@ -16,6 +16,7 @@ from chartloop.actions.declare import tool_spec
 from chartloop.adapters.scripted import Scripted
 from chartloop.adapters.sqlite import SqliteJournal
 from chartloop.api import Machine, Run, load
+from chartloop.core.durability import Durability
 from chartloop.core.outcome import ToolResult
 from chartloop.core.plain import plain
 from chartloop.core.specs import ToolSpec
@@ -59,6 +60,7 @@ class Sqlite:
     """A file, opened anew by each process."""
 
     grouped = False
+    durability: Durability = "process"
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "journal.db"
@@ -66,7 +68,7 @@ class Sqlite:
 
     def open(self) -> Journal:
         self.close()
-        journal = SqliteJournal(self.path)
+        journal = SqliteJournal(self.path, durability=self.durability)
         self.opened.append(journal)
         return journal.grouped if self.grouped else journal
 
@@ -82,10 +84,24 @@ class Grouped(Sqlite):
     grouped = True
 
 
+class Flushed(Sqlite):
+    """A file that is kept through the loss of power."""
+
+    durability = "power"
+
+
+class FlushedGrouped(Flushed):
+    """The same for event loops."""
+
+    grouped = True
+
+
 STORES: dict[str, Callable[[Path], Store]] = {
     "memory": Memory,
     "sqlite": Sqlite,
     "grouped": Grouped,
+    "sqlite-power": Flushed,
+    "grouped-power": FlushedGrouped,
 }
 
 

@@ -173,11 +173,13 @@ class OneBehaviour(RuleBasedStateMachine):
         folder, now = Path(self.folder.name), lambda: self.now
         by_itself = SqliteJournal(folder / "one.db", redactor=None, now=now)
         shared = SqliteJournal(folder / "two.db", redactor=None, now=now)
-        self.files = [by_itself, shared]
+        flushed = SqliteJournal(folder / "three.db", durability="power", redactor=None, now=now)
+        self.files = [by_itself, shared, flushed]
         self.desks: list[tuple[Journal, Callable[[Coroutine[Any, Any, Any]], Any]]] = [
             (MemoryJournal(now=now), by_hand),
             (by_itself, by_hand),
             (shared.grouped, self.runner.run),
+            (flushed.grouped, self.runner.run),
         ]
         self.last: dict[str, tuple[int, int, list[Event]]] = {}
         self.until: dict[str, tuple[str, float]] = {}
@@ -258,7 +260,6 @@ class OneBehaviour(RuleBasedStateMachine):
         off=st.sampled_from([0, 0, 0, 0, 1, -1]),
         behind=st.sampled_from([0, 0, 0, 0, 1]),
         consumed=st.lists(SHORT, max_size=2),
-        durable=st.booleans(),
     )
     def append(
         self,
@@ -267,7 +268,6 @@ class OneBehaviour(RuleBasedStateMachine):
         off: int,
         behind: int,
         consumed: list[str],
-        durable: bool,
     ) -> None:
         row = self.call("row", run_id)
         head, epoch = (row.head + off, row.epoch - behind) if row else (0, 0)
@@ -282,7 +282,7 @@ class OneBehaviour(RuleBasedStateMachine):
             number += 1
         update = Update("running", "s", "", number, None) if texts else None
         self.last[run_id] = (head, epoch, events)
-        more = {"update": update, "consumed": consumed, "durable": durable}
+        more = {"update": update, "consumed": consumed}
         self.call("append", run_id, head, epoch, events, **more)
 
     @rule(run_id=IDS)

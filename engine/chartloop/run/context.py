@@ -107,7 +107,7 @@ class Host(Protocol):
         ...
 
     def ask_to_save(self) -> None:
-        """Write the next record through to the disk, with a snapshot."""
+        """Follow the next record with a snapshot."""
         ...
 
 
@@ -189,12 +189,12 @@ class Context:
             self.host.tell(self.state.name, text)
 
     def save(self) -> None:
-        """Ask that the record of this action be written through, with a snapshot."""
+        """Ask that a snapshot follow the record of this action."""
         if not self.left:
             self.host.ask_to_save()
 
     async def intent(self, key: str, data: Mapping[str, Any]) -> None:
-        """Write down that a paid call is about to be made. On the disk when this returns."""
+        """Write down that a paid call is about to be made. In the journal when this returns."""
         await self._note("intent", key, data)
 
     async def result(self, key: str, data: Mapping[str, Any]) -> None:

@@ -106,7 +106,7 @@ class Session:
         self.results: dict[str, Mapping[str, Any]] = {}
         self.listener: Callable[[StreamEvent], None] | None = None
         self.save_now = False
-        """The next record is written through to the disk, with a snapshot."""
+        """The next record is followed by a snapshot."""
         self.owned = False
         """This process drives the run: it has raised the epoch."""
         self.turn = Turn(run_id)
@@ -299,7 +299,7 @@ class Session:
         event = Event(self.head, "record", input.at, record, EMPTY, self.epoch)
         if self.spent:
             consumed, self.spent = (*consumed, *self.spent), ()
-        await self._append(event, update, consumed, durable=self.save_now)
+        await self._append(event, update, consumed)
         self.position = position
         self.tally.add(record, decision, position.facts)
         self._settle(record)
@@ -314,17 +314,16 @@ class Session:
         async with self._writing if self.journal.suspends else _ALONE:
             now, noted = self.ports.clock.now(), {"key": key, **data}
             event = Event(self.head, type, now, None, noted, self.epoch)
-            await self._append(event, durable=type == "intent")
+            await self._append(event)
         self._noted(event)
 
     async def _append(
-        self, event: Event, update: Update | None = None, consumed: Sequence[str] = (), *,
-        durable: bool,
-    ) -> None:  # fmt: skip
+        self, event: Event, update: Update | None = None, consumed: Sequence[str] = ()
+    ) -> None:
         try:
             self.head = await self.journal.append(
                 self.run_id, self.head, self.epoch, (event,),
-                update=update, consumed=consumed, durable=durable,
+                update=update, consumed=consumed,
             )  # fmt: skip
         except Fenced as error:
             raise await self.holder.fenced(error) from error
@@ -387,7 +386,7 @@ class Session:
         return veil_of(self.journal)
 
     def ask_to_save(self) -> None:
-        """The next record is written through to the disk, with a snapshot."""
+        """The next record is followed by a snapshot."""
         self.save_now = True
 
     def watch_breakpoints(self) -> None:
