@@ -116,9 +116,10 @@ class _Batch:
         """Do every call: memory tools in order, since each reads what the one before it wrote."""
         memory = [n for n, c in enumerate(self.calls) if self._edits_memory(c)]
         others = [n for n in range(len(self.calls)) if n not in set(memory)]
-        if len(others) == 1:
-            await self._do(self.ctx, others[0])
-        elif others:
+        if len(others) < 2 or not any(self._suspends(n) for n in others):
+            for n in others:
+                await self._do(self.ctx, n)
+        else:
             places = anyio.CapacityLimiter(AT_ONCE)
             async with anyio.create_task_group() as group:
                 for n in others:
@@ -145,12 +146,17 @@ class _Batch:
             changes={name: value for _, d in done for name, value in d.changes.items()},
             signals=tuple(signal for _, d in done for signal in d.signals),
             partial=tuple(part for _, d in done for part in d.partial),
+            warnings=tuple(warning for _, d in done for warning in d.warnings),
             progressed=any(d.progressed for _, d in done),
             kept=self.approvals.spent if len(done) == len(self.calls) else EMPTY,
         )
 
     def _edits_memory(self, call: ToolCall) -> bool:
         return call.name in self.known and self.known[call.name].memory
+
+    def _suspends(self, n: int) -> bool:
+        tool = self.known.get(self.calls[n].name)
+        return tool is not None and tool.suspends
 
     async def _take_place(self, places: anyio.CapacityLimiter, n: int) -> None:
         async with places:
@@ -192,7 +198,7 @@ def _written_result(result: ToolResult) -> dict[str, Any]:
     more = {
         "changes": dict(result.changes), "partial": list(result.partial),
         "signals": [signal.to_dict() for signal in result.signals],
-        "progressed": result.progressed,
+        "progressed": result.progressed, "warnings": list(result.warnings),
     }  # fmt: skip
     return data | {name: value for name, value in more.items() if value}
 
@@ -201,6 +207,7 @@ def _read_result(ctx: Context, data: Mapping[str, Any]) -> ToolResult:
     given = {name: data[name] for name in ToolResult._fields if name in data}
     reasons = ctx.machine.reasons
     given["partial"] = tuple(data.get("partial", ()))
+    given["warnings"] = tuple(data.get("warnings", ()))
     given["signals"] = tuple(StopSignal.from_dict(s, reasons) for s in data.get("signals", ()))
     return ToolResult(**given)
 
@@ -216,7 +223,7 @@ async def tool(ctx: Context, name: str, arguments: Mapping[str, Any] | None = No
     outcome = Outcome(
         result=done.result if done.result is not None else done.text, spent=Spent(tools={name: 1}),
         changes=done.changes, signals=done.signals, partial=done.partial,
-        progressed=done.progressed,
+        progressed=done.progressed, warnings=done.warnings,
     )  # fmt: skip
     if done.ok:
         return outcome
@@ -265,6 +272,8 @@ ACTIONS = (
         (_ON_ERROR, _AT_MOST),
         result=list_of(CALLED),
         effect=Effect.PAID,
+        suspends=False,
+        calls_tools=True,
         own_intents=True,
         most_calls="at_most",
         changes=frozenset({"memory.*"}),
@@ -277,6 +286,8 @@ ACTIONS = (
         (_ON_ERROR,),
         result=list_of(CALLED),
         effect=Effect.PAID,
+        suspends=False,
+        calls_tools=True,
         own_intents=True,
         changes=frozenset({"memory.*"}),
         supplies=frozenset({"conversation"}),
@@ -295,6 +306,8 @@ ACTIONS = (
             ),
         ),
         effect=Effect.PAID,
+        suspends=False,
+        calls_tools=True,
         changes=frozenset({"memory.*"}),
         about="Calls one registered tool without a model.",
     ),
@@ -314,6 +327,8 @@ ACTIONS = (
             ArgSpec("new", "text", STR, about="What to put in its place."),
         ),
         effect=Effect.PURE,
+        suspends=False,
+        calls_tools=True,
         changes=frozenset({"memory.*"}),
         supplies=frozenset({"conversation"}),
         about="Appends to or replaces in memory blocks: what memory tools or `with` say.",

@@ -111,7 +111,7 @@ async def _was_cut(context: Context, scope: Any) -> bool:
     left = deadline - clock.now()
     if left <= 0:
         return True
-    if not getattr(scope, "cancelled_caught", False):
+    if not getattr(scope, "expired", False):
         return False
     if left <= A_HAIR:  # else the record would say that the deadline was not reached
         await clock.sleep(left)

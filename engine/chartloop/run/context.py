@@ -14,8 +14,9 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from chartloop.core.facts import Facts, Task
 from chartloop.core.outcome import Message, Outcome
-from chartloop.core.position import Conversation, Position
+from chartloop.core.position import Position
 from chartloop.core.specs import ToolSpec
+from chartloop.core.transcript import Conversation
 from chartloop.language.spec import MachineSpec, StateSpec
 from chartloop.machine.build import Chart
 from chartloop.run.events import Event
