@@ -30,6 +30,7 @@ _CORE = (
     "networkx",
     "graphviz",
     "jsonschema-rs",
+    "msgspec",
     "PyYAML",
     "click",
     "rich",
