@@ -9,7 +9,6 @@ Source: 004 "Tool Call Step", "Memory Update Step"; 002 "AgentStopException"; 00
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -105,12 +104,12 @@ class _Batch:
         self.known = {tool.name: tool for tool in ctx.tools}
         self.approvals = Approvals(ctx)
         self.done: dict[int, ToolResult] = {}
-        seen: Counter[str] = Counter()
+        seen: dict[str, int] = {}
         self.keys: list[str] = []
         for call in calls:  # a model may write the same id twice
-            again = f"#{seen[call.id]}" if seen[call.id] else ""
-            self.keys.append(f"{ctx.key}/{call.id}{again}")
-            seen[call.id] += 1
+            times = seen.get(call.id, 0)
+            self.keys.append(f"{ctx.key}/{call.id}#{times}" if times else f"{ctx.key}/{call.id}")
+            seen[call.id] = times + 1
 
     async def carry_out(self) -> None:
         """Do every call: memory tools in order, since each reads what the one before it wrote."""
@@ -134,14 +133,17 @@ class _Batch:
     def outcome(self) -> Outcome:
         """What the calls that are done came to, in the order in which the model asked."""
         done = [(self.calls[n], self.done[n]) for n in sorted(self.done)]
-        counts = Counter(call.name for call, _ in done if call.name in self.known)
+        counts: dict[str, int] = {}
+        for call, _ in done:
+            if call.name in self.known:
+                counts[call.name] = counts.get(call.name, 0) + 1
         return Outcome(
             result=[
                 {"id": c.id, "name": c.name, "ok": d.ok, "content": d.text, "result": d.result}
                 for c, d in done
             ],
             messages=tuple(tool_reply(c, d.text) for c, d in done),
-            spent=Spent(tools=dict(counts)) if counts else NOTHING_SPENT,
+            spent=Spent(tools=counts) if counts else NOTHING_SPENT,
             tool_errors=tuple(f"{c.name}: {d.text}" for c, d in done if not d.ok),
             changes={name: value for _, d in done for name, value in d.changes.items()},
             signals=tuple(signal for _, d in done for signal in d.signals),

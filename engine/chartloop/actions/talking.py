@@ -140,7 +140,7 @@ async def complete(
     if asked.temperature is not None:
         settings["temperature"] = asked.temperature
     request = ModelRequest(
-        messages, tuple(tool.for_model() for tool in tools), settings,
+        messages, tuple([tool.for_model() for tool in tools]), settings,
         asked.tool_choice if tools else None, asked.output and asked.output.schema, ctx.key,
         ctx.facts.usage.llm_calls + ctx.failed_calls,
     )  # fmt: skip
@@ -148,8 +148,8 @@ async def complete(
     before, ctx.so_far = ctx.so_far, partial(_unanswered, ctx.so_far)
     made = _sound(await model.complete(request, ctx.tell if streaming else None), ctx)
     ctx.so_far = before
-    memory_tools = {n for n, t in ctx.machine.registry.tools.items() if t.memory}
-    wants_memory = bool(made.tool_calls) and all(c.name in memory_tools for c in made.tool_calls)
+    memory = ctx.host.chart.memory_tools
+    wants_memory = bool(made.tool_calls) and all([c.name in memory for c in made.tool_calls])
     reply = Reply(made.text, made.finish_reason, made.tool_calls, wants_memory, made.model)
     spent, warnings = _spent(made, request, model, reply)
     if made.finish_reason == "length":

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from chartloop.core.facts import EMPTY
 
 if TYPE_CHECKING:
     from chartloop.core.outcome import Spent
@@ -39,12 +41,17 @@ def is_cost(value: object) -> bool:
 def problem_with(spent: Spent) -> str:
     """What is wrong with what an action says that it used, in words; empty when it can be so."""
     asked, sent, written, paid, _, tools = spent
-    if not _is_count(asked):
-        return f"llm_calls {say(asked)}"
-    if not _is_count(sent):
-        return f"prompt_tokens {say(sent)}"
-    if not _is_count(written):
-        return f"completion_tokens {say(written)}"
+    if (
+        type(asked) is type(sent) is type(written) is int and tools is EMPTY and paid is None
+        and 0 <= asked <= MOST and 0 <= sent <= MOST and 0 <= written <= MOST
+    ):  # fmt: skip
+        return ""  # nearly always, and asked about every step
+    counts: Mapping[str, Any] = {
+        "llm_calls": asked, "prompt_tokens": sent, "completion_tokens": written,
+    }  # fmt: skip
+    for name, count in counts.items():
+        if not _is_count(count):
+            return f"{name} {say(count)}"
     if paid is not None and not (_is_number(paid) and paid <= MOST):
         return f"cost {say(paid)}"
     if not isinstance(tools, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  a file may hold anything

@@ -86,7 +86,7 @@ async def _call(
                 if action.targets is None
                 else action.run(context, fields)
             )
-            if inspect.isawaitable(done):
+            if type(done) is not Outcome and inspect.isawaitable(done):
                 bounded = scope is not _NO_BOUND and context.ports.clock.suspends
                 done = await (or_leave(done) if bounded else done)
     except TimeoutError as error:

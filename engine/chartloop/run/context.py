@@ -175,9 +175,7 @@ class Context:
     @property
     def tools(self) -> tuple[ToolSpec, ...]:
         """The tools that this state may use, in the file's order."""
-        names = self.machine.tools if self.state.allow is None else self.state.allow
-        registered = self.machine.registry.tools
-        return tuple(registered[n] for n in names if n in registered)
+        return self.host.chart.tools_at(self.state.name)
 
     @property
     def streaming(self) -> bool:
