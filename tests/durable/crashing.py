@@ -364,6 +364,7 @@ limits: {steps: 9}
 rules:
   - {when: run.steps >= limits.steps, stop: steps_limit}
 states:
+  begin: {do: report, next: think}
   think: {do: infer, next: shop}
   shop: {do: call_tools, next: think}
 """,
