@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,17 @@ from chartloop.run.journal import Event, MemoryJournal, RunRow
 from chartloop.run.sync import by_hand
 
 WORKER = "chartloop-journal"
+
+
+@pytest.fixture(autouse=True)
+def workers_end() -> Iterator[None]:
+    """A journal that is opened by its path ends with the last run that has it."""
+    yield
+    gc.collect()
+    for thread in threading.enumerate():
+        if thread.name.startswith(WORKER):
+            thread.join(20)
+            assert not thread.is_alive()
 
 
 def note(seq: int, text: str = "x") -> Event:
