@@ -17,6 +17,7 @@ from chartloop.actions.declare import tool_spec
 from chartloop.adapters.scripted import Scripted
 from chartloop.adapters.sqlite import SqliteJournal
 from chartloop.api import Machine, Run, load
+from chartloop.core.durability import Durability
 from chartloop.core.outcome import ToolResult
 from chartloop.core.plain import plain
 from chartloop.core.specs import ToolSpec
@@ -60,6 +61,7 @@ class Sqlite:
     """A file, opened anew by each process."""
 
     grouped = False
+    durability: Durability = "process"
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "journal.db"
@@ -67,7 +69,7 @@ class Sqlite:
 
     def open(self) -> Journal:
         self.close()
-        journal = SqliteJournal(self.path)
+        journal = SqliteJournal(self.path, durability=self.durability)
         self.opened.append(journal)
         return journal.grouped if self.grouped else journal
 
@@ -83,10 +85,24 @@ class Grouped(Sqlite):
     grouped = True
 
 
+class Flushed(Sqlite):
+    """A file that is kept through the loss of power."""
+
+    durability = "power"
+
+
+class FlushedGrouped(Flushed):
+    """The same for event loops."""
+
+    grouped = True
+
+
 STORES: dict[str, Callable[[Path], Store]] = {
     "memory": Memory,
     "sqlite": Sqlite,
     "grouped": Grouped,
+    "sqlite-power": Flushed,
+    "grouped-power": FlushedGrouped,
 }
 
 
@@ -370,6 +386,7 @@ limits: {steps: 9}
 rules:
   - {when: run.steps >= limits.steps, stop: steps_limit}
 states:
+  begin: {do: report, next: think}
   think: {do: infer, next: shop}
   shop: {do: call_tools, next: think}
 """,

@@ -94,6 +94,8 @@ class ActionSpec:
     effect: Effect = Effect.PAID
     own_intents: bool = False
     """The action writes an intent for each of its calls itself."""
+    settles_itself: bool = False
+    """With `own_intents`: before anything that is not a paid call it calls `Context.settle`."""
     changes: frozenset[str] = frozenset()
     """The facts that its outcomes may change."""
     suspends: bool = True
