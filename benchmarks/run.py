@@ -159,8 +159,8 @@ def options() -> Any:
     parser.add_argument("--short", action="store_true", help="without the runs of 25 x the length")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(
-        "--cap", type=float, default=60,
-        help="seconds that a process of the loop may take (default: 60); ten times that for a part",
+        "--cap", type=float, default=120,
+        help="seconds that a process of the loop may take (default: 120); ten times that for a part",
     )  # fmt: skip
     parser.add_argument("--write", action="store_true", help="put the figures into the pages")
     given = parser.parse_args()
