@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from chartloop.actions.declare import tool_spec
-from chartloop.actions.talking import NO_REPLY, acceptable
 from chartloop.core.errors import SetupError
 from chartloop.core.facts import ToolCall
 from chartloop.core.outcome import Message
+from chartloop.core.transcript import NO_REPLY, sendable
 from chartloop.run.ports import ModelReply
 from tests.support import start
 from tests.talks import Listening, call, outcomes, provider_says, talk, written
@@ -361,8 +361,8 @@ MESSES = [
 
 
 @pytest.mark.parametrize("case", MESSES, ids=lambda case: case.id)
-def test_what_is_sent_is_acceptable(case: Mess) -> None:
-    sent = acceptable(case.messages)
+def test_what_is_sent_is_what_providers_take(case: Mess) -> None:
+    sent = sendable(case.messages)
     assert [m["content"] for m in sent] == case.sent
     assert provider_says(sent) is None
 

@@ -25,7 +25,7 @@ from chartloop.core.conversation import (
 )
 from chartloop.core.facts import ToolCall
 from chartloop.core.outcome import Message
-from chartloop.core.position import Conversation
+from chartloop.core.transcript import Conversation
 from tests.effort import calls
 
 A = ToolCall("a", "add", '{"x": 1}')

@@ -191,9 +191,7 @@ def _read(text: str) -> bytes:
     """The text of a JSON object, without what readers of JSON let through and should not."""
     if len(text) > LONGEST:
         raise ValueError(f"they are {len(text):,} characters long; at most {LONGEST:,} are read")
-    given = json.loads(
-        text, object_pairs_hook=_once, parse_constant=_refuse, parse_int=_int, parse_float=_float
-    )
+    given = _DECODER.decode(text)
     if not isinstance(given, dict):
         got = _shown(given)
         raise ValueError(f"they must be a JSON object, not {got}")  # noqa: TRY004 - as the port says
@@ -227,6 +225,11 @@ def _float(digits: str) -> float:
     if math.isinf(value := float(digits)):
         raise ValueError(f"{_cut(digits, SHOWN)} is too large a number")
     return value
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_once, parse_constant=_refuse, parse_int=_int, parse_float=_float
+)
 
 
 def _faults(error: Exception, takes: Sequence[str] | None = None) -> list[str]:

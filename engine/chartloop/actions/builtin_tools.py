@@ -15,8 +15,8 @@ from chartloop.core.reasons import AgentStop
 from chartloop.run.context import Context
 
 
-@tool(effect="local")
-async def send_message(message: str) -> ToolResult:
+@tool(effect="local", blocking=False)
+def send_message(message: str) -> ToolResult:
     """Send a message to the user.
 
     Args:
@@ -25,8 +25,8 @@ async def send_message(message: str) -> ToolResult:
     return ToolResult("The message was sent.", partial=(message,))
 
 
-@tool(effect="pure")
-async def conversation_search(_ctx: Context, query: str, limit: int = 5) -> ToolResult:
+@tool(effect="pure", blocking=False)
+def conversation_search(_ctx: Context, query: str, limit: int = 5) -> ToolResult:
     """Search the conversation so far.
 
     Args:
@@ -40,8 +40,8 @@ async def conversation_search(_ctx: Context, query: str, limit: int = 5) -> Tool
     return ToolResult("\n".join(lines), result=[f._asdict() for f in found])
 
 
-@tool(effect="pure")
-async def core_memory_read(_ctx: Context, block_name: str) -> ToolResult:
+@tool(effect="pure", blocking=False)
+def core_memory_read(_ctx: Context, block_name: str) -> ToolResult:
     """Read a memory block.
 
     Args:
@@ -54,8 +54,8 @@ async def core_memory_read(_ctx: Context, block_name: str) -> ToolResult:
     return ToolResult(spec.shown(block_name, value), result={"block_name": block_name})
 
 
-@tool(effect="pure", memory=True)
-async def core_memory_append(_ctx: Context, block_name: str, content: str) -> ToolResult:
+@tool(effect="pure", memory=True, blocking=False)
+def core_memory_append(_ctx: Context, block_name: str, content: str) -> ToolResult:
     """Add text at the end of a memory block.
 
     Args:
@@ -65,8 +65,8 @@ async def core_memory_append(_ctx: Context, block_name: str, content: str) -> To
     return append_text(_ctx, block_name, content)
 
 
-@tool(effect="pure", memory=True)
-async def core_memory_replace(
+@tool(effect="pure", memory=True, blocking=False)
+def core_memory_replace(
     _ctx: Context, block_name: str, old_content: str, new_content: str
 ) -> ToolResult:
     """Replace text in a memory block.
@@ -79,8 +79,8 @@ async def core_memory_replace(
     return replace_text(_ctx, block_name, old_content, new_content)
 
 
-@tool(effect="pure")
-async def submit_answer(answer: str) -> ToolResult:
+@tool(effect="pure", blocking=False)
+def submit_answer(answer: str) -> ToolResult:
     """Submit the final answer. The work ends with it.
 
     Args:

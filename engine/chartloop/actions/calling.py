@@ -9,7 +9,6 @@ Source: 004 "Tool Call Step", "Memory Update Step"; 002 "AgentStopException"; 00
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -105,20 +104,21 @@ class _Batch:
         self.known = {tool.name: tool for tool in ctx.tools}
         self.approvals = Approvals(ctx)
         self.done: dict[int, ToolResult] = {}
-        seen: Counter[str] = Counter()
+        seen: dict[str, int] = {}
         self.keys: list[str] = []
         for call in calls:  # a model may write the same id twice
-            again = f"#{seen[call.id]}" if seen[call.id] else ""
-            self.keys.append(f"{ctx.key}/{call.id}{again}")
-            seen[call.id] += 1
+            times = seen.get(call.id, 0)
+            self.keys.append(f"{ctx.key}/{call.id}#{times}" if times else f"{ctx.key}/{call.id}")
+            seen[call.id] = times + 1
 
     async def carry_out(self) -> None:
         """Do every call: memory tools in order, since each reads what the one before it wrote."""
         memory = [n for n, c in enumerate(self.calls) if self._edits_memory(c)]
         others = [n for n in range(len(self.calls)) if n not in set(memory)]
-        if len(others) == 1:
-            await self._do(self.ctx, others[0])
-        elif others:
+        if len(others) < 2 or not any(self._suspends(n) for n in others):
+            for n in others:
+                await self._do(self.ctx, n)
+        else:
             places = anyio.CapacityLimiter(AT_ONCE)
             async with anyio.create_task_group() as group:
                 for n in others:
@@ -133,24 +133,32 @@ class _Batch:
     def outcome(self) -> Outcome:
         """What the calls that are done came to, in the order in which the model asked."""
         done = [(self.calls[n], self.done[n]) for n in sorted(self.done)]
-        counts = Counter(call.name for call, _ in done if call.name in self.known)
+        counts: dict[str, int] = {}
+        for call, _ in done:
+            if call.name in self.known:
+                counts[call.name] = counts.get(call.name, 0) + 1
         return Outcome(
             result=[
                 {"id": c.id, "name": c.name, "ok": d.ok, "content": d.text, "result": d.result}
                 for c, d in done
             ],
             messages=tuple(tool_reply(c, d.text) for c, d in done),
-            spent=Spent(tools=dict(counts)) if counts else NOTHING_SPENT,
+            spent=Spent(tools=counts) if counts else NOTHING_SPENT,
             tool_errors=tuple(f"{c.name}: {d.text}" for c, d in done if not d.ok),
             changes={name: value for _, d in done for name, value in d.changes.items()},
             signals=tuple(signal for _, d in done for signal in d.signals),
             partial=tuple(part for _, d in done for part in d.partial),
+            warnings=tuple(warning for _, d in done for warning in d.warnings),
             progressed=any(d.progressed for _, d in done),
             kept=self.approvals.spent if len(done) == len(self.calls) else EMPTY,
         )
 
     def _edits_memory(self, call: ToolCall) -> bool:
         return call.name in self.known and self.known[call.name].memory
+
+    def _suspends(self, n: int) -> bool:
+        tool = self.known.get(self.calls[n].name)
+        return tool is not None and tool.suspends
 
     async def _take_place(self, places: anyio.CapacityLimiter, n: int) -> None:
         async with places:
@@ -192,7 +200,7 @@ def _written_result(result: ToolResult) -> dict[str, Any]:
     more = {
         "changes": dict(result.changes), "partial": list(result.partial),
         "signals": [signal.to_dict() for signal in result.signals],
-        "progressed": result.progressed,
+        "progressed": result.progressed, "warnings": list(result.warnings),
     }  # fmt: skip
     return data | {name: value for name, value in more.items() if value}
 
@@ -201,6 +209,7 @@ def _read_result(ctx: Context, data: Mapping[str, Any]) -> ToolResult:
     given = {name: data[name] for name in ToolResult._fields if name in data}
     reasons = ctx.machine.reasons
     given["partial"] = tuple(data.get("partial", ()))
+    given["warnings"] = tuple(data.get("warnings", ()))
     given["signals"] = tuple(StopSignal.from_dict(s, reasons) for s in data.get("signals", ()))
     return ToolResult(**given)
 
@@ -216,7 +225,7 @@ async def tool(ctx: Context, name: str, arguments: Mapping[str, Any] | None = No
     outcome = Outcome(
         result=done.result if done.result is not None else done.text, spent=Spent(tools={name: 1}),
         changes=done.changes, signals=done.signals, partial=done.partial,
-        progressed=done.progressed,
+        progressed=done.progressed, warnings=done.warnings,
     )  # fmt: skip
     if done.ok:
         return outcome
@@ -265,6 +274,8 @@ ACTIONS = (
         (_ON_ERROR, _AT_MOST),
         result=list_of(CALLED),
         effect=Effect.PAID,
+        suspends=False,
+        calls_tools=True,
         own_intents=True,
         most_calls="at_most",
         changes=frozenset({"memory.*"}),
@@ -277,6 +288,8 @@ ACTIONS = (
         (_ON_ERROR,),
         result=list_of(CALLED),
         effect=Effect.PAID,
+        suspends=False,
+        calls_tools=True,
         own_intents=True,
         changes=frozenset({"memory.*"}),
         supplies=frozenset({"conversation"}),
@@ -295,6 +308,8 @@ ACTIONS = (
             ),
         ),
         effect=Effect.PAID,
+        suspends=False,
+        calls_tools=True,
         changes=frozenset({"memory.*"}),
         about="Calls one registered tool without a model.",
     ),
@@ -314,6 +329,8 @@ ACTIONS = (
             ArgSpec("new", "text", STR, about="What to put in its place."),
         ),
         effect=Effect.PURE,
+        suspends=False,
+        calls_tools=True,
         changes=frozenset({"memory.*"}),
         supplies=frozenset({"conversation"}),
         about="Appends to or replaces in memory blocks: what memory tools or `with` say.",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from chartloop.actions.talking import acceptable, complete
+from chartloop.actions.talking import complete
 from chartloop.actions.tasks import done_when, kept
 from chartloop.core.conversation import (
     Count,
@@ -24,6 +24,7 @@ from chartloop.core.conversation import (
 from chartloop.core.outcome import NOTHING_SPENT, Message, Outcome, Spent
 from chartloop.core.specs import ActionSpec, ArgSpec, Effect
 from chartloop.core.tokens import estimate_messages
+from chartloop.core.transcript import sendable
 from chartloop.core.types import COUNT, FRACTION, STR, struct
 from chartloop.run.context import Context
 
@@ -102,7 +103,7 @@ class Parted(NamedTuple):
     @property
     def request(self) -> Messages:
         """What the model is sent for the summary."""
-        return (*acceptable(self.older), user(SUMMARIZE))
+        return (*sendable(self.older), user(SUMMARIZE))
 
     def with_summary(self, text: str) -> Messages:
         """The conversation with the summary in place of the older messages."""

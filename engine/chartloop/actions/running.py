@@ -1,10 +1,9 @@
 """Carrying out one tool: whatever it does, a `ToolResult` comes of it.
 
-A plain function runs in a daemon thread of its own, a coroutine in a task of its own, so that one
-that hangs or ignores that it was cancelled holds up neither the run nor its deadline. A
-tool may raise anything and return anything.
+A plain function runs in another thread, a coroutine in a task of its own, so that one that hangs
+or ignores that it was cancelled holds up neither the run nor its deadline. One that says it does
+not block runs where it is. A tool may raise anything and return anything.
 
-Imported by: actions.calling, actions.tasks
 Source: 004 "Tool Call Step"; 002 "AgentStopException".
 """
 
@@ -12,10 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import threading
+import time
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
-from contextvars import copy_context
 from functools import partial
 from typing import Any, cast
 
@@ -26,16 +23,21 @@ from chartloop.run.context import Context
 from chartloop.run.failing import AgentStop, describe, is_own, stop_signal
 from chartloop.run.leaving import or_leave
 from chartloop.run.sound import cut, said, sound_data, sound_signal
-
-Made = tuple[Any, BaseException | None]
+from chartloop.run.workers import Made, in_thread
 
 
 async def run_tool(ctx: Context, spec: ToolSpec, arguments: Mapping[str, Any]) -> ToolResult:
     """Call the function. Raises only for cancellation, Ctrl-C and a test's script that is wrong."""
     call = partial(spec.call, *((ctx,) if spec.wants_context else ()), **arguments)
-    made, error = await (_in_thread(call) if spec.blocking else _awaited(call))
+    if not spec.suspends:
+        return _at_once(ctx, spec, call)
+    made, error = await (in_thread(call) if spec.blocking else _awaited(call))
     if error is None and inspect.isawaitable(made):  # a plain function that gives a coroutine
         made, error = await _awaited(partial(_itself, made))
+    return _result_of(ctx, spec, made, error)
+
+
+def _result_of(ctx: Context, spec: ToolSpec, made: Any, error: BaseException | None) -> ToolResult:
     if isinstance(error, AgentStop):
         text = cut(error.message) or "stopped"
         signal = stop_signal(ctx, error, spec.name)
@@ -45,6 +47,36 @@ async def run_tool(ctx: Context, spec: ToolSpec, arguments: Mapping[str, Any]) -
     if error is not None:
         return failed(_said(error), _category(error))
     return _result(ctx, made)
+
+
+def _at_once(ctx: Context, spec: ToolSpec, call: Callable[[], Any]) -> ToolResult:
+    """A call on the thread that drives the run: the tool said that it does not block."""
+    began = time.perf_counter()
+    made: Any = None
+    error: BaseException | None = None
+    try:
+        made = call()
+    except BaseException as raised:
+        if not is_own(raised):
+            raise
+        error = raised
+    took = time.perf_counter() - began
+    if inspect.iscoroutine(made):
+        made.close()
+        error = ToolError(f"tool `{spec.name}` {NO_COROUTINE}")
+    result = _result_of(ctx, spec, made, error)
+    if took <= HELD:
+        return result
+    return result._replace(warnings=(*result.warnings, HELD_UP.format(spec.name, took)))
+
+
+HELD = 0.2
+"""Seconds that a tool may take which says that it does not block."""
+HELD_UP = (
+    "tool `{}` says that it does not block, and held everything up for {:.1f} s: take "
+    "`blocking=False` away, or make it `async`"
+)
+NO_COROUTINE = "says that it does not block, and gave a coroutine: make it `async`"
 
 
 def failed(text: str, category: str = Category.RECOVERABLE) -> ToolResult:
@@ -69,30 +101,6 @@ def _category(error: BaseException) -> str:
         return error.category
     late = isinstance(error, (TimeoutError, ConnectionError))
     return Category.TRANSIENT if late else Category.RECOVERABLE
-
-
-async def _in_thread(call: Callable[[], Any]) -> Made:
-    """What a call in a thread of its own gave or raised. Given up when this is cancelled."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[Made] = loop.create_future()
-
-    def work() -> None:
-        made: Made
-        try:
-            made = call(), None
-        except BaseException as error:  # noqa: BLE001  nothing may be lost in a thread
-            made = None, error
-        with suppress(RuntimeError):  # the loop is closed: nobody waits for it any more
-            loop.call_soon_threadsafe(_deliver, done, made)
-
-    context = copy_context()
-    threading.Thread(target=context.run, args=(work,), name="chartloop tool", daemon=True).start()
-    return await done
-
-
-def _deliver(done: asyncio.Future[Made], made: Made) -> None:
-    if not done.done():
-        done.set_result(made)
 
 
 async def _awaited(call: Callable[[], Awaitable[Any]]) -> Made:
@@ -130,5 +138,5 @@ def _checked(ctx: Context, made: ToolResult) -> ToolResult:
         text=said(made.text), ok=bool(made.ok), result=sound_data(made.result), changes=changes,
         partial=tuple(said(part) for part in made.partial),
         signals=tuple(sound_signal(signal) for signal in made.signals),
-        progressed=bool(made.progressed),
+        progressed=bool(made.progressed), warnings=tuple(said(one) for one in made.warnings),
     )  # fmt: skip

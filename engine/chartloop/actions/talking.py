@@ -13,19 +13,14 @@ from typing import Any, NamedTuple
 
 from chartloop.actions.running import refusal
 from chartloop.core.amounts import is_cost, is_tokens, say
-from chartloop.core.conversation import (
-    calls_of,
-    groups,
-    system,
-    tool_reply,
-    user,
-)
+from chartloop.core.conversation import system, tool_reply, user
 from chartloop.core.errors import Category, SetupError
 from chartloop.core.facts import ToolCall
 from chartloop.core.outcome import Message, Outcome, Reply, Spent
 from chartloop.core.position import REPAIRED, repaired
 from chartloop.core.specs import ActionSpec, ArgSpec, Effect, ToolSpec
 from chartloop.core.tokens import estimate_messages
+from chartloop.core.transcript import estimate, sendable, with_head
 from chartloop.core.types import BOOL, FLOAT, INT, STR, Type, list_of, struct
 from chartloop.language.json_schema.reply import BrokenReplyError, ReplySchema
 from chartloop.machine.saving import template_names
@@ -88,42 +83,13 @@ def system_message(ctx: Context) -> str:
     return "\n\n".join(p for p in parts if p)
 
 
-def request_messages(ctx: Context) -> tuple[Message, ...]:
+def request_messages(ctx: Context) -> Sequence[Message]:
     """What the model is sent: a prompt's own messages, else system message and conversation."""
-    messages = acceptable(ctx.messages if ctx.prompt is None else ctx.prompt)
+    messages = sendable(ctx.messages if ctx.prompt is None else ctx.prompt)
     if messages and messages[0].get("role") == "system":
         return messages
     head = system_message(ctx)
-    return (system(head), *messages) if head else messages
-
-
-NO_REPLY = "error: this call was not carried out"
-"""What a model reads where a call has no reply: it was cut off, or nobody made it."""
-
-
-def acceptable(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """The messages as providers take them: every call has its reply, at once, and only calls do.
-
-    Source: OpenAI API reference, "Create chat completion": a tool message answers a call of the
-    assistant message before it.
-    """
-    if not any(m["role"] == "tool" or "tool_calls" in m for m in messages):
-        return tuple(messages)
-    out: list[Message] = []
-    for group in groups(messages):
-        said, rest = group[0], group[1:]
-        if said["role"] == "tool":  # a reply to no call
-            rest = group
-        else:
-            out.append(said)
-        replies = [m for m in rest if m["role"] == "tool"]
-        for call in calls_of(said):
-            found = next((m for m in replies if m.get("tool_call_id") == call.id), None)
-            if found is not None:
-                replies.remove(found)
-            out.append(found if found is not None else tool_reply(call, NO_REPLY))
-        out += [m for m in rest if m["role"] != "tool"]
-    return tuple(out)
+    return with_head((system(head),), messages) if head else messages
 
 
 class Asked(NamedTuple):
@@ -174,7 +140,7 @@ async def complete(
     if asked.temperature is not None:
         settings["temperature"] = asked.temperature
     request = ModelRequest(
-        messages, tuple(tool.for_model() for tool in tools), settings,
+        messages, tuple([tool.for_model() for tool in tools]), settings,
         asked.tool_choice if tools else None, asked.output and asked.output.schema, ctx.key,
         ctx.facts.usage.llm_calls + ctx.failed_calls,
     )  # fmt: skip
@@ -182,8 +148,8 @@ async def complete(
     before, ctx.so_far = ctx.so_far, partial(_unanswered, ctx.so_far)
     made = _sound(await model.complete(request, ctx.tell if streaming else None), ctx)
     ctx.so_far = before
-    memory_tools = {n for n, t in ctx.machine.registry.tools.items() if t.memory}
-    wants_memory = bool(made.tool_calls) and all(c.name in memory_tools for c in made.tool_calls)
+    memory = ctx.host.chart.memory_tools
+    wants_memory = bool(made.tool_calls) and all([c.name in memory for c in made.tool_calls])
     reply = Reply(made.text, made.finish_reason, made.tool_calls, wants_memory, made.model)
     spent, warnings = _spent(made, request, model, reply)
     if made.finish_reason == "length":
@@ -206,7 +172,7 @@ def _spent(
     if cost is not None and not is_cost(cost):
         warnings, cost = (*warnings, WRONG_COST.format(say(cost))), None
     if sent is None or not is_tokens(sent):
-        sent = estimate_messages(request.messages)
+        sent = estimate(request.messages)
     if written is None or not is_tokens(written):
         written = estimate_messages((reply.message,))
     if cost is None:

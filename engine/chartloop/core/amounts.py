@@ -15,6 +15,8 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from chartloop.core.facts import EMPTY
+
 if TYPE_CHECKING:
     from chartloop.core.outcome import Spent
 
@@ -39,6 +41,11 @@ def is_cost(value: object) -> bool:
 def problem_with(spent: Spent) -> str:
     """What is wrong with what an action says that it used, in words; empty when it can be so."""
     asked, sent, written, paid, _, tools = spent
+    if (
+        type(asked) is type(sent) is type(written) is int and tools is EMPTY and paid is None
+        and 0 <= asked <= MOST and 0 <= sent <= MOST and 0 <= written <= MOST
+    ):  # fmt: skip
+        return ""  # nearly always, and asked about every step
     counts: Mapping[str, Any] = {
         "llm_calls": asked, "prompt_tokens": sent, "completion_tokens": written,
     }  # fmt: skip

@@ -1,14 +1,13 @@
-"""What may be done with a list of chat messages.
+"""What may be done with chat messages.
 
 Making messages, finding calls without a reply, cutting a conversation to a budget, searching
-it. Pure functions over sequences; nothing here knows a run, and where the messages of a run
-are kept is `core.position`.
+it. Pure functions over sequences; nothing here knows a run. A run keeps its messages in a
+`core.transcript.Conversation`.
 
 The rule that everything here holds: an assistant message with tool calls and the replies to
 them are one *group*, kept or dropped whole. Providers refuse a call without its reply, and a
 reply without its call.
 
-Imported by: actions, run.context
 Source: 004 "Context Window Manager" and the tool `conversation_search`.
 """
 

@@ -182,6 +182,8 @@ class ToolResult(NamedTuple):
     """What may be done about it, when it is not ok."""
     progressed: bool = False
     """The tool reports progress, ok or not: `progress.stalled_for` begins again."""
+    warnings: tuple[str, ...] = ()
+    """What is odd about the call, for those who look after the run; the model does not read it."""
 
 
 class Blocked(NamedTuple):

@@ -6,8 +6,8 @@ knows no machine, so the same position can be asked of two machines.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, overload
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from chartloop.core.facts import (
     EMPTY,
@@ -27,83 +27,7 @@ from chartloop.core.facts import (
 from chartloop.core.outcome import Message
 from chartloop.core.plain import plain
 from chartloop.core.reasons import NO_SIGNALS, REASONS, StopReason, StopSignals
-
-
-class Conversation(Sequence[Message]):
-    """The messages so far. Immutable; adding shares what was there, so a step costs O(added).
-
-    A chain of pieces, newest first. `loaded` may give the oldest piece late, so that opening
-    a long run does not parse messages that nobody reads.
-    """
-
-    __slots__ = ("_before", "_length", "_loader", "_piece", "_whole")
-
-    def __init__(
-        self,
-        piece: Iterable[Message] = (),
-        *,
-        before: Conversation | None = None,
-        loader: Callable[[], Iterable[Message]] | None = None,
-        length: int | None = None,
-    ) -> None:
-        self._piece = tuple(piece)
-        self._before = before
-        self._loader = loader
-        self._whole: tuple[Message, ...] | None = None
-        self._length = (
-            length if length is not None else len(self._piece) + (len(before) if before else 0)
-        )
-
-    def add(self, messages: Iterable[Message]) -> Conversation:
-        """The conversation with these at its end."""
-        added = tuple(messages)
-        if not added:
-            return self
-        return Conversation(added, before=self, length=self._length + len(added))
-
-    def whole(self) -> tuple[Message, ...]:
-        """All messages, oldest first."""
-        if self._whole is None:
-            pieces: list[tuple[Message, ...]] = []
-            at: Conversation | None = self
-            while at is not None:
-                if at._whole is not None:
-                    pieces.append(at._whole)
-                    break
-                pieces.append(tuple(at._loader()) if at._loader else at._piece)
-                at = at._before
-            self._whole = tuple(m for piece in reversed(pieces) for m in piece)
-            self._before = self._loader = None
-            self._piece = self._whole
-        return self._whole
-
-    def __len__(self) -> int:
-        return self._length
-
-    def __iter__(self) -> Iterator[Message]:
-        return iter(self.whole())
-
-    @overload
-    def __getitem__(self, index: int) -> Message: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Message, ...]: ...
-    def __getitem__(self, index: int | slice) -> Message | tuple[Message, ...]:
-        return self.whole()[index]
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Conversation) and self.whole() == other.whole()
-
-    __hash__ = None  # pyright: ignore[reportAssignmentType]
-
-    def __repr__(self) -> str:
-        return f"Conversation({len(self)} messages)"
-
-    def __reduce__(self) -> tuple[type[Conversation], tuple[tuple[Message, ...]]]:
-        return (Conversation, (self.whole(),))
-
-
-NO_MESSAGES = Conversation()
-
+from chartloop.core.transcript import NO_MESSAGES, Conversation
 
 REPAIRED = "repaired"
 """Under this name `Position.kept` holds how often an action has asked to be done again."""

@@ -102,6 +102,8 @@ class ActionSpec:
     """The ports it cannot do without: ``model``, ``sandbox``, ``notifier``."""
     may_use: frozenset[str] = frozenset()
     """The ports it uses where the run has them."""
+    calls_tools: bool = False
+    """It calls tools: those that its state may use, or the one that a field names."""
     own_deadline: bool = False
     """The action ends in time by itself: it is not cut off."""
     repairs: str = ""
@@ -139,7 +141,10 @@ class ToolSpec:
     parse: Callable[[str], dict[str, Any]] = field(compare=False)
     call: Callable[..., Any] = field(compare=False)
     blocking: bool = True
-    """A plain function: it is called in a thread. False for a coroutine function."""
+    """A plain function that may take its time: it is called in another thread."""
+    suspends: bool = True
+    """Whether a call may give the event loop away. False: it is called on the thread that drives
+    the run, which waits for it; no deadline can cut it off."""
     effect: Effect = Effect.PAID
     memory: bool = False
     """It edits memory blocks: a reply that asks for nothing else `wants_memory`."""

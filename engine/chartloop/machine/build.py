@@ -19,6 +19,7 @@ from chartloop.core.facts import (
     UsageFacts,
 )
 from chartloop.core.position import Position
+from chartloop.core.specs import ToolSpec
 from chartloop.core.types import BOOL, DURATION, Type
 from chartloop.language.dump import canonical
 from chartloop.language.expression import Bound, Expression, Scope, fuse, parse
@@ -112,6 +113,7 @@ class Chart:
             self.by_origin.setdefault(t.origin, t)
         self.rules = _live_rules(self.step)
         """The rules, by their number in the file."""
+        self._tools: dict[str, tuple[ToolSpec, ...]] = {}
         self._fused: dict[tuple[int, ...], Rules] = {}
         self._rules = {n: self._covering(n) for n in states}
         self.before: dict[str, tuple[int, ...]] = {}
@@ -170,6 +172,24 @@ class Chart:
         if numbers and numbers not in self._fused:
             self._fused[numbers] = Rules(numbers, fuse([self.rules[n].guard for n in numbers]))
         return self._fused.get(numbers)
+
+    # tools ----------------------------------------------------------------------------------
+
+    def tools_at(self, state: str) -> tuple[ToolSpec, ...]:
+        """The tools that a state may use, in the file's order."""
+        found = self._tools.get(state)
+        if found is None:
+            spec = self.spec
+            allowed = spec.states[state].allow
+            names = spec.tools if allowed is None else allowed
+            known = spec.registry.tools
+            found = self._tools[state] = tuple(known[n] for n in names if n in known)
+        return found
+
+    @cached_property
+    def memory_tools(self) -> frozenset[str]:
+        """The names of the tools that edit memory blocks."""
+        return frozenset(n for n, t in self.spec.registry.tools.items() if t.memory)
 
     @cached_property
     def returnable(self) -> Mapping[str, bool]:

@@ -23,13 +23,13 @@ from chartloop.core.position import (
     APPROVAL,
     CHILD,
     METADATA,
-    NO_MESSAGES,
     Position,
     repaired,
 )
 from chartloop.core.reasons import StopSignal
 from chartloop.core.records import Input
 from chartloop.core.tokens import estimate_messages
+from chartloop.core.transcript import NO_MESSAGES
 from chartloop.core.units import say_elapsed
 from chartloop.language.spec import Retry, StateSpec
 from chartloop.machine.build import Chart

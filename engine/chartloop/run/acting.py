@@ -86,7 +86,7 @@ async def _call(
                 if action.targets is None
                 else action.run(context, fields)
             )
-            if inspect.isawaitable(done):
+            if type(done) is not Outcome and inspect.isawaitable(done):
                 bounded = scope is not _NO_BOUND and context.ports.clock.suspends
                 done = await (or_leave(done) if bounded else done)
     except TimeoutError as error:
@@ -111,7 +111,7 @@ async def _was_cut(context: Context, scope: Any) -> bool:
     left = deadline - clock.now()
     if left <= 0:
         return True
-    if not getattr(scope, "cancelled_caught", False):
+    if not getattr(scope, "expired", False):
         return False
     if left <= A_HAIR:  # else the record would say that the deadline was not reached
         await clock.sleep(left)

@@ -14,8 +14,9 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from chartloop.core.facts import Facts, Task
 from chartloop.core.outcome import Message, Outcome
-from chartloop.core.position import Conversation, Position
+from chartloop.core.position import Position
 from chartloop.core.specs import ToolSpec
+from chartloop.core.transcript import Conversation
 from chartloop.language.spec import MachineSpec, StateSpec
 from chartloop.machine.build import Chart
 from chartloop.run.events import Event
@@ -174,9 +175,7 @@ class Context:
     @property
     def tools(self) -> tuple[ToolSpec, ...]:
         """The tools that this state may use, in the file's order."""
-        names = self.machine.tools if self.state.allow is None else self.state.allow
-        registered = self.machine.registry.tools
-        return tuple(registered[n] for n in names if n in registered)
+        return self.host.chart.tools_at(self.state.name)
 
     @property
     def streaming(self) -> bool:

@@ -8,10 +8,10 @@ Imported by: run.session, run.acting, api
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from chartloop.core.specs import ActionSpec, Effect
+from chartloop.core.specs import ActionSpec, Effect, ToolSpec
 from chartloop.language.spec import Given, MachineSpec, StateSpec
 from chartloop.run.context import Ports
 
@@ -33,37 +33,49 @@ class Job(NamedTuple):
     """A deadline can end it: it waits somewhere, or time is simulated."""
 
 
-def job_of(state: StateSpec, ports: Ports) -> Job:
+def job_of(spec: MachineSpec, state: StateSpec, ports: Ports) -> Job:
     """The job of a state with the components that the run has."""
     action = state.action
     fixed = {n: g.value for n, g in state.args.items() if g.kind in FIXED}
     return Job(
         state, action, fixed, {n: g for n, g in state.args.items() if n not in fixed},
         action is not None and action.effect is Effect.PAID,
-        action is not None and (may_suspend(action, ports) or not ports.clock.suspends),
+        action is not None and (may_suspend(spec, state, action, ports) or not ports.clock.suspends),
     )  # fmt: skip
 
 
 def suspends(spec: MachineSpec, ports: Ports) -> bool:
     """Whether anything that a run of a machine may do gives the event loop away."""
     return any(
-        _state_suspends(state, state.action, ports)
+        _state_suspends(part, state, state.action, ports)
         for part in spec.family()
         for state in part.states.values()
         if state.action is not None
     )
 
 
-def _state_suspends(state: StateSpec, action: ActionSpec, ports: Ports) -> bool:
-    if may_suspend(action, ports):
+def _state_suspends(
+    spec: MachineSpec, state: StateSpec, action: ActionSpec, ports: Ports
+) -> bool:
+    if may_suspend(spec, state, action, ports):
         return True
     if ports.clock.suspends and (action.may_wait or state.retry is not None):
         return True
     return "notifier" in action.uses and getattr(ports.notifier, "suspends", True)
 
 
-def may_suspend(action: ActionSpec, ports: Ports) -> bool:
+def may_suspend(spec: MachineSpec, state: StateSpec, action: ActionSpec, ports: Ports) -> bool:
     """Whether an action, with these components, may give the event loop away."""
     named = (action.uses | action.may_use) & {"model", "sandbox"}
     used = (getattr(ports, name) for name in named)
-    return action.suspends or any(port is not None and port.suspends for port in used)
+    if action.suspends or any(port is not None and port.suspends for port in used):
+        return True
+    return action.calls_tools and any(tool.suspends for tool in tools_of(spec, state, action))
+
+
+def tools_of(spec: MachineSpec, state: StateSpec, action: ActionSpec) -> Iterator[ToolSpec]:
+    """The tools that an action may call: the one that a field names, else those of its state."""
+    field = next((arg.name for arg in action.args if arg.names == "tool"), None)
+    allowed = spec.tools if state.allow is None else state.allow
+    names = allowed if field is None else (state.args[field].value,)
+    return (spec.registry.tools[name] for name in names if name in spec.registry.tools)

@@ -19,8 +19,9 @@ from anyio import Lock
 from chartloop.core.errors import Fenced, JournalCorrupt, RunError, UnknownRunError
 from chartloop.core.facts import EMPTY, Facts
 from chartloop.core.plain import plain
-from chartloop.core.position import Conversation, Position
+from chartloop.core.position import Position
 from chartloop.core.records import Input, Record
+from chartloop.core.transcript import Conversation
 from chartloop.machine.build import Chart
 from chartloop.machine.evolve import RULES, evolve
 from chartloop.run import meaning
@@ -360,7 +361,8 @@ class Session:
         """What the action of a state needs."""
         found = self._jobs.get(state)
         if found is None:
-            found = self._jobs[state] = job_of(self.chart.spec.states[state], self.ports)
+            spec = self.chart.spec
+            found = self._jobs[state] = job_of(spec, spec.states[state], self.ports)
         return found
 
     def tell(self, state: str, text: str) -> None:

@@ -56,6 +56,8 @@ def said(value: object) -> str:
 
 def sound_data(value: Any) -> Any:
     """A value as JSON data of its own; its text where it is none, or too much."""
+    if type(value) is str:
+        return cut(value)
     if isinstance(value, _SIMPLE) and not isinstance(value, str):
         return value if not isinstance(value, int) or abs(value) < 1 << 1024 else _shown(value)
     try:
@@ -70,10 +72,13 @@ def is_sound(value: object) -> bool:
     if value is None or isinstance(value, (bool, int)):
         return True
     try:
-        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+        _encode(value).encode()
     except (TypeError, ValueError, RecursionError):
         return False
     return True
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 def sound_signal(signal: StopSignal) -> StopSignal:

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 from chartloop.core.conversation import assistant
 from chartloop.core.errors import Category
 from chartloop.core.outcome import Blocked, Outcome
-from chartloop.core.position import Conversation, Position
+from chartloop.core.position import Position
+from chartloop.core.transcript import Conversation
 from chartloop.language.expression import GUARD_ERRORS, GuardFailed, no_oracle
 from chartloop.language.spec import StateSpec
 from chartloop.machine.build import Chart
@@ -97,7 +98,7 @@ class Doing:
         self._clock = Still()
         self._ports = Ports(clock=self._clock)
         self._host = Nobody(chart)
-        self._job = job_of(state, self._ports)
+        self._job = job_of(chart.spec, state, self._ports)
 
     def given(self, position: Position) -> tuple[Context, dict[str, Any]]:
         """What the action is called with: its context and the fields of `with`."""

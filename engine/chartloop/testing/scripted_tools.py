@@ -66,7 +66,7 @@ def stand_in(name: str, known: ToolSpec | None, give: Callable[..., Any]) -> Too
     """A tool whose results come from elsewhere; one that is not known takes any arguments."""
     if known is None:
         known = ToolSpec(name, "", {"type": "object"}, _any_arguments, give)
-    return replace(known, call=give, blocking=False, wants_context=False)
+    return replace(known, call=give, blocking=False, suspends=True, wants_context=False)
 
 
 def given_result(result: Any) -> Any:
@@ -87,11 +87,11 @@ def given_result(result: Any) -> Any:
 def _whole(said: dict[str, Any]) -> Any:
     if "text" not in said or not set(said) <= set(_PARTS):
         return {"returns": said}  # it is data of that name
-    given: dict[str, Any] = {**said, "partial": tuple(said.get("partial", ()))}
+    given: dict[str, Any] = {**said, **{n: tuple(said.get(n, ())) for n in ("partial", "warnings")}}
     return ToolResult(**given)
 
 
-_PARTS = ("text", "ok", "result", "changes", "partial", "progressed", "category")
+_PARTS = ("text", "ok", "result", "changes", "partial", "progressed", "category", "warnings")
 
 
 def _any_arguments(text: str) -> dict[str, Any]:

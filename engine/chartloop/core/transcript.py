@@ -1,0 +1,283 @@
+"""The messages of a run: a list that only grows, and what is known of it so far.
+
+A conversation of n messages is asked about at every step: what the model is sent, how large it is.
+Each answer is kept with the list and carried on when messages are added, so that a step costs
+what it adds, however long the run is.
+
+Source: 004 "Context Window Manager", `build-llm-messages`; OpenAI API reference, "Create chat
+completion": a tool message answers a call of the assistant message before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+from threading import Lock
+from typing import overload
+
+from chartloop.core.conversation import calls_of, tool_reply
+from chartloop.core.outcome import Message
+from chartloop.core.tokens import estimate_message, estimate_messages
+
+NO_REPLY = "error: this call was not carried out"
+"""What a model reads where a call has no reply: it was cut off, or nobody made it."""
+
+
+class _Log:
+    """The list that conversations share, and what has been worked out about it."""
+
+    __slots__ = ("lock", "messages", "sendable", "sizes")
+
+    def __init__(self, messages: list[Message]) -> None:
+        self.messages = messages
+        self.sizes: list[int] = [0]
+        """Estimated tokens of the first 0, 1, 2 ... messages."""
+        self.sendable: _Sendable | None = None
+        self.lock = Lock()
+
+
+class Conversation(Sequence[Message]):
+    """The messages so far, oldest first. Immutable; `add` costs what it adds.
+
+    The first messages of a list that it shares with the conversations that it grew from and into.
+    Adding to one that has grown already, as a fork does, copies the list.
+    """
+
+    __slots__ = ("_length", "_log")
+
+    def __init__(self, messages: Iterable[Message] = ()) -> None:
+        self._log = _Log(list(messages))
+        self._length = len(self._log.messages)
+
+    def _first(self, length: int) -> Conversation:
+        """Its first messages, as a conversation over the same list."""
+        made = Conversation.__new__(Conversation)
+        made._log, made._length = self._log, length
+        return made
+
+    def add(self, messages: Iterable[Message]) -> Conversation:
+        """The conversation with these at its end."""
+        added = tuple(messages)
+        if not added:
+            return self
+        log = self._log
+        with log.lock:
+            if len(log.messages) == self._length:
+                log.messages += added
+                return self._first(self._length + len(added))
+        return Conversation(chain(self, added))
+
+    def whole(self) -> tuple[Message, ...]:
+        """All messages, oldest first."""
+        return tuple(self)
+
+    @property
+    def tokens(self) -> int:
+        """About how many tokens it takes: `core.tokens.estimate_messages`."""
+        log = self._log
+        with log.lock:
+            sizes = log.sizes
+            for message in islice(log.messages, len(sizes) - 1, self._length):
+                sizes.append(sizes[-1] + estimate_message(message))
+            return sizes[self._length]
+
+    def sendable(self) -> Sequence[Message]:
+        """The messages as providers take them: each call with its reply, and no other replies.
+
+        A call that has none gets `NO_REPLY`. A conversation that is sound is given as it is.
+        """
+        log = self._log
+        with log.lock:
+            found, log.sendable = log.sendable, None  # what raises midway is not gone on from
+            if found is None or found.read > self._length:
+                found = _Sendable(self._first(0))
+            found.read_on(self)
+            log.sendable = found
+            return found.messages(self)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[Message]:
+        return islice(self._log.messages, self._length)
+
+    def __reversed__(self) -> Iterator[Message]:
+        messages = self._log.messages
+        return (messages[n] for n in range(self._length - 1, -1, -1))
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Message, ...]: ...
+    def __getitem__(self, index: int | slice) -> Message | tuple[Message, ...]:
+        at = range(self._length)[index]
+        messages = self._log.messages
+        return messages[at] if isinstance(at, int) else tuple(messages[n] for n in at)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Conversation) and (
+            (self._log is other._log and self._length == other._length)
+            or self.whole() == other.whole()
+        )
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+    def __repr__(self) -> str:
+        return f"Conversation({len(self)} messages)"
+
+    def __reduce__(self) -> tuple[type[Conversation], tuple[tuple[Message, ...]]]:
+        return (Conversation, (self.whole(),))
+
+
+NO_MESSAGES = Conversation()
+
+
+class Joined(Sequence[Message]):
+    """Messages before and after a conversation, with it as one sequence and without a copy."""
+
+    __slots__ = ("after", "before", "between")
+
+    def __init__(
+        self, before: Sequence[Message], between: Conversation, after: Sequence[Message] = ()
+    ) -> None:
+        self.before, self.between, self.after = tuple(before), between, tuple(after)
+
+    def __len__(self) -> int:
+        return len(self.before) + len(self.between) + len(self.after)
+
+    def __iter__(self) -> Iterator[Message]:
+        return chain(self.before, self.between, self.after)
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Message, ...]: ...
+    def __getitem__(self, index: int | slice) -> Message | tuple[Message, ...]:
+        at = range(len(self))[index]
+        return self._at(at) if isinstance(at, int) else tuple(map(self._at, at))
+
+    def _at(self, index: int) -> Message:
+        if index < len(self.before):
+            return self.before[index]
+        index -= len(self.before)
+        if index < len(self.between):
+            return self.between[index]
+        return self.after[index - len(self.between)]
+
+    def __repr__(self) -> str:
+        return f"Joined({len(self)} messages)"
+
+    @property
+    def tokens(self) -> int:
+        """About how many tokens they take."""
+        return estimate_messages(chain(self.before, self.after)) + self.between.tokens
+
+
+def with_head(head: Sequence[Message], messages: Sequence[Message]) -> Sequence[Message]:
+    """Messages with others before them."""
+    if not head:
+        return messages
+    if isinstance(messages, Conversation):
+        return Joined(head, messages)
+    if isinstance(messages, Joined):
+        return Joined((*head, *messages.before), messages.between, messages.after)
+    return (*head, *messages)
+
+
+def estimate(messages: Sequence[Message]) -> int:
+    """About how many tokens messages take. What a conversation has counted is not counted again."""
+    if isinstance(messages, (Conversation, Joined)):
+        return messages.tokens
+    return estimate_messages(messages)
+
+
+def sendable(messages: Sequence[Message]) -> Sequence[Message]:
+    """Messages as providers take them: see `Conversation.sendable`."""
+    return (messages if isinstance(messages, Conversation) else Conversation(messages)).sendable()
+
+
+class _Sendable:
+    """What a conversation is sent as, up to where it has been read.
+
+    While it is sound that is the conversation itself, else one of its own.
+    """
+
+    __slots__ = ("_differs", "_open", "_settled", "_waiting", "read")
+
+    def __init__(self, nothing: Conversation) -> None:
+        self.read = 0
+        """How many messages have been looked at."""
+        self._settled = nothing
+        """Messages that nothing to come can change."""
+        self._differs = False
+        self._open: list[Message] = []
+        """An assistant message that has calls without a reply, and all that came after it."""
+        self._waiting: list[str] = []
+        """The ids of these calls."""
+
+    def read_on(self, conversation: Conversation) -> None:
+        """Look at the messages that were added."""
+        for message in islice(conversation._log.messages, self.read, len(conversation)):
+            self._read(conversation, message)
+        self.read = len(conversation)
+
+    def _read(self, conversation: Conversation, message: Message) -> None:
+        answers = message["role"] == "tool"
+        if self._open and message["role"] == "assistant":
+            self._close(conversation)
+        if not self._open:
+            if answers:  # no call
+                self._settle(conversation, (message,), ())
+                return
+            self._waiting = [call.id for call in calls_of(message)]
+        self._open.append(message)
+        if answers and (id_ := message.get("tool_call_id", "")) in self._waiting:
+            self._waiting.remove(id_)
+        if not self._waiting:
+            self._close(conversation)
+
+    def _close(self, conversation: Conversation) -> None:
+        messages, self._open = self._open, []
+        self._settle(conversation, messages, _answered(messages))
+
+    def _settle(
+        self, conversation: Conversation, messages: Sequence[Message], sent: Sequence[Message]
+    ) -> None:
+        """These messages are sent as those."""
+        if not self._differs and _same(messages, sent):
+            self._settled = conversation._first(len(self._settled) + len(sent))
+            return
+        if not self._differs:
+            self._differs, self._settled = True, Conversation(self._settled)
+        self._settled = self._settled.add(sent)
+
+    def messages(self, conversation: Conversation) -> Sequence[Message]:
+        """What the conversation is sent as: it ends where it has been read."""
+        if self._open:
+            sent = _answered(self._open)
+            if self._differs or not _same(self._open, sent):
+                return Joined((), self._settled, sent)
+        elif self._differs:
+            return self._settled
+        return conversation
+
+
+def _answered(messages: Sequence[Message]) -> list[Message]:
+    """A message with calls, the reply to each, and then what else came after it."""
+    said, *rest = messages
+    replies = [m for m in rest if m["role"] == "tool"]
+    sent = [said]
+    for call in calls_of(said):
+        found = next((m for m in replies if m.get("tool_call_id") == call.id), None)
+        if found is not None:
+            replies.remove(found)
+        sent.append(tool_reply(call, NO_REPLY) if found is None else found)
+    return sent + [m for m in rest if m["role"] != "tool"]
+
+
+def _same(messages: Sequence[Message], others: Sequence[Message]) -> bool:
+    return len(messages) == len(others) and all(map(_is, messages, others))
+
+
+def _is(message: Message, other: Message) -> bool:
+    return message is other
