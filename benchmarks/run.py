@@ -160,7 +160,7 @@ def options() -> Any:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(
         "--cap", type=float, default=120,
-        help="seconds that a process of the loop may take (default: 120); ten times that for a part",
+        help="seconds for a process of the loop (default: 120); a part may take ten times as long",
     )  # fmt: skip
     parser.add_argument("--write", action="store_true", help="put the figures into the pages")
     given = parser.parse_args()
