@@ -54,9 +54,7 @@ def suspends(spec: MachineSpec, ports: Ports) -> bool:
     )
 
 
-def _state_suspends(
-    spec: MachineSpec, state: StateSpec, action: ActionSpec, ports: Ports
-) -> bool:
+def _state_suspends(spec: MachineSpec, state: StateSpec, action: ActionSpec, ports: Ports) -> bool:
     if may_suspend(spec, state, action, ports):
         return True
     if ports.clock.suspends and (action.may_wait or state.retry is not None):
