@@ -21,7 +21,7 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -180,14 +180,14 @@ def _arguments(request: ModelRequest, target: Target, *, streamed: bool) -> dict
 
 def copied(value: Any) -> Any:
     """The same in dicts and lists of its own. `TypeError` for what JSON has no form for."""
-    if isinstance(value, str):
+    if value is None or isinstance(value, (str, int, float)):
         return value
     if isinstance(value, Mapping):
-        return {name: copied(part) for name, part in value.items()}
+        parts: Mapping[str, Any] = value
+        return {name: copied(part) for name, part in parts.items()}
     if isinstance(value, (list, tuple)):
-        return [copied(part) for part in value]
-    if value is None or isinstance(value, (int, float)):
-        return value
+        items: Sequence[Any] = value
+        return [copied(part) for part in items]
     raise TypeError(f"a {type(value).__name__} cannot be sent as JSON")
 
 

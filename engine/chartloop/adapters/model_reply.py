@@ -191,7 +191,7 @@ class _Usage(NamedTuple):
 
 def _counts(usage: Any) -> _Usage | None:
     """The counts of a usage; what is no number was not sent."""
-    given = usage if isinstance(usage, Mapping) else {}
+    given: Mapping[str, Any] = usage if isinstance(usage, Mapping) else {}
     counts = [given.get(name) for name in _Usage._fields]
     return _told(_Usage(*(n if isinstance(n, int) else None for n in counts)))
 

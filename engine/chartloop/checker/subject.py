@@ -71,7 +71,8 @@ class Subject:
 
     def _graph(self, found: Iterable[GuardedTransition]) -> Digraph[str]:
         states = self.spec.states
-        return Digraph(states, ((t.source, t.dest) for t in found if t.dest in states))
+        ways = ((t.source, t.dest or "") for t in found)
+        return Digraph(states, (way for way in ways if way[1] in states))
 
     def _before(self, own: Iterable[GuardedTransition]) -> Digraph[str]:
         graph = self._graph(t for t in own if not t.stop)
