@@ -346,7 +346,7 @@ def test_the_line_that_goes_on_names_the_server_that_must_be_said_again() -> Non
     begun = run.session.begun
     assert begun is not None
     before = {"model": "openai/x", "api_base": "http://h/v1", "tools": ["a.py"]}
-    run.session.begun = begun._replace(data={**begun.data, REMEMBERED: before})
+    run.session.begun = begun.replace(data={**begun.data, REMEMBERED: before})
     run.advance()
     row = by_hand(journal.row("r"))
     assert row is not None

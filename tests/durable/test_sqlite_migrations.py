@@ -120,7 +120,7 @@ def test_a_file_of_version_1_is_read(old: Path, migrations: tuple[Migration, ...
     journal = SqliteJournal(old, migrations=migrations)
     row = by_hand(journal.row("old"))
     assert row is not None
-    assert row[:12] == (
+    assert row.to_tuple()[:12] == (
         "old", "agent", MACHINE, 2, 3, "paused", "ask", "", 1, 99.5,
         "me" if migrations is MIGRATIONS else "agent me", "",
     )  # fmt: skip

@@ -112,7 +112,7 @@ def _asked(drawn: list[tuple[str, bool]]) -> list[tuple[Expression, bool]]:
 def _worlds() -> Iterator[Facts]:
     for x, y, flag, word, n, off, steps in product(*_VALUES.values()):
         yield Facts(
-            run=Facts().run._replace(steps=steps),
+            run=Facts().run.replace(steps=steps),
             limits={"n": n, "off": off},
             vars={"x": x, "y": y, "flag": flag, "word": word},
         )

@@ -306,7 +306,7 @@ def put(facts: Facts, path: str, value: Any) -> Facts:
         changed = {**section, field: value}  # pyright: ignore[reportUnknownVariableType]
     else:
         changed = section._replace(**{field: value})
-    return facts._replace(**{root: changed})
+    return facts.replace(**{root: changed})
 
 
 SMALL = st.integers(0, 4)
@@ -441,9 +441,9 @@ def test_a_budget_is_spent_at_last(text: str, facts: Facts, speeds: list[int]) -
     if expression.kind == "signal":
         return
     steps, visits, tokens, calls = (speed * SPENT for speed in speeds)
-    late = facts._replace(
-        run=facts.run._replace(steps=steps, visits={"plan": visits}),
-        usage=facts.usage._replace(total_tokens=tokens, llm_calls=calls, cost=1e18),
+    late = facts.replace(
+        run=facts.run.replace(steps=steps, visits={"plan": visits}),
+        usage=facts.usage.replace(total_tokens=tokens, llm_calls=calls, cost=1e18),
     )
     assert expression.fn(late, no) is True
 

@@ -93,9 +93,7 @@ def _as_said(outcome: Outcome, result: bool, message: bool) -> Outcome:
     if outcome.reply is None:
         return outcome
     said = (*outcome.messages, outcome.reply.message) if message else outcome.messages
-    return outcome._replace(
-        result=outcome.reply.result if result else outcome.result, messages=said
-    )
+    return outcome.replace(result=outcome.reply.result if result else outcome.result, messages=said)
 
 
 OUTCOMES = st.builds(_as_said, _ANY, st.booleans(), st.booleans())
@@ -125,7 +123,7 @@ def file_journal(redactor: Redactor | None = None) -> Generator[SqliteJournal]:
 @given(records=st.lists(RECORDS, min_size=1, max_size=3), data=MAPPINGS)
 def test_what_was_appended_is_read_back(records: list[Record], data: Mapping[str, Any]) -> None:
     events = [
-        Event(n, "record", record.input.at, record._replace(seq=n), {}, 1)
+        Event(n, "record", record.input.at, record.replace(seq=n), {}, 1)
         for n, record in enumerate(records)
     ]
     events.append(Event(len(events), "result", 1.5, None, data, 1))

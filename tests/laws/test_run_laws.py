@@ -39,7 +39,7 @@ def to_the_end(run: Run, clock: ManualClock, face: Callable[[Run], Any]) -> list
 def as_it_was(record: Record) -> str:
     """A record without the certificate, which only a journal that lasts keeps."""
     data = {name: value for name, value in record.input.data.items() if name != "certificate"}
-    return record._replace(input=record.input._replace(data=data)).to_json()
+    return record.replace(input=record.input.replace(data=data)).to_json()
 
 
 def steps(run: Run) -> None:

@@ -59,7 +59,9 @@ def same(one: Sequence[Message], other: Sequence[Message]) -> bool:
 
 
 @given(TALK.flatmap(pieces))
-def test_a_conversation_that_grows_is_what_it_is_whole(parts: list[tuple[list[Message], bool]]) -> None:
+def test_a_conversation_that_grows_is_what_it_is_whole(
+    parts: list[tuple[list[Message], bool]],
+) -> None:
     grown, talk = Conversation(), list[Message]()
     for piece, asked in parts:
         grown, talk = grown.add(piece), [*talk, *piece]

@@ -261,7 +261,7 @@ def stands_alike(old: Position, new: Position, names: Names) -> bool:
         names.state(old.state) == new.state
         and ours == {n: getattr(new, n) for n in SAME}
         and visits == {n: count for n, count in new.facts.run.visits.items() if count}
-        and old.facts.run._replace(visits={}) == new.facts.run._replace(visits={})
+        and old.facts.run.replace(visits={}) == new.facts.run.replace(visits={})
         and old.facts.usage == new.facts.usage
         and old.signals.reasons == new.signals.reasons
     )

@@ -71,8 +71,8 @@ def said(record: Record) -> str:
     aside = ("upgraded", "certificate")
     data = {name: value for name, value in record.input.data.items() if name not in aside}
     signals = StopSignals(replace(s, message="", context={}) for s in record.signals)
-    given = record.input._replace(data=data)
-    return record._replace(input=given, signals=signals, warnings=()).to_json()
+    given = record.input.replace(data=data)
+    return record.replace(input=given, signals=signals, warnings=()).to_json()
 
 
 def renamed(data: Data, names: dict[str, str]) -> Data:

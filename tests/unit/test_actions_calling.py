@@ -74,7 +74,11 @@ class TestCallTools:
             0.0,
         )
         assert run.facts.errors.last is not None
-        assert run.facts.errors.last[:3] == ("RECOVERABLE", "bad: error: ValueError: odd", "b")
+        assert run.facts.errors.last.to_tuple()[:3] == (
+            "RECOVERABLE",
+            "bad: error: ValueError: odd",
+            "b",
+        )
         assert [e["message"] for e in run.result.errors] == ["bad: error: ValueError: odd"] * 2
 
     @pytest.mark.parametrize("action", ["call_tools", "call_tool"])

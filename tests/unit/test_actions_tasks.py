@@ -136,7 +136,7 @@ def test_tasks_are_done_in_order_primary_first() -> None:
     run = working(tasks, {})
     assert run.run().reason == "completed"
     assert [o.result["task"] for o in outcomes(run, "work")] == ["a", "b", "i"]
-    assert run.facts.queue[:4] == (0, 3, 0, True)
+    assert run.facts.queue.to_tuple()[:4] == (0, 3, 0, True)
 
 
 def test_a_task_that_failed_stays_first_until_it_is_given_up() -> None:

@@ -303,7 +303,7 @@ def test_a_record_that_is_none_of_the_machines_passes_the_run_over(shop: Machine
     run = shop.start("t", script=["Hi."], clock=ManualClock())
     run.run()
     records = list(run.records)
-    broken = records[1]._replace(taken=("kind.cases.a",))
+    broken = records[1].replace(taken=("kind.cases.a",))
     row = run.session.row
     found = covered(shop, [RecordedRun(row, (records[0], broken))])
     assert (found.runs, found.records, seen(found)) == (0, 0, set())

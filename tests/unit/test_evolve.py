@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
 from chartloop.core.errors import StatusError, WaitError
 from chartloop.core.outcome import Blocked, Outcome
 from chartloop.core.reasons import REASONS, StopReason, StopSignal
-from chartloop.machine.evolve import evolve
 from chartloop.testing.clock import ManualClock
 from tests.support import OK, Said, failure, path, start
 
@@ -392,20 +391,3 @@ def test_a_fork_of_an_ended_run_stands_where_it_was_forked() -> None:
         "",
     )
     assert fork.run().reason == "completed"
-
-
-def test_what_a_step_makes_has_all_of_its_fields() -> None:
-    """It is made by position, past the constructors that would count."""
-    run = start("states:\n  a: {do: act, next: b}\n  b: {do: act, next: z}\n" + END)
-    run.advance()
-    before = run.session.position
-    run.advance()
-    position, decision = evolve(run.machine.chart, before, run.records[1].input)
-    made: list[Any] = [
-        position,
-        decision,
-        position.facts,
-        *position.facts[:7],
-        position.facts.marks,
-    ]
-    assert [len(one) for one in made] == [len(one._fields) for one in made]

@@ -430,6 +430,6 @@ def test_a_field_of_a_fact_is_read_as_the_fact() -> None:
 
 
 def test_the_margin_keeps_its_unit_when_progress_falls_back() -> None:
-    at = AT._replace(progress=ProgressFacts(stalled_for=90.0))
+    at = AT.replace(progress=ProgressFacts(stalled_for=90.0))
     (reading,) = parse("progress.stalled_for >= duration('2m')", SCOPE).readings(at)
     assert (reading.margin, reading.share) == (30.0, 0.75)

@@ -331,7 +331,7 @@ def test_what_raises_is_not_false(case: Broken) -> None:
     given: dict[str, Any] = {**AT.vars, "numbers": []}
     if case.cause is ValueError and "words" in case.text:
         given["words"] = ["b"] * 10_001
-    broken = AT._replace(vars=given, run=RunFacts(steps=7, started_at=1e9))
+    broken = AT.replace(vars=given, run=RunFacts(steps=7, started_at=1e9))
     expression = parse(case.text, SCOPE)
     with pytest.raises(GUARD_ERRORS):
         expression.fn(broken, no_oracle)
@@ -395,9 +395,9 @@ def test_a_fused_guard_that_fails_is_not_passed_over() -> None:
 
 def test_the_sections_that_the_facts_share_are_the_ones_read() -> None:
     twice = parse("errors.total > 1 and errors.last is not None and errors.total < 9", SCOPE)
-    at = AT._replace(errors=ErrorFacts(total=2, last=Failure("CRITICAL", "x")))
+    at = AT.replace(errors=ErrorFacts(total=2, last=Failure("CRITICAL", "x")))
     assert twice.value(at) is True
     assert parse("signals.top is not None and signals.top == 'x'", SCOPE).value(
-        AT._replace(signals=SignalFacts(top="x"))
+        AT.replace(signals=SignalFacts(top="x"))
     )
-    assert parse("last.ok", SCOPE).value(AT._replace(last=LastFacts(ok=False))) is False
+    assert parse("last.ok", SCOPE).value(AT.replace(last=LastFacts(ok=False))) is False

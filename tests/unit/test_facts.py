@@ -104,11 +104,11 @@ CASES = [
     Case("last.tool_calls", [reply("x"), OK, OK, reply()], [(), (ToolCall("0", "x", "{}"),), (ToolCall("0", "x", "{}"),), (ToolCall("0", "x", "{}"),), ()]),
     Case("last.wants_memory", [reply("x", memory=True), OK, OK, reply("x")], [False, True, True, True, False]),
     Case("last.calls_dropped", [Outcome(dropped=(ToolCall("1", "x", "{}"),)), OK, reply("x")], [0, 1, 1, 0]),
-    Case("queue.size", [Outcome(queue=(T1, T2)), Outcome(queue=(T2,)), Outcome(queue=(T2._replace(cycle=1),))], [0, 1, 0, 1]),
+    Case("queue.size", [Outcome(queue=(T1, T2)), Outcome(queue=(T2,)), Outcome(queue=(T2.replace(cycle=1),))], [0, 1, 0, 1]),
     Case("queue.done", [Outcome(changes={"queue.done": 1})], [0, 1]),
     Case("queue.failed", [Outcome(changes={"queue.failed": 1})], [0, 1]),
     Case("queue.primary_done", [Outcome(queue=(T1, T2)), Outcome(queue=(T2,))], [True, False, True]),
-    Case("queue.current.text", [Outcome(queue=(T1,)), Outcome(queue=(T1._replace(attempts=1),)), Outcome(queue=())], [None, None, "one", None]),
+    Case("queue.current.text", [Outcome(queue=(T1,)), Outcome(queue=(T1.replace(attempts=1),)), Outcome(queue=())], [None, None, "one", None]),
     Case("vars.n", [changed(vars__n=5)], [0, 5]),
     Case("memory.b", [changed(memory__b="x")], ["", "x"]),
 ]  # fmt: skip
@@ -214,7 +214,7 @@ def test_the_signals() -> None:
     run = start(body, {"c": [Outcome(continued=1)]})
     seen: list[tuple[Any, ...]] = []
     while run.advance() is not None:
-        seen.append(tuple(run.facts.signals))
+        seen.append(run.facts.signals.to_tuple())
     assert seen[:4] == [
         (0, None, (), "completed", False),
         (1, "custom", ("custom",), "completed", False),
@@ -237,9 +237,18 @@ class TestTable:
 
     def test_every_field_of_a_section_is_a_row_and_every_row_a_field(self) -> None:
         facts = Facts()
-        fields = {f"{root}.{name}" for root in sections() for name in getattr(facts, root)._fields}
+        fields = {
+            f"{root}.{name}"
+            for root in sections()
+            for name in getattr(facts, root).__struct_fields__
+        }
         assert fields == set(FACTS)
-        assert set(sections()) == set(Facts._fields) - {"memory", "limits", "vars", "marks"}
+        assert set(sections()) == set(Facts.__struct_fields__) - {
+            "memory",
+            "limits",
+            "vars",
+            "marks",
+        }
 
     @pytest.mark.parametrize("name", list(FACTS))
     def test_the_first_value_is_of_the_type_of_its_row(self, name: str) -> None:

@@ -90,7 +90,7 @@ def intent(seq: int) -> Event:
 
 
 def written(events: Sequence[Event], epoch: int) -> list[Event]:
-    return [event._replace(epoch=epoch) for event in events]
+    return [event.replace(epoch=epoch) for event in events]
 
 
 def test_a_journal_says_what_it_is(desk: Desk) -> None:
@@ -177,9 +177,9 @@ def test_an_append_brings_the_row_up_to_date(desk: Desk) -> None:
     )  # fmt: skip
     assert desk.all()[0] == after
     desk.write("r", 1, [intent(1)])
-    assert desk.all()[0] == after._replace(head=2)
+    assert desk.all()[0] == after.replace(head=2)
     desk.write("r", 2, [], update=Update("error", "end", "error", 8))
-    assert desk.all()[0] == after._replace(
+    assert desk.all()[0] == after.replace(
         head=2, status="error", state="end", reason="error", steps=8, wake_at=None
     )
 
@@ -342,7 +342,7 @@ def test_a_fork_has_the_events_below_a_record(desk: Desk, case: Fork) -> None:
     before = desk.all()
     new = RunRow("new", "agent", agent="x", created=8.0)
     assert desk(desk.journal.fork("r", case.at, new)) == case.kept
-    row = new._replace(parent="r", fork_seq=case.at, head=case.kept)
+    row = new.replace(parent="r", fork_seq=case.at, head=case.kept)
     assert desk.all("new") == (row, written(events[: case.kept], 0), [], None)
     epoch = desk(desk.journal.acquire("new"))[0].epoch
     assert desk(desk.journal.append("new", case.kept, epoch, [intent(case.kept)])) == case.kept + 1
@@ -375,15 +375,15 @@ def test_whole_runs_come_into_being_with_all_that_they_hold(desk: Desk) -> None:
     read = family(desk)
     events = [step(0, result="x" * 40_000), intent(1), step(2, 1)]
     new = RunRow("new", "agent", "f" * 64, status="paused", parent="r", fork_seq=2, created=8.0)
-    below = new._replace(run_id="new/a/0", parent="new", epoch=7, head=9)
+    below = new.replace(run_id="new/a/0", parent="new", epoch=7, head=9)
     runs = [WholeRun(new, events, "r"), WholeRun(below, events[:1], "r/a/0")]
     desk(desk.journal.create_whole(runs, after=read))
     letters = [Letter(id, 1.0, {"from": "r"}) for id in ("one", "two")]
-    assert desk.all("new") == (new._replace(head=3), written(events, 0), letters, None)
-    assert desk.all("new/a/0")[:2] == (below._replace(head=1, epoch=0), written(events[:1], 0))
+    assert desk.all("new") == (new.replace(head=3), written(events, 0), letters, None)
+    assert desk.all("new/a/0")[:2] == (below.replace(head=1, epoch=0), written(events[:1], 0))
     assert [letter.data["from"] for letter in desk.all("new/a/0")[2]] == ["r/a/0"] * 2
     for row in read:
-        assert desk.all(row.run_id)[0] == row._replace(epoch=2)
+        assert desk.all(row.run_id)[0] == row.replace(epoch=2)
         assert [letter.msg_id for letter in desk.all(row.run_id)[2]] == ["one", "two"]
         with pytest.raises(Fenced):
             desk(desk.journal.append(row.run_id, row.head, row.epoch, [step(2)]))

@@ -533,8 +533,8 @@ def test_a_streamed_reply_is_the_reply(reply: dict[str, Any]) -> None:
         whole = ask(at(server))
         streamed = ask(at(server), pieces)
     # Ids hold the number of the request.
-    named = tuple(c._replace(id=c.id.replace("_1_", "_0_")) for c in streamed.tool_calls)
-    assert streamed._replace(tool_calls=named) == whole
+    named = tuple(c.replace(id=c.id.replace("_1_", "_0_")) for c in streamed.tool_calls)
+    assert streamed.replace(tool_calls=named) == whole
     assert "".join(pieces) == whole.text == reply["text"]
     assert [json.loads(c.arguments) for c in whole.tool_calls] == [
         c["arguments"] for c in reply["tool_calls"]

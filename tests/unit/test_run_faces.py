@@ -107,7 +107,7 @@ def test_every_face_gives_the_same_run(make: Callable[..., Run], face: str) -> N
     FACES[face](run)
     other.run()
     assert run.ended
-    assert [r._replace(input=r.input) for r in run.records] == other.records
+    assert [r.replace(input=r.input) for r in run.records] == other.records
     assert run.result.to_dict() | {"run": ""} == other.result.to_dict() | {"run": ""}
 
 

@@ -216,7 +216,7 @@ class TestChanged:
         made, journal = machine(body), MemoryJournal()
         run = made.start("t", clock=ManualClock(), journal=journal, run_id="r")
         other = json.dumps(json.loads(made.canonical()), indent=4)
-        run.session.row = run.session.row._replace(machine_hash=by_hand(journal.put_blob(other)))
+        run.session.row = run.session.row.replace(machine_hash=by_hand(journal.put_blob(other)))
         run.run()
         again = made.open("r", journal=journal, clock=ManualClock())
         again.send("yes")

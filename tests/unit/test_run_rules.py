@@ -22,11 +22,11 @@ class Altered(MemoryJournal):
         given = log.events[0].record
         assert given is not None
         data = {n: v for n, v in {**given.input.data, **start}.items() if v is not None}
-        made = given._replace(input=given.input._replace(data=data))
-        log.events[0] = log.events[0]._replace(record=made)
+        made = given.replace(input=given.input.replace(data=data))
+        log.events[0] = log.events[0].replace(record=made)
         second = log.events[1].record
         if otherwise and second is not None:
-            log.events[1] = log.events[1]._replace(record=second._replace(next="done"))
+            log.events[1] = log.events[1].replace(record=second.replace(next="done"))
 
 
 def ended() -> Altered:

@@ -264,7 +264,7 @@ def test_a_delay_is_slept_on_the_clock_before_the_first_word() -> None:
     model = Scripted([{"text": "a b", "delay": "30s"}, "c"], clock=clock)
     request = ModelRequest(())
     asyncio.run(model.complete(request, lambda _: heard.append(clock.now())))
-    asyncio.run(model.complete(request._replace(number=1)))
+    asyncio.run(model.complete(request.replace(number=1)))
     assert heard == [30, 30]
     assert clock.now() == 30
 

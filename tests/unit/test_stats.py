@@ -122,7 +122,7 @@ def test_a_run_that_has_not_ended_is_counted_so() -> None:
 def test_records_that_cannot_be_decided_again_have_no_margins() -> None:
     made, (run,) = runs_of(BODY, [PAID] * 5)
     records = list(run.records)
-    records[2] = records[2]._replace(next="done")
+    records[2] = records[2].replace(next="done")
     row = RunRow("r", "m", made.hash, status="completed", reason="completed")
     found = made.stats(RecordedRun(row, tuple(records), made.canonical()))
     assert (found.unfolded, found.margins, found.states[0].actions) == (("r",), (), 5)

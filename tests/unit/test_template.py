@@ -47,7 +47,7 @@ FACTS = Facts(
         "big": "a" * MAX_OUTPUT,
     },
 )
-NAMES = FACTS._asdict()
+NAMES = FACTS.to_mapping()
 
 
 def fault(text: str) -> TemplateFault:

@@ -160,7 +160,7 @@ def test_a_state_that_is_gone_is_said() -> None:
 def test_a_record_with_the_names_of_now() -> None:
     """Its states and edges, what raised its signals, and where a child began."""
     _, run = recorded(until="work")
-    begun = run.records[0]._replace(input=run.records[0].input._replace(data={"start": "work"}))
+    begun = run.records[0].replace(input=run.records[0].input.replace(data={"start": "work"}))
     names = Names({"work": "labour"}, {"more.then": "more.next.0"})
     assert as_now(begun, *names).input.data == {"start": "labour"}
     now = as_now(run.records[1], *names)
@@ -268,7 +268,7 @@ def test_an_action_that_was_begun_and_has_no_record() -> None:
 
 def test_records_that_no_run_has() -> None:
     old, run = recorded()
-    bad = run.records[0]._replace(input=run.records[0].input._replace(data={"vars": 5}))
+    bad = run.records[0].replace(input=run.records[0].input.replace(data={"vars": 5}))
     new = machine(OLD.replace("base: 5s", "base: 9s"))
     verdict = Upgrade(old.chart, new.chart).judge(run._replace(records=(bad, *run.records[1:])))
     assert verdict.kind == "unsafe"
@@ -371,7 +371,7 @@ def test_many_runs_of_several_machines() -> None:
 
 def test_a_result_shows_itself() -> None:
     old, run = recorded()
-    result = machine(RENAMED).upgrade(old, [run, run._replace(row=run.row._replace(run_id="<b>"))])
+    result = machine(RENAMED).upgrade(old, [run, run._replace(row=run.row.replace(run_id="<b>"))])
     text, shown = str(result), result._repr_mimebundle_()["text/html"]  # pyright: ignore[reportPrivateUsage]
     assert text.startswith("m: 2 runs, 2 need a state map")
     assert "needs a state map: r, <b>" in text

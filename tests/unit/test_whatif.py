@@ -477,7 +477,7 @@ def test_renamed_states_are_read_under_their_new_names() -> None:
 def test_a_record_that_was_changed_is_not_blamed_on_the_limits() -> None:
     made, run = ran(LOOP, {"work": [PAID] * 5})
     records = list(run.records)
-    records[3] = records[3]._replace(next="done")
+    records[3] = records[3].replace(next="done")
     row = RunRow("r", made.name, made.hash, status="completed", reason="completed")
     judged = one(made, RecordedRun(row, tuple(records), made.canonical()), steps=9)
     assert judged.verdict is Verdict.UNKNOWN
@@ -508,7 +508,7 @@ def test_a_run_of_another_machine_is_reported_and_passed_over() -> None:
 def test_a_record_that_no_engine_wrote_is_passed_over(broken: dict[str, Any]) -> None:
     made, run = ran(LOOP, {"work": [PAID] * 5})
     first = run.records[0]
-    odd = first._replace(input=first.input._replace(data=broken))
+    odd = first.replace(input=first.input.replace(data=broken))
     row = RunRow("r", "m", made.hash, status="completed", reason="completed")
     recorded = RecordedRun(row, (odd, *run.records[1:]), made.canonical())
     found = made.whatif([recorded, run], limits={"tokens": 900})

@@ -30,7 +30,7 @@ def ask_approval(
     """The open calls of these tools, and the question whether they may be carried out."""
     open_ = unanswered(ctx.messages)
     calls = [call for call in (open_[:1] if first else open_) if call.name in tools]
-    shown = [call._asdict() for call in calls]
+    shown = [call.to_mapping() for call in calls]
     kept: dict[str, Any] = {APPROVAL: {"calls": shown, "wait": wait}}
     if calls:
         kept["ask_user"] = question(calls, by, text)
@@ -62,7 +62,7 @@ class Approvals:
         """What the model reads of a call that was not approved; None for one that may be made."""
         if call.name not in self.tools:
             return None
-        shown = call._asdict() in self.asked.get("calls", ())
+        shown = call.to_mapping() in self.asked.get("calls", ())
         answer = str(self.asked.get("answer", "")) if shown else ""
         if answer == "accept":
             return None

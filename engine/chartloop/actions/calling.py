@@ -54,7 +54,7 @@ def without(outcome: Outcome, left: Sequence[ToolCall], most: int) -> Outcome:
     said = TOO_MANY.format(most=most)
     asked = say_count(most + len(left), "call")
     warning = f"a reply asked for {asked}; {most} were carried out, the rest were refused"
-    return outcome._replace(
+    return outcome.replace(
         messages=(*outcome.messages, *(tool_reply(call, said) for call in left)),
         dropped=tuple(left), warnings=(*outcome.warnings, warning),
     )  # fmt: skip
@@ -72,7 +72,7 @@ async def call_tool(ctx: Context, on_error: str = "reply") -> Outcome:
     trimmed = trim_calls(ctx.messages, _kept_ids(ctx, calls))
     left = ", ".join(f"`{sound_text(call.name)}`" for call in calls[1:])
     said = f"only the first of {len(calls)} calls was made; left out: {left}"
-    return outcome._replace(
+    return outcome.replace(
         rewrite=tuple(trimmed), dropped=tuple(calls[1:]), warnings=(*outcome.warnings, said)
     )
 
@@ -91,7 +91,7 @@ async def _carry_out(ctx: Context, calls: Sequence[ToolCall], on_error: str) -> 
     if outcome.tool_errors and on_error == "fail":
         text = cut("; ".join(outcome.tool_errors))
         failed_ = Outcome.failed(Category.RECOVERABLE, text, kind="tool")
-        return outcome._replace(ok=False, error=failed_.error, tool_errors=())
+        return outcome.replace(ok=False, error=failed_.error, tool_errors=())
     return outcome
 
 
@@ -125,7 +125,7 @@ class _Batch:
                     group.start_soon(self._take_place, places, n)
         blocks = dict(self.ctx.facts.memory)
         for n in memory:
-            facts = self.ctx.facts._replace(memory=blocks)
+            facts = self.ctx.facts.replace(memory=blocks)
             await self._do(replace(self.ctx, facts=facts), n)
             changes = self.done[n].changes
             blocks |= {name.removeprefix("memory."): v for name, v in changes.items()}
@@ -206,7 +206,7 @@ def _written_result(result: ToolResult) -> dict[str, Any]:
 
 
 def _read_result(ctx: Context, data: Mapping[str, Any]) -> ToolResult:
-    given = {name: data[name] for name in ToolResult._fields if name in data}
+    given = {name: data[name] for name in ToolResult.__struct_fields__ if name in data}
     reasons = ctx.machine.reasons
     given["partial"] = tuple(data.get("partial", ()))
     given["warnings"] = tuple(data.get("warnings", ()))
@@ -230,7 +230,7 @@ async def tool(ctx: Context, name: str, arguments: Mapping[str, Any] | None = No
     if done.ok:
         return outcome
     error = Outcome.failed(done.category, done.text, kind="tool").error
-    return outcome._replace(ok=False, error=error)
+    return outcome.replace(ok=False, error=error)
 
 
 async def update_memory(

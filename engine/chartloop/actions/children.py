@@ -46,7 +46,7 @@ async def run_machine(ctx: Context, machine: str, **fields: Any) -> Outcome | Bl
     if not child.ended:
         return waiting([child])
     outcome = await outcome_of(ctx, child)
-    return await _shared(child, outcome._replace(result=result_data(child.result)))
+    return await _shared(child, outcome.replace(result=result_data(child.result)))
 
 
 async def run_machines(ctx: Context, wait_for: str = "all", **fields: Any) -> Outcome | Blocked:
@@ -184,9 +184,9 @@ def waiting(children: Sequence[Child]) -> Blocked:
     """The action cannot go on: its children wait, the first of these for an answer first."""
     asks = [child.asks for child in children]
     asked = next((a for a in asks if a.events), asks[0])
-    asked = asked._replace(closing=all(a.closing for a in asks), waiting=len(asks))
+    asked = asked.replace(closing=all(a.closing for a in asks), waiting=len(asks))
     times = [at for child in children if (at := child.wake_at) is not None]
-    return Blocked(min(times, default=None), CHILD, asked._asdict())
+    return Blocked(min(times, default=None), CHILD, asked.to_mapping())
 
 
 async def outcome_of(ctx: Context, *children: Child) -> Outcome:
@@ -208,11 +208,11 @@ async def outcome_of(ctx: Context, *children: Child) -> Outcome:
         at = max(ctx.ports.clock.now(), ctx.deadline or 0.0)
         error = too_long(ctx.state.name, at - ctx.position.entered_at)
         signals = outcome.signals or stop_with_parent(ctx)
-        return outcome._replace(ok=False, error=error, timed_out=True, signals=signals)
+        return outcome.replace(ok=False, error=error, timed_out=True, signals=signals)
     failed = next((r for r in results if r.kind == "error"), None)
     if failed is None:
         return outcome
-    return outcome._replace(ok=False, error=_failure(failed))
+    return outcome.replace(ok=False, error=_failure(failed))
 
 
 def _passed_on(
@@ -245,7 +245,7 @@ def _spent(results: Iterable[Result]) -> Spent:
             total.llm_calls + usage.llm_calls, total.prompt_tokens + usage.prompt_tokens,
             total.completion_tokens + usage.completion_tokens, sum(known) if known else None,
         )  # fmt: skip
-    return total._replace(tools=dict(calls)) if calls else total
+    return total.replace(tools=dict(calls)) if calls else total
 
 
 def result_data(result: Result) -> dict[str, Any]:
@@ -262,33 +262,33 @@ async def _shared(child: Child, outcome: Outcome) -> Outcome:
     facts, changes = position.facts, dict(outcome.changes)
     if "messages" in share:
         added, whole = child.said()
-        outcome = outcome._replace(messages=added, rewrite=whole)
+        outcome = outcome.replace(messages=added, rewrite=whole)
     if "memory" in share:
         own = child.ctx.facts.memory
         changes |= {f"memory.{n}": v for n, v in facts.memory.items() if own.get(n, v) != v}
     if "queue" in share:
         before, own = child.ctx.facts.queue, facts.queue
-        now = before._replace(done=before.done + own.done, failed=before.failed + own.failed)
+        now = before.replace(done=before.done + own.done, failed=before.failed + own.failed)
         changes |= {"queue.done": now.done, "queue.failed": now.failed}
         late = named(await child.missed(), (task.id for task in position.queue), now)
-        outcome = outcome._replace(queue=(*position.queue, *late))
-    return outcome._replace(changes=changes)
+        outcome = outcome.replace(queue=(*position.queue, *late))
+    return outcome.replace(changes=changes)
 
 
 async def _together(ctx: Context, children: Mapping[str, Child], wait_for: str) -> Outcome:
     outcome = await outcome_of(ctx, *children.values())
     if wait_for == "any" and _won(children.values()) and not outcome.timed_out:
-        outcome = outcome._replace(ok=True, error=None)
+        outcome = outcome.replace(ok=True, error=None)
     unbegun = [child.refused for child in children.values() if child.refused is not None]
     if unbegun:
         said = say_unbegun(len(unbegun), len(children), unbegun[0])
-        outcome = outcome._replace(warnings=(*outcome.warnings, said))
+        outcome = outcome.replace(warnings=(*outcome.warnings, said))
     results = {name: result_data(child.result) for name, child in children.items()}
     data = {
         "children": [{"name": name, **result} for name, result in results.items()],
         "outputs": {name: result["output"] for name, result in results.items()},
     }
-    return outcome._replace(result=data)
+    return outcome.replace(result=data)
 
 
 # what files may write -----------------------------------------------------------------------

@@ -43,7 +43,7 @@ async def python(ctx: Context, code: str) -> Outcome:
         after = {SESSION: ""}
     outcome = Outcome(result=_result(done), kept=after)
     if done.session_lost:
-        outcome = outcome._replace(warnings=("the sandbox's variables were lost; it began anew",))
+        outcome = outcome.replace(warnings=("the sandbox's variables were lost; it began anew",))
     if done.ok:
         return outcome
     if done.timed_out and ctx.deadline is not None:
@@ -52,7 +52,7 @@ async def python(ctx: Context, code: str) -> Outcome:
         raise TimeoutError
     category = Category.RECOVERABLE
     failed = Outcome.failed(category, done.error or "the code failed", kind="code")
-    return outcome._replace(ok=False, error=failed.error)
+    return outcome.replace(ok=False, error=failed.error)
 
 
 async def _until(clock: Clock, at: float) -> None:

@@ -46,7 +46,7 @@ def measure(ctx: Context) -> Outcome:
     if known.cycle > progress.cycles and not begun:
         changes["progress.cycles"] = known.cycle
         changes["progress.magnitude"] = magnitude(known.metrics, known.before)
-    facts = progress._replace(**{n.partition(".")[2]: v for n, v in changes.items()})
+    facts = progress.replace(**{n.partition(".")[2]: v for n, v in changes.items()})
     result = {
         "cycles": facts.cycles, "improving": facts.improving,
         "improvements": facts.improvements, "magnitude": facts.magnitude,

@@ -67,7 +67,7 @@ def _at_once(ctx: Context, spec: ToolSpec, call: Callable[[], Any]) -> ToolResul
     result = _result_of(ctx, spec, made, error)
     if took <= HELD:
         return result
-    return result._replace(warnings=(*result.warnings, HELD_UP.format(spec.name, took)))
+    return result.replace(warnings=(*result.warnings, HELD_UP.format(spec.name, took)))
 
 
 HELD = 0.2
@@ -134,7 +134,7 @@ def _checked(ctx: Context, made: ToolResult) -> ToolResult:
         if root != "memory" or block not in ctx.facts.memory or not isinstance(value, str):
             return failed(f"the tool changed `{name}`: tools change memory blocks only, to a text")
     changes = {name: cut(cast(str, value)) for name, value in made.changes.items()}
-    return made._replace(
+    return made.replace(
         text=said(made.text), ok=bool(made.ok), result=sound_data(made.result), changes=changes,
         partial=tuple(said(part) for part in made.partial),
         signals=tuple(sound_signal(signal) for signal in made.signals),

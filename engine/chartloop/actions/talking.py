@@ -149,7 +149,7 @@ async def complete(
     made = _sound(await model.complete(request, ctx.tell if streaming else None), ctx)
     ctx.so_far = before
     memory = ctx.host.chart.memory_tools
-    wants_memory = bool(made.tool_calls) and all([c.name in memory for c in made.tool_calls])
+    wants_memory = bool(made.tool_calls) and all(c.name in memory for c in made.tool_calls)
     reply = Reply(made.text, made.finish_reason, made.tool_calls, wants_memory, made.model)
     spent, warnings = _spent(made, request, model, reply)
     if made.finish_reason == "length":
@@ -182,7 +182,7 @@ def _spent(
 
 def _unanswered(so_far: Callable[[], Outcome] | None) -> Outcome:
     """What an action has come to while a model call is under way: if it is cut off, it was made."""
-    return (so_far() if so_far is not None else Outcome())._replace(unanswered=1)
+    return (so_far() if so_far is not None else Outcome()).replace(unanswered=1)
 
 
 LONGEST_ID = 200
@@ -198,15 +198,15 @@ def _sound(reply: ModelReply, ctx: Context) -> ModelReply:
     """
     calls: list[ToolCall] = []
     ids: set[str] = set()
-    for n, (id_, name, arguments) in enumerate(reply.tool_calls):
-        unique = sound_text(str(id_ or ""))
+    for n, call in enumerate(reply.tool_calls):
+        unique = sound_text(str(call.id or ""))
         if not unique or unique in ids or len(unique) > LONGEST_ID:
             unique = f"call_{ctx.step}_{n}"
         ids.add(unique)
-        called = _NOT_IN_NAMES.sub("_", str(name or ""))[:64] or "unnamed"
-        calls.append(ToolCall(unique, called, cut(arguments or "{}")))
+        called = _NOT_IN_NAMES.sub("_", str(call.name or ""))[:64] or "unnamed"
+        calls.append(ToolCall(unique, called, cut(call.arguments or "{}")))
     text = sound_text(reply.text or "")
-    return reply._replace(text=text, tool_calls=tuple(calls))
+    return reply.replace(text=text, tool_calls=tuple(calls))
 
 
 def _outcome(ctx: Context, answered: Answered, keep: bool | None) -> Outcome:
@@ -241,7 +241,7 @@ def _refused(ctx: Context, outcome: Outcome, reply: Reply) -> Outcome:
         return outcome
     replies = tuple(tool_reply(call, text) for call, text in refused)
     size = outcome.context_tokens
-    return outcome._replace(
+    return outcome.replace(
         messages=(*outcome.messages, *replies),
         tool_errors=tuple(f"{call.name}: {text}" for call, text in refused),
         context_tokens=None if size is None else size + estimate_messages(replies),
@@ -299,9 +299,9 @@ def _structured(outcome: Outcome, text: str, wanted: ReplySchema) -> Outcome:
     except ValueError as error:
         problem = f"the reply is no JSON: {error}"
     else:
-        return outcome._replace(result={**outcome.result, "data": data})
+        return outcome.replace(result={**outcome.result, "data": data})
     failed = Outcome.failed(Category.RECOVERABLE, problem, kind="output")
-    return outcome._replace(ok=False, error=failed.error)
+    return outcome.replace(ok=False, error=failed.error)
 
 
 def ask_again(ctx: Context, broken: Outcome, asked: Asked) -> Outcome:
@@ -317,12 +317,12 @@ def ask_again(ctx: Context, broken: Outcome, asked: Asked) -> Outcome:
     wrong = user(f"{broken.error.message}\nReply again, with nothing but the JSON.")
     kept: dict[str, Any] = {REPAIRED: {"state": ctx.state.name, "times": times + 1}}
     if ctx.prompt is None and asked.keep is not False:
-        return broken._replace(messages=(*broken.messages, wrong), kept=kept, again=True)
+        return broken.replace(messages=(*broken.messages, wrong), kept=kept, again=True)
     if ctx.prompt is None:
         kept[KEEP] = {"keep": False}
     sent = ctx.messages if ctx.prompt is None else ctx.prompt
     prompt = (*sent, broken.reply.message, wrong)
-    return broken._replace(messages=(), prompt=prompt, kept=kept, again=True)
+    return broken.replace(messages=(), prompt=prompt, kept=kept, again=True)
 
 
 def _times(value: Any) -> str | None:

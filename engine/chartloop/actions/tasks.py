@@ -203,7 +203,7 @@ def _came_of(
     """The outcome of an attempt at the first task of the queue."""
     task, rest = queue[0], queue[1:]
     outcome, text, result = made
-    outcome = outcome._replace(kept={KEPT: known._asdict()})
+    outcome = outcome.replace(kept={KEPT: known._asdict()})
     if outcome.error is not None:
         return _failed(ctx, outcome, outcome.error, queue, attempts)
     try:
@@ -211,7 +211,7 @@ def _came_of(
     except TaskError as error:
         wrong = _failure(f"the report of `{task.id}`: {error.message}", kind="report")
         return _failed(ctx, outcome, wrong, queue, attempts)
-    return outcome._replace(
+    return outcome.replace(
         result={"task": task.id, "text": text, "result": result},
         queue=(*rest, *more),
         kept={KEPT: _noted(known, metrics, text)._asdict()},
@@ -238,7 +238,7 @@ def _ready(queue: Sequence[Task], known: Kept, begun: str) -> tuple[tuple[Task, 
     if queue and not any(map(_waits, at_hand)):
         number = known.cycle + 1
         known = known._replace(cycle=number, before=known.metrics)
-        queue = [task if _waits(task) else task._replace(cycle=number) for task in queue]
+        queue = [task if _waits(task) else task.replace(cycle=number) for task in queue]
     return tuple(sorted(queue, key=lambda task: (task.id != begun, *_turn(task)))), known
 
 
@@ -259,12 +259,12 @@ def _failed(
     ctx: Context, outcome: Outcome, error: Failure, queue: Sequence[Task], attempts: int
 ) -> Outcome:
     task, *rest = queue
-    tried = task._replace(attempts=task.attempts + 1)
+    tried = task.replace(attempts=task.attempts + 1)
     given_up = tried.attempts >= attempts
     again = "given up" if given_up else f"attempt {tried.attempts} of {attempts}"
-    said = error._replace(message=f"task `{task.id}` failed ({again}): {error.message}")
+    said = error.replace(message=f"task `{task.id}` failed ({again}): {error.message}")
     failed = {"queue.failed": ctx.facts.queue.failed + 1} if given_up else {}
-    return outcome._replace(
+    return outcome.replace(
         ok=False, error=said, queue=tuple(rest) if given_up else (tried, *rest),
         changes={**outcome.changes, **failed}, result={"task": task.id, "given_up": given_up},
     )  # fmt: skip

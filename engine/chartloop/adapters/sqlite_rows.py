@@ -97,14 +97,14 @@ def _unfit(why: str) -> RunError:
 
 # -- runs --------------------------------------------------------------------------------------
 
-_COLUMNS = ", ".join(RunRow._fields)
-_MARKS = ", ".join("?" * len(RunRow._fields))
+_COLUMNS = ", ".join(RunRow.__struct_fields__)
+_MARKS = ", ".join("?" * len(RunRow.__struct_fields__))
 
 
 def create(db: Connection, row: RunRow) -> None:
     """A new run. `RunError` when the id is taken."""
     sql = f"INSERT INTO run ({_COLUMNS}) VALUES ({_MARKS}) ON CONFLICT (run_id) DO NOTHING"  # noqa: S608
-    if db.execute(sql, row).rowcount == 0:
+    if db.execute(sql, row.to_tuple()).rowcount == 0:
         raise taken(row.run_id)
 
 
@@ -225,7 +225,9 @@ def append(db: Connection, given: Append) -> int:
         moved = db.execute(_HEAD, (after, run_id, head, epoch))
     else:
         updated = lines[-1].at if lines else None
-        moved = db.execute(_HEAD_AND_MORE, (after, *update, updated, run_id, head, epoch))
+        moved = db.execute(
+            _HEAD_AND_MORE, (after, *update.to_tuple(), updated, run_id, head, epoch)
+        )
     if moved.rowcount == 0:
         return _refuse(db, given)
     _insert(db, run_id, head, epoch, lines)
@@ -315,7 +317,7 @@ def fork(db: Connection, run_id: str, record_seq: int, new: RunRow) -> int:
     known(db, run_id)
     sql = "SELECT coalesce(max(seq) + 1, 0) FROM event WHERE run_id = ? AND record < ?"
     head: int = db.execute(sql, (run_id, record_seq)).fetchone()[0]
-    create(db, new._replace(parent=run_id, fork_seq=record_seq, head=head))
+    create(db, new.replace(parent=run_id, fork_seq=record_seq, head=head))
     db.execute(
         "INSERT INTO event SELECT ?, seq, 0, type, record, at, data FROM event "
         "WHERE run_id = ? AND seq < ? ORDER BY seq",
@@ -351,7 +353,7 @@ def create_whole(
         acquire(db, read.run_id, claim._replace(take_over=True), now)
     for run in runs:
         new = run.row.run_id
-        create(db, run.row._replace(head=len(run.lines), epoch=0))
+        create(db, run.row.replace(head=len(run.lines), epoch=0))
         _insert(db, new, 0, 0, run.lines)
         db.execute(
             "INSERT INTO inbox (run_id, msg_id, at, data) SELECT ?, msg_id, at, data FROM inbox "

@@ -155,7 +155,7 @@ async def forked(
         await old.journal.fork(old.run_id, seq, row)
     else:
         hash = await old.journal.put_blob(machine)
-        row = row._replace(machine=old.chart.name, machine_hash=hash)
+        row = row.replace(machine=old.chart.name, machine_hash=hash)
         await fork_under(
             old.journal, old.run_id, seq, row, old.chart, names=old.names, origin=old.origin
         )
@@ -169,8 +169,8 @@ async def moved(old: Session, records: Sequence[Record], *, run_id: str, machine
     `Fenced` when it went on since it was opened: another process drove it, or moved it.
     """
     row = _row_below(old, records, old.tally.records, run_id)
-    row = row._replace(machine=old.chart.name, machine_hash=await old.journal.put_blob(machine))
-    read = old.row._replace(head=old.head, epoch=old.epoch)
+    row = row.replace(machine=old.chart.name, machine_hash=await old.journal.put_blob(machine))
+    read = old.row.replace(head=old.head, epoch=old.epoch)
     await move(
         old.journal, read, old.tally.records, row, old.chart, names=old.names, origin=old.origin,
         take_over=old.holder.take_over,
@@ -181,7 +181,7 @@ async def moved(old: Session, records: Sequence[Record], *, run_id: str, machine
 def _row_below(old: Session, records: Sequence[Record], seq: int, run_id: str) -> RunRow:
     """The row of a new run that stands where this one did before record `seq`."""
     now, there = old.ports.clock.now(), position_before(old.chart, records, seq, run_id)
-    return old.row._replace(
+    return old.row.replace(
         run_id=run_id, epoch=0, created=now, updated=now, status=there.status,
         state=there.state, reason="", steps=there.facts.run.steps, wake_at=there.wake_at,
     )  # fmt: skip

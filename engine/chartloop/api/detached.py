@@ -52,7 +52,7 @@ class DetachedRun(NamedTuple):
         """A journal in memory that holds what was kept."""
         journal = MemoryJournal()
         for row, events, letters in self.logs:
-            by_hand(journal.create(row._replace(head=0, epoch=0)))
+            by_hand(journal.create(row.replace(head=0, epoch=0)))
             update = Update(row.status, row.state, row.reason, row.steps, row.wake_at)
             epoch = by_hand(journal.acquire(row.run_id))[0].epoch
             by_hand(journal.append(row.run_id, 0, epoch, events, update=update))

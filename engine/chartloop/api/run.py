@@ -123,7 +123,7 @@ class Run(Certified, Addressed, Shown["Startable"]):
     @property
     def facts(self) -> KnownFacts:
         """What guards read, as it is now; `frame()` gives it as pandas."""
-        return KnownFacts(*self.session.position.facts)
+        return KnownFacts(*self.session.position.facts.to_tuple())
 
     @property
     def metadata(self) -> Mapping[str, Any]:

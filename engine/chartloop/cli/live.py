@@ -155,8 +155,8 @@ class Live:
         """The facts of the last record, with the time that has passed since: its bars move too."""
         facts, since = self._run.facts, self._since_record()
         run = facts.run
-        return facts._replace(
-            run=run._replace(elapsed=run.elapsed + since, working=run.working + since)
+        return facts.replace(
+            run=run.replace(elapsed=run.elapsed + since, working=run.working + since)
         )
 
     def _where(self) -> Table:

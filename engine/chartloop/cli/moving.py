@@ -123,7 +123,7 @@ def _row_under(
 
     position = replay(machine.chart, records, row.run_id, names=verdict.names).position
     made = row_of_fork(row, position, run_id)
-    return made._replace(machine=machine.name, machine_hash=machine.hash)
+    return made.replace(machine=machine.name, machine_hash=machine.hash)
 
 
 def row_of_fork(row: RunRow, position: Position, run_id: str | None) -> RunRow:
@@ -131,7 +131,7 @@ def row_of_fork(row: RunRow, position: Position, run_id: str | None) -> RunRow:
     from chartloop.api import new_run_id
 
     now = time.time()
-    return row._replace(
+    return row.replace(
         run_id=run_id or new_run_id(), epoch=0, status=position.status, state=position.state,
         reason="" if not position.ended else row.reason, steps=position.facts.run.steps,
         wake_at=position.wake_at, created=now, updated=now,

@@ -202,7 +202,7 @@ def remember(run: Run, machine: str, how: How) -> None:
         "notify": getattr(run.session.ports.notifier, "shown", None),
     }  # fmt: skip
     data = {**begun.data, REMEMBERED: {n: v for n, v in kept.items() if v}}
-    run.session.begun = begun._replace(data=data)
+    run.session.begun = begun.replace(data=data)
 
 
 def as_before(journal: Journal, row: RunRow, how: How) -> How:

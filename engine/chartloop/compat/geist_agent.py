@@ -388,4 +388,4 @@ class InOrder:
     async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
         """The next reply."""
         number, self._given = self._given, self._given + 1
-        return await self._model.complete(request._replace(number=number), on_text)
+        return await self._model.complete(request.replace(number=number), on_text)

@@ -40,7 +40,8 @@ def is_cost(value: object) -> bool:
 
 def problem_with(spent: Spent) -> str:
     """What is wrong with what an action says that it used, in words; empty when it can be so."""
-    asked, sent, written, paid, _, tools = spent
+    asked, sent, written = spent.llm_calls, spent.prompt_tokens, spent.completion_tokens
+    paid, tools = spent.cost, spent.tools
     if (
         type(asked) is type(sent) is type(written) is int and tools is EMPTY and paid is None
         and 0 <= asked <= MOST and 0 <= sent <= MOST and 0 <= written <= MOST

@@ -32,6 +32,7 @@ from chartloop.core.types import (
     map_of,
     struct,
 )
+from chartloop.core.values import Value
 
 
 class AgentStatus(enum.StrEnum):
@@ -58,7 +59,7 @@ class _Nothing(dict[str, Any]):
 EMPTY: Mapping[str, Any] = _Nothing()
 
 
-class Failure(NamedTuple):
+class Failure(Value, frozen=True, gc=False):
     """What went wrong in an action, and where."""
 
     category: str
@@ -70,7 +71,7 @@ class Failure(NamedTuple):
     """Seconds that the provider asked to be left alone, where it said so. Not readable by guards."""
 
 
-class ToolCall(NamedTuple):
+class ToolCall(Value, frozen=True, gc=False):
     """One call that the model asked for. `arguments` is the JSON text that it wrote."""
 
     id: str
@@ -78,7 +79,7 @@ class ToolCall(NamedTuple):
     arguments: str
 
 
-class Task(NamedTuple):
+class Task(Value, frozen=True, gc=False):
     """One piece of work in the queue. Source: 003 "Task Queue"."""
 
     id: str
@@ -93,10 +94,10 @@ class Task(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data; `Task(**data)` reads it back."""
-        return {**self._asdict(), "by": dict(self.by)}
+        return {**self.to_mapping(), "by": dict(self.by)}
 
 
-class RunFacts(NamedTuple):
+class RunFacts(Value, frozen=True, gc=False):
     """`run`: the run itself, its clock and its counters."""
 
     id: str = ""
@@ -116,7 +117,7 @@ class RunFacts(NamedTuple):
     depth: int = 0
 
 
-class UsageFacts(NamedTuple):
+class UsageFacts(Value, frozen=True, gc=False):
     """`usage`: calls, tokens, cost, and the size of the conversation."""
 
     llm_calls: int = 0
@@ -133,7 +134,7 @@ class UsageFacts(NamedTuple):
     prunable: bool = False
 
 
-class ErrorFacts(NamedTuple):
+class ErrorFacts(Value, frozen=True, gc=False):
     """`errors`: what failed, how often, and the newest failure."""
 
     total: int = 0
@@ -143,7 +144,7 @@ class ErrorFacts(NamedTuple):
     last: Failure | None = None
 
 
-class ProgressFacts(NamedTuple):
+class ProgressFacts(Value, frozen=True, gc=False):
     """`progress`: whether the run gets anywhere."""
 
     stalled_steps: int = 0
@@ -156,7 +157,7 @@ class ProgressFacts(NamedTuple):
     magnitude: float | None = None
 
 
-class LastFacts(NamedTuple):
+class LastFacts(Value, frozen=True, gc=False):
     """`last`: the newest action, model reply and answer."""
 
     state: str = ""
@@ -172,7 +173,7 @@ class LastFacts(NamedTuple):
     calls_dropped: int = 0
 
 
-class QueueFacts(NamedTuple):
+class QueueFacts(Value, frozen=True, gc=False):
     """`queue`: the tasks."""
 
     size: int = 0
@@ -182,17 +183,17 @@ class QueueFacts(NamedTuple):
     current: Task | None = None
 
 
-class SignalFacts(NamedTuple):
+class SignalFacts(Value, frozen=True, gc=False):
     """`signals`: what asks the run to stop."""
 
-    count: int = 0  # pyright: ignore[reportIncompatibleMethodOverride]  the fact's public name
+    count: int = 0
     top: str | None = None
     reasons: tuple[str, ...] = ()
     status: str = "completed"
     continued: bool = False
 
 
-class Marks(NamedTuple):
+class Marks(Value, frozen=True, gc=False):
     """What the fold must remember between steps; no guard can read it."""
 
     now: float = 0.0
@@ -213,7 +214,7 @@ RECENT = 10
 """How many work actions `progress.recent` holds."""
 
 
-class Facts(NamedTuple):
+class Facts(Value, frozen=True, gc=False):
     """All facts at one moment. Immutable: a change makes a new value that shares the rest."""
 
     run: RunFacts = RunFacts()
@@ -227,14 +228,6 @@ class Facts(NamedTuple):
     limits: Mapping[str, Any] = EMPTY
     vars: Mapping[str, Any] = EMPTY
     marks: Marks = Marks()
-
-    def of_run(self, run: RunFacts) -> Facts:
-        """The facts with another section `run`: what `_replace` does, in half of its time."""
-        return Facts(run, *self[1:])
-
-    def of_signals(self, signals: SignalFacts) -> Facts:
-        """The facts with another section `signals`."""
-        return Facts(*self[:6], signals, *self[7:])
 
     def to_dict(self) -> dict[str, Any]:
         """What guards can read, as plain data. Source: 004 `agent-state->hash`."""

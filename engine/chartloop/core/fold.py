@@ -1,7 +1,7 @@
 """Facts after an input: the arithmetic of a run, pure.
 
-`fold` is called once a step, so sections are built by position and only where something
-changed. Nothing here decides anything; see `machine.evolve`.
+`fold` is called once a step: a section is made anew only where something changed. Nothing here
+decides anything; see `machine.evolve`.
 
 Source: design "language", section 6; 000 `ExecutionMetrics`, 003 "Monitoring".
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any
 
 from chartloop.core.amounts import problem_with
 from chartloop.core.errors import StatusError
@@ -31,7 +31,7 @@ from chartloop.core.facts import (
     ToolCall,
     UsageFacts,
 )
-from chartloop.core.outcome import NOTHING_SPENT, Outcome
+from chartloop.core.outcome import NOTHING_SPENT, Outcome, Reply
 from chartloop.core.plain import plain
 from chartloop.core.specs import ActionSpec
 from chartloop.core.tokens import estimate_messages
@@ -39,18 +39,6 @@ from chartloop.core.types import Type
 
 _BY_NAME = frozenset({"memory", "limits", "vars"})
 """The sections that are mappings: what the file names."""
-T = TypeVar("T")
-
-
-class _New(Protocol):
-    def __call__(self, made: type[T], fields: tuple[Any, ...], /) -> T: ...
-
-
-new: _New = cast(Any, tuple).__new__
-"""What the constructor of a named tuple calls, at half its price: all fields, in their order.
-
-Only for what every step makes anew.
-"""
 MOST = 1.7976931348623157e308
 """The greatest float: JSON has no infinity."""
 
@@ -66,86 +54,89 @@ def fold(  # noqa: PLR0913  called once, with what one step came to
     `run.visits` is a copy of its own, which the decision that follows counts up in place.
     Raises `StatusError` for an outcome that would make a fact fall that only grows.
     """
-    reply, changes, tasks = outcome.reply, outcome.changes, outcome.queue
     if outcome.spent is not NOTHING_SPENT and (wrong := problem_with(outcome.spent)):
         raise StatusError(f"an action cannot have used {wrong}")
-    if changes and (fell := falling(facts, changes)):
+    if outcome.changes and (fell := falling(facts, outcome.changes)):
         raise StatusError(f"`{fell}` only grows: no action can set it back")
-    run, usage, errors, progress, last, queue, signals, memory, limits, vars_, marks = facts
-    before, progress_at, paused_at, worked, work_failed, seen, last_calls, has_queue = marks
-    now = max(at, before)
-    work = action.work and not stopping
-    if outcome.progressed:
-        progress_at = now
+    marks = facts.marks
+    now = max(at, marks.now)
     # where nobody drove the run, it was killed, or a person took their time
-    run = _stepped(run, now, min(started, now) - before if started > before else 0.0)
-    moved = False
-    if changes or saved:
-        changed = {**changes, **saved}
+    undriven = min(started, now) - marks.now if started > marks.now else 0.0
+    work, moved = action.work and not stopping, False
+    queue, progress, memory, vars_ = facts.queue, facts.progress, facts.memory, facts.vars
+    if outcome.changes or saved:
+        changed = {**outcome.changes, **saved}
         moved = not all(_same(lookup(facts, name), value) for name, value in changed.items())
-        _, _, _, progress, _, queue, _, memory, _, vars_, _ = assign(facts, changed)
-    if tasks is not None:
-        queue, moved, has_queue = queued(queue, tasks), True, True
-    usage = _used(usage, outcome, messages)
-    in_trouble = errors.consecutive or errors.retries
-    if not outcome.ok or outcome.tool_errors or outcome.forgiven or (work and in_trouble):
-        errors = _erred(errors, outcome, state, work)
-    stalled, _, repeats, recent, cycles, improving, improvements, magnitude = progress
-    if reply is not None:
-        calls = _fingerprints(reply.tool_calls)
-        repeats = repeats + 1 if calls and calls == last_calls else 0
-        last_calls = calls
-        if fresh := [c for c in calls if c not in seen]:
-            moved, seen = True, (*seen, *fresh)[-SEEN:]
-    if work:
-        worked, work_failed = worked + 1, work_failed + (not outcome.ok)
-        stalled = 0 if moved else stalled + 1
-        recent = (*recent, *(outcome.spent.tools or (action.name,)))[-RECENT:]
-    if work or tasks is not None:
-        rate = _rate(queue, worked, work_failed, has_queue)
-        if rate != errors.rate:
-            errors = errors._replace(rate=rate)
-    progress = new(
-        ProgressFacts,
-        (stalled, now - progress_at, repeats, recent, cycles, improving, improvements, magnitude),
-    )
-    last = _newest(last, outcome, state, action.name)
-    marks = new(
-        Marks, (now, progress_at, paused_at, worked, work_failed, seen, last_calls, has_queue)
-    )
-    return new(
-        Facts, (run, usage, errors, progress, last, queue, signals, memory, limits, vars_, marks)
+        made = assign(facts, changed)
+        queue, progress, memory, vars_ = made.queue, made.progress, made.memory, made.vars
+    if outcome.queue is not None:
+        queue, moved = queued(queue, outcome.queue), True
+    if outcome.reply is not None:
+        progress, seen, calls = _called(progress, marks, outcome.reply)
+        moved = moved or seen is not marks.seen
+    else:
+        seen, calls = marks.seen, marks.last_calls
+    marks = Marks(
+        now, now if outcome.progressed else marks.progress_at, marks.paused_at, marks.work + work,
+        marks.work_failed + (work and not outcome.ok), seen, calls,
+        marks.has_queue or outcome.queue is not None,
+    )  # fmt: skip
+    return Facts(
+        _stepped(facts.run, now, undriven),
+        _used(facts.usage, outcome, messages),
+        _failures(facts.errors, outcome, state, queue, marks, work=work),
+        _progress(progress, outcome, action, marks, work=work, moved=moved),
+        _newest(facts.last, outcome, state, action.name),
+        queue, facts.signals, memory, facts.limits, vars_, marks,
+    )  # fmt: skip
+
+
+def _called(
+    progress: ProgressFacts, marks: Marks, reply: Reply
+) -> tuple[ProgressFacts, tuple[int, ...], tuple[int, ...]]:
+    """Progress after a reply; the calls that are remembered, and those of the reply."""
+    calls = _fingerprints(reply.tool_calls)
+    repeats = progress.repeats + 1 if calls and calls == marks.last_calls else 0
+    if repeats != progress.repeats:
+        progress = progress.replace(repeats=repeats)
+    fresh = [c for c in calls if c not in marks.seen]
+    return progress, (*marks.seen, *fresh)[-SEEN:] if fresh else marks.seen, calls
+
+
+def _progress(
+    progress: ProgressFacts, outcome: Outcome, action: ActionSpec, marks: Marks, *, work: bool,
+    moved: bool,
+) -> ProgressFacts:  # fmt: skip
+    stalled_for = marks.now - marks.progress_at
+    if not work:
+        return progress.replace(stalled_for=stalled_for)
+    return progress.replace(
+        stalled_steps=0 if moved else progress.stalled_steps + 1,
+        stalled_for=stalled_for,
+        recent=(*progress.recent, *(outcome.spent.tools or (action.name,)))[-RECENT:],
     )
 
 
 def _newest(last: LastFacts, outcome: Outcome, state: str, name: str) -> LastFacts:
-    _, _, _, _, _, answer, text, finish_reason, tool_calls, wants_memory, dropped = last
     reply, error = outcome.reply, outcome.error
-    if reply is not None:
-        text, finish_reason, tool_calls, wants_memory, _ = reply
-        dropped = 0
-    if outcome.dropped:
-        dropped = len(outcome.dropped)
     if error is not None:
-        error = error._replace(state=state)
-    return new(LastFacts, (
-        state, name, outcome.ok, error, outcome.result, answer,
-        text, finish_reason, tool_calls, wants_memory, dropped
-    ))  # fmt: skip
+        error = error.replace(state=state)
+    now = last.replace(state=state, action=name, ok=outcome.ok, error=error, result=outcome.result)
+    if reply is not None:
+        now = now.replace(
+            text=reply.text, finish_reason=reply.finish_reason, tool_calls=reply.tool_calls,
+            wants_memory=reply.wants_memory, calls_dropped=0,
+        )  # fmt: skip
+    return now.replace(calls_dropped=len(outcome.dropped)) if outcome.dropped else now
 
 
 def _stepped(run: RunFacts, now: float, undriven: float) -> RunFacts:
     """One step more, at that time. `undriven` are seconds in which nobody drove the run."""
-    (
-        id, machine, agent, session, task, status, paused_from, steps, visits, _, _, idle, begun,
-        continuations, depth,
-    ) = run  # fmt: skip
-    elapsed = now - begun
-    idle += undriven
-    return new(RunFacts, (
-        id, machine, agent, session, task, status, paused_from, steps + 1, dict(visits), elapsed,
-        elapsed - idle, idle, begun, continuations, depth
-    ))  # fmt: skip
+    elapsed, idle = now - run.started_at, run.idle + undriven
+    return run.replace(
+        steps=run.steps + 1, visits=dict(run.visits), elapsed=elapsed, working=elapsed - idle,
+        idle=idle,
+    )  # fmt: skip
 
 
 def tick(facts: Facts, at: float) -> Facts:
@@ -156,10 +147,10 @@ def tick(facts: Facts, at: float) -> Facts:
     if marks.paused_at is not None:
         idle += now - max(marks.paused_at, run.started_at)
     elapsed = now - run.started_at
-    return facts._replace(
-        run=run._replace(elapsed=elapsed, idle=idle, working=elapsed - idle),
-        progress=facts.progress._replace(stalled_for=now - marks.progress_at),
-        marks=marks._replace(now=now, paused_at=None if marks.paused_at is None else now),
+    return facts.replace(
+        run=run.replace(elapsed=elapsed, idle=idle, working=elapsed - idle),
+        progress=facts.progress.replace(stalled_for=now - marks.progress_at),
+        marks=marks.replace(now=now, paused_at=None if marks.paused_at is None else now),
     )
 
 
@@ -172,21 +163,18 @@ def _same(before: Any, after: Any) -> bool:
 
 def _used(usage: UsageFacts, outcome: Outcome, messages: int) -> UsageFacts:
     """What an action spent, and the size of the conversation after it."""
-    rewrite, added, spent = outcome.rewrite, outcome.messages, outcome.spent
+    rewrite, added = outcome.rewrite, outcome.messages
     if (
-        spent is NOTHING_SPENT and messages == usage.messages and rewrite is None
+        outcome.spent is NOTHING_SPENT and messages == usage.messages and rewrite is None
         and outcome.context_tokens is None and outcome.prunable is None
     ):  # fmt: skip
         return usage
-    (
-        llm_calls, tool_calls, calls, prompt, completion, _, cost, _, context, window, _, prunable
-    ) = usage  # fmt: skip
-    asked, sent, written, paid, _, tools = spent
-    if tools:
-        calls = {**calls, **{n: calls.get(n, 0) + k for n, k in tools.items()}}
-        tool_calls += sum(tools.values())
-    if paid is not None:
-        cost = min((cost or 0.0) + paid, MOST)
+    spent, calls, cost = outcome.spent, usage.calls, usage.cost
+    if spent.tools:
+        calls = {**calls, **{n: calls.get(n, 0) + k for n, k in spent.tools.items()}}
+    if spent.cost is not None:
+        cost = min((cost or 0.0) + spent.cost, MOST)
+    context, prunable = usage.context_tokens, usage.prunable
     if outcome.context_tokens is not None:
         context = outcome.context_tokens
     elif rewrite is not None:
@@ -197,27 +185,38 @@ def _used(usage: UsageFacts, outcome: Outcome, messages: int) -> UsageFacts:
         prunable = outcome.prunable
     elif added or rewrite is not None:
         prunable = messages > 2
-    prompt += sent
-    completion += written
-    return new(UsageFacts, (
-        llm_calls + asked, tool_calls, calls, prompt, completion, prompt + completion, cost,
-        messages, context, window, context / window if window else 0.0, prunable
-    ))  # fmt: skip
+    sent = usage.prompt_tokens + spent.prompt_tokens
+    written = usage.completion_tokens + spent.completion_tokens
+    window = usage.context_window
+    return UsageFacts(
+        usage.llm_calls + spent.llm_calls, usage.tool_calls + sum(spent.tools.values()), calls,
+        sent, written, sent + written, cost, messages, context, window,
+        context / window if window else 0.0, prunable,
+    )  # fmt: skip
+
+
+def _failures(
+    errors: ErrorFacts, outcome: Outcome, state: str, queue: QueueFacts, marks: Marks, *, work: bool
+) -> ErrorFacts:
+    in_trouble = work and (errors.consecutive or errors.retries)
+    if not outcome.ok or outcome.tool_errors or outcome.forgiven or in_trouble:
+        errors = _erred(errors, outcome, state, work)
+    if work or outcome.queue is not None:
+        rate = _rate(queue, marks.work, marks.work_failed, marks.has_queue)
+        if rate != errors.rate:
+            return errors.replace(rate=rate)
+    return errors
 
 
 def _erred(errors: ErrorFacts, outcome: Outcome, state: str, work: bool) -> ErrorFacts:
-    total, consecutive, retries, last = (
-        errors.total,
-        errors.consecutive,
-        errors.retries,
-        errors.last,
-    )
+    total, last = errors.total, errors.last
+    consecutive, retries = errors.consecutive, errors.retries
     if outcome.tool_errors:
         total += len(outcome.tool_errors)
         last = Failure("RECOVERABLE", outcome.tool_errors[-1], state, "tool")
     if not outcome.ok and outcome.error is not None:
         total += 1
-        last = outcome.error._replace(state=state)
+        last = outcome.error.replace(state=state)
     if work:
         consecutive = 0 if outcome.ok else consecutive + 1
         retries = 0 if outcome.ok else retries
@@ -245,7 +244,7 @@ def queued(queue: QueueFacts, tasks: Sequence[Task]) -> QueueFacts:
     waiting = sum(1 for task in tasks if task.kind == "primary" or task.cycle)
     current = tasks[0] if tasks and tasks[0].attempts else None
     primary = any(task.kind == "primary" for task in tasks)
-    return queue._replace(size=waiting, primary_done=not primary, current=current)
+    return queue.replace(size=waiting, primary_done=not primary, current=current)
 
 
 def named(tasks: Sequence[Task], taken: Iterable[str], queue: QueueFacts) -> tuple[Task, ...]:
@@ -262,7 +261,7 @@ def named(tasks: Sequence[Task], taken: Iterable[str], queue: QueueFacts) -> tup
     for task in tasks:
         name = task.id if task.id and task.id not in ids else next(free)
         ids.add(name)
-        made.append(task._replace(id=name))
+        made.append(task.replace(id=name))
     return tuple(made)
 
 
@@ -302,5 +301,5 @@ def assign(facts: Facts, values: Mapping[str, Any]) -> Facts:
     changed: dict[str, Any] = {}
     for root, fields in by_root.items():
         section = getattr(facts, root)
-        changed[root] = {**section, **fields} if root in _BY_NAME else section._replace(**fields)
-    return facts._replace(**changed)
+        changed[root] = {**section, **fields} if root in _BY_NAME else section.replace(**fields)
+    return facts.replace(**changed)

@@ -8,18 +8,20 @@ finished: the run pauses and the same action is called again when it is due.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, cast
+from functools import cache
+from typing import Any, cast
 
 from chartloop.core.facts import EMPTY, Failure, Task, ToolCall
 from chartloop.core.plain import plain
 from chartloop.core.reasons import REASONS, StopReason, StopSignal
+from chartloop.core.values import Value
 
 Message = Mapping[str, Any]
 """One message of the conversation in the chat format: ``role``, ``content``, and for the
 assistant ``tool_calls``, for a tool's reply ``tool_call_id`` and ``name``."""
 
 
-class Spent(NamedTuple):
+class Spent(Value, frozen=True, gc=False):
     """What an action used. Unknown cost is None, never 0."""
 
     llm_calls: int = 0
@@ -33,7 +35,7 @@ class Spent(NamedTuple):
     """Tool calls that were carried out, by tool."""
 
 
-class Reply(NamedTuple):
+class Reply(Value, frozen=True, gc=False):
     """What a model said."""
 
     text: str = ""
@@ -64,14 +66,14 @@ class Reply(NamedTuple):
             "text": self.text,
             "finish_reason": self.finish_reason,
             "model": self.model,
-            "tool_calls": [call._asdict() for call in self.tool_calls],
+            "tool_calls": [call.to_mapping() for call in self.tool_calls],
         }
 
 
 NOTHING_SPENT = Spent()
 
 
-class Outcome(NamedTuple):
+class Outcome(Value, frozen=True, gc=False):
     """What came of an action; everything it changed.
 
     Messages are given as additions (`messages`) or as a whole new conversation (`rewrite`,
@@ -131,7 +133,8 @@ class Outcome(NamedTuple):
         and ``"said": true`` stands for its message at the end of `messages`.
         """
         out: dict[str, Any] = {}
-        for name, value, default in zip(self._fields, self, _DEFAULTS, strict=True):
+        for name, default in _DEFAULTS.items():
+            value = getattr(self, name)
             if value is not default and value != default:
                 out[name] = _plain(value)
         reply = self.reply
@@ -166,7 +169,7 @@ class Outcome(NamedTuple):
         return cls(**given)
 
 
-class ToolResult(NamedTuple):
+class ToolResult(Value, frozen=True, gc=False):
     """What a tool gives back when a text is not all: a tool may return this instead of a value."""
 
     text: str
@@ -186,7 +189,7 @@ class ToolResult(NamedTuple):
     """What is odd about the call, for those who look after the run; the model does not read it."""
 
 
-class Blocked(NamedTuple):
+class Blocked(Value, frozen=True, gc=False):
     """The action is not finished: call it again at `until`, or when `on` has happened.
 
     `until` is in seconds since the epoch; `on` names what is waited for, for people and
@@ -199,24 +202,29 @@ class Blocked(NamedTuple):
     """What a child asks of somebody: see `core.position.Asked`."""
 
 
-_DEFAULTS = Outcome()
+_DEFAULTS = Outcome.defaults()
 _MISSING = object()
 
 
 def _plain(value: object) -> Any:
-    """As `core.plain`, without what a named tuple leaves empty: records are kept small."""
+    """As `core.plain`, without what a value leaves empty: records are kept small."""
     if isinstance(value, StopSignal):
         return value.to_dict()
+    if isinstance(value, Value):
+        unset = _defaults_of(type(value))
+        given = value.to_mapping().items()
+        said = {n: _plain(v) for n, v in given if v != unset.get(n, _MISSING)}
+        return {n: v for n, v in said.items() if v is not None and v not in ([], {})}
     if isinstance(value, tuple):
-        given = cast(Any, value)
-        if hasattr(given, "_fields"):
-            unset: Mapping[str, Any] = given._field_defaults
-            said = {n: _plain(v) for n, v in given._asdict().items() if v != unset.get(n, _MISSING)}
-            return {n: v for n, v in said.items() if v is not None and v not in ([], {})}
-        return [_plain(v) for v in given]
+        return [_plain(v) for v in cast("tuple[object, ...]", value)]
     if isinstance(value, Mapping):
         return {k: _plain(v) for k, v in cast(Mapping[str, object], value).items()}
     return plain(value)
+
+
+@cache
+def _defaults_of(kind: type[Value]) -> Mapping[str, Any]:
+    return kind.defaults()
 
 
 def _failure(data: Mapping[str, Any]) -> Failure:

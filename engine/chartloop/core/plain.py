@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
+from chartloop.core.values import Value
+
 
 def plain(value: object) -> Any:
     """Mappings become dicts, named tuples dicts by field, other sequences lists."""
@@ -15,6 +17,8 @@ def plain(value: object) -> Any:
         return value
     if isinstance(value, Mapping):
         return {str(k): plain(v) for k, v in cast(Mapping[object, object], value).items()}
+    if isinstance(value, Value):
+        return plain(value.to_mapping())
     if isinstance(value, tuple) and hasattr(value, "_asdict"):  # pyright: ignore[reportUnknownArgumentType]
         return plain(cast(Any, value)._asdict())
     if isinstance(value, (list, tuple, set, frozenset)):

@@ -7,7 +7,7 @@ knows no machine, so the same position can be asked of two machines.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from chartloop.core.facts import (
     EMPTY,
@@ -28,6 +28,7 @@ from chartloop.core.outcome import Message
 from chartloop.core.plain import plain
 from chartloop.core.reasons import NO_SIGNALS, REASONS, StopReason, StopSignals
 from chartloop.core.transcript import NO_MESSAGES, Conversation
+from chartloop.core.values import Value
 
 REPAIRED = "repaired"
 """Under this name `Position.kept` holds how often an action has asked to be done again."""
@@ -51,7 +52,7 @@ APPROVAL = "ask_approval"
 they answered."""
 
 
-class Asked(NamedTuple):
+class Asked(Value, frozen=True, gc=False):
     """What a child that waits asks of somebody; an answer to the parent is an answer to it."""
 
     run: str
@@ -71,7 +72,7 @@ class Asked(NamedTuple):
     """The id of the child's wait, in its own run; empty in a journal of an older version."""
 
 
-class Position(NamedTuple):
+class Position(Value, frozen=True, gc=False):
     """All that a run is at one moment."""
 
     state: str
@@ -143,7 +144,7 @@ class Position(NamedTuple):
             "warned": sorted(self.warned),
             "messages": list(self.messages),
             "prompt": None if self.prompt is None else list(self.prompt),
-            "queue": [{**t._asdict(), "by": dict(t.by)} for t in self.queue],
+            "queue": [{**t.to_mapping(), "by": dict(t.by)} for t in self.queue],
             "kept": dict(self.kept),
         }
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from chartloop.core.facts import EMPTY
 from chartloop.core.html import Cell, bundle, pairs
 from chartloop.core.outcome import Outcome
 from chartloop.core.reasons import NO_SIGNALS, REASONS, StopReason, StopSignals
 from chartloop.core.units import say_elapsed
+from chartloop.core.values import Value
 
 RecordKind = Literal[
     "start",
@@ -42,7 +43,7 @@ ASIDE: frozenset[RecordKind] = frozenset({"pause", "resume", "edit", "enqueue", 
 """Records that may leave the action at hand as it is."""
 
 
-class Input(NamedTuple):
+class Input(Value, frozen=True, gc=False):
     """What happens to a run: everything that `evolve` cannot compute itself."""
 
     kind: RecordKind
@@ -62,7 +63,7 @@ class Input(NamedTuple):
     """`answer`: when it was given, if that was before its question was asked."""
 
 
-class Record(NamedTuple):
+class Record(Value, frozen=True, gc=False):
     """One input and what came of it."""
 
     seq: int

@@ -43,16 +43,16 @@ class Conversation(Sequence[Message]):
     Adding to one that has grown already, as a fork does, copies the list.
     """
 
-    __slots__ = ("_length", "_log")
+    __slots__ = ("_length", "log")
 
     def __init__(self, messages: Iterable[Message] = ()) -> None:
-        self._log = _Log(list(messages))
-        self._length = len(self._log.messages)
+        self.log = _Log(list(messages))
+        self._length = len(self.log.messages)
 
-    def _first(self, length: int) -> Conversation:
+    def first(self, length: int) -> Conversation:
         """Its first messages, as a conversation over the same list."""
         made = Conversation.__new__(Conversation)
-        made._log, made._length = self._log, length
+        made.log, made._length = self.log, length
         return made
 
     def add(self, messages: Iterable[Message]) -> Conversation:
@@ -60,11 +60,11 @@ class Conversation(Sequence[Message]):
         added = tuple(messages)
         if not added:
             return self
-        log = self._log
+        log = self.log
         with log.lock:
             if len(log.messages) == self._length:
                 log.messages += added
-                return self._first(self._length + len(added))
+                return self.first(self._length + len(added))
         return Conversation(chain(self, added))
 
     def whole(self) -> tuple[Message, ...]:
@@ -74,7 +74,7 @@ class Conversation(Sequence[Message]):
     @property
     def tokens(self) -> int:
         """About how many tokens it takes: `core.tokens.estimate_messages`."""
-        log = self._log
+        log = self.log
         with log.lock:
             sizes = log.sizes
             for message in islice(log.messages, len(sizes) - 1, self._length):
@@ -86,11 +86,11 @@ class Conversation(Sequence[Message]):
 
         A call that has none gets `NO_REPLY`. A conversation that is sound is given as it is.
         """
-        log = self._log
+        log = self.log
         with log.lock:
             found, log.sendable = log.sendable, None  # what raises midway is not gone on from
             if found is None or found.read > self._length:
-                found = _Sendable(self._first(0))
+                found = _Sendable(self.first(0))
             found.read_on(self)
             log.sendable = found
             return found.messages(self)
@@ -99,10 +99,10 @@ class Conversation(Sequence[Message]):
         return self._length
 
     def __iter__(self) -> Iterator[Message]:
-        return islice(self._log.messages, self._length)
+        return islice(self.log.messages, self._length)
 
     def __reversed__(self) -> Iterator[Message]:
-        messages = self._log.messages
+        messages = self.log.messages
         return (messages[n] for n in range(self._length - 1, -1, -1))
 
     @overload
@@ -111,12 +111,12 @@ class Conversation(Sequence[Message]):
     def __getitem__(self, index: slice) -> tuple[Message, ...]: ...
     def __getitem__(self, index: int | slice) -> Message | tuple[Message, ...]:
         at = range(self._length)[index]
-        messages = self._log.messages
+        messages = self.log.messages
         return messages[at] if isinstance(at, int) else tuple(messages[n] for n in at)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Conversation) and (
-            (self._log is other._log and self._length == other._length)
+            (self.log is other.log and self._length == other._length)
             or self.whole() == other.whole()
         )
 
@@ -217,7 +217,7 @@ class _Sendable:
 
     def read_on(self, conversation: Conversation) -> None:
         """Look at the messages that were added."""
-        for message in islice(conversation._log.messages, self.read, len(conversation)):
+        for message in islice(conversation.log.messages, self.read, len(conversation)):
             self._read(conversation, message)
         self.read = len(conversation)
 
@@ -245,7 +245,7 @@ class _Sendable:
     ) -> None:
         """These messages are sent as those."""
         if not self._differs and _same(messages, sent):
-            self._settled = conversation._first(len(self._settled) + len(sent))
+            self._settled = conversation.first(len(self._settled) + len(sent))
             return
         if not self._differs:
             self._differs, self._settled = True, Conversation(self._settled)

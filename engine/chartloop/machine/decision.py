@@ -7,15 +7,16 @@ the table of every rule and edge. It is recomputed on demand by replay and never
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from chartloop.core.facts import Facts, Failure
 from chartloop.core.html import Cell, bundle, pairs
 from chartloop.core.reasons import NO_SIGNALS, StopSignals
 from chartloop.core.records import Input
+from chartloop.core.values import Value
 
 
-class Look(NamedTuple):
+class Look(Value, frozen=True, gc=False):
     """One moment of a decision: the rules, or the edges of one state, that were looked at.
 
     Of kind `status` it is the region beside the states: `state` is the status then.
@@ -32,7 +33,7 @@ class Look(NamedTuple):
     oracle: Any = None
 
 
-class Decision(NamedTuple):
+class Decision(Value, frozen=True, gc=False):
     """Where to go and why."""
 
     state: str

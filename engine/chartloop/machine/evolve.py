@@ -80,22 +80,22 @@ def _start(walk: Walk, input: Input) -> None:
     facts = walk.facts
     messages = NO_MESSAGES.add(data.get("messages", ()))
     queue = tuple(Task(**t) for t in data.get("tasks", ()))
-    run = facts.run._replace(
+    run = facts.run.replace(
         task=data.get("task", ""), agent=data.get("agent", ""), session=data.get("session", ""),
         started_at=at, depth=data.get("depth", 0),
     )  # fmt: skip
-    usage = facts.usage._replace(
+    usage = facts.usage.replace(
         messages=len(messages), context_tokens=estimate_messages(messages),
         prunable=len(messages) > 2,
         context_window=data.get("context_window") or facts.usage.context_window,
     )  # fmt: skip
-    walk.facts = facts._replace(
+    walk.facts = facts.replace(
         run=run, usage=usage,
         limits={**facts.limits, **data.get("limits", EMPTY)},
         vars={**facts.vars, **data.get("vars", EMPTY)},
         memory={**facts.memory, **data.get("memory", EMPTY)},
         queue=queued(facts.queue, queue),
-        marks=facts.marks._replace(now=at, progress_at=at, has_queue=bool(queue)),
+        marks=facts.marks.replace(now=at, progress_at=at, has_queue=bool(queue)),
     )  # fmt: skip
     walk.messages, walk.queue = messages, queue
     if "metadata" in data:
@@ -207,7 +207,7 @@ def _answer(walk: Walk, input: Input) -> None:
     if input.event not in walk.chart.events_at(position.state):
         raise StatusError(f"`{position.state}` does not take `{input.event}`")
     facts = tick(walk.facts, input.at)
-    walk.facts = facts._replace(last=facts.last._replace(answer=dict(input.data)))
+    walk.facts = facts.replace(last=facts.last.replace(answer=dict(input.data)))
     _settle_wait(walk, str(input.event), str(input.data.get("note", "")))
     walk.resume()
     decide(walk, input.event)
@@ -294,8 +294,8 @@ def _edit(walk: Walk, input: Input) -> None:
 def _enqueue(walk: Walk, input: Input) -> None:
     facts, added = tick(walk.facts, input.at), [Task(**t) for t in input.data["tasks"]]
     walk.queue += named(added, (task.id for task in walk.queue), facts.queue)
-    walk.facts = facts._replace(
-        queue=queued(facts.queue, walk.queue), marks=facts.marks._replace(has_queue=True)
+    walk.facts = facts.replace(
+        queue=queued(facts.queue, walk.queue), marks=facts.marks.replace(has_queue=True)
     )
 
 

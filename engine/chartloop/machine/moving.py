@@ -253,7 +253,7 @@ def _end(walk: Walk, word: str) -> None:
     status = top.reason.status if word == "by_reason" else word
     signals = walk.facts.signals
     if signals.status != status:
-        walk.facts = walk.facts.of_signals(signals._replace(status=status))
+        walk.facts = walk.facts.replace(signals=signals.replace(status=status))
     if walk.status == "paused":
         walk.resume()
     walk.fire("complete" if status == "completed" else "fail")

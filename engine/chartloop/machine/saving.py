@@ -24,7 +24,8 @@ def template_names(spec: MachineSpec, facts: Facts, reads: frozenset[str]) -> di
 
     Raises `GuardFailed` when one of these cannot be evaluated.
     """
-    names: dict[str, Any] = dict(zip(facts._fields[:-1], facts, strict=False))
+    names: dict[str, Any] = facts.to_mapping()
+    del names["marks"]
     for name in reads & spec.define.keys():
         names[name] = spec.define[name].value(facts)
     return names
@@ -74,7 +75,7 @@ def _part(value: Any, path: tuple[str | int, ...]) -> Any:
 
 def _cannot(outcome: Outcome, message: str) -> Outcome:
     failed = Outcome.failed(Category.RECOVERABLE, message, kind="save")
-    return outcome._replace(ok=False, error=failed.error)
+    return outcome.replace(ok=False, error=failed.error)
 
 
 def _brief(value: Any) -> str:

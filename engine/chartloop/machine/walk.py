@@ -14,7 +14,6 @@ from typing import Any
 
 from chartloop.core.errors import StatusError
 from chartloop.core.facts import Facts, Failure
-from chartloop.core.fold import new
 from chartloop.core.position import Position
 from chartloop.core.reasons import NO_SIGNALS, StopSignal, StopSignals
 from chartloop.core.records import Input
@@ -48,14 +47,18 @@ class Walk(Cursor):
         self.chart = chart
         self.position = position
         self.input = input
-        (
-            state, status, self.paused_from, facts, signals, soft, suppressed, self.stopping,
-            self.returns, self.skip, self.attempt, self.entered_at, self.wake_at, self.blocked_on,
-            self.waited, self.pause_asked, self.warned, self.messages, self.prompt, self.queue,
-            self.kept,
-        ) = position  # fmt: skip
-        super().__init__(state, status, facts, Answers(ask, input.opaque))
-        self.raising = Raising(signals, soft, suppressed, facts.signals.continued)
+        facts = position.facts
+        self.paused_from, self.stopping = position.paused_from, position.stopping
+        self.returns, self.skip, self.attempt = position.returns, position.skip, position.attempt
+        self.entered_at, self.wake_at = position.entered_at, position.wake_at
+        self.blocked_on, self.waited = position.blocked_on, position.waited
+        self.pause_asked, self.warned = position.pause_asked, position.warned
+        self.messages, self.prompt = position.messages, position.prompt
+        self.queue, self.kept = position.queue, position.kept
+        super().__init__(position.state, position.status, facts, Answers(ask, input.opaque))
+        self.raising = Raising(
+            position.signals, position.soft, position.suppressed, facts.signals.continued
+        )
         self.taken: list[str] = []
         self.path: list[str] = []
         self.warnings: tuple[str, ...] = ()
@@ -81,21 +84,21 @@ class Walk(Cursor):
             look = Look("status", before, trigger, facts, (), taken.origin, "", self.oracle)
             self.looks.append(look)
         self.paused_from = before if trigger == "pause" else ""
-        run = facts.run._replace(status=self.status, paused_from=self.paused_from)
-        self.facts = facts.of_run(run)
+        run = facts.run.replace(status=self.status, paused_from=self.paused_from)
+        self.facts = facts.replace(run=run)
 
     def pause(self) -> None:
         """Into `paused`, and the clock of `idle` begins."""
         self.fire("pause")
         marks = self.facts.marks
-        self.facts = self.facts._replace(
-            marks=marks._replace(paused_at=max(marks.now, self.input.at))
+        self.facts = self.facts.replace(
+            marks=marks.replace(paused_at=max(marks.now, self.input.at))
         )
 
     def resume(self) -> None:
         """Out of `paused`, into whichever status was paused."""
         self.fire("resume")
-        self.facts = self.facts._replace(marks=self.facts.marks._replace(paused_at=None))
+        self.facts = self.facts.replace(marks=self.facts.marks.replace(paused_at=None))
         self.waited = self.wake_at if self.blocked_on else None
         self.wake_at, self.blocked_on = None, ""
 
@@ -110,7 +113,7 @@ class Walk(Cursor):
             said = f"stop reason `{own}` is not one of the machine's: it stops as `custom` does"
             self.warnings += (said,)
         self.raising.add(signal, soft=soft)
-        self.facts = self.facts.of_signals(self.raising.facts())
+        self.facts = self.facts.replace(signals=self.raising.facts())
 
     def write(self, message: Template | None, otherwise: str = "") -> str:
         """A signal's message as the file has it. One that cannot be written never fails a run."""
@@ -124,15 +127,15 @@ class Walk(Cursor):
     def suppress(self) -> None:
         """Work has begun again: what a continuation put off goes onto the record."""
         self.raising.suppress()
-        self.facts = self.facts._replace(signals=self.raising.facts())
+        self.facts = self.facts.replace(signals=self.raising.facts())
 
     def go_on(self, times: int) -> None:
         """Put the pending signals off, unless that was done so often already."""
         run = self.facts.run
         if run.continuations < times:
             self.raising.continued = True
-            run = run._replace(continuations=run.continuations + 1)
-            self.facts = self.facts._replace(run=run, signals=self.raising.facts())
+            run = run.replace(continuations=run.continuations + 1)
+            self.facts = self.facts.replace(run=run, signals=self.raising.facts())
 
     def guard_error(self, text: str, error: BaseException, where: str) -> None:
         """A guard or `set` raised: that is never False, it stops the run."""
@@ -200,7 +203,7 @@ class Walk(Cursor):
             self.guard_error(text, error, where)
             return
         changed = {n.removeprefix("vars."): v for n, v in values.items()}
-        self.facts = self.facts._replace(vars={**self.facts.vars, **changed})
+        self.facts = self.facts.replace(vars={**self.facts.vars, **changed})
 
     def open(self, reason: str, where: str, message: Template | None = None) -> None:
         """Open the epilogue: the reason is settled, rules are off."""
@@ -230,7 +233,7 @@ class Walk(Cursor):
         visits: Any = run.visits
         if visits is self.position.facts.run.visits or self.looks is not None:
             visits = dict(visits)
-            self.facts = self.facts._replace(run=run._replace(visits=visits))
+            self.facts = self.facts.replace(run=run.replace(visits=visits))
         visits[name] = visits.get(name, 0) + 1
         self.path.append(name)
 
@@ -253,18 +256,18 @@ class Walk(Cursor):
     def finish(self) -> tuple[Position, Decision]:
         """The new position, and what led there."""
         raising = self.raising
-        position = new(Position, (
+        position = Position(
             self.state, self.status, self.paused_from, self.facts, raising.pending,
             raising.soft, raising.suppressed, self.stopping, self.returns, self.skip, self.attempt,
             self.entered_at, self.wake_at, self.blocked_on, self.waited, self.pause_asked,
             self.warned, self.messages, self.prompt, self.queue, self.kept,
-        ))  # fmt: skip
-        decision = new(Decision, (
+        )  # fmt: skip
+        decision = Decision(
             self.position.state, self.input, tuple(self.taken), tuple(self.path),
             StopSignals(raising.new) if raising.new else NO_SIGNALS, self.winner, self.warnings,
             self.state, self.status, tuple(self.looks) if self.looks else (),
             tuple(self.oracle.given), self.unsaved,
-        ))  # fmt: skip
+        )  # fmt: skip
         return position, decision
 
     def trace(self) -> None:

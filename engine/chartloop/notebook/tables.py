@@ -98,10 +98,8 @@ def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else " " if c.isspace() else "\ufffd" for c in text)
 
 
-class KnownFacts(Facts):
+class KnownFacts(Facts, frozen=True, gc=False):
     """The facts of a run as it is now; `frame` gives them as pandas."""
-
-    __slots__ = ()
 
     def frame(self) -> Any:
         """A pandas frame with a row for each fact: its name and its value."""

@@ -125,7 +125,7 @@ def _cut_off(action: ActionSpec, context: Context) -> Outcome:
     context.left = True
     done = context.so_far() if context.so_far is not None else Outcome()
     done = _checked(action, context, done)
-    return done._replace(
+    return done.replace(
         ok=False, error=error, timed_out=True,
         signals=(*done.signals, *stop_with_parent(context)),
         unanswered=max(done.unanswered, 1 if "model" in action.uses else 0),
@@ -137,10 +137,10 @@ def _checked(action: ActionSpec, context: Context, done: Any) -> Outcome:
     if not isinstance(done, Outcome):
         return Outcome(result=sound_data(done))
     if done.result is not None and not is_sound(done.result):
-        done = done._replace(result=sound_data(done.result))
+        done = done.replace(result=sound_data(done.result))
     if done.signals:
         try:
-            done = done._replace(signals=tuple(sound_signal(signal) for signal in done.signals))
+            done = done.replace(signals=tuple(sound_signal(signal) for signal in done.signals))
         except (AttributeError, TypeError, ValueError) as error:
             text = f"{action.name} gave a signal that is none: {describe(error)}"
             return Outcome.failed(Category.CRITICAL, text, kind="signals")

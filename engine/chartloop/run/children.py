@@ -247,7 +247,7 @@ class InOrder(PassingModel):
     async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
         """The next call of the sequence."""
         number, self._next = self._next, self._next + 1
-        return await super().complete(request._replace(number=number), on_text)
+        return await super().complete(request.replace(number=number), on_text)
 
     def pass_over(self, calls: int) -> None:
         """So many calls were recorded before."""

@@ -40,7 +40,8 @@ def job_of(spec: MachineSpec, state: StateSpec, ports: Ports) -> Job:
     return Job(
         state, action, fixed, {n: g for n, g in state.args.items() if n not in fixed},
         action is not None and action.effect is Effect.PAID,
-        action is not None and (may_suspend(spec, state, action, ports) or not ports.clock.suspends),
+        action is not None
+        and (may_suspend(spec, state, action, ports) or not ports.clock.suspends),
     )  # fmt: skip
 
 

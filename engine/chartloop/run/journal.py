@@ -267,8 +267,8 @@ class MemoryJournal(MemoryLeases):
             await self.acquire(read.run_id, take_over=True)
         for (row, events, _), letters in zip(runs, waiting, strict=True):
             self._logs[row.run_id] = _Log(
-                row._replace(head=len(events), epoch=0),
-                [event._replace(epoch=0) for event in events],
+                row.replace(head=len(events), epoch=0),
+                [event.replace(epoch=0) for event in events],
                 {letter.msg_id: (letter, False) for letter in letters},
             )
 
@@ -278,7 +278,7 @@ class MemoryJournal(MemoryLeases):
     ) -> tuple[RunRow, Acquired]:  # fmt: skip
         log = self._log(run_id)
         acquired = self.take(run_id, Claim(driver, ttl, take_over))
-        log.row = log.row._replace(epoch=log.row.epoch + 1)
+        log.row = log.row.replace(epoch=log.row.epoch + 1)
         return log.row, acquired
 
     async def append(
@@ -287,7 +287,7 @@ class MemoryJournal(MemoryLeases):
     ) -> int:  # fmt: skip
         log = self._log(run_id)
         row = log.row
-        events = [e if e.epoch == epoch else e._replace(epoch=epoch) for e in events]
+        events = [e if e.epoch == epoch else e.replace(epoch=epoch) for e in events]
         if row.head != head or row.epoch != epoch:
             if is_own_commit(row, head, epoch, len(events)) and log.events[head:] == events:
                 return row.head
@@ -295,7 +295,7 @@ class MemoryJournal(MemoryLeases):
         log.events.extend(events)
         head += len(events)
         if update is None:
-            log.row = row._replace(head=head)
+            log.row = row.replace(head=head)
         else:
             log.row = RunRow(
                 row.run_id, row.machine, row.machine_hash, epoch, head, update.status, update.state,
@@ -372,8 +372,8 @@ class MemoryJournal(MemoryLeases):
     async def fork(self, run_id: str, record_seq: int, row: RunRow) -> int:
         events = self._log(run_id).events
         kept = events[: events_below(events, record_seq)]
-        await self.create(row._replace(parent=run_id, fork_seq=record_seq, head=len(kept)))
-        self._logs[row.run_id].events.extend(event._replace(epoch=0) for event in kept)
+        await self.create(row.replace(parent=run_id, fork_seq=record_seq, head=len(kept)))
+        self._logs[row.run_id].events.extend(event.replace(epoch=0) for event in kept)
         return len(kept)
 
     async def remove(self, run_ids: Iterable[str]) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from chartloop.core.records import Record
+from chartloop.core.values import Value
 
 EventType = Literal["record", "intent", "result", "in_doubt"]
 EVENT_TYPES: tuple[EventType, ...] = ("record", "intent", "result", "in_doubt")
@@ -18,7 +19,7 @@ UNREADABLE = "unreadable"
 """The kind of a letter that cannot be read: ``why`` says why. It is dropped, on the record."""
 
 
-class Event(NamedTuple):
+class Event(Value, frozen=True, gc=False):
     """One line of a run's log."""
 
     seq: int
@@ -32,7 +33,7 @@ class Event(NamedTuple):
     epoch: int = 0
 
 
-class RunRow(NamedTuple):
+class RunRow(Value, frozen=True, gc=False):
     """What is known about a run without reading its log."""
 
     run_id: str
@@ -59,7 +60,7 @@ class RunRow(NamedTuple):
         return self.status in ("completed", "error")
 
 
-class Update(NamedTuple):
+class Update(Value, frozen=True, gc=False):
     """The columns of the run's row that an append brings up to date."""
 
     status: str

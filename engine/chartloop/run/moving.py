@@ -49,7 +49,7 @@ async def fork_under(
     theirs. The run that it is made of is left to whoever drives it.
     """
     ids = _Ids(run_id, row.run_id, names)
-    runs, _ = await _forked(journal, row._replace(fork_seq=record_seq), chart, ids, origin)
+    runs, _ = await _forked(journal, row.replace(fork_seq=record_seq), chart, ids, origin)
     await journal.create_whole(runs)
 
 
@@ -65,7 +65,7 @@ async def move(
     """
     ids = _Ids(read.run_id, row.run_id, names)
     noted = {"run": read.run_id, **origin, EPOCH: read.epoch + 1}
-    runs, below = await _forked(journal, row._replace(fork_seq=records), chart, ids, noted)
+    runs, below = await _forked(journal, row.replace(fork_seq=records), chart, ids, noted)
     await journal.create_whole(runs, after=(read, *below), take_over=take_over)
 
 
@@ -99,7 +99,7 @@ async def _forked(
     made, position = _as_decided(kept, chart, ids, origin)
     whole = not any(event.record is not None for event in events[len(kept) :])
     letters_of = ids.old if whole else ""  # what was sent to it is for whoever goes on with it
-    runs, below = [WholeRun(row._replace(parent=ids.old), made, letters_of)], list[RunRow]()
+    runs, below = [WholeRun(row.replace(parent=ids.old), made, letters_of)], list[RunRow]()
     if whole and chart.spec.machines and not position.ended:
         at_hand = kept[-1].record.next if kept and kept[-1].record is not None else ""
         first = f"{ids.old}{CHILD_MARK}{at_hand}{CHILD_MARK}{position.facts.run.steps}"
@@ -130,15 +130,15 @@ class _Ids(NamedTuple):
         if event.record is None:
             key = event.data.get("key")
             data = {**event.data, "key": self.of(key)} if isinstance(key, str) else event.data
-            return event._replace(data=data)
+            return event.replace(data=data)
         given = event.record.input
         asks: Any = given.data.get("asks")
         if not isinstance(asks, Mapping) or "run" not in asks:
             return event
         asked = dict(cast("Mapping[str, Any]", asks))
         asked["run"] = self.of(str(asked["run"]))
-        given = given._replace(data={**given.data, "asks": asked})
-        return event._replace(record=event.record._replace(input=given))
+        given = given.replace(data={**given.data, "asks": asked})
+        return event.replace(record=event.record.replace(input=given))
 
 
 def _as_decided(
@@ -149,17 +149,17 @@ def _as_decided(
     for event in map(ids.event, events):
         if event.record is None:
             state = ids.names.state(str(event.data.get("state", "")))
-            made.append(event._replace(data={**event.data, "state": state}) if state else event)
+            made.append(event.replace(data={**event.data, "state": state}) if state else event)
             continue
         given = as_now(event.record, *ids.names).input
         if given.kind == "start" and origin:
-            given = given._replace(data={**given.data, ORIGIN: dict(origin)})
+            given = given.replace(data={**given.data, ORIGIN: dict(origin)})
         before, (position, decision) = position, evolve(chart, position, given)
         record = Record(
             event.record.seq, before.state, given, decision.taken, decision.signals,
             decision.next, decision.status, position.wake_at, decision.warnings,
         )  # fmt: skip
-        made.append(event._replace(record=record))
+        made.append(event.replace(record=record))
     return made, position
 
 
@@ -183,5 +183,5 @@ async def _children(journal: Journal, first: str, known: Collection[str]) -> lis
 
 async def _moved_child(journal: Journal, row: RunRow, ids: _Ids) -> WholeRun:
     events = [ids.event(event) for event in await journal.events(row.run_id)]
-    made = row._replace(run_id=ids.of(row.run_id), parent=ids.of(row.parent))
+    made = row.replace(run_id=ids.of(row.run_id), parent=ids.of(row.parent))
     return WholeRun(made, events, row.run_id)

@@ -49,13 +49,16 @@ def _wrong_with(record: Record) -> str:
     return _outcome(given.outcome) if given.outcome is not None else ""
 
 
+_DEFAULTS = RunRow.defaults()
+
+
 def as_row(columns: Iterable[Any]) -> RunRow:
     """The row of a run; of a damaged one what can be read, with `DAMAGED` and the reason."""
     row = RunRow(*columns)
-    wrong = next((n for n, v in zip(RunRow._fields, row, strict=True) if not _fits(n, v)), None)
+    wrong = next((n for n, v in row.to_mapping().items() if not _fits(n, v)), None)
     if wrong is None:
         return row
-    read: dict[str, Any] = {n: v for n, v in row._asdict().items() if _fits(n, v)}
+    read: dict[str, Any] = {n: v for n, v in row.to_mapping().items() if _fits(n, v)}
     read["run_id"] = read.get("run_id", ascii(row.run_id))
     why = f"`{wrong}` of its row cannot be {ascii(getattr(row, wrong))[:40]}"
     read |= {"status": DAMAGED, "reason": why}
@@ -63,7 +66,7 @@ def as_row(columns: Iterable[Any]) -> RunRow:
 
 
 def _fits(column: str, value: object) -> bool:
-    default = RunRow._field_defaults.get(column, "")
+    default = _DEFAULTS.get(column, "")
     if isinstance(default, str):
         return isinstance(value, str)
     if value is None:
@@ -93,7 +96,9 @@ def _tasks(value: object) -> bool:
 
 
 def _task(value: object) -> bool:
-    if not isinstance(value, dict) or not {"id", "text"} <= value.keys() <= {*Task._fields}:
+    if not isinstance(value, dict) or not {"id", "text"} <= value.keys() <= {
+        *Task.__struct_fields__
+    }:
         return False
     task = cast("dict[str, object]", value)
     numbers = is_number(task.get("attempts", 0)) and is_number(task.get("cycle", 0))
@@ -119,7 +124,7 @@ def _outcome(outcome: Outcome) -> str:
 
 def _reply(reply: Reply) -> bool:
     said = (reply.text, reply.finish_reason, reply.model)
-    return _texts(said) and all(map(_texts, reply.tool_calls))
+    return _texts(said) and all(_texts(call.to_tuple()) for call in reply.tool_calls)
 
 
 def _message(message: object) -> bool:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 
 from chartloop.core.facts import RunFacts, ToolCall
 from chartloop.core.outcome import Message
+from chartloop.core.values import Value
 
 
 class Clock(Protocol):
@@ -46,7 +47,7 @@ class Cancel(Protocol):
         ...
 
 
-class ModelRequest(NamedTuple):
+class ModelRequest(Value, frozen=True, gc=False):
     """One model call, complete."""
 
     messages: Sequence[Message]
@@ -63,7 +64,7 @@ class ModelRequest(NamedTuple):
     """How many model calls of this run were recorded before this one, failed ones too."""
 
 
-class ModelReply(NamedTuple):
+class ModelReply(Value, frozen=True, gc=False):
     """What came back. Usage that the provider did not send is None."""
 
     text: str = ""

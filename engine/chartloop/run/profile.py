@@ -9,13 +9,12 @@ Source: 004 "Step execution metrics and profiling".
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from chartloop.core.outcome import NOTHING_SPENT
 from chartloop.core.records import Input
+from chartloop.core.values import Value
 
 
-class StateProfile(NamedTuple):
+class StateProfile(Value, frozen=True, gc=False):
     """What the action of one state came to. Times in seconds."""
 
     attempts: int = 0

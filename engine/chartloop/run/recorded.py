@@ -149,9 +149,10 @@ def _exported(lines: Sequence[tuple[int, str]], source: str) -> Recorded:
 
 def _row(data: Mapping[str, Any]) -> RunRow | None:
     """The row, or None for what is none: a column of another type, or no id."""
-    columns = {name: data[name] for name in RunRow._fields if name in data}
+    defaults = RunRow.defaults()
+    columns = {name: data[name] for name in RunRow.__struct_fields__ if name in data}
     for name, value in columns.items():
-        default = RunRow._field_defaults.get(name, "")
+        default = defaults.get(name, "")
         number = default is None or isinstance(default, (int, float))
         fits = isinstance(value, (int, float)) if number else isinstance(value, str)
         if not fits and not (value is None and default is None):

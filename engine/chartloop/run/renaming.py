@@ -55,7 +55,7 @@ def as_now(record: Record, states: Mapping[str, str], edges: Mapping[str, str] =
     signals = record.signals
     if signals:
         signals = StopSignals(replace(s, source=names.edge(s.source)) for s in signals)
-    return record._replace(
+    return record.replace(
         state=names.state(record.state),
         next=names.state(record.next),
         taken=tuple(map(names.edge, record.taken)),
@@ -68,4 +68,4 @@ def _input(given: Input, names: Names) -> Input:
     begun = given.data.get(START) if given.kind == "start" else None
     if not isinstance(begun, str) or names.state(begun) == begun:
         return given
-    return given._replace(data={**given.data, START: names.state(begun)})
+    return given.replace(data={**given.data, START: names.state(begun)})

@@ -119,7 +119,7 @@ class Result:
     def usage(self) -> dict[str, Any]:
         """The section `usage` of the facts, as plain data."""
         return {
-            **self.facts.usage._asdict(),
+            **self.facts.usage.to_mapping(),
             "calls": {k: v for k, v in self.facts.usage.calls.items() if v},
         }
 

@@ -203,8 +203,8 @@ class Session:
             tally = Tally.from_dict(plain(kept.data["tally"]), reasons)
         except _UNDECIDED:
             return  # it is a cache: the log says the same
-        run = position.facts.run._replace(id=self.run_id)
-        self.position = position._replace(facts=position.facts._replace(run=run))
+        run = position.facts.run.replace(id=self.run_id)
+        self.position = position.replace(facts=position.facts.replace(run=run))
         self.rules, self.tally, self.head = rules, tally, kept.seq
         self._snapshot_at = _next_snapshot(kept.record_seq)
 
@@ -278,18 +278,18 @@ class Session:
     async def certified(self, begun: Input) -> Input:
         """The `start` with what decides it, and where the journal outlives us, its certificate."""
         own = {UPKEEP: [*self.upkeep]} if self.upkeep else {}
-        begun = begun._replace(data={**begun.data, **meaning.marks(self.engine), **own})
+        begun = begun.replace(data={**begun.data, **meaning.marks(self.engine), **own})
         if self.certify is None or self.journal.name == MemoryJournal.name:
             return begun
         hash = await self.journal.put_blob(self.certify())
-        return begun._replace(data={**begun.data, "certificate": hash})
+        return begun.replace(data={**begun.data, "certificate": hash})
 
     async def apply(self, input: Input, *, consumed: Sequence[str] = ()) -> Record:
         """One input: decide, write, adopt."""
         before = self.position
         position, decision = evolve(self.chart, before, input, oracle=self.ask)
         if decision.opaque:
-            input = input._replace(opaque=decision.opaque)
+            input = input.replace(opaque=decision.opaque)
         record = Record(
             self.tally.records, before.state, input, decision.taken, decision.signals,
             decision.next, decision.status, position.wake_at, decision.warnings,

@@ -114,7 +114,7 @@ DECODER = json.JSONDecoder(parse_float=_finite, parse_constant=_finite)
 
 
 def _as_data(value: Any) -> Any:
-    for method in ("model_dump", "_asdict", "isoformat"):
+    for method in ("model_dump", "to_mapping", "_asdict", "isoformat"):
         if callable(made := getattr(value, method, None)):
             return made()
     if isinstance(value, (set, frozenset)):

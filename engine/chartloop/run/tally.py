@@ -86,7 +86,7 @@ class Tally:
             "errors": [*self.errors], "partial": [*self.partial], "last_text": self.last_text,
             "failed_calls": self.failed_calls,
             "signals": [s.to_dict() for s in self.signals],
-            "profile": {state: [*line] for state, line in self.profile.items()},
+            "profile": {state: [*line.to_tuple()] for state, line in self.profile.items()},
         }  # fmt: skip
 
     @classmethod

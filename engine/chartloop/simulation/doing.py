@@ -105,7 +105,7 @@ class Doing:
         facts = position.facts
         if facts.last.tool_calls:  # messages have no texts here: these are the open calls
             said = assistant("", facts.last.tool_calls)
-            position = position._replace(messages=Conversation([said]))
+            position = position.replace(messages=Conversation([said]))
         self._clock.at = facts.marks.now
         context = Context(
             self.chart.spec, self.state, position, facts, self._ports, self._host,

@@ -162,7 +162,7 @@ class _Learning:
 
 
 def _same(calls: tuple[ToolCall, ...], others: tuple[ToolCall, ...]) -> bool:
-    return [call[1:] for call in calls] == [call[1:] for call in others]
+    return [(c.name, c.arguments) for c in calls] == [(c.name, c.arguments) for c in others]
 
 
 def _count_result(found: _Seen, family: Family, outcome: Outcome) -> None:

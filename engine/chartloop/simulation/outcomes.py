@@ -369,7 +369,7 @@ def _broken(
     if times >= state.repairs or position.stopping:
         return outcome
     note = {REPAIRED: {"state": state.name, "times": times + 1}}
-    return outcome._replace(again=True, kept=note)
+    return outcome.replace(again=True, kept=note)
 
 
 def _results(fields: Mapping[str, Choice]) -> Iterator[tuple[Any, float]]:

@@ -214,7 +214,7 @@ class Player:
                 error = too_long(state.action.name, allowed)
                 begun = self.outcomes.so_far(position)
                 asked = max(begun.unanswered, 1 if "model" in state.action.uses else 0)
-                made = begun._replace(ok=False, error=error, timed_out=True, unanswered=asked)
+                made = begun.replace(ok=False, error=error, timed_out=True, unanswered=asked)
                 return Input("step", "", made, now, now + allowed + A_HAIR)
         return Input("step", "", made, now, now + duration)
 
@@ -236,7 +236,7 @@ class Player:
 def _record(number: int, state: str, moment: _Moment) -> Record:
     input, decision = moment.input, moment.decision
     if decision.opaque:
-        input = input._replace(opaque=decision.opaque)
+        input = input.replace(opaque=decision.opaque)
     return Record(
         number, state, input, decision.taken, decision.signals, decision.next, decision.status,
         moment.position.wake_at, decision.warnings,

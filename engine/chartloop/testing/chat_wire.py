@@ -83,8 +83,8 @@ class Answer(NamedTuple):
 
     def calls(self) -> list[dict[str, Any]]:
         return [
-            {"id": id_, "type": "function", "function": {"name": name, "arguments": arguments}}
-            for id_, name, arguments in self.turn.reply.calls(self.number)
+            {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": c.arguments}}
+            for c in self.turn.reply.calls(self.number)
         ]
 
     def whole(self) -> str:

@@ -140,7 +140,7 @@ def export(run: str, **given: Any) -> None:
 
     journal = open_journal(How.of(given))
     row = find_run(journal, run)
-    out.result(out.as_json({"run": row.run_id, **row._asdict()}, indent=None))
+    out.result(out.as_json({"run": row.run_id, **row.to_mapping()}, indent=None))
     for record in records_of(journal, row):
         out.result(out.as_json({"seq": record.seq, **record.to_dict()}, indent=None))
 

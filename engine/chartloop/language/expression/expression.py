@@ -162,4 +162,4 @@ def fuse(expressions: Sequence[Expression]) -> Callable[[Any, Oracle], tuple[Any
 
 def widen(facts: Facts, **extra: Any) -> Any:
     """Facts with the values of a scope's `extra` roots beside them, for `fn` and `value`."""
-    return SimpleNamespace(**facts._asdict(), **extra)
+    return SimpleNamespace(**facts.to_mapping(), **extra)

@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from typing import Any, cast
 
+from chartloop.core.values import Value
+
 Oracle = Callable[[str, tuple[Any, ...]], bool]
 """Answers a registered guard, by its name and arguments."""
 Function = Callable[[Any, Oracle], Any]
@@ -84,6 +86,8 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in cast("Sequence[Any]", value)]
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in cast("Mapping[str, Any]", value).items()}
+    if isinstance(value, Value):
+        return _plain(value.to_mapping())
     return value
 
 

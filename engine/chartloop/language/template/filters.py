@@ -30,6 +30,7 @@ from typing import Any, Literal, NamedTuple, cast
 
 from chartloop.core.errors import nearest
 from chartloop.core.types import ANY, COUNT, INT, STR, Type
+from chartloop.core.values import Value
 
 MAX_OUTPUT = 1_000_000
 """Characters that a template may give, and any text on the way there."""
@@ -76,7 +77,7 @@ def show(value: Any) -> Any:
     """A value as `{{ }}` prints it: None as nothing, lists and maps as JSON."""
     if value is None:
         return ""
-    return write_json(value) if isinstance(value, (list, tuple, Mapping)) else value
+    return write_json(value) if isinstance(value, (list, tuple, Mapping, Value)) else value
 
 
 def write_json(value: Any) -> str:
@@ -93,15 +94,10 @@ def _plain(value: Any, room: Meter) -> Any:
     if isinstance(value, Mapping):
         return {str(k): _plain(v, room) for k, v in cast("Mapping[Any, Any]", value).items()}
     if isinstance(value, (list, tuple)):
-        items = [_plain(item, room) for item in cast("Sequence[Any]", value)]
-        fields = _fields(cast("object", value))
-        return dict(zip(fields, items, strict=True)) if fields else items
+        return [_plain(item, room) for item in cast("Sequence[Any]", value)]
+    if isinstance(value, Value):
+        return {name: _plain(part, room) for name, part in value.to_mapping().items()}
     raise TypeError(f"a {type(value).__name__} cannot be written as text")
-
-
-def _fields(value: object) -> tuple[str, ...]:
-    """The fields of a record (a `NamedTuple`), all of them public; empty for anything else."""
-    return getattr(value, "_fields", ()) if isinstance(value, tuple) else ()  # pyright: ignore[reportUnknownArgumentType]
 
 
 MISSING: Any = object()
@@ -113,7 +109,8 @@ def look_up(value: Any, key: str | int) -> Any:
     if isinstance(value, Mapping):
         return cast("Mapping[Any, Any]", value).get(key, MISSING)
     if isinstance(key, str):
-        return getattr(value, key) if key in _fields(value) else MISSING
+        known = value.__struct_fields__ if isinstance(value, Value) else ()
+        return getattr(value, key) if key in known else MISSING
     if isinstance(value, (list, tuple)):
         items = cast("Sequence[Any]", value)
         return items[key] if -len(items) <= key < len(items) else MISSING

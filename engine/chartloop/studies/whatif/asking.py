@@ -333,7 +333,7 @@ class _Way:
         if record.kind != "start" or not limits:
             return given
         own = {**given.data.get("limits", {}), **limits}
-        return given._replace(data={**given.data, "limits": own})
+        return given.replace(data={**given.data, "limits": own})
 
     def _evolve(
         self, position: Position, record: Record, given: Input

@@ -48,7 +48,7 @@ class Children:
         state = self.spec.states.get(record.state)
         if record.kind != "step" or state is None or not self._runs_one(state):
             return ""
-        then = facts._replace(limits={**facts.limits, **limits})
+        then = facts.replace(limits={**facts.limits, **limits})
         results = list(_results(record))
         for name in self._named(state):
             child = self.spec.machines[name]

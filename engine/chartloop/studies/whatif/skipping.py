@@ -90,4 +90,4 @@ def _down(above: Any, step: Step) -> Any:
 def with_limits(position: Position, limits: Mapping[str, Any]) -> Position:
     """The position, with these limits in place of its own."""
     facts = position.facts
-    return position._replace(facts=facts._replace(limits={**facts.limits, **limits}))
+    return position.replace(facts=facts.replace(limits={**facts.limits, **limits}))

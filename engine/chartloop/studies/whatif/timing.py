@@ -94,7 +94,7 @@ class Timing:
             return None  # in time, or an action that no deadline can end
         failure = too_long(record.state, due - record.input.started)
         cut = Outcome.failed(Category.TRANSIENT, failure.message, kind=failure.kind, timed_out=True)
-        return record.input._replace(outcome=cut, at=max(due, record.input.started))
+        return record.input.replace(outcome=cut, at=max(due, record.input.started))
 
     def cut_said(self, record: Record, cut: Input) -> str:
         """Why nobody knows what would have come of an action."""
@@ -109,7 +109,7 @@ class Timing:
 
     def _was_due(self, position: Position, record: Record) -> float | None:
         facts = position.facts
-        then = position._replace(facts=facts._replace(limits={**facts.limits, **self.limits}))
+        then = position.replace(facts=facts.replace(limits={**facts.limits, **self.limits}))
         called = {new: old for old, new in self.chart.spec.renamed.items()}
         state = called.get(position.state, position.state)
         if state not in self.old.spec.states:

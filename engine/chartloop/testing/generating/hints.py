@@ -126,7 +126,7 @@ def _few(found: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def _first_facts(spec: MachineSpec, facts: Facts) -> Facts:
-    return facts._replace(
+    return facts.replace(
         limits={n: x.value for n, x in spec.limits.items()},
         vars={n: v.value for n, v in spec.vars.items()},
     )

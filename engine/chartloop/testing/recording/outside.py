@@ -57,9 +57,9 @@ def _what(record: Record, before: Position) -> dict[str, Any] | None:
 
 def task_of(data: Mapping[str, Any]) -> dict[str, Any]:
     """A task as it was given: what came of it since is not its giver's to say."""
-    given = Task(**data)._replace(attempts=0, cycle=0)
-    unset = Task._field_defaults
-    return {n: plain(v) for n, v in given._asdict().items() if v != unset.get(n, _MISSING)}
+    given = Task(**data).replace(attempts=0, cycle=0)
+    unset = Task.defaults()
+    return {n: plain(v) for n, v in given.to_mapping().items() if v != unset.get(n, _MISSING)}
 
 
 _MISSING = object()
