@@ -299,6 +299,22 @@ def test_the_request_goes_out_as_it_was_given(
 
 
 @needs_litellm
+def test_a_run_s_server_key_and_price_are_looked_up_once(
+    server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, settings = LiteLLM(), at(server, api_key_env="OF_MINE")
+    request = ModelRequest(HI, settings=settings)
+    with pytest.raises(ModelError, match="OF_MINE"):
+        RUNNER.run(model.complete(request))
+    monkeypatch.setenv("OF_MINE", "sk-1")  # what could not work is looked at again
+    RUNNER.run(model.complete(request))
+    monkeypatch.delenv("OF_MINE")
+    assert RUNNER.run(model.complete(request._replace(settings=dict(settings)))).text
+    with pytest.raises(ModelError, match="OF_MINE"):
+        RUNNER.run(model.complete(request._replace(settings={**settings, "timeout": 4})))
+
+
+@needs_litellm
 def test_nothing_is_sent_that_was_not_set(server: LoopbackServer) -> None:
     ask(at(server))
     assert server.requests[0].body == {"model": "loopback", "messages": [*HI]}
