@@ -1,151 +1,190 @@
-"""All benchmarks with one command; prints the table that stands in the README.
+"""All benchmarks with one command.
 
-    python benchmarks/run.py [--rounds 5] [--peers]
+    python benchmarks/run.py [--peers] [--only ROW,ROW...] [--rounds 3] [--write]
 
-Every figure is the median over rounds in which the subjects take turns, each in a process of its
-own, so that a machine whose speed drifts drifts for all. ``--peers`` makes an environment for
-LangGraph beside this file (`.peers`, not committed) and measures the same workloads there.
+The rows `w1`, `w2`, `w3`, `w3 on disk` and `http` are the loop that everybody runs (`loop.py`),
+beside other libraries with `--peers`; the others are parts of chartloop alone. Each cell is a
+process of its own, and in each round all of them take turns, so that a machine whose speed drifts
+drifts for all. What is printed are medians. Each library is in an environment of its own,
+`.peers/NAME` beside this file, made when it is first needed.
+
+`--write` keeps the figures in `figures.json` and puts the tables into README.md and
+docs/benchmarks.md. A row is always replaced as a whole.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import statistics
+import os
+import platform
 import subprocess
 import sys
+import tempfile
 import venv
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import tables
+from tables import CHARTLOOP, FLOOR, PARTS, WORKS, Cell, Found
 
 HERE = Path(__file__).resolve().parent
 PEERS = HERE / ".peers"
-LANGGRAPH = "langgraph>=1,<2"
-
-Figures = dict[str, float]
+LANGGRAPH = ("langgraph>=1.2,<2", "langgraph-checkpoint-sqlite>=3,<4")
 
 
-def measure(python: str, script: str, workload: str) -> Figures:
-    """One workload in one process."""
-    done = subprocess.run(
-        [python, str(HERE / script), workload], check=True, capture_output=True, text=True
-    )
-    return json.loads(done.stdout)
+class Subject(NamedTuple):
+    """Who does the work: a script, run by the interpreter of an environment."""
+
+    name: str
+    script: str
+    environment: str = ""
+    """The empty one is that of this process."""
+    requirements: tuple[str, ...] = ()
+    first: tuple[str, ...] = ()
+    """The first arguments of the script."""
+    lacks: tuple[str, ...] = ()
+    """Works that the library has nothing for."""
 
 
-def peers() -> str:
-    """The interpreter of the peers' environment, made at first use."""
-    python = PEERS / "bin" / "python"
-    if not python.exists():
-        venv.create(PEERS, with_pip=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", LANGGRAPH], check=True)
+ON_DISK = ("w2", "w3 on disk")
+OURS = Subject(CHARTLOOP, "loop_in_chartloop.py")
+LIBRARIES = (
+    Subject("LangGraph", "loop_in_langgraph.py", "langgraph", LANGGRAPH),
+    Subject(
+        "LangGraph, deltas", "loop_in_langgraph.py", "langgraph", LANGGRAPH, ("deltas",),
+        ("w1", "w3", "w3 on disk"),
+    ),
+    Subject(
+        "pydantic-graph 1", "loop_in_pydantic_graph_1.py", "pydantic_graph_1",
+        ("pydantic-graph>=1,<2",),
+    ),
+    Subject(
+        "pydantic-graph 2", "loop_in_pydantic_graph_2.py", "pydantic_graph_2",
+        ("pydantic-graph>=2,<3",), lacks=ON_DISK,
+    ),
+    Subject("Burr", "loop_in_burr.py", "burr", ("burr>=0.42,<1",)),
+)  # fmt: skip
+BARE = Subject(FLOOR, "loop_in_python.py")
+WITH_LITELLM = ("litellm", ("-e", f"{HERE.parent}[llm]"))
+CALLERS = (
+    Subject(CHARTLOOP, "calls.py", *WITH_LITELLM, ("chartloop",)),
+    Subject(FLOOR, "calls.py", *WITH_LITELLM, ("litellm",)),
+)
+
+
+def subjects(cell: Cell, *, peers: bool) -> list[tuple[Subject, list[str]]]:
+    """Who does the work of a cell, each with the arguments of its script."""
+    if cell.work in PARTS:
+        return [(Subject(CHARTLOOP, "parts.py"), [cell.work])]
+    size = [str(cell.turns), str(cell.agents)]
+    if cell.work == "http":
+        return [(one, [*one.first, *size]) for one in CALLERS]
+    able = [OURS, BARE, *(LIBRARIES if peers else ())]
+    return [(one, [*one.first, cell.work, *size]) for one in able if cell.work not in one.lacks]
+
+
+def interpreter(subject: Subject) -> str:
+    """The interpreter of the subject's environment, which is made at first use."""
+    if not subject.environment:
+        return sys.executable
+    folder = PEERS / subject.environment
+    python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
+    ready = folder / "ready"
+    if not ready.exists():
+        venv.create(folder, with_pip=True)
+        subprocess.run([python, "-m", "pip", "install", "-q", *subject.requirements], check=True)
+        ready.touch()
     return str(python)
 
 
-class Row(NamedTuple):
-    """One line of the table."""
-
-    what: str
-    unit: str
-    workload: str
-    figure: str
-    target: str = ""
-    peer: str = ""
-    """The figure of LangGraph that stands beside it, of the same workload."""
-
-
-ROWS = (
-    Row("one step in memory, six rules", "μs", "step", "step", "≤ 15", peer="step"),
-    Row("the same after 5,000 steps, against the first", "×", "step", "growth", "≤ 1.3"),
-    Row("one journal append, SQLite, `NORMAL`", "μs", "append", "append NORMAL", "≤ 60"),
-    Row("one journal append, SQLite, `FULL`", "μs", "append", "append FULL", "≤ 150"),
-    Row("bytes a step, messages of 200 bytes", "B", "append", "bytes per step", "≤ 1,000"),
-    Row(
-        "1,000 agents × 10 turns of 50 ms, in memory", "s", "agents in memory", "memory",
-        "≤ 0.7", peer="memory",
-    ),
-    Row(
-        "the same with every step on disk", "s", "agents durable", "durable", "≤ 1.6",
-        peer="checkpointed in memory",
-    ),
-    Row("memory of one agent", "kB", "weight", "kB per agent", "≤ 20"),
-    Row("opening a run of 5,000 steps", "ms", "opening", "open, ms", "≤ 80"),
-    Row("the same from its snapshot", "ms", "opening", "open with snapshot, ms", "≤ 10"),
-    Row("loading and building 45 states", "ms", "loading", "load and build, ms", "≤ 20"),
-    Row("the same with all checks", "ms", "loading", "with checks, ms", "≤ 50"),
-    Row("a repaint of the live picture, 45 states", "ms", "painting", "repaint, ms", "≤ 1"),
-    Row("a step and its repaint in a notebook", "ms", "painting", "step and show, ms", "≤ 20"),
-    Row("the layout before the first of them", "ms", "painting", "layout, ms"),
-    Row("`chartloop check` of 45 states, proofs and all", "ms", "checking", "check, ms", "≤ 100"),
-    Row("the same of 1,000 states, 5,000 edges", "s", "checking", "hard, s", "≤ 20"),
-    Row("the same of 1,000 decisions, 5,000 edges", "s", "checking", "decisions, s", "≤ 20"),
-    Row("the same of 200 forks behind each other", "s", "checking", "forks, s", "≤ 20"),
-    Row("the same of 8 detours that interrupt each other", "s", "checking", "detours, s", "≤ 20"),
-    Row("the same of 60 states, each leading to each", "s", "checking", "complete, s", "≤ 20"),
-    Row("memory of these", "MB", "checking", "memory, MB", "≤ 300"),
-    Row("the bound of the moderator, 45 states", "ms", "proving", "bound, ms"),
-    Row("loading, checking and bounding it", "ms", "proving", "check and bound, ms", "≤ 100"),
-    Row("the bound of 1,000 states, 5,000 edges", "s", "proving", "dense, s"),
-    Row("simulated steps a second, one core", "1/s", "simulating", "alike, 1/s", "≥ 50,000"),
-    Row("the same where no two replies are alike", "1/s", "simulating", "unlike, 1/s", "≥ 50,000"),
-    Row("what if, 1,000 runs of 100 steps in SQLite", "s", "what if", "the same, s", "≤ 5"),
-    Row(
-        "the same where each run stops in its middle", "s", "what if", "stopped in the middle, s",
-        "≤ 5",
-    ),
-    Row("the same for a sweep of ten limits", "s", "what if", "ten limits, s"),
-    Row("the verdicts for 1,000 runs of 100 steps, another limit", "s", "upgrading", "looser, s"),
-    Row("the same where a state has another name", "s", "upgrading", "renamed, s"),
-    Row("a record counted into a coverage, six rules", "μs", "covering", "count", "≤ 100"),
-    Row("the same in a run of 5,000, against one of 500", "×", "covering", "growth", "≤ 1.3"),
-    Row("scenarios for the whole moderator, 93 things to show", "s", "generating", "moderator, s"),
-    Row("the same of 1,000 states, 5,000 edges, 20,000 moves", "s", "generating", "talking, s"),
-    Row("memory of these", "MB", "generating", "memory, MB"),
-    Row("`import chartloop`", "ms", "starting", "import, ms"),
-    Row("`chartloop --help`", "ms", "starting", "--help, ms"),
-)  # fmt: skip
-OURS, PEER = ("chartloop", "workloads.py"), ("LangGraph", "peer_langgraph.py")
-RAW = ("raw loop", "workloads.py", "raw")
+def measure(subject: Subject, arguments: list[str], cap: float) -> dict[str, float]:
+    """The figures of one process. Another library may take too long, or fail: these are figures."""
+    command = [interpreter(subject), str(HERE / subject.script), *arguments]
+    with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as folder:
+        # A process that is cut off leaves its files here.
+        variables = {**os.environ, "TMPDIR": folder}
+        try:
+            done = subprocess.run(
+                command, check=False, env=variables, capture_output=True, text=True, timeout=cap
+            )
+        except subprocess.TimeoutExpired:
+            return {"over": cap}
+    if done.returncode != 0:
+        print(f"{' '.join(command)}\n{done.stderr[-1000:]}", file=sys.stderr)
+        if subject not in LIBRARIES:
+            raise SystemExit(1)
+        return {"failed": 1}
+    return json.loads(done.stdout.splitlines()[-1])
 
 
-def main() -> None:
-    """Measure and print."""
+def measured(cells: list[Cell], options: argparse.Namespace) -> Found:
+    """What all rounds gave: cell, subject, figure, values."""
+    found: Found = {}
+    for number in range(options.rounds):
+        for cell in cells:
+            row = found.setdefault(cell.key, {})
+            for subject, arguments in subjects(cell, peers=options.peers):
+                known = row.setdefault(subject.name, {})
+                if known.keys() & {"over", "failed"}:
+                    continue
+                cap = options.cap if cell.work in WORKS else 10 * options.cap
+                figures = measure(subject, arguments, cap)
+                for name, value in figures.items():
+                    known.setdefault(name, []).append(float(f"{value:.4g}"))
+            print(f"round {number + 1} of {options.rounds}: {cell.key}", file=sys.stderr)
+    return found
+
+
+def versions() -> dict[str, str]:
+    """What was measured where."""
+    said = {"Python": platform.python_version(), "processors": str(os.cpu_count())}
+    for subject in LIBRARIES:
+        if not subject.first:
+            package = subject.requirements[0].partition(">")[0]
+            code = f"import importlib.metadata as m; print(m.version({package!r}))"
+            command = [interpreter(subject), "-c", code]
+            done = subprocess.run(command, check=True, capture_output=True, text=True)
+            said[subject.name] = done.stdout.strip()
+    return said
+
+
+def options() -> Any:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--peers", action="store_true", help="measure LangGraph too")
-    options = parser.parse_args()
-    subjects = [RAW, *dict.fromkeys((*OURS, row.workload) for row in ROWS)]
-    python = sys.executable
-    if options.peers:
-        subjects += [(*PEER, row.workload) for row in ROWS if row.peer]
-    found: dict[tuple[str, str, str], list[float]] = {}
-    for number in range(options.rounds):
-        for subject, script, workload in subjects:
-            runs = peers() if subject == PEER[0] else python
-            for name, value in measure(runs, script, workload).items():
-                found.setdefault((subject, workload, name), []).append(value)
-        print(f"round {number + 1} of {options.rounds}", file=sys.stderr)
-    print("| what | unit | chartloop | least to most | target | LangGraph |")
-    print("|---|---|---|---|---|---|")
-    for row in ROWS:
-        values = found[OURS[0], row.workload, row.figure]
-        beside = found.get((PEER[0], row.workload, row.peer))
-        print(
-            f"| {row.what} | {row.unit} | **{said(statistics.median(values))}** "
-            f"| {said(min(values))} to {said(max(values))} | {row.target} "
-            f"| {said(statistics.median(beside)) if beside else ''} |"
-        )
-    (raw,) = (
-        statistics.median(values) for (subject, *_), values in found.items() if subject == RAW[0]
-    )
-    print(f"\nA bare loop over a counter and the same replies takes {said(raw)} μs a step.")
+    names = [*WORKS, *PARTS]
+    parser.add_argument("--only", default=",".join(names), help=f"of: {', '.join(names)}")
+    parser.add_argument("--peers", action="store_true", help="the other libraries too")
+    parser.add_argument("--short", action="store_true", help="without the runs of 25 x the length")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument(
+        "--cap", type=float, default=120,
+        help="seconds for a process of the loop (default: 120); a part may take ten times as long",
+    )  # fmt: skip
+    parser.add_argument("--write", action="store_true", help="put the figures into the pages")
+    given = parser.parse_args()
+    given.only = given.only.split(",")
+    if unknown := sorted(set(given.only) - set(names)):
+        parser.error(f"`{unknown[0]}` is not a row; they are {', '.join(names)}")
+    if given.write and not given.peers and not set(given.only) <= {*PARTS, "http"}:
+        parser.error("what is written of the loop has all libraries of one run: add `--peers`")
+    if given.write and given.short:
+        parser.error("what is written has both lengths: leave out `--short`")
+    return given
 
 
-def said(value: float) -> str:
-    """Three digits."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+def main() -> None:
+    """Measure, print, and write where that is asked for."""
+    given = options()
+    cells = [cell for name in given.only for cell in tables.cells_of(name)]
+    if given.short:
+        cells = [cell for cell in cells if not cell.long]
+    found = measured(cells, given)
+    print(tables.loop_table(found), tables.parts_table(found), sep="\n\n")
+    if given.write:
+        tables.keep(found, versions())
+        tables.write()
 
 
 if __name__ == "__main__":

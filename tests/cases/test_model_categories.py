@@ -148,7 +148,7 @@ def test_every_fault_has_a_row_streamed_and_not() -> None:
     assert {row.fault for row in STREAMED} == set(FAULTS)
 
 
-ELSEWHERE = {"setup", "unexpected", "too_long"}
+ELSEWHERE = {"setup", "unexpected", "too_long", "unreadable"}
 """Kinds that none of these faults causes: see test_litellm and test_hostile_providers."""
 
 

@@ -15,7 +15,7 @@ from chartloop.actions.declare import tool
 from chartloop.api import Machine, load
 from chartloop.core.errors import SetupError
 from chartloop.run.result import Result
-from tests.provider import STREAM, USAGE, Answer, Provider, event, http, reply
+from tests.provider import STREAM, USAGE, Answer, Provider, event, http, reply, streamed
 
 needs_litellm = pytest.mark.extra(  # noqa: S610 - no Django
     "litellm", install='pip install "chartloop[llm]"'
@@ -221,6 +221,77 @@ ODD = [
     Odd("calls-of-text", always(CALLS_OF_TEXT), ""),
     Odd("usage-of-text", always(reply(usage={"prompt_tokens": "many"})), ""),
 ]
+
+
+class Paid(NamedTuple):
+    """A whole reply of which a part has another type than it should."""
+
+    id: str
+    part: dict[str, Any]
+    """Of the message, or the usage."""
+    output: str | None = "hello there"
+    warning: str = ""
+    refused: str = ""
+    """What the tool's parser says of the arguments."""
+
+
+def arguments(given: Any) -> dict[str, Any]:
+    """A message with one call of `add`."""
+    function = {"name": "add", "arguments": given}
+    return {"content": None, "tool_calls": [{"id": "c", "type": "function", "function": function}]}
+
+
+GUESSED = "without usage"
+PAID = [
+    Paid("usage-of-text", {"usage": {"prompt_tokens": "many"}}, warning=GUESSED),
+    Paid("usage-of-nan", {"usage": {**USAGE, "prompt_tokens": float("nan")}}, warning=GUESSED),
+    Paid("usage-is-text", {"usage": "many"}, warning=GUESSED),
+    Paid("usage-is-a-list", {"usage": [1]}, warning=GUESSED),
+    Paid("number-for-content", {"content": 42}, output="42"),
+    Paid("deep-arguments", arguments("[" * 5_000 + "]" * 5_000), refused="nested too deeply"),
+    Paid("big-number", arguments('{"x": ' + "9" * 5_000 + "}"), refused="5,000 digits"),
+    Paid("number-for-arguments", arguments(5), refused="not 5"),
+    Paid("list-for-arguments", arguments([1]), refused="not [1]"),
+]
+
+
+@pytest.mark.parametrize("case", PAID, ids=lambda case: case.id)
+def test_a_reply_that_was_paid_is_kept(case: Paid) -> None:
+    body = reply()
+    body["usage"] = case.part.get("usage", USAGE)
+    body["choices"][0]["message"] |= {n: v for n, v in case.part.items() if n != "usage"}
+    with Provider(lambda n, _: http(body if n == 0 else reply())) as provider:
+        result = asking(provider, "stream: false", QUICK).run("a task")
+        calls = len(provider.asked)
+    assert result.reason == "completed"
+    assert result.output == case.output
+    assert calls == (2 if case.refused else 1)
+    assert case.warning in " ".join(result.warnings)
+    assert case.refused in " ".join(error["message"] for error in result.errors)
+    assert bool(case.refused) == bool(result.errors)
+    spent = result.facts.usage
+    assert spent.prompt_tokens > 0
+    if not case.warning:
+        assert spent.prompt_tokens == calls * USAGE["prompt_tokens"]
+        assert spent.cost == pytest.approx(calls * (100 * 0.15 + 20 * 0.6) / 1e6)
+
+
+def test_a_stream_is_whole_once_its_end_was_told() -> None:
+    def answer(_: int, __: Any) -> Iterator[bytes]:
+        return streamed("hello", usage={"prompt_tokens": "many"})
+
+    with Provider(answer) as provider:
+        result = asking(provider, "stream: true", QUICK).run("a task")
+        assert len(provider.asked) == 1
+    assert (result.reason, result.output) == ("completed", "hello")
+    assert GUESSED in " ".join(result.warnings)
+
+
+def test_a_reply_that_nobody_can_read_is_paid_once() -> None:
+    with Provider(always(CALLS_OF_TEXT)) as provider:
+        result = asking(provider, "stream: false", QUICK).run("a task")
+        assert len(provider.asked) == 1
+    assert [error["category"] for error in result.errors] == ["RECOVERABLE"]
 
 
 @pytest.mark.parametrize("case", ODD, ids=lambda case: case.id)

@@ -139,7 +139,13 @@ class _Batch:
                 counts[call.name] = counts.get(call.name, 0) + 1
         return Outcome(
             result=[
-                {"id": c.id, "name": c.name, "ok": d.ok, "content": d.text, "result": d.result}
+                {
+                    "id": sound_text(c.id),
+                    "name": sound_text(c.name),
+                    "ok": d.ok,
+                    "content": d.text,
+                    "result": d.result,
+                }
                 for c, d in done
             ],
             messages=tuple(tool_reply(c, d.text) for c, d in done),
@@ -280,6 +286,8 @@ ACTIONS = (
         effect=Effect.PAID,
         suspends=False,
         calls_tools=True,
+        leaves=True,
+        sound=True,
         own_intents=True,
         settles_itself=True,
         most_calls="at_most",
@@ -295,6 +303,8 @@ ACTIONS = (
         effect=Effect.PAID,
         suspends=False,
         calls_tools=True,
+        leaves=True,
+        sound=True,
         own_intents=True,
         settles_itself=True,
         changes=frozenset({"memory.*"}),
@@ -316,6 +326,7 @@ ACTIONS = (
         effect=Effect.PAID,
         suspends=False,
         calls_tools=True,
+        leaves=True,
         changes=frozenset({"memory.*"}),
         about="Calls one registered tool without a model.",
     ),
@@ -337,6 +348,7 @@ ACTIONS = (
         effect=Effect.PURE,
         suspends=False,
         calls_tools=True,
+        leaves=True,
         changes=frozenset({"memory.*"}),
         supplies=frozenset({"conversation"}),
         about="Appends to or replaces in memory blocks: what memory tools or `with` say.",

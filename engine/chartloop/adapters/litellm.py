@@ -21,14 +21,14 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from chartloop.adapters.model_errors import FALL_BACK_ON, KINDS, Kind, classified, failure
 from chartloop.adapters.model_reply import Heard
-from chartloop.adapters.model_target import Target, provider_of, targets_of
+from chartloop.adapters.model_target import Target, row_of, targets_of
 from chartloop.adapters.model_wire import Wire, watch
 from chartloop.core.amounts import is_tokens
 from chartloop.core.errors import Category, ModelError, SetupError
@@ -50,27 +50,34 @@ class LiteLLM:
     ``reply_limit`` is the most characters of its text and tool arguments. ``fallbacks`` are asked
     in order while models fail with a kind of `FALL_BACK_ON` before their first word;
     `ModelReply.model` says who answered.
+
+    Servers, keys and prices are looked up once for each mapping of settings: one instance is for
+    one run.
     """
 
     suspends = True
 
+    def __init__(self) -> None:
+        self._settled: list[tuple[Mapping[str, Any], list[Target]]] = []
+        self._row = functools.cache(_row)
+
     def prepare(self, settings: Mapping[str, Any]) -> None:
         """Raise `SetupError` for a name, key or setting that cannot work, before any call."""
-        targets_of(_litellm(), settings)
+        self._targets(_litellm(), settings)
 
     def context_window(self, settings: Mapping[str, Any]) -> int | None:
         """The file's figure, else litellm's, in tokens; None when neither is known."""
         if (given := settings.get("context_window")) is not None:
             return int(given)
         with contextlib.suppress(SetupError):
-            row = _row(settings.get("name"))
+            row = self._row(settings.get("name"))
             return row.get("max_input_tokens") or row.get("max_tokens")
         return None
 
     def prices(self, settings: Mapping[str, Any]) -> tuple[float, float] | None:
         """USD for a token that is sent and for one that is written, by litellm's table."""
         with contextlib.suppress(SetupError):
-            row = _row(settings.get("name"))
+            row = self._row(settings.get("name"))
             sent, written = row.get("input_cost_per_token"), row.get("output_cost_per_token")
             return None if sent is None or written is None else (float(sent), float(written))
         return None
@@ -78,7 +85,7 @@ class LiteLLM:
     def worst(self, settings: Mapping[str, Any]) -> tuple[int | None, tuple[float, float] | None]:
         """The most tokens of a call with its reply, and the dearest prices, by litellm's table."""
         with contextlib.suppress(SetupError):
-            row = _row(settings.get("name"))
+            row = self._row(settings.get("name"))
             window = row.get("max_input_tokens") or row.get("max_tokens")
             longest = window and int(window) + int(row.get("max_output_tokens") or 0)
             return longest or None, _dearest(row)
@@ -87,8 +94,10 @@ class LiteLLM:
     async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
         """Answer; streamed when `on_text` is given, unless ``stream`` says otherwise."""
         try:
-            litellm = await asyncio.to_thread(_litellm)
-            targets = targets_of(litellm, request.settings)
+            # Its import takes seconds, of another thread.
+            ready = _litellm.cache_info().currsize
+            litellm = _litellm() if ready else await asyncio.to_thread(_litellm)
+            targets = self._targets(litellm, request.settings)
         except SetupError as error:
             raise failure("setup", f"{error.message}; {error.hint}") from None
         failures: list[ModelError] = []
@@ -103,6 +112,19 @@ class LiteLLM:
         first = next((f for f in failures if f.category is Category.TRANSIENT), failures[-1])
         more = {"status": first.status, "retry_after": first.retry_after, "partial": first.partial}
         raise failure(first.kind, "; ".join(f.message for f in failures), **more)
+
+    def _targets(self, litellm: Any, settings: Mapping[str, Any]) -> list[Target]:
+        """Whom these settings ask; what cannot work is looked at again each time."""
+        for known, targets in self._settled:
+            if known == settings:
+                return targets
+        targets = targets_of(litellm, settings)
+        self._settled = [(dict(settings), targets), *self._settled[:_SETTLED]]
+        return targets
+
+
+_SETTLED = 7
+"""Mappings of settings that an instance remembers beside the last: a machine has few."""
 
 
 @functools.cache
@@ -152,8 +174,21 @@ def _arguments(request: ModelRequest, target: Target, *, streamed: bool) -> dict
         given["response_format"] = {"type": "json_schema", "json_schema": shape}
     if streamed:
         given |= {"stream": True, "stream_options": {"include_usage": True}}
-    # A copy in dicts and lists, for litellm writes into what it is given.
-    return json.loads(json.dumps(given | (settings.get("extra") or {}), default=dict))
+    # litellm writes into what it is given.
+    return copied(given | (settings.get("extra") or {}))
+
+
+def copied(value: Any) -> Any:
+    """The same in dicts and lists of its own. `TypeError` for what JSON has no form for."""
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    if isinstance(value, Mapping):
+        parts: Mapping[str, Any] = value
+        return {name: copied(part) for name, part in parts.items()}
+    if isinstance(value, (list, tuple)):
+        items: Sequence[Any] = value
+        return [copied(part) for part in items]
+    raise TypeError(f"a {type(value).__name__} cannot be sent as JSON")
 
 
 async def _ask(
@@ -174,25 +209,30 @@ async def _ask(
                 else:
                     heard.take(response)
     except Exception as error:  # noqa: BLE001 - litellm lets through whatever its parts raise
-        return classified(error, target, heard, wire, outer)
+        if not heard.read(wire):
+            return classified(error, target, heard, wire, outer)
     if problem := heard.problem(streamed=streamed):
         return failure(problem[0], f"{target.name}: {problem[1]}", partial=heard.text)
-    return heard.reply(request, target, _cost(litellm, request.settings, target, heard.usage))
+    return heard.reply(request, target, _cost(litellm, request.settings, target, heard))
 
 
-def _cost(litellm: Any, settings: Mapping[str, Any], target: Target, usage: Any) -> float | None:
+def _cost(litellm: Any, settings: Mapping[str, Any], target: Target, heard: Heard) -> float | None:
     """USD by the file's prices, else by litellm's table; None when no price is known."""
+    usage = heard.usage
     if usage is None or not (is_tokens(usage.prompt_tokens) and is_tokens(usage.completion_tokens)):
         return None
     prices = [settings.get(f"{way}_cost_per_token") for way in ("input", "output")]
     if None not in prices and target.name == settings.get("name"):
         return usage.prompt_tokens * prices[0] + usage.completion_tokens * prices[1]
-    row = _known(litellm, target.name)
-    with contextlib.suppress(Exception):
-        ways = litellm.cost_per_token(model=target.name, usage_object=usage) if row else ()
-        # litellm says 0 where it has no price.
-        return math.fsum(ways) or (0.0 if row.get("input_cost_per_token") == 0 else None)
-    return None
+    if not target.row:
+        return None
+    if heard.cost is None:
+        with contextlib.suppress(Exception):
+            known = isinstance(usage, litellm.Usage)
+            given = usage if known else litellm.Usage(**usage._asdict())
+            heard.cost = math.fsum(litellm.cost_per_token(model=target.name, usage_object=given))
+    # litellm says 0 where it has no price.
+    return heard.cost or (0.0 if target.row.get("input_cost_per_token") == 0 else None)
 
 
 _ASKED_FOR = ("batch", "flex", "priority")
@@ -238,14 +278,4 @@ def _row(name: Any) -> Mapping[str, Any]:
                 return row
         if slash and any(row.get("litellm_provider") == provider for row in _table().values()):
             return {}
-    return _known(_litellm(), name)
-
-
-def _known(litellm: Any, name: Any) -> Mapping[str, Any]:
-    """The model's row in the table that litellm brings, or nothing. Asks no server."""
-    provider = provider_of(litellm, name)
-    for key in (name, f"{provider}/{name}", name.removeprefix(f"{provider}/")):
-        row: Mapping[str, Any] = litellm.model_cost.get(key, {})
-        if str(row.get("litellm_provider")).startswith(provider):
-            return row
-    return {}
+    return row_of(_litellm(), name)

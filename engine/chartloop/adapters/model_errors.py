@@ -5,7 +5,6 @@ do about it; its text holds no key.
 
 Belongs here: what exceptions and statuses mean. Never: a call, or an import of the library that
 raised; its exceptions are known by the names of their classes.
-Imported by: adapters.litellm, adapters.model_reply
 Source: 003 "Error Categories"; design "traps", litellm.
 """
 
@@ -47,6 +46,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "broken_body": Kind(_T, "the answer is no model's reply: check `model.api_base`"),
         "stream_broken": Kind(_T, "the reply was cut off: call again"),
         "empty_stream": Kind(_T, "call again; for a server that cannot stream, `stream: false`"),
+        "unreadable": Kind(_R, "the provider's reply has another form: check `model.api_base`"),
         "too_long": Kind(_R, "ask for less, set `max_tokens`, or raise `model.reply_limit`"),
         "context_overflow": Kind(_R, "prune the conversation"),
         "content_filter": Kind(_R, "change the prompt"),
@@ -114,6 +114,7 @@ def classified(
     kind = next((s.kind for s in _SIGNS if s.fits(names, status, text)), "unexpected")
     if kind in {"server", "connection", "broken_body"}:
         kind = "stream_broken" if partial or "MidStreamFallbackError" in names else kind
+    kind = "unreadable" if heard.unreadable else kind
     if kind == "timeout":
         said = f"no answer within {target.timeout:g} s"
         said = f"no further piece within {target.idle:g} s" if heard.idle else said

@@ -1,7 +1,7 @@
 """What has arrived of one reply, in one piece or in many, and whether it is one.
 
-Belongs here: how litellm's answers are read, and what it makes up. Never: a call.
-Imported by: adapters.litellm
+Belongs here: how litellm's answers are read, and what it makes up; and answers that litellm cannot
+read, because a part has another type than it should. Never: a call.
 Source: design "traps", litellm; OpenAI API reference, "Streaming".
 """
 
@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Any
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from chartloop.adapters.model_target import Target
-from chartloop.adapters.model_wire import TooLongError
+from chartloop.adapters.model_wire import TooLongError, Wire
 from chartloop.core.facts import ToolCall
 from chartloop.run.ports import ModelReply, ModelRequest, OnText
 
@@ -28,7 +30,11 @@ class Heard:
         self.most = most
         self.idle = False
         """The last piece of a stream was waited for in vain."""
+        self.unreadable = False
+        """A whole reply came, in a form that nobody can read."""
         self.usage: Any = None
+        self.cost: float | None = None
+        """USD, where litellm has counted them."""
         self._on_text = on_text
         self._calls: list[dict[str, Any]] = []
         self._finish = ""
@@ -37,31 +43,62 @@ class Heard:
     def take(self, response: Any) -> None:
         """A reply in one piece. litellm puts zeros where the provider sent no usage."""
         self.usage = _told(getattr(response, "usage", None))
+        self.cost = getattr(response, "_hidden_params", {}).get("response_cost")
         for choice in response.choices[:1]:
             self._add(choice.message, choice.finish_reason)
 
     async def listen(self, stream: Any, idle: float) -> None:
         """A reply in pieces, `idle` seconds apart at most. However it ends, it is closed."""
         async with contextlib.aclosing(stream):
-            pause: float | None = None  # a model may think for long before its first word
-            while True:
-                scope = asyncio.timeout(pause)
-                try:
-                    async with scope:
-                        chunk = await anext(stream, None)
-                finally:
-                    self.idle = scope.expired()
-                pause = idle
-                if chunk is None:
-                    break
-                self.usage = _told(getattr(chunk, "usage", None)) or self.usage
-                for choice in chunk.choices[:1]:
-                    self._add(choice.delta, choice.finish_reason)
+            try:
+                await self._pieces(stream, idle)
+            except Exception as error:
+                # What comes after the finish is usage: without it the reply is still whole.
+                if isinstance(error, TooLongError) or not stream.received_finish_reason:
+                    raise
+                self._finish = self._finish or stream.received_finish_reason
         # litellm makes up a finish and a usage, and takes a body that is no stream for one event.
         self._lone = len(stream.chunks) == 1
         self._cut = not (stream.received_finish_reason or stream.intermittent_finish_reason)
         if not any(getattr(chunk, "usage", None) for chunk in stream.chunks):
             self.usage = None
+
+    async def _pieces(self, stream: Any, idle: float) -> None:
+        pause: float | None = None  # a model may think for long before its first word
+        while True:
+            scope = asyncio.timeout(pause)
+            try:
+                async with scope:
+                    chunk = await anext(stream, None)
+            finally:
+                self.idle = scope.expired()
+            pause = idle
+            if chunk is None:
+                break
+            self.usage = _told(getattr(chunk, "usage", None)) or self.usage
+            for choice in chunk.choices[:1]:
+                self._add(choice.delta, choice.finish_reason)
+
+    def read(self, wire: Wire) -> bool:
+        """Take a whole reply that litellm could not read; False where there is none.
+
+        It was paid for. What has another type than it should is handed on as text, or left out.
+        """
+        if wire.status is None or wire.status >= 400 or not wire.whole or self._calls:
+            return False
+        try:
+            body = json.loads(b"".join(wire.whole))
+            choice = body["choices"][0]
+        except (IndexError, KeyError, TypeError, ValueError, RecursionError):
+            return False
+        self.text, self.size = "", 0
+        try:
+            self._add(_message(choice["message"]), _text(choice.get("finish_reason")) or "stop")
+            self.usage = _counts(body.get("usage"))
+        except (AttributeError, KeyError, TypeError, RecursionError, TooLongError) as error:
+            self.unreadable = not isinstance(error, TooLongError)
+            return False
+        return True
 
     def _add(self, part: Any, finish: str | None) -> None:
         self._finish = finish or self._finish
@@ -108,6 +145,55 @@ class Heard:
         prompt = getattr(self.usage, "prompt_tokens", None)
         completion = getattr(self.usage, "completion_tokens", None)
         return ModelReply(self.text, calls, finish, prompt, completion, cost, target.name)
+
+
+class _Part(NamedTuple):
+    """A message, as litellm's classes have it."""
+
+    content: str
+    tool_calls: Sequence[_Call]
+
+
+class _Call(NamedTuple):
+    id: str
+    function: _Function
+
+
+class _Function(NamedTuple):
+    name: str
+    arguments: str
+
+
+def _message(message: Mapping[str, Any]) -> _Part:
+    calls = [
+        _Call(
+            _text(call.get("id")),
+            _Function(_text(call["function"]["name"]), _text(call["function"].get("arguments"))),
+        )
+        for call in message.get("tool_calls") or ()
+    ]
+    return _Part(_text(message.get("content")), calls)
+
+
+def _text(value: Any) -> str:
+    """A text as it is; nothing as none; anything else as JSON."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else json.dumps(value)
+
+
+class _Usage(NamedTuple):
+    """What a call took, as far as it is known."""
+
+    prompt_tokens: int | None
+    completion_tokens: int | None
+
+
+def _counts(usage: Any) -> _Usage | None:
+    """The counts of a usage; what is no number was not sent."""
+    given: Mapping[str, Any] = usage if isinstance(usage, Mapping) else {}
+    counts = [given.get(name) for name in _Usage._fields]
+    return _told(_Usage(*(n if isinstance(n, int) else None for n in counts)))
 
 
 def _told(usage: Any) -> Any:

@@ -2,7 +2,6 @@
 
 Belongs here: how a file's `model` becomes names, servers and keys. Never: a call. litellm is
 given by its door, `adapters.litellm`: it knows the providers and the names of their keys.
-Imported by: adapters.litellm, adapters.model_errors
 Source: design "language", section 1 (`model`); design "traps", litellm.
 """
 
@@ -17,7 +16,7 @@ from typing import Any, NamedTuple
 from chartloop.core.errors import SetupError
 from chartloop.core.units import parse_duration
 
-__all__ = ["Target", "provider_of", "targets_of"]
+__all__ = ["Target", "provider_of", "row_of", "targets_of"]
 
 _NOT_EXTRA = frozenset(
     "model messages tools tool_choice response_format temperature top_p max_tokens stop seed "
@@ -39,6 +38,7 @@ class Target(NamedTuple):
     idle: float  # between two pieces of a stream
     most: int  # characters of a reply
     headers: Any  # what `extra` sends along: it may hold keys
+    row: Mapping[str, Any]  # of litellm's table; empty where it does not know the model
 
 
 def targets_of(litellm: Any, settings: Mapping[str, Any]) -> list[Target]:
@@ -56,7 +56,8 @@ def targets_of(litellm: Any, settings: Mapping[str, Any]) -> list[Target]:
     for name, provider in zip(names, providers, strict=True):
         # The file's server and key are not for a fallback at another provider.
         where = _where(litellm, name, settings if provider == providers[0] else {})
-        targets.append(Target(name, where, timeout, idle, most, extra.get("extra_headers")))
+        row = row_of(litellm, name)
+        targets.append(Target(name, where, timeout, idle, most, extra.get("extra_headers"), row))
     return targets
 
 
@@ -76,6 +77,16 @@ def provider_of(litellm: Any, name: Any) -> str:
             return provider
     text = f"model name `{name}` is not one that litellm knows"
     raise SetupError(text, hint="write `provider/model`")
+
+
+def row_of(litellm: Any, name: Any) -> Mapping[str, Any]:
+    """The model's row in the table that litellm brings, or nothing. Asks no server."""
+    provider = provider_of(litellm, name)
+    for key in (name, f"{provider}/{name}", name.removeprefix(f"{provider}/")):
+        row: Mapping[str, Any] = litellm.model_cost.get(key, {})
+        if str(row.get("litellm_provider")).startswith(provider):
+            return row
+    return {}
 
 
 def _where(litellm: Any, name: str, settings: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -18,9 +18,9 @@ import math
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from functools import wraps
+from functools import cache, wraps
 from typing import Any
 
 __all__ = ["TooLongError", "Wire", "watch"]
@@ -49,6 +49,8 @@ class Wire:
     status: int | None = None
     after: str = ""
     """The header `Retry-After`, as it came."""
+    whole: list[bytes] = field(default_factory=list[bytes])
+    """What has been read of a reply that is not a stream."""
 
     @property
     def retry_after(self) -> float | None:
@@ -111,7 +113,9 @@ def _watched(ask: Any) -> Any:
         if "json" in response.headers.get("content-type", "") and wire.streamed:
             return await _as_stream(response, wire)
         size = wire.most * (PER_PIECE if wire.streamed else PER_CHARACTER) + AROUND
-        return _remade(response, stream=_measured(response.stream, size))
+        kept = None if wire.streamed else wire.whole
+        response.stream = _measured_class()(response.stream, size, kept)
+        return response
 
     return handle_async_request
 
@@ -131,7 +135,7 @@ async def _cut(response: Any) -> Any:
 
 async def _as_stream(response: Any, wire: Wire) -> Any:
     """A whole reply to a call that asked for a stream: the same in one event."""
-    measured = _measured(response.stream, wire.most * PER_CHARACTER + AROUND)
+    measured = _measured_class()(response.stream, wire.most * PER_CHARACTER + AROUND, None)
     body = b"".join([chunk async for chunk in measured])
     await measured.aclose()
     try:
@@ -178,8 +182,8 @@ def _remade(response: Any, *, kind: str = "", **body: Any) -> Any:
 class _Measured:
     """A body that may not be larger than `most` bytes. Source: httpx `AsyncByteStream`."""
 
-    def __init__(self, stream: Any, most: int) -> None:
-        self._stream, self._most = stream, most
+    def __init__(self, stream: Any, most: int, kept: list[bytes] | None) -> None:
+        self._stream, self._most, self._kept = stream, most, kept
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size = 0
@@ -187,6 +191,8 @@ class _Measured:
             size += len(chunk)
             if size > self._most:
                 raise TooLongError
+            if self._kept is not None:
+                self._kept.append(chunk)
             yield chunk
 
     async def aclose(self) -> None:
@@ -194,7 +200,8 @@ class _Measured:
         await self._stream.aclose()
 
 
-def _measured(stream: Any, most: int) -> Any:
-    """The body, of the class that httpx asks for: known only where litellm is installed."""
+@cache
+def _measured_class() -> Any:
+    """`_Measured` of the class that httpx asks for: known only where litellm is installed."""
     kind: Any = importlib.import_module("httpx").AsyncByteStream
-    return type("Measured", (_Measured, kind), {})(stream, most)
+    return type("Measured", (_Measured, kind), {})

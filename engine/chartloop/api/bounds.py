@@ -102,7 +102,7 @@ def assumed(settings: Mapping[str, Any] | None) -> Assume | None:
     said = {n: v for n, v in model_settings(settings or {}).items() if n in _COSTS}
     if not said:
         return None
-    from chartloop.checker.bound import Assume  # noqa: PLC0415  networkx: when it is asked for
+    from chartloop.checker.bound import Assume  # noqa: PLC0415  when it is asked for
 
     return Assume(settings=said)
 

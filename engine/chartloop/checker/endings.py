@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from chartloop.checker.paths.counting import Counting
 from chartloop.checker.paths.signalling import OUTSIDE, asks_to_stop, signalled
 from chartloop.checker.paths.turning import World
-from chartloop.checker.subject import Subject, onward
+from chartloop.checker.subject import Subject
 from chartloop.core.units import say_count
 from chartloop.language.spec import HIGHEST, Rule
 from chartloop.language.yaml.reading import Path
@@ -56,7 +56,7 @@ def _behind_stops(subject: Subject) -> set[str]:
     found |= {r.to or route(r.stop) for r in spec.rules if r.stop}
     found |= {route(reason) for reason in OUTSIDE}
     found |= {spec.on_error.target} if spec.on_error is not None else set[str]()
-    return {n for opener in found & spec.states.keys() for n in onward(subject.behind, opener)}
+    return {n for opener in found & spec.states.keys() for n in subject.behind.onward(opener)}
 
 
 def _errors_as_completed(subject: Subject) -> None:
@@ -65,7 +65,7 @@ def _errors_as_completed(subject: Subject) -> None:
     if all(state.end != "completed" for state in spec.states.values()):
         return
     for opener, reason in _error_stops(subject):
-        for name in subject.in_order(onward(subject.behind, opener)):
+        for name in subject.in_order(subject.behind.onward(opener)):
             if spec.states[name].end == "completed":
                 said = f"`{name}` ends as completed what was stopped for `{reason}`, an error"
                 hint = "write `end: by_reason`: the reason says how the run ended"

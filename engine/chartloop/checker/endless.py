@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-import networkx as nx
-
+from chartloop.checker.digraph import Digraph
 from chartloop.checker.knowledge import groups
 from chartloop.checker.subject import Subject, loops
 from chartloop.checker.waiting import effects_of, is_part
@@ -50,9 +49,9 @@ def _may_change(guard: Expression, changed: frozenset[str]) -> bool:
     return bool(guard.opaque) or any(is_part(r, fact) for r in guard.reads for fact in changed)
 
 
-def _staying(subject: Subject, names: list[str], changed: frozenset[str]) -> nx.DiGraph[str]:
+def _staying(subject: Subject, names: list[str], changed: frozenset[str]) -> Digraph[str]:
     """The ways within a loop that are taken each time if they are taken once."""
-    graph: nx.DiGraph[str] = nx.DiGraph()
+    graph: Digraph[str] = Digraph()
     for name in names:
         for edge in _steady(subject.spec.states[name], changed):
             if edge.target in names:

@@ -88,8 +88,7 @@ def _passed_each_time(subject: Subject, state: StateSpec, fact: str) -> bool:
     counted = fact.removeprefix("run.visits.")
     if counted == state.name:
         return True
-    rest = subject.own.copy()
-    rest.remove_node(state.name)
+    rest = subject.own.subgraph(name for name in subject.own if name != state.name)
     return not any(counted in names for names in loops(rest))
 
 

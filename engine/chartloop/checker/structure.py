@@ -6,10 +6,9 @@ Source: design "language", sections 2 (the epilogue, `next: return`) and 9.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from chartloop.checker.paths.counting import Again, Counting
-from chartloop.checker.subject import Subject, leading_to, loops, onward, parts_of
+from chartloop.checker.subject import Subject, loops
 from chartloop.language.expression.tree import Compare, Fact, Logic, Node, facts_of
 from chartloop.language.spec import HIGHEST, RETURN, Edge
 
@@ -30,10 +29,10 @@ def passing_loops(subject: Subject) -> list[list[str]]:
     """Loops of states that only pass or decide; behind a stop they are the epilogue's."""
     states = subject.spec.states
     moving = [n for n, s in states.items() if not s.rests and not s.stop]
-    graph = subject.own.subgraph(moving).copy()
+    graph = subject.own.subgraph(moving)
     again = Counting(subject.spec).again
     while again and (ending := [e for part in loops(graph) for e in _ending(subject, part, again)]):
-        graph.remove_edges_from(ending)
+        graph = graph.without(ending)
     return loops(graph)
 
 
@@ -72,14 +71,13 @@ def _dead_ends(subject: Subject) -> list[str]:
 def _islands(subject: Subject) -> list[list[str]]:
     """What is never reached, in parts; each part begins with a state that would open it."""
     missed = [n for n in subject.spec.states if n not in subject.reached]
-    graph: Any = subject.ways.subgraph(missed)
-    parts = parts_of(graph)
+    parts = subject.ways.subgraph(missed).parts()
     out: list[list[str]] = []
-    for part in parts:
-        if parts.in_degree(part) == 0:
-            behind = onward(parts, part)
-            first = subject.in_order(parts.nodes[part]["members"])[0]
-            rest = {n for p in behind for n in parts.nodes[p]["members"]} - {first}
+    for part in parts.graph:
+        if not parts.graph.predecessors(part):
+            behind = parts.graph.onward(part)
+            first = subject.in_order(parts.members[part])[0]
+            rest = {n for p in behind for n in parts.members[p]} - {first}
             out.append([first, *subject.in_order(rest)])
     return sorted(out, key=lambda names: subject.order[names[0]])
 
@@ -120,7 +118,7 @@ def _no_end(subject: Subject) -> None:
     # a rule without a target of the file's own ends at the engine's own end
     leading |= {t.source for t in subject.rules if t.dest not in states}
     for name in list(leading):
-        leading |= leading_to(subject.ways, name)
+        leading |= subject.ways.leading_to(name)
     left = subject.in_order(subject.reached - leading)
     if left and not subject.unread.ways:
         also = f", nor from {', '.join(f'`{n}`' for n in left[1:4])}" if left[1:] else ""
@@ -143,14 +141,14 @@ def openers(subject: Subject) -> list[str]:
 
 def epilogue(subject: Subject) -> set[str]:
     """The states that a run can be in after a stop."""
-    return {n for o in openers(subject) for n in onward(subject.behind, o)}
+    return {n for o in openers(subject) for n in subject.behind.onward(o)}
 
 
 def unstopped(subject: Subject) -> set[str]:
     """The states that a run can be in with no reason to stop."""
     spec, before = subject.spec, subject.before
     starts = {spec.start} | {r.to for r in spec.rules if r.kind == "detour"}
-    return {n for s in starts if s in before for n in onward(before, s)}
+    return {n for s in starts if s in before for n in before.onward(s)}
 
 
 def _circles(subject: Subject) -> list[list[str]]:
@@ -165,7 +163,7 @@ def _epilogues(subject: Subject) -> None:
     for circle in loops(subject.behind.subgraph(epilogue(subject))):
         if circle in passing or not subject.whole(circle):
             continue
-        opener = next(o for o in openers(subject) if circle[0] in onward(subject.behind, o))
+        opener = next(o for o in openers(subject) if circle[0] in subject.behind.onward(o))
         said = f"after the stop at `{opener}` it goes round in a circle: {subject.circle(circle)}"
         hint = "lead every path behind a stop straight to an end"
         subject.say_of("CL312", subject.spec.states[opener], said, hint=hint)
@@ -175,7 +173,7 @@ def _lost_returns(subject: Subject) -> list[Edge]:
     """`return` where no detour comes by."""
     main = subject.chart.main
     detours = {r.to for r in subject.spec.rules if r.kind == "detour"}
-    behind = {n for d in detours for n in onward(subject.own, d)}
+    behind = {n for d in detours for n in subject.own.onward(d)}
     edges = [e for e in subject.spec.edges() if e.target == RETURN]
     return [e for e in edges if e.source in main or e.source not in behind]
 

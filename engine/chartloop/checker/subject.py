@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import networkx as nx
-
+from chartloop.checker.digraph import Digraph
 from chartloop.checker.paths.signalling import OUTSIDE, is_ours, signalled
 from chartloop.checker.proof.ask import Prover, Solver
 from chartloop.checker.proof.world import World
@@ -22,9 +21,6 @@ from chartloop.language.yaml.document import dotted
 from chartloop.language.yaml.reading import MAX_FINDINGS, Path
 from chartloop.machine.build import Chart
 from chartloop.machine.regions import GuardedTransition
-
-_NX: Any = nx
-"""Its types are in a package of their own, which is not ours to need."""
 
 
 class Begun(NamedTuple):
@@ -73,18 +69,14 @@ class Subject:
         self.reached = self._reachable()
         """The states that a run can come to."""
 
-    def _graph(self, found: Iterable[GuardedTransition]) -> Any:
-        graph = _NX.DiGraph()
-        graph.add_nodes_from(self.spec.states)
-        for t in found:
-            if t.dest in self.spec.states:
-                graph.add_edge(t.source, t.dest)
-        return graph
+    def _graph(self, found: Iterable[GuardedTransition]) -> Digraph[str]:
+        states = self.spec.states
+        ways = ((t.source, t.dest or "") for t in found)
+        return Digraph(states, (way for way in ways if way[1] in states))
 
-    def _before(self, own: Iterable[GuardedTransition]) -> Any:
+    def _before(self, own: Iterable[GuardedTransition]) -> Digraph[str]:
         graph = self._graph(t for t in own if not t.stop)
-        graph.remove_nodes_from([n for n, s in self.spec.states.items() if s.stop])
-        return graph
+        return graph.subgraph(n for n, s in self.spec.states.items() if not s.stop)
 
     def _off_behind_a_stop(self, t: GuardedTransition) -> bool:
         """Source: design "language", section 2, the epilogue."""
@@ -103,7 +95,7 @@ class Subject:
         """States that are come to without any edge that leads to them."""
         seen: set[str] = set()
         for start in spec.states.keys() & starts:
-            seen |= onward(self.ways, start)
+            seen |= self.ways.onward(start)
         return seen
 
     @cached_property
@@ -213,25 +205,10 @@ class Subject:
         return " → ".join([*found[:8], *(["…"] if len(found) > 8 else []), found[0]])
 
 
-def onward(graph: Any, name: Any) -> set[Any]:
-    """A node and everything that can be come to from it."""
-    return {name, *_NX.descendants(graph, name)}
-
-
-def leading_to(graph: Any, name: str) -> set[str]:
-    """Everything from which a node can be come to."""
-    return set(_NX.ancestors(graph, name))
-
-
-def parts_of(graph: Any) -> Any:
-    """A graph of the parts that go round; the nodes' ``members`` are what they hold."""
-    return _NX.condensation(graph)
-
-
-def loops(graph: Any) -> list[list[str]]:
+def loops(graph: Digraph[str]) -> list[list[str]]:
     """The parts of a graph that go round."""
     found: list[list[str]] = []
-    for component in _NX.strongly_connected_components(graph):
+    for component in graph.components():
         names: list[str] = sorted(component)
         if len(names) > 1 or graph.has_edge(names[0], names[0]):
             found.append(names)
@@ -241,9 +218,8 @@ def loops(graph: Any) -> list[list[str]]:
 def in_order_of_ways(subject: Subject) -> list[list[str]]:
     """All states in parts that go round, each behind those that lead to it without an action."""
     states = subject.spec.states
-    graph = subject.own.copy()
-    graph.remove_edges_from([(a, b) for a, b in graph.edges if states[b].rests])
-    return [sorted(part) for part in _NX.strongly_connected_components(graph)][::-1]
+    graph = subject.own.without(edge for edge in subject.own.edges if states[edge[1]].rests)
+    return [sorted(part) for part in graph.components()][::-1]
 
 
 def guards_of(spec: MachineSpec) -> Iterator[tuple[Path, Expression]]:

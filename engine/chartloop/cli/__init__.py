@@ -12,9 +12,12 @@ nothing. Nothing here decides anything about a run: commands call `api` and prin
 
 from __future__ import annotations
 
+import gc
+
 
 def main() -> None:
     """Run the command line and leave the process with its exit code."""
+    gc.set_threshold(50_000, 20, 20)  # imports make many objects, and none of them is garbage
     from chartloop.cli.app import app
 
     app.main(prog_name="chartloop")

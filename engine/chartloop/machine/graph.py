@@ -14,8 +14,6 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import networkx as nx
-
 from chartloop.core.facts import Facts
 from chartloop.core.types import Type
 from chartloop.core.units import say_duration
@@ -24,8 +22,6 @@ from chartloop.language.spec import StateSpec
 from chartloop.machine.build import Chart
 from chartloop.machine.regions import GuardedTransition, Holds, Region, RuleHolds
 from chartloop.machine.saying import say_value
-
-StateGraph = nx.MultiDiGraph
 
 
 def graph(chart: Chart, *, facts: Facts | None = None, engine: bool = False) -> Any:
@@ -39,6 +35,8 @@ def graph(chart: Chart, *, facts: Facts | None = None, engine: bool = False) -> 
 
 def region_graph(chart: Chart, region: Region, facts: Facts, *, engine: bool = False) -> Any:
     """A live machine as a graph."""
+    import networkx as nx  # noqa: PLC0415 - a run is rarely drawn, and this is slow to import
+
     made: Any = nx.MultiDiGraph
     out = made(
         name=chart.spec.name, title=chart.spec.title or chart.spec.name,
