@@ -76,7 +76,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture(scope="session")
 def whole(request: pytest.FixtureRequest) -> bool:
     """Whether whole tables are asked for."""
-    return request.config.getoption("--whole")
+    return bool(request.config.getoption("--whole"))
 
 
 def pytest_configure(config: pytest.Config) -> None:

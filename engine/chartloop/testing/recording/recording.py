@@ -171,9 +171,8 @@ def _played(keys: Mapping[str, Any], machine: OfMachine, reason: str) -> Scenari
         {n: v for n, v in own.tools.items() if n not in known.tools},
         own.guards,
     )
-    said = {**keys, "machine": machine.name, "expect": {"kind": None}}
-    if reason:
-        said["expect"]["reason"] = reason
+    expected = {"kind": None, **({"reason": reason} if reason else {})}
+    said = {**keys, "machine": machine.name, "expect": expected}
     made = scenario_of(Document(said, "", ""), name=machine.name, folder=None)
     return play_scenario(made, machine.canonical() + "\n", registry)
 
