@@ -117,7 +117,7 @@ def append(count: int = 2_000) -> Figures:
         records = [plausible(n) for n in range(count)]
 
         async def write(run_id: str, durable: bool) -> None:
-            await journal.create(row._replace(run_id=run_id))
+            await journal.create(row.replace(run_id=run_id))
             epoch = (await journal.acquire(run_id))[0].epoch
             update = Update("running", "think", "", 1)
             for n, record in enumerate(records):

@@ -309,9 +309,9 @@ def test_a_run_s_server_key_and_price_are_looked_up_once(
     monkeypatch.setenv("OF_MINE", "sk-1")  # what could not work is looked at again
     RUNNER.run(model.complete(request))
     monkeypatch.delenv("OF_MINE")
-    assert RUNNER.run(model.complete(request._replace(settings=dict(settings)))).text
+    assert RUNNER.run(model.complete(request.replace(settings=dict(settings)))).text
     with pytest.raises(ModelError, match="OF_MINE"):
-        RUNNER.run(model.complete(request._replace(settings={**settings, "timeout": 4})))
+        RUNNER.run(model.complete(request.replace(settings={**settings, "timeout": 4})))
 
 
 @needs_litellm
