@@ -24,7 +24,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from chartloop.adapters.model_errors import FALL_BACK_ON, KINDS, Kind, classified, failure
 from chartloop.adapters.model_reply import Heard
@@ -183,11 +183,10 @@ def copied(value: Any) -> Any:
     if value is None or isinstance(value, (str, int, float)):
         return value
     if isinstance(value, Mapping):
-        parts: Mapping[str, Any] = value
+        parts = cast("Mapping[str, Any]", value)
         return {name: copied(part) for name, part in parts.items()}
     if isinstance(value, (list, tuple)):
-        items: Sequence[Any] = value
-        return [copied(part) for part in items]
+        return [copied(part) for part in cast("Sequence[Any]", value)]
     raise TypeError(f"a {type(value).__name__} cannot be sent as JSON")
 
 

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from chartloop.adapters.model_target import Target
 from chartloop.adapters.model_wire import TooLongError, Wire
@@ -191,7 +191,7 @@ class _Usage(NamedTuple):
 
 def _counts(usage: Any) -> _Usage | None:
     """The counts of a usage; what is no number was not sent."""
-    given: Mapping[str, Any] = usage if isinstance(usage, Mapping) else {}
+    given = cast("Mapping[str, Any]", usage) if isinstance(usage, Mapping) else {}
     counts = [given.get(name) for name in _Usage._fields]
     return _told(_Usage(*(n if isinstance(n, int) else None for n in counts)))
 
