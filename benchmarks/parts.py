@@ -110,23 +110,24 @@ def covering(count: int = 5_000) -> Figures:
 
 def append(count: int = 2_000) -> Figures:
     """One append to SQLite, as the loop does it, and what it takes on the disk."""
+    row = RunRow("r", "m", "h", created=1.0, updated=1.0)
+    records = [plausible(n) for n in range(count)]
+
+    async def write(journal: SqliteJournal) -> None:
+        await journal.create(row)
+        epoch = (await journal.acquire("r"))[0].epoch
+        update = Update("running", "think", "", 1)
+        for n, record in enumerate(records):
+            event = Event(n, "record", record.input.at, record)
+            await journal.append("r", n, epoch, (event,), update=update)
+
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "journal.db"
-        journal = SqliteJournal(path)
-        row = RunRow("r", "m", "h", created=1.0, updated=1.0)
-        records = [plausible(n) for n in range(count)]
-
-        async def write(run_id: str, durable: bool) -> None:
-            await journal.create(row.replace(run_id=run_id))
-            epoch = (await journal.acquire(run_id))[0].epoch
-            update = Update("running", "think", "", 1)
-            for n, record in enumerate(records):
-                event = Event(n, "record", record.input.at, record)
-                await journal.append(run_id, n, epoch, (event,), update=update, durable=durable)
-
-        normal = cpu(lambda: by_hand(write("normal", False)), count)
-        full = cpu(lambda: by_hand(write("full", True)), count)
-        by_hand(journal.close())
+        by_process = SqliteJournal(Path(folder) / "process.db")
+        through_power = SqliteJournal(Path(folder) / "power.db", durability="power")
+        normal = cpu(lambda: by_hand(write(by_process)), count)
+        full = cpu(lambda: by_hand(write(through_power)), count)
+        by_hand(by_process.close())
+        by_hand(through_power.close())
         size = sum(p.stat().st_size for p in Path(folder).iterdir())
     return {"append NORMAL": normal, "append FULL": full, "bytes per step": size / count / 2}
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 ALLOWED = Path(__file__).with_name("allowed_skips.txt")
 NODE = Path(__file__).with_name("node")
@@ -32,10 +32,15 @@ NODE = Path(__file__).with_name("node")
 ALL = os.environ.get("CHARTLOOP_TESTS", "") == "all"
 
 # No deadline and no complaint of slowness: the cores are shared. Where everything must pass the
-# examples are the same each time; elsewhere they are new ones, and what fails is remembered.
+# examples are the same each time, and one that fails is printed as it was found: making it smaller
+# can take minutes, in which its process would be ended for the test's timeout. Elsewhere examples
+# are new ones, and what fails is remembered.
 _PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("dev", _PATIENT)
-settings.register_profile("all", _PATIENT, max_examples=200, derandomize=True, print_blob=True)
+settings.register_profile(
+    "all", _PATIENT, max_examples=200, derandomize=True, print_blob=True,
+    phases=[phase for phase in Phase if phase not in (Phase.shrink, Phase.explain)],
+)  # fmt: skip
 settings.load_profile("all" if ALL else "dev")
 
 
@@ -61,6 +66,17 @@ def read_allowed(text: str) -> list[AllowedSkip]:
             raise pytest.UsageError(f"{ALLOWED.name}: want `glob | skip text | reason`: {line}")
         allowed.append(AllowedSkip(*parts))
     return allowed
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--whole``: the tables of which a covering part is tried otherwise."""
+    parser.addoption("--whole", action="store_true", help="whole tables, not a covering part")
+
+
+@pytest.fixture(scope="session")
+def whole(request: pytest.FixtureRequest) -> bool:
+    """Whether whole tables are asked for."""
+    return bool(request.config.getoption("--whole"))
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -165,7 +165,7 @@ class Shell:
         self._monkeypatch = monkeypatch
         write_files(folder)
         monkeypatch.chdir(folder)
-        for name in ("NO_COLOR", "CHARTLOOP_JOURNAL", "COLUMNS"):
+        for name in ("NO_COLOR", "CHARTLOOP_JOURNAL", "CHARTLOOP_DURABILITY", "COLUMNS"):
             monkeypatch.delenv(name, raising=False)
 
     def __call__(self, *args: str, stdin: str = "") -> Done:

@@ -259,3 +259,11 @@ def test_completion_makes_nothing(folder: Path) -> None:
 def test_no_command_line_crashes(args: list[str]) -> None:
     code = app.main(["check", *(a for a in args if a != "-")], standalone_mode=False)
     assert code in (0, 1, 2)
+
+
+def test_tools_that_end_the_program_are_said_to(sh: Shell) -> None:
+    sh.write("ends.py", "import sys\n\nsys.exit(3)\n")
+    done = sh("check", "adder.yaml", "--tools", "ends.py")
+    assert done.code == 1
+    assert "cannot import tools from `ends.py`: SystemExit: 3 (line 3)" in done.err
+    assert "__main__" in done.err

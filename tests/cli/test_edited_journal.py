@@ -1,4 +1,6 @@
-"""A journal that somebody edited: every column of every table, read by every command that reads.
+"""A journal that somebody edited: every column of every table, read by the commands in turn.
+
+With ``pytest --whole`` every command that reads meets every value in every column.
 
 What is a cache is made anew; what cannot be read is reported and stepped over, or refused as
 damaged. Nothing ends as a fault of ours, and one run never takes the others away.
@@ -9,7 +11,6 @@ from __future__ import annotations
 import re
 import shutil
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +22,7 @@ from chartloop.adapters.sqlite_migrations import MIGRATIONS
 from chartloop.api import load
 from chartloop.run.journal import Letter
 from chartloop.run.sync import by_hand
-from tests.cli.shell import ASKER, Done, Shell
+from tests.cli.shell import ASKER, Shell
 
 MACHINE = ASKER.replace("{steps: 10, answer: 5m", "{steps: 9000, answer: 90d").replace(
     "machine: asker", "machine: ask"
@@ -108,36 +109,49 @@ def edit(folder: Path, statement: str, *values: Any) -> bool:
             return False
 
 
-ALL = (
-    ("runs", "--children", "--format", "json"),
-    ("stats",),
-    ("coverage", "ask.yaml"),
-    ("whatif", "ask.yaml", "--limit", "steps=3"),
-)
-"""What reads all runs."""
-ONE = (
-    ("why", "bad"), ("replay", "bad"), ("runs", "export", "bad"), ("fork", "bad"),
+READING = (
+    ("stats",), ("coverage", "ask.yaml"), ("whatif", "ask.yaml", "--limit", "steps=3"),
+    ("show", "bad"), ("why", "bad"), ("replay", "bad"), ("runs", "export", "bad"),
     ("draw", "--run", "bad"), ("upgrade", "ask.yaml", "ask.yaml", "bad"), ("record", "bad"),
-    ("answer", "bad", "ok"), ("pause", "bad"), ("cancel", "bad"), ("enqueue", "bad", "x"),
     ("bound", "--run", "bad"), ("stats", "bad"), ("whatif", "ask.yaml", "bad", "--limit", "steps=3"),
-    ("runs", "rm", "bad", "--yes"),
 )  # fmt: skip
-"""What reads one run."""
 RESUME = ("resume", "bad", "--no-input", "--script", "replies.yaml")
+WRITING = (
+    RESUME, ("answer", "bad", "ok"), ("pause", "bad"), ("cancel", "bad"), ("enqueue", "bad", "x"),
+    ("fork", "bad"), ("runs", "rm", "bad", "--yes"),
+)  # fmt: skip
+LIST = ("runs", "--children", "--format", "json")
+ONCE = (*READING, *WRITING)
 
 
-def _called(sh: Shell, turn: int) -> Iterator[tuple[tuple[str, ...], Done]]:
-    """The list of runs, the bad run shown and resumed, and in turn one of the others."""
-    for args in (ALL[0], ALL[1 + turn % 3], ("show", "bad"), RESUME, ONE[turn % len(ONE)]):
-        yield args, sh(*args)
+def commands(turn: int, whole: bool) -> tuple[tuple[str, ...], ...]:
+    """The list of runs, and one other command in turn. With `--whole`: all that reads, and one
+    that writes, which comes last.
+    """
+    if whole:
+        return (LIST, *READING, WRITING[turn % len(WRITING)])
+    return (LIST, ONCE[turn % len(ONCE)])
+
+
+def test_each_command_meets_each_value_and_many_columns() -> None:
+    met = {
+        (commands(c * len(VALUES) + v, whole=False)[1], v, c)
+        for c in range(len(COLUMNS)) for v in range(len(VALUES))
+    }  # fmt: skip
+    assert {(args, v) for args, v, _ in met} == {
+        (args, v) for args in ONCE for v in range(len(VALUES))
+    }
+    assert all(len({c for args, _, c in met if args == one}) >= 20 for one in ONCE)
 
 
 @pytest.mark.parametrize(("table", "column"), COLUMNS, ids=map(".".join, COLUMNS))
-def test_no_edit_ends_as_a_fault_of_ours(table: str, column: str, edited: Shell) -> None:
-    whole = (edited.folder / FILE).read_bytes()
+def test_no_edit_ends_as_a_fault_of_ours(
+    table: str, column: str, edited: Shell, whole: bool
+) -> None:
+    intact = (edited.folder / FILE).read_bytes()
     turn = COLUMNS.index((table, column)) * len(VALUES)
     for number, value in enumerate(VALUES):
-        (edited.folder / FILE).write_bytes(whole)
+        (edited.folder / FILE).write_bytes(intact)
         for beside in ("-wal", "-shm"):
             (edited.folder / f"{FILE}{beside}").unlink(missing_ok=True)
         statement = FIRST.format(table=table, column=column, key=KEYS.get(table, "rowid"))
@@ -145,12 +159,13 @@ def test_no_edit_ends_as_a_fault_of_ours(table: str, column: str, edited: Shell)
             statement = f"UPDATE event_blob SET {column} = ? WHERE run_id = 'bad'"  # noqa: S608
         if not edit(edited.folder, statement, value.value):
             continue
-        for args, done in _called(edited, turn + number):
+        for args in commands(turn + number, whole):
+            done = edited(*args)
             said = (value.id, args, done.code, done.err)
             assert "this is a fault" not in done.err, said
             assert "Traceback" not in done.err, said
             assert done.code in (0, 1, 2, 3, 4, 5, 6), said
-            if args[0] == "runs" and table != "schema_version" and args[1] == "--children":
+            if args == LIST and table != "schema_version":
                 assert "good" in [row["run"] for row in done.json], said
             if done.code == 1 and args[0] != "replay":  # which says on stdout what differs
                 assert re.search("^error", done.err, re.MULTILINE), said

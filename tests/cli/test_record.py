@@ -48,6 +48,17 @@ def test_json_holds_the_scenario(ran: Shell) -> None:
     assert (told["differences"], told["lacks"], told["file"]) == ([], [], None)
 
 
+def test_a_run_that_was_cancelled_in_free_text(sh: Shell) -> None:
+    asked = sh("run", *ASK, "--run-id", "asks", "--no-input")
+    assert asked.code == 4
+    assert sh("cancel", "asks", "--reason", "no longer wanted").code == 0
+    assert sh("resume", "asks", "--no-input").code != 4
+    written = sh("record", "asks", "-o", "gone.scenario.yaml")
+    assert written.code == 0, written.err
+    assert "reason: no longer wanted" in (sh.folder / "gone.scenario.yaml").read_text()
+    assert sh("test", "gone.scenario.yaml").code == 0
+
+
 def test_requests_are_left_out_when_nobody_wants_them(ran: Shell) -> None:
     assert "requests:" in ran("record", "abc1").out
     assert "requests:" not in ran("record", "abc1", "--no-requests").out

@@ -128,6 +128,27 @@ def test_another_journal(sh: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     assert sh("runs", "--format", "json").json[0]["run"] == "there"
 
 
+def test_what_is_recorded_survives_what_was_asked_for(
+    sh: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = "kept through the loss of power"
+    assert said not in sh("run", *ADD).err
+    waits = sh("run", *ASK, "--durability", "power", "--run-id", "asks")
+    assert said in waits.err
+    assert "chartloop resume asks --durability power" in waits.err
+    assert sh("pause", "asks", "--durability", "power").code == 0
+    assert sh("run", *ADD, "--durability", "disk").code == 2
+    monkeypatch.setenv("CHARTLOOP_DURABILITY", "power")
+    again = sh("run", *ASK, "--run-id", "again")
+    assert said in again.err
+    assert "--durability" not in again.err
+    assert said in " ".join(sh("doctor").out.split())
+    assert said not in sh("run", *ADD, "--in-memory").err
+    monkeypatch.setenv("CHARTLOOP_DURABILITY", "disk")
+    wrong = sh("run", *ADD)
+    assert (wrong.code, "'disk' is not one of 'process', 'power'" in wrong.err) == (2, True)
+
+
 def test_the_nearest_folder_with_a_journal_is_used(
     sh: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
 
@@ -16,6 +17,7 @@ from chartloop.actions.declare import tool_spec
 from chartloop.adapters.scripted import Scripted
 from chartloop.adapters.sqlite import SqliteJournal
 from chartloop.api import Machine, Run, load
+from chartloop.core.durability import Durability
 from chartloop.core.outcome import ToolResult
 from chartloop.core.plain import plain
 from chartloop.core.specs import ToolSpec
@@ -59,6 +61,7 @@ class Sqlite:
     """A file, opened anew by each process."""
 
     grouped = False
+    durability: Durability = "process"
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "journal.db"
@@ -66,7 +69,7 @@ class Sqlite:
 
     def open(self) -> Journal:
         self.close()
-        journal = SqliteJournal(self.path)
+        journal = SqliteJournal(self.path, durability=self.durability)
         self.opened.append(journal)
         return journal.grouped if self.grouped else journal
 
@@ -82,10 +85,24 @@ class Grouped(Sqlite):
     grouped = True
 
 
+class Flushed(Sqlite):
+    """A file that is kept through the loss of power."""
+
+    durability = "power"
+
+
+class FlushedGrouped(Flushed):
+    """The same for event loops."""
+
+    grouped = True
+
+
 STORES: dict[str, Callable[[Path], Store]] = {
     "memory": Memory,
     "sqlite": Sqlite,
     "grouped": Grouped,
+    "sqlite-power": Flushed,
+    "grouped-power": FlushedGrouped,
 }
 
 
@@ -124,32 +141,13 @@ class World:
         """How often each call was really made, by the key of its intent."""
         self._pay = pay or self._count
         self.model = Provider(case.replies, self.clock, self._pay)
-        self.machine: Machine = load(case.machine, tools=[*self._tools()])
 
-    def _tools(self) -> Iterator[ToolSpec]:
-        async def pay(ctx: Context, what: str) -> str:
-            """Pay for something; the very first time there is no money."""
-            self._pay(_key(ctx, what))
-            if what == "entry" and not ctx.facts.errors.total:
-                raise ValueError("no money yet")
-            return what
-
-        async def publish(ctx: Context, what: str) -> ToolResult:
-            """Make something known, which is more than a text for the model."""
-            self._pay(_key(ctx, what))
-            return ToolResult(what, partial=(what,), changes={"memory.news": what})
-
-        async def send_message(ctx: Context, message: str) -> str:
-            """Tell somebody."""
-            self._pay(_key(ctx, message))
-            return f"told {message}"
-
-        async def halt(ctx: Context, what: str) -> str:
-            """Ask the run to stop."""
-            self._pay(_key(ctx, what))
-            raise AgentStop("enough", reason="custom")
-
-        yield from map(tool_spec, (pay, publish, send_message, halt))
+    @property
+    def machine(self) -> Machine:
+        """The machine of the case, whose tools pay in this world from now on."""
+        machine, shop = _loaded(self.case.machine)
+        shop.pay = self._pay
+        return machine
 
     def _count(self, key: str) -> None:
         self.paid[key] += 1
@@ -176,6 +174,46 @@ class World:
             visit = run.facts.run.visits[run.state]
             run.send(event, data, message_id=f"{run.state}-{visit}")
             run.run()
+
+
+class Shop:
+    """Where the tools of a machine pay: in the world that was used last."""
+
+    pay: Callable[[str], None]
+
+    def tools(self) -> Iterator[ToolSpec]:
+        """The tools that a machine is loaded with."""
+
+        async def pay(ctx: Context, what: str) -> str:
+            """Pay for something; the very first time there is no money."""
+            self.pay(_key(ctx, what))
+            if what == "entry" and not ctx.facts.errors.total:
+                raise ValueError("no money yet")
+            return what
+
+        async def publish(ctx: Context, what: str) -> ToolResult:
+            """Make something known, which is more than a text for the model."""
+            self.pay(_key(ctx, what))
+            return ToolResult(what, partial=(what,), changes={"memory.news": what})
+
+        async def send_message(ctx: Context, message: str) -> str:
+            """Tell somebody."""
+            self.pay(_key(ctx, message))
+            return f"told {message}"
+
+        async def halt(ctx: Context, what: str) -> str:
+            """Ask the run to stop."""
+            self.pay(_key(ctx, what))
+            raise AgentStop("enough", reason="custom")
+
+        yield from map(tool_spec, (pay, publish, send_message, halt))
+
+
+@cache
+def _loaded(machine: str) -> tuple[Machine, Shop]:
+    """A machine is loaded once: to load it takes longer than to run it."""
+    shop = Shop()
+    return load(machine, tools=[*shop.tools()]), shop
 
 
 def _key(ctx: Context, what: str) -> str:
@@ -348,6 +386,7 @@ limits: {steps: 9}
 rules:
   - {when: run.steps >= limits.steps, stop: steps_limit}
 states:
+  begin: {do: report, next: think}
   think: {do: infer, next: shop}
   shop: {do: call_tools, next: think}
 """,

@@ -41,7 +41,7 @@ def log_size(journal: SqliteJournal) -> int:
 async def drive(journal: SqliteJournal, run_id: str, steps: int) -> int:
     head = 0
     for _ in range(steps):
-        head = await journal.grouped.append(run_id, head, 0, [note(head)], durable=head == 0)
+        head = await journal.grouped.append(run_id, head, 0, [note(head)])
     return head
 
 
@@ -130,17 +130,22 @@ def test_who_is_cancelled_before_its_group_begins_has_written_nothing(
     for name in ("a", "b"):
         by_hand(journal.create(RunRow(name)))
 
+    holder = sqlite3.connect(journal.path, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")  # so that neither is written at once
+
     async def cancel_one() -> int:
         tasks = [
             asyncio.create_task(journal.grouped.append(name, 0, 0, [note(0)])) for name in "ab"
         ]
         await asyncio.sleep(0)
         tasks[0].cancel()
+        holder.execute("ROLLBACK")
         await asyncio.wait(tasks)
         assert tasks[0].cancelled()
         return tasks[1].result()
 
     assert asyncio.run(cancel_one()) == 1
+    holder.close()
     assert heads(journal) == {"a": 0, "b": 1}
 
 

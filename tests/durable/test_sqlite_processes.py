@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.core.durability import DURABILITIES, Durability
 from chartloop.core.errors import Fenced
 from chartloop.run.journal import Event, Letter, RunRow, Update
 from chartloop.run.sync import by_hand
@@ -23,7 +24,7 @@ from chartloop.core.errors import Fenced
 from chartloop.run.journal import Event, Letter, RunRow, Update
 from chartloop.run.sync import by_hand
 
-path, name = sys.argv[1:]
+path, name, durability = sys.argv[1:]
 
 def event(seq):
     return Event(seq, "result", float(seq), None, {"by": name, "text": "x" * (seq % 50) * 400})
@@ -47,7 +48,7 @@ by_hand(journal.close())
 """
 
 BY_HAND_UNTIL_KILLED = """
-journal = SqliteJournal(path)
+journal = SqliteJournal(path, durability=durability)
 runs = [f"{name}-{n}" for n in range(5)]
 for run in runs:
     by_hand(journal.create(RunRow(run)))
@@ -55,32 +56,36 @@ for run in runs:
 head = 0
 while True:
     for run in runs:
-        more = {"consumed": ["m"], "durable": head % 7 == 0}
-        by_hand(journal.append(run, head, 0, [event(head), event(head + 1)], **more))
+        by_hand(journal.append(run, head, 0, [event(head), event(head + 1)], consumed=["m"]))
         print(run, head + 2, flush=True)
     head += 2
 """
 
 GROUPED_UNTIL_KILLED = """
-async def drive(journal, run):
+async def begin(journal, run):
     await journal.create(RunRow(run))
     await journal.send(run, Letter("m", 1.0, {}))
+
+async def drive(journal, run):
     head = 0
     while True:
-        more = {"consumed": ["m"], "durable": head % 7 == 0}
-        head = await journal.append(run, head, 0, [event(head), event(head + 1)], **more)
+        head = await journal.append(run, head, 0, [event(head), event(head + 1)], consumed=["m"])
         print(run, head, flush=True)
 
 async def main():
-    journal = SqliteJournal(path).grouped
-    await asyncio.gather(*(drive(journal, f"{name}-{n}") for n in range(20)))
+    journal = SqliteJournal(path, durability=durability).grouped
+    runs = [f"{name}-{n}" for n in range(20)]
+    await asyncio.gather(*(begin(journal, run) for run in runs))
+    await asyncio.gather(*(drive(journal, run) for run in runs))
 
 asyncio.run(main())
 """
 
 
-def start(script: str, path: Path, name: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", PRELUDE + script, str(path), name]
+def start(
+    script: str, path: Path, name: str, durability: Durability = "process"
+) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", PRELUDE + script, str(path), name, durability]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -130,11 +135,14 @@ def test_a_run_that_another_process_acquired_is_fenced_here(tmp_path: Path) -> N
     by_hand(journal.close())
 
 
+@pytest.mark.parametrize("durability", DURABILITIES)
 @pytest.mark.parametrize("script", [BY_HAND_UNTIL_KILLED, GROUPED_UNTIL_KILLED], ids=["by-hand", "grouped"])  # fmt: skip
-def test_a_writer_killed_at_any_moment_leaves_whole_runs(tmp_path: Path, script: str) -> None:
+def test_a_writer_killed_at_any_moment_leaves_whole_runs(
+    tmp_path: Path, script: str, durability: Durability
+) -> None:
     path = tmp_path / "journal.db"
     for life in range(4):
-        writer = start(script, path, f"life{life}")
+        writer = start(script, path, f"life{life}", durability)
         assert writer.stdout is not None
         first = writer.stdout.readline()
         time.sleep(random.uniform(0.0, 0.3))  # noqa: S311 - no secret

@@ -7,8 +7,11 @@ import json
 import tempfile
 from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given, settings
@@ -26,7 +29,7 @@ from chartloop.core.errors import ChartloopError, Driven, UnknownRunError
 from chartloop.core.facts import Failure, Task, ToolCall
 from chartloop.core.outcome import Outcome, Reply, Spent
 from chartloop.core.reasons import REASONS, StopSignal, StopSignals
-from chartloop.core.records import KINDS, Input, Record, to_json
+from chartloop.core.records import KINDS, Input, Record, from_json, to_json, to_json_fast
 from chartloop.run.journal import (
     Event,
     Journal,
@@ -138,6 +141,27 @@ def test_what_was_appended_is_read_back(records: list[Record], data: Mapping[str
         assert by_hand(journal.letters("r")) == [Letter("m", 0.1, data)]
 
 
+@given(data=MAPPINGS)
+def test_fast_json_says_what_json_says(data: Mapping[str, Any]) -> None:
+    assert from_json(to_json_fast(data)) == data
+    assert json.loads(to_json_fast(data)) == json.loads(to_json(data))
+    assert from_json(to_json(data)) == json.loads(to_json(data))
+
+
+FOREIGN: list[Any] = [
+    date(2026, 1, 2), datetime(2026, 1, 2, tzinfo=UTC), timedelta(1), UUID(int=1), Decimal(1),
+    b"bytes", {"set"}, frozenset({1}), 1j, object(), ValueError,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", FOREIGN, ids=lambda value: type(value).__name__)
+def test_what_is_no_json_is_refused_and_not_made_into_some(value: Any) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        to_json({"x": value})
+    with pytest.raises((TypeError, ValueError)):
+        to_json_fast({"x": value})
+
+
 @given(text=TEXTS | HUGE)
 def test_a_text_that_was_put_is_read_back(text: str) -> None:
     with file_journal() as journal:
@@ -171,11 +195,13 @@ class OneBehaviour(RuleBasedStateMachine):
         folder, now = Path(self.folder.name), lambda: self.now
         by_itself = SqliteJournal(folder / "one.db", redactor=None, now=now)
         shared = SqliteJournal(folder / "two.db", redactor=None, now=now)
-        self.files = [by_itself, shared]
+        flushed = SqliteJournal(folder / "three.db", durability="power", redactor=None, now=now)
+        self.files = [by_itself, shared, flushed]
         self.desks: list[tuple[Journal, Callable[[Coroutine[Any, Any, Any]], Any]]] = [
             (MemoryJournal(now=now), by_hand),
             (by_itself, by_hand),
             (shared.grouped, self.runner.run),
+            (flushed.grouped, self.runner.run),
         ]
         self.last: dict[str, tuple[int, int, list[Event]]] = {}
         self.until: dict[str, tuple[str, float]] = {}
@@ -256,7 +282,6 @@ class OneBehaviour(RuleBasedStateMachine):
         off=st.sampled_from([0, 0, 0, 0, 1, -1]),
         behind=st.sampled_from([0, 0, 0, 0, 1]),
         consumed=st.lists(SHORT, max_size=2),
-        durable=st.booleans(),
     )
     def append(
         self,
@@ -265,7 +290,6 @@ class OneBehaviour(RuleBasedStateMachine):
         off: int,
         behind: int,
         consumed: list[str],
-        durable: bool,
     ) -> None:
         row = self.call("row", run_id)
         head, epoch = (row.head + off, row.epoch - behind) if row else (0, 0)
@@ -280,7 +304,7 @@ class OneBehaviour(RuleBasedStateMachine):
             number += 1
         update = Update("running", "s", "", number, None) if texts else None
         self.last[run_id] = (head, epoch, events)
-        more = {"update": update, "consumed": consumed, "durable": durable}
+        more = {"update": update, "consumed": consumed}
         self.call("append", run_id, head, epoch, events, **more)
 
     @rule(run_id=IDS)

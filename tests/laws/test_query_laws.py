@@ -73,7 +73,6 @@ def happened(machine: Machine, heard: list[Recorded]) -> Happened:
     calls: Mapping[str, int] = {}
     for number, (record, decision, position) in enumerate(heard):
         begun = float(number)
-        whole = Moment(begun + 0.01, begun + 0.99)
         spec = machine.spec.states.get(record.state)
         if record.kind == "step" and spec is not None and spec.action is not None:
             out.setdefault(f"action:{spec.action.name}", []).append(Moment(begun, begun))
@@ -84,12 +83,22 @@ def happened(machine: Machine, heard: list[Recorded]) -> Happened:
                 out.setdefault(f"tool:{tool}", []).append(Moment(begun, begun))
         calls = position.facts.usage.calls
         for signal in decision.signals:
-            out.setdefault(f"reason:{signal.reason}", []).append(whole)
+            out.setdefault(f"reason:{signal.reason}", []).append(_some_time(begun))
             if signal.source.startswith("rules."):
-                out.setdefault(f"edge:{signal.source}", []).append(whole)
-        for name, at in _moves(machine, decision.taken, decision.path):
-            out.setdefault(name, []).append(Moment(begun + at, begun + at) if at else whole)
+                out.setdefault(f"edge:{signal.source}", []).append(_some_time(begun))
+        path = decision.path
+        if record.kind == "start":  # no edge leads to where a run starts
+            out[f"state:{path[0]}"] = [Moment(begun + 0.01, begun + 0.01)]
+            path = path[1:]
+        for name, at in _moves(machine, decision.taken, path):
+            when = Moment(begun + at, begun + at) if at else _some_time(begun)
+            out.setdefault(name, []).append(when)
     return out
+
+
+def _some_time(begun: float) -> Moment:
+    """Within the record that begins then. Each thing has a moment of its own: see `agrees`."""
+    return Moment(begun + 0.01, begun + 0.99)
 
 
 def _moves(

@@ -53,6 +53,7 @@ HEADS: dict[str, st.SearchStrategy[Any]] = {
     "reasons": st.sampled_from([{"custom": {"priority": 2}}, {"custom": {"priority": 8}}]),
     "title": st.just("T"),
     "output": st.just("run.steps"),
+    "approve": st.sampled_from([{"tools": ["poke"]}, {"tools": ["poke"], "by": "the owner"}]),
 }
 """What the head of a file may say. Each may come, go or become another."""
 _READING = (

@@ -430,7 +430,7 @@ states:
         return "bought"
 
     machine, journal, clock = load(text, tools=[buy]), MemoryJournal(), ManualClock()
-    dying = CrashAt(journal, 5, before=False)
+    dying = CrashAt(journal, 4, before=False)
     with pytest.raises(Crashed):
         machine.start("t", run_id="r", journal=dying, clock=clock).run()
     run = machine.open("r", journal=journal, clock=clock)

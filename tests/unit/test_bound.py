@@ -163,6 +163,32 @@ def test_what_is_not_known_is_said() -> None:
     assert (told["tokens"].value, told["usd"].value) == (100, 2.0)
 
 
+FORKED = """chartloop: 1
+machine: m
+model: {name: scripted}
+limits: {tokens: 1}
+vars: {things: {type: "list[str]", value: []}}
+states:
+  s0: {do: infer, next: fork}
+  fork: {all: [left, right]}
+  left: {ask: "Q?", when: usage.total_tokens >= limits.tokens, then: done, else: s0}
+  right: {ask: "Q?", when: usage.total_tokens >= limits.tokens, then: done, else: s0}
+  s4: {for: vars.s4, each: s4_do, then: s4_after, in: vars.things}
+  s4_do: {do: infer, next: s4, set: {vars.things: {append: '"c"'}}, failed: s4}
+  s4_after: {do: nothing, next: s0}
+  done: {stop: completed}
+"""
+
+
+def test_what_only_things_of_unknown_size_end_has_no_figure() -> None:
+    found = bound(built(FORKED).chart)
+    for name in ("actions", "llm_calls"):
+        assert found[name].value is None
+        assert found[name].why.startswith("what ends it counts things of unknown size: give `cont")
+    told = bound(built(FORKED).chart, assume=Assume(tokens_per_call=100, calls_per_reply=4))
+    assert told["actions"].value is not None
+
+
 def test_how_far_past_a_limit() -> None:
     (steps,) = of(f"limits: {{steps: 7}}\nrules: [{STEPS}]\n{LOOP}").overshoots
     assert (steps.past, steps.where, steps.text) == (0, "after every action", "never past it")

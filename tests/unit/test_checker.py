@@ -66,3 +66,9 @@ def spec_again(name: str) -> object:
 
 def test_a_file_of_one_state_is_enough() -> None:
     assert spec("states:\n  z: {end: completed}\n").start == "z"
+
+
+def test_a_retry_of_a_state_that_does_nothing_is_a_finding() -> None:
+    body = "limits: {steps: 5}\nrules: [{when: run.steps >= limits.steps, stop: steps_limit}]\n"
+    _, findings = find_faults(whole(f"{body}states:\n  a: {{next: z, retry: {{times: 3}}}}\n{END}"))
+    assert [f.code for f in findings] == ["CL207"]

@@ -156,15 +156,13 @@ class Slow(MemoryJournal):
 
     async def append(
         self, run_id: str, head: int, epoch: int, events: Sequence[Event], *, update: Update | None = None,
-        consumed: Sequence[str] = (), durable: bool = False,
+        consumed: Sequence[str] = (),
     ) -> int:  # fmt: skip
         self.at_once += 1
         assert self.at_once == 1
         await asyncio.sleep(0.001)
         self.at_once -= 1
-        return await super().append(
-            run_id, head, epoch, events, update=update, consumed=consumed, durable=durable
-        )
+        return await super().append(run_id, head, epoch, events, update=update, consumed=consumed)
 
 
 def test_intents_of_calls_at_once_are_written_one_after_the_other() -> None:
@@ -189,17 +187,15 @@ class Failing(MemoryJournal):
 
     async def append(
         self, run_id: str, head: int, epoch: int, events: Sequence[Event], *, update: Update | None = None,
-        consumed: Sequence[str] = (), durable: bool = False,
+        consumed: Sequence[str] = (),
     ) -> int:  # fmt: skip
         self.count += 1
         if self.count != self.n:
             return await super().append(
-                run_id, head, epoch, events, update=update, consumed=consumed, durable=durable
+                run_id, head, epoch, events, update=update, consumed=consumed
             )
         if self.written:
-            await super().append(
-                run_id, head, epoch, events, update=update, consumed=consumed, durable=durable
-            )
+            await super().append(run_id, head, epoch, events, update=update, consumed=consumed)
         raise self.error
 
 

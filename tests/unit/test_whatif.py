@@ -439,6 +439,27 @@ def test_a_changed_file_that_gives_an_action_something_else_is_not_sure() -> Non
     assert judged.because == "`work` does another action"
 
 
+APPROVED = """chartloop: 1
+machine: m
+model: {name: scripted}
+memory: {human: x}
+tools: [core_memory_append]
+approve: {tools: [core_memory_append]%s}
+limits: {steps: 9}
+rules: [{when: run.steps >= limits.steps, stop: steps_limit}]
+states:
+  think: {do: infer, next: [{when: len(last.tool_calls) > 0, to: act}, done]}
+  act: {do: call_tools, next: think}
+  done: {stop: completed}
+"""
+
+
+def test_another_approval_is_followed_by_the_states_that_it_makes() -> None:
+    run = load(APPROVED % "").start("t", script=["Hello."])
+    run.run()
+    assert one(load(APPROVED % ", by: the owner"), run).verdict is Verdict.SAME
+
+
 def test_a_way_that_stands_elsewhere_is_the_same_way() -> None:
     made, run = ran(LOOP, {"work": [PAID] * 5})
     first = LOOP.replace("rules:\n", "rules:\n  - {when: run.steps > 900, stop: custom}\n")

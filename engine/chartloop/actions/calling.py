@@ -139,7 +139,13 @@ class _Batch:
                 counts[call.name] = counts.get(call.name, 0) + 1
         return Outcome(
             result=[
-                {"id": c.id, "name": c.name, "ok": d.ok, "content": d.text, "result": d.result}
+                {
+                    "id": sound_text(c.id),
+                    "name": sound_text(c.name),
+                    "ok": d.ok,
+                    "content": d.text,
+                    "result": d.result,
+                }
                 for c, d in done
             ],
             messages=tuple(tool_reply(c, d.text) for c, d in done),
@@ -180,19 +186,23 @@ class _Batch:
             self.done[n] = failed(text)
             return
         if spec.effect is not Effect.PAID:
+            await ctx.settle()
             self.done[n] = await run_tool(ctx, spec, arguments)
         else:
-            self.done[n] = await _paid(ctx, self.keys[n], spec, arguments)
+            self.done[n] = await self._pay(ctx, n, spec, arguments)
 
-
-async def _paid(ctx: Context, key: str, spec: ToolSpec, arguments: Mapping[str, Any]) -> ToolResult:
-    """A call that costs: its intent, the call, its result. What is recorded is not done again."""
-    if key in ctx.recorded:
-        return _read_result(ctx, ctx.recorded[key])
-    await ctx.intent(key, {"state": ctx.state.name, "tool": spec.name})
-    result = await run_tool(ctx, spec, arguments)
-    await ctx.result(key, _written_result(result))
-    return result
+    async def _pay(
+        self, ctx: Context, n: int, spec: ToolSpec, arguments: Mapping[str, Any]
+    ) -> ToolResult:
+        """A call that costs: its intent, the call, its result. What is recorded is not repeated."""
+        key = self.keys[n]
+        if key in ctx.recorded:
+            return _read_result(ctx, ctx.recorded[key])
+        await ctx.intent(key, {"state": ctx.state.name, "tool": spec.name})
+        result = await run_tool(ctx, spec, arguments)
+        last = len(self.done) == len(self.calls) - 1
+        await ctx.result(key, _written_result(result), last=last)
+        return result
 
 
 def _written_result(result: ToolResult) -> dict[str, Any]:
@@ -276,7 +286,10 @@ ACTIONS = (
         effect=Effect.PAID,
         suspends=False,
         calls_tools=True,
+        leaves=True,
+        sound=True,
         own_intents=True,
+        settles_itself=True,
         most_calls="at_most",
         changes=frozenset({"memory.*"}),
         supplies=frozenset({"conversation"}),
@@ -290,7 +303,10 @@ ACTIONS = (
         effect=Effect.PAID,
         suspends=False,
         calls_tools=True,
+        leaves=True,
+        sound=True,
         own_intents=True,
+        settles_itself=True,
         changes=frozenset({"memory.*"}),
         supplies=frozenset({"conversation"}),
         about="Carries out the first tool call of the newest reply; drops the others.",
@@ -310,6 +326,7 @@ ACTIONS = (
         effect=Effect.PAID,
         suspends=False,
         calls_tools=True,
+        leaves=True,
         changes=frozenset({"memory.*"}),
         about="Calls one registered tool without a model.",
     ),
@@ -331,6 +348,7 @@ ACTIONS = (
         effect=Effect.PURE,
         suspends=False,
         calls_tools=True,
+        leaves=True,
         changes=frozenset({"memory.*"}),
         supplies=frozenset({"conversation"}),
         about="Appends to or replaces in memory blocks: what memory tools or `with` say.",

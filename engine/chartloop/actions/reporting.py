@@ -143,7 +143,7 @@ def report(ctx: Context, text: str = "", partial: bool = False) -> Outcome:
 
 
 def save_run(ctx: Context) -> Outcome:
-    """The run, written through to the disk with a snapshot before it goes on."""
+    """A snapshot of the run, written before it goes on."""
     ctx.save()
     return Outcome(result={"steps": ctx.step})
 
@@ -186,7 +186,7 @@ ACTIONS = (
         work=False,
         effect=Effect.LOCAL,
         suspends=False,
-        about="Writes the run through to the disk, with a snapshot.",
+        about="Writes a snapshot of the run, from which it opens without reading its log.",
     ),
     ActionSpec(
         "notify",

@@ -31,7 +31,7 @@ async def run_tool(ctx: Context, spec: ToolSpec, arguments: Mapping[str, Any]) -
     call = partial(spec.call, *((ctx,) if spec.wants_context else ()), **arguments)
     if not spec.suspends:
         return _at_once(ctx, spec, call)
-    made, error = await (in_thread(call) if spec.blocking else _awaited(call))
+    made, error = await (in_thread(spec.name, call) if spec.blocking else _awaited(call))
     if error is None and inspect.isawaitable(made):  # a plain function that gives a coroutine
         made, error = await _awaited(partial(_itself, made))
     return _result_of(ctx, spec, made, error)

@@ -26,7 +26,7 @@ from chartloop.language.json_schema.reply import BrokenReplyError, ReplySchema
 from chartloop.machine.saving import template_names
 from chartloop.run.context import Context
 from chartloop.run.ports import Model, ModelReply, ModelRequest
-from chartloop.run.sound import cut, read_json, sound_text
+from chartloop.run.sound import cut, is_sound, read_json, sound_data, sound_text
 
 KEEP = "prompt"
 """Under this name `prompt` leaves a note for the `infer` that follows."""
@@ -205,8 +205,10 @@ def _sound(reply: ModelReply, ctx: Context) -> ModelReply:
         ids.add(unique)
         called = _NOT_IN_NAMES.sub("_", str(call.name or ""))[:64] or "unnamed"
         calls.append(ToolCall(unique, called, cut(call.arguments or "{}")))
-    text = sound_text(reply.text or "")
-    return reply.replace(text=text, tool_calls=tuple(calls))
+    return reply.replace(
+        text=sound_text(reply.text or ""), tool_calls=tuple(calls),
+        finish_reason=sound_text(str(reply.finish_reason)), model=sound_text(str(reply.model)),
+    )  # fmt: skip
 
 
 def _outcome(ctx: Context, answered: Answered, keep: bool | None) -> Outcome:
@@ -299,6 +301,8 @@ def _structured(outcome: Outcome, text: str, wanted: ReplySchema) -> Outcome:
     except ValueError as error:
         problem = f"the reply is no JSON: {error}"
     else:
+        if not is_sound(data):  # halves of characters
+            data = sound_data(data)
         return outcome.replace(result={**outcome.result, "data": data})
     failed = Outcome.failed(Category.RECOVERABLE, problem, kind="output")
     return outcome.replace(ok=False, error=failed.error)
@@ -402,6 +406,7 @@ ACTIONS = (
         result=REPLY,
         effect=Effect.PAID,
         suspends=False,
+        sound=True,
         repairs="repair",
         uses=frozenset({"model"}),
         needs="conversation",

@@ -183,9 +183,8 @@ def copied(value: Any) -> Any:
     if value is None or isinstance(value, (str, int, float)):
         return value
     if isinstance(value, Mapping):
-        parts = cast("Mapping[str, Any]", value)
-        return {name: copied(part) for name, part in parts.items()}
-    if isinstance(value, (list, tuple)):
+        return {name: copied(part) for name, part in cast("Mapping[str, Any]", value).items()}
+    if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray)):
         return [copied(part) for part in cast("Sequence[Any]", value)]
     raise TypeError(f"a {type(value).__name__} cannot be sent as JSON")
 

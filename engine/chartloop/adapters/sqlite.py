@@ -1,12 +1,15 @@
 """The journal in one SQLite file: the default of the command line, shared by processes.
 
 The file is in write-ahead mode, so that reading waits for nobody. An append is one transaction,
-fenced by the run's head and epoch. A durable one is on the disk when it returns; any other
-survives the end of the process, and may be lost with the power.
+fenced by the run's head and epoch. What has been written survives the end of the process; with
+``durability="power"`` it is on the disk when the call returns, and survives the loss of power.
+
+The write-ahead log is brought into the file after `COMMITS` transactions. That waits for the disk,
+and so does the first transaction after it: neither happens on an event loop.
 
     journal = SqliteJournal(default_journal_path(Path.cwd()))
     journal            for a run that is driven by hand: no method ever suspends
-    journal.grouped    for event loops: the same file, many runs to a transaction
+    journal.grouped    for event loops: the same file, and no call holds the loop
 
 Belongs here: transactions, the lock among threads, and where the file stands. The tables are in
 `sqlite_migrations`, what is written to them in `sqlite_rows`.
@@ -15,6 +18,7 @@ Source: design "architecture", section 4.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import time
@@ -34,14 +38,20 @@ from chartloop.adapters.sqlite_migrations import (
     Connection,
     Migration,
     explain,
+    is_busy,
     open_database,
 )
 from chartloop.adapters.sqlite_rows import Writer
+from chartloop.core.durability import Durability, known_durability
 from chartloop.core.errors import ChartloopError, JournalError, JournalLocked, RunError
 from chartloop.run.redact import Redactor
 
 T = TypeVar("T")
 NAME = "journal.db"
+COMMITS = 1_000
+"""Transactions after which the write-ahead log is brought into the file."""
+LARGEST_LOG = 4_000
+"""Pages of the write-ahead log after which a transaction brings it into the file itself."""
 PROJECT = "pyproject.toml"
 """A folder with this file is a project: its runs are kept there, and not further up."""
 
@@ -68,7 +78,7 @@ def journals_above(start: Path) -> list[Path]:
     return [place for place in places if os.path.isfile(place)]  # noqa: PTH113
 
 
-def shared_journal(path: Path) -> SqliteJournal:
+def shared_journal(path: Path, durability: Durability = "process") -> SqliteJournal:
     """The journal at `path`: the one that is open in this process, else opened now.
 
     It is closed once nothing uses it any more.
@@ -76,7 +86,7 @@ def shared_journal(path: Path) -> SqliteJournal:
     with _opening:
         known = _open.get(_file(path))
         if known is None or known.closed:
-            known = SqliteJournal(path)
+            known = SqliteJournal(path, durability=durability)
             known.close_when_unused()
             _open[_file(path)] = known
         return known
@@ -85,10 +95,14 @@ def shared_journal(path: Path) -> SqliteJournal:
 class SqliteJournal(JournalFace):
     """A journal in the file `path`, made if it is missing and brought up to date.
 
+    `durability` is what a write survives once it has returned: ``"process"`` the end of the
+    process, by ``kill -9`` too, ``"power"`` the loss of power as well, at the price of a flush of
+    the disk for each transaction.
     `wait` is how many seconds another process may hold the file before `JournalLocked`.
     `redactor` hides secrets before they are written; by default those of the environment.
     `now` is the clock of leases, in seconds since the epoch.
-    Raises `JournalCorrupt` and `JournalTooNew` with the file left as it is.
+    Raises `JournalCorrupt` and `JournalTooNew` with the file left as it is, and `SetupError` for
+    a `durability` that there is not.
 
     Threads may share one. A forked process opens its own.
     """
@@ -99,6 +113,7 @@ class SqliteJournal(JournalFace):
         self,
         path: str | Path,
         *,
+        durability: Durability = "process",
         wait: float = 30.0,
         redactor: Redactor | Literal["environment"] | None = "environment",
         migrations: Sequence[Migration] = MIGRATIONS,
@@ -108,16 +123,27 @@ class SqliteJournal(JournalFace):
         super().__init__(writer, now)
         self.path = Path(path).absolute()
         self._wait = wait
-        self._database = open_database(self.path, wait=wait, migrations=migrations)
+        self.durability: Durability = known_durability(durability)
+        """What a write survives once it has returned."""
+        self._database = open_database(
+            self.path, wait=wait, durability=durability, migrations=migrations
+        )
+        self._database.execute(f"PRAGMA wal_autocheckpoint = {LARGEST_LOG}")
+        self._database.execute("PRAGMA busy_timeout = 0")
         self._process = os.getpid()
         self._lock = Lock()
         self._closed = False
-        self._durable: bool | None = None
+        self._commits = 0
+        """Since the write-ahead log was begun. The one that begins it waits for the disk."""
         self._worker: Executor | None = None
         self.grouped = GroupedJournal(
-            Engine(self._together, self._one_worker, self.name, self._close), writer, now
+            Engine(
+                self._together, self._attempt, self._one_worker, self.name, durability, self._close
+            ),
+            writer,
+            now,
         )
-        """The same journal for event loops: calls of one tick share a transaction, in a thread."""
+        """The same journal for event loops."""
 
     @property
     def name(self) -> str:
@@ -137,13 +163,13 @@ class SqliteJournal(JournalFace):
 
     async def _perform(
         self,
+        run_id: str,
         work: Callable[[Connection], T],
         *,
         writes: bool = True,
         long: bool = False,
-        durable: bool = False,
     ) -> T:
-        return self._together((Job(work, writes, long, durable),))[0].get()
+        return self._together((Job(work, writes, long),))[0].get()
 
     def _together(self, jobs: Sequence[Job]) -> list[Done]:
         """Perform jobs in one transaction; each has its own outcome.
@@ -153,21 +179,48 @@ class SqliteJournal(JournalFace):
         """
         with self._lock:
             try:
-                return self._transaction(jobs)
+                return self._patiently(jobs)
             except Exception as error:  # noqa: BLE001 - goes to those who asked
                 failure = self._explain(error)
                 if len(jobs) == 1 or isinstance(failure, JournalLocked):
                     return [Done(error=failure)] * len(jobs)
         return [done for job in jobs for done in self._together((job,))]
 
+    def _attempt(self, job: Job) -> Done | None:
+        """Perform a short job in this thread. None where it would wait: then nothing was done."""
+        if job.writes and (self.durability == "power" or not 0 < self._commits < COMMITS):
+            return None
+        if not self._lock.acquire(blocking=False):
+            return None
+        try:
+            return self._transaction((job,))[0]
+        except Exception as error:  # noqa: BLE001 - goes to the one who asked
+            return None if is_busy(error) else Done(error=self._explain(error))
+        finally:
+            self._lock.release()
+
+    def _patiently(self, jobs: Sequence[Job]) -> list[Done]:
+        """Perform jobs in one transaction, once nobody else has the file."""
+        try:
+            return self._transaction(jobs)
+        except sqlite3.Error as error:
+            if not is_busy(error):
+                raise
+        self._database.execute(f"PRAGMA busy_timeout = {round(self._wait * 1000)}")
+        try:
+            return self._transaction(jobs)
+        finally:
+            self._database.execute("PRAGMA busy_timeout = 0")
+
     def _transaction(self, jobs: Sequence[Job]) -> list[Done]:
         self._check()
         database = self._database
-        writes = durable = long = False
+        writes = long = False
         for job in jobs:
-            writes, durable, long = writes or job.writes, durable or job.durable, long or job.long
+            writes, long = writes or job.writes, long or job.long
         if writes:
-            self._sync(durable)
+            if self._commits >= COMMITS:
+                self._end_log()
             database.execute("BEGIN IMMEDIATE")
         elif long:
             database.execute("BEGIN")
@@ -179,19 +232,20 @@ class SqliteJournal(JournalFace):
             if database.in_transaction:
                 database.execute("ROLLBACK")
             raise
+        self._commits += writes
         return outcomes
+
+    def _end_log(self) -> None:
+        """Bring the write-ahead log into the file, as far as nobody needs it: the next begins."""
+        with contextlib.suppress(sqlite3.Error):  # the log holds all of it: the next time
+            self._database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        self._commits = 0
 
     def _outcome(self, job: Job) -> Done:
         try:
             return Done(job.work(self._database))
         except ChartloopError as refusal:
             return Done(error=refusal)
-
-    def _sync(self, durable: bool) -> None:
-        """How far a commit goes: to the disk, or to the operating system."""
-        if durable is not self._durable:
-            self._database.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
-            self._durable = durable
 
     def _check(self) -> None:
         if self._closed:

@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
+from chartloop.core.durability import Durability
 from chartloop.core.errors import JournalCorrupt, JournalError, JournalLocked, JournalTooNew
 
 Connection: TypeAlias = sqlite3.Connection
@@ -115,14 +116,15 @@ these for them.
 
 
 def open_database(
-    path: Path, *, wait: float, migrations: Sequence[Migration] = MIGRATIONS
-) -> Connection:
+    path: Path, *, wait: float, durability: Durability = "process",
+    migrations: Sequence[Migration] = MIGRATIONS,
+) -> Connection:  # fmt: skip
     """Open the journal at `path`, made if it is missing, and bring its tables up to date.
 
     `wait` is how many seconds another process may hold the file. Raises `JournalCorrupt`,
     `JournalTooNew`, `JournalLocked`, or `JournalError` where the file cannot be made.
     """
-    _make_room(path)
+    made = _make_room(path)
     try:
         database = sqlite3.connect(
             path, timeout=wait, isolation_level=None, check_same_thread=False
@@ -131,6 +133,7 @@ def open_database(
         raise explain(error, path, wait) from error
     try:
         _prepare(database, path, wait, migrations)
+        _keep_through(durability, database, path, made)
     except BaseException as error:
         database.close()
         if isinstance(error, sqlite3.Error):
@@ -139,8 +142,44 @@ def open_database(
     return database
 
 
-def _make_room(path: Path) -> None:
-    """See that there is a folder for the file.
+def _keep_through(
+    durability: Durability, database: Connection, path: Path, made: Sequence[Path]
+) -> None:
+    """Flush as far as a write is to survive: to the operating system, or to the disk.
+
+    The loss of power may also take a folder that was made, and the name of a file in it.
+    """
+    if durability == "process":
+        database.execute("PRAGMA synchronous = NORMAL")
+        return
+    for name, value in (
+        ("synchronous", "FULL"),
+        ("fullfsync", "ON"),
+        ("checkpoint_fullfsync", "ON"),
+    ):
+        database.execute(f"PRAGMA {name} = {value}")
+    if os.name == "nt":  # NTFS keeps names in a log of its own, and flushes no folder
+        return
+    try:
+        for folder in (path.parent, *(folder.parent for folder in made)):
+            _flush(folder)
+    except OSError as error:
+        raise JournalError(
+            f"`{path}` cannot be kept through the loss of power: {error}",
+            hint="put the journal on a local disk, or open it with the durability `process`",
+        ) from error
+
+
+def _flush(folder: Path) -> None:
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def _make_room(path: Path) -> list[Path]:
+    """See that there is a folder for the file. Gives the folders that were made.
 
     The file itself is not opened: to close it would take SQLite's locks on it away from every
     other connection in this process.
@@ -151,7 +190,8 @@ def _make_room(path: Path) -> None:
                 f"`{path}` is a folder, not a journal", hint=f"name a file: `{path / 'journal.db'}`"
             )
         folder = path.parent
-        if not folder.is_dir():
+        made = [f for f in (folder, *folder.parents) if not f.is_dir()]
+        if made:
             folder.mkdir(parents=True, exist_ok=True)
             if folder.name == FOLDER:
                 keep_runs_here(folder.parent)
@@ -159,6 +199,7 @@ def _make_room(path: Path) -> None:
         raise JournalError(
             f"no journal can be made at `{path}`: {error}", hint="name a file in a folder of yours"
         ) from error
+    return made
 
 
 def keep_runs_here(project: Path) -> None:
@@ -213,7 +254,7 @@ def _share(database: Connection, path: Path, wait: float) -> None:
                     hint="put the journal on a local disk",
                 )
         except sqlite3.OperationalError as error:
-            if not _is_busy(error) or time.monotonic() >= deadline:
+            if not is_busy(error) or time.monotonic() >= deadline:
                 raise
             time.sleep(0.01)
 
@@ -268,11 +309,12 @@ def _apply(database: Connection, migration: Migration) -> None:
     )
 
 
-def _is_busy(error: sqlite3.Error) -> bool:
+def is_busy(error: Exception) -> bool:
+    """Whether somebody else has the file at this moment."""
     return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
-def _code(error: sqlite3.Error) -> int:
+def _code(error: Exception) -> int:
     """SQLite's primary result code; 0 for what Python's module found itself."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 

@@ -18,7 +18,7 @@ from chartloop.adapters.sqlite_migrations import Connection
 from chartloop.adapters.sqlite_texts import UNREAD, Stored, blob, read_text, stored_text
 from chartloop.core.errors import JournalCorrupt, JournalTooNew, RunError, UnknownRunError
 from chartloop.core.facts import EMPTY
-from chartloop.core.records import KINDS, Record, to_json
+from chartloop.core.records import KINDS, Record, to_json_fast
 from chartloop.run.journal import (
     BY_HAND,
     CHILD_MARK,
@@ -62,7 +62,7 @@ class Writer:
     def document(self, data: Mapping[str, Any]) -> str:
         """JSON text. `RunError` when the data is no JSON, or nested too deeply to be read back."""
         try:
-            text = to_json(data)
+            text = to_json_fast(data)
         except (TypeError, ValueError, RecursionError) as error:
             raise _unfit(str(error)) from error
         if too_deep(data, text):
@@ -289,18 +289,21 @@ def events(db: Connection, run_id: str, start: int, limit: int | None = None) ->
         ) from error
 
 
+_KINDS = frozenset(KINDS)
+
+
 def _event(columns: Sequence[Any], fetch: Callable[[str], str]) -> Event:
     seq, kind, at, stored, number, epoch = columns
     if kind not in EVENT_TYPES:
         raise _too_new(seq, kind)
-    if not (isinstance(seq, int) and isinstance(epoch, int) and isinstance(at, (int, float))):
+    if not (type(seq) is int and type(epoch) is int and type(at) in (float, int)):
         raise TypeError("its number, epoch or time is none")
-    if (kind == "record") != isinstance(number, int):
+    if (kind == "record") != (type(number) is int):
         raise ValueError(f"it is a {kind}, and its number as a record is {number}")
-    data = unpack(read_text(stored), fetch)
+    data = unpack(stored if type(stored) is str else read_text(stored), fetch)
     if number is None:
         return Event(seq, kind, at, None, data, epoch)
-    if isinstance(data["kind"], str) and data["kind"] not in KINDS:
+    if data["kind"] not in _KINDS and isinstance(data["kind"], str):
         raise _too_new(seq, data["kind"])
     return Event(seq, kind, at, Record.from_dict(number, data), EMPTY, epoch)
 

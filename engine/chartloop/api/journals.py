@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 from typing import TypeAlias
 
+from chartloop.core.durability import Durability, known_durability
 from chartloop.core.errors import SetupError, UnknownRunError
 from chartloop.run.journal import Journal
 
@@ -18,27 +19,48 @@ JournalOrPath: TypeAlias = Journal | str | Path
 _URL = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 
 
-def journal_of(given: JournalOrPath, *, make: bool = True) -> Journal:
+def journal_of(
+    given: JournalOrPath, *, make: bool = True, durability: Durability | None = None
+) -> Journal:
     """The journal that is meant. Of a path the file, made where it is missing, if `make`.
 
     Raises:
-        SetupError: this is neither a journal nor a path.
+        SetupError: this is neither a journal nor a path, or it is open with another durability.
         UnknownRunError: there is no such file, and none is to be made.
         JournalError: the file is no journal, or cannot be opened.
     """
+    wanted = None if durability is None else known_durability(durability)
     if isinstance(given, (str, Path)):
-        return _at(given, make)
+        return _with(wanted, _at(given, make, wanted or "process"))
     if not hasattr(given, "suspends"):  # what an untyped caller may give
         raise SetupError(
             f"`journal` is a {type(given).__name__}, not a journal", hint=f"give {_PATH}"
         )
-    return given
+    return _with(wanted, given)
+
+
+def _with(durability: Durability | None, journal: Journal) -> Journal:
+    """The journal, where it has the durability that is asked for."""
+    known = getattr(journal, "durability", None)
+    if durability in (None, known):
+        return journal
+    if known is None:
+        raise SetupError(
+            f"`durability` is of a journal's file, and this one is `{journal.name}`",
+            hint='name a file: `journal="runs.db"`',
+        )
+    raise SetupError(
+        f"`{journal.name}` is open in this process with the durability `{known}`, not "
+        f"`{durability}`",
+        hint="say the same wherever the file is named, or open one of your own: "
+        f'`SqliteJournal(path, durability="{durability}")`',
+    )
 
 
 _PATH = 'the path of a SQLite file, `journal="runs.db"`, or an open `SqliteJournal`'
 
 
-def _at(given: str | Path, make: bool) -> Journal:
+def _at(given: str | Path, make: bool, durability: Durability) -> Journal:
     text = str(given)
     if text == ":memory:":
         raise SetupError(
@@ -59,4 +81,4 @@ def _at(given: str | Path, make: bool) -> Journal:
         )
     from chartloop.adapters.sqlite import shared_journal  # noqa: PLC0415  when it is needed
 
-    return shared_journal(path)
+    return shared_journal(path, durability)

@@ -229,7 +229,7 @@ class Machine(HasCoverage, HasWhatIf, HasStats, HasUpgrade, HasSimulation):
         or the id of one in `journal`, conversation, memory, variables, agent and session are
         carried over, and counters begin at zero: what is given here wins. `journal` is the path
         of a SQLite file, made where it is missing, or an open journal; by default the parent's,
-        else one in memory.
+        else one in memory. ``durability="power"`` keeps the run through the loss of power.
 
         `metadata` is JSON data about this run, over the file's: `Run.metadata`, `Result.metadata`.
 
@@ -255,7 +255,8 @@ class Machine(HasCoverage, HasWhatIf, HasStats, HasUpgrade, HasSimulation):
             before = parent if isinstance(parent, Run) else self._stored(parent, journal)
             past = carried(spec, before.session)
             journal = journal or before.session.journal
-        kept = MemoryJournal() if journal is None else journal_of(journal)
+        durability = ports.get("durability")
+        kept = journal_of(MemoryJournal() if journal is None else journal, durability=durability)
         made = self._session(run_id or new_run_id(), kept, ports)
         queue = first_tasks(spec, self.folder or Path(), tasks)
         for child in (part for part in spec.family() if part is not spec):
@@ -336,7 +337,8 @@ class Machine(HasCoverage, HasWhatIf, HasStats, HasUpgrade, HasSimulation):
             MachineChangedError: it was started with another machine, or this one decides a
                 record otherwise.
         """
-        made = self._session(run_id, journal_of(journal, make=False), ports)
+        kept = journal_of(journal, make=False, durability=ports.get("durability"))
+        made = self._session(run_id, kept, ports)
         made.holder.take_over = take_over
         moved = wait(self._open(made, changed), suspends=made.journal.suspends)
         return Run(

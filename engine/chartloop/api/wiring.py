@@ -16,6 +16,7 @@ from chartloop.adapters.notify import LogNotifier
 from chartloop.adapters.scripted import Scripted
 from chartloop.api.tasks import first_tasks, inline_tasks
 from chartloop.api.values import model_settings
+from chartloop.core.durability import Durability
 from chartloop.core.errors import SetupError
 from chartloop.core.facts import Task
 from chartloop.core.specs import ActionSpec
@@ -42,6 +43,10 @@ class PortOptions(TypedDict, total=False):
     sandbox: Sandbox | None
     notifier: Notifier | None
     tokenizer: Tokenizer | None
+    durability: Durability | None
+    """What a write to the journal's file survives: ``"process"``, the end of the process by
+    ``kill -9`` too, or ``"power"``, the loss of power as well. By default as the file is open in
+    this process, else ``"process"``."""
 
 
 def uses_of(spec: MachineSpec) -> frozenset[str]:

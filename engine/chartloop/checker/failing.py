@@ -41,7 +41,7 @@ def check_failing(subject: Subject) -> None:
             _division(subject, path, node)
     for state in subject.spec.states.values():
         _deadline(subject, state, known)
-        if state.retry is not None and subject.signals_stop:
+        if state.retry is not None and state.action is not None and subject.signals_stop:
             _retry(subject, state, state.retry)
 
 

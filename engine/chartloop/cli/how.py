@@ -23,6 +23,7 @@ class How:
     api_base: str | None = None
     clock: str = "system"
     journal: str | None = None
+    durability: str | None = None
     in_memory: bool = False
     take_over: bool = False
     notify: str | None = None

@@ -155,19 +155,22 @@ def _imported(source: str) -> object:
         return own_from(source)
     except SetupError as error:
         cause = error.__cause__
-        if not isinstance(cause, Exception) or _is_missing(cause, where):
+        if not isinstance(cause, (Exception, SystemExit)) or _is_missing(cause, where):
             raise MisuseError(error.message, hint=error.hint) from None
         line = _line_of(where if file is None else str(file), cause)
         at = f" (line {line})" if line else ""
-        raise SetupError(f"{error.message}{at}", hint="the module itself fails") from cause
+        hint = "the module itself fails"
+        if isinstance(cause, SystemExit):
+            hint = 'put what ends the program under `if __name__ == "__main__":`'
+        raise SetupError(f"{error.message}{at}", hint=hint) from cause
 
 
-def _is_missing(cause: Exception, where: str) -> bool:
+def _is_missing(cause: BaseException, where: str) -> bool:
     name = cause.name if isinstance(cause, ModuleNotFoundError) else None
     return isinstance(cause, FileNotFoundError) or (name is not None and where.startswith(name))
 
 
-def _line_of(source: str, error: Exception) -> int | None:
+def _line_of(source: str, error: BaseException) -> int | None:
     """The line of the user's file at which the error came up; a syntax error names its own."""
     line, trace = None, error.__traceback__
     while trace is not None:

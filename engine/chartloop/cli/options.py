@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import click
 
 from chartloop.cli import completion
+from chartloop.core.durability import DURABILITIES
 from chartloop.core.units import parse_duration
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -110,6 +111,12 @@ journal_option = click.option(
     "--journal", type=click.Path(dir_okay=False), metavar="PATH", envvar="CHARTLOOP_JOURNAL",
     help="The journal's file. Default: .chartloop/journal.db of the project, which is the nearest"
     " folder upwards with .chartloop/ or pyproject.toml, else this folder.",
+)  # fmt: skip
+
+durability_option = click.option(
+    "--durability", type=click.Choice(DURABILITIES), envvar="CHARTLOOP_DURABILITY",
+    help="What is recorded survives the end of the process, by kill -9 too (process, the default),"
+    " or the loss of power as well (power: each write waits for the disk).",
 )  # fmt: skip
 
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from chartloop.run.journal import Journal, RunRow
 
 LAST = "last"
+_WRITING = ("resume", "answer")
 REMEMBERED = "cli"
 """The key of the first record's data under which the command line keeps how it was called."""
 
@@ -45,6 +46,7 @@ REMEMBERED = "cli"
 def open_journal(how: How, *, make: bool = False) -> Journal:
     """The journal that is meant. Without `make`, one that is not there is an error."""
     from chartloop.adapters.sqlite import SqliteJournal, default_journal_path
+    from chartloop.core.durability import known_durability
     from chartloop.run.journal import MemoryJournal
 
     if how.in_memory:
@@ -59,7 +61,7 @@ def open_journal(how: How, *, make: bool = False) -> Journal:
             f"there is no journal at {shown(path)}",
             hint=_elsewhere(path) or "`chartloop run` makes one; or name another with --journal",
         )
-    journal = SqliteJournal(path)
+    journal = SqliteJournal(path, durability=known_durability(how.durability or "process"))
     close_later(journal)
     return journal
 
@@ -247,6 +249,8 @@ def line_for(verb: str, run_id: str, how: How, *rest: str) -> str:
     words = ["chartloop", verb, run_id, *rest]
     if how.journal and not os.environ.get("CHARTLOOP_JOURNAL"):
         words += ["--journal", how.journal]
+    if how.durability and verb in _WRITING and not os.environ.get("CHARTLOOP_DURABILITY"):
+        words += ["--durability", how.durability]
     if verb == "resume":
         for tools in how.tools:
             words += ["--tools", tools]
@@ -277,4 +281,6 @@ def say_journal(journal: Journal, run_id: str = "") -> None:
     """Say on stderr which run this is and where it is kept."""
     where = name_of(journal)
     kept = "kept in memory only" if where == "memory" else f"journal {where}"
+    if getattr(journal, "durability", None) == "power":
+        kept += ", kept through the loss of power"
     out.say(f"run {run_id} · {kept}" if run_id else kept, "dim")

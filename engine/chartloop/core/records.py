@@ -12,6 +12,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, Literal
 
+import msgspec
+
 from chartloop.core.facts import EMPTY
 from chartloop.core.html import Cell, bundle, pairs
 from chartloop.core.outcome import Outcome
@@ -207,8 +209,34 @@ def _took(given: Input) -> str:
 
 
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, default=dict).encode
+_encode_fast = msgspec.json.Encoder(enc_hook=dict).encode
+_decode_fast = msgspec.json.Decoder().decode
+_NOT_FAST = (msgspec.MsgspecError, ArithmeticError, RecursionError, TypeError, ValueError)
 
 
 def to_json(data: Any) -> str:
     """Compact JSON, as journals hold it."""
     return _encode(data)
+
+
+def to_json_fast(data: Any) -> str:
+    """The same, in a fraction of the time; numbers may be written otherwise and mean the same.
+
+    What msgspec writes is kept where it reads back as what was given. It is wider than JSON (dates,
+    bytes, sets) and narrower (infinity, lone surrogates): there `to_json` decides.
+    """
+    try:
+        text = _encode_fast(data)
+        if _decode_fast(text) == data:
+            return text.decode()
+    except _NOT_FAST:
+        pass
+    return to_json(data)
+
+
+def from_json(text: str) -> Any:
+    """What JSON text says, as `json.loads` reads it."""
+    try:
+        return _decode_fast(text)
+    except _NOT_FAST:  # infinity, lone surrogates: `json` reads more, or knows what is wrong
+        return json.loads(text)

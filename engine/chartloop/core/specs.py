@@ -94,6 +94,8 @@ class ActionSpec:
     effect: Effect = Effect.PAID
     own_intents: bool = False
     """The action writes an intent for each of its calls itself."""
+    settles_itself: bool = False
+    """With `own_intents`: before anything that is not a paid call it calls `Context.settle`."""
     changes: frozenset[str] = frozenset()
     """The facts that its outcomes may change."""
     suspends: bool = True
@@ -104,6 +106,10 @@ class ActionSpec:
     """The ports it uses where the run has them."""
     calls_tools: bool = False
     """It calls tools: those that its state may use, or the one that a field names."""
+    leaves: bool = False
+    """It ends at once when it is cancelled: whatever may not, it leaves behind by itself."""
+    sound: bool = False
+    """Its results are JSON data as they stand, whatever a model or tool gave: see `run.sound`."""
     own_deadline: bool = False
     """The action ends in time by itself: it is not cut off."""
     repairs: str = ""

@@ -229,7 +229,7 @@ class _Sendable:
             if answers:  # no call
                 self._settle(conversation, (message,), ())
                 return
-            self._waiting = [call.id for call in calls_of(message)]
+            self._waiting = [call["id"] for call in message.get("tool_calls") or ()]
         self._open.append(message)
         if answers and (id_ := message.get("tool_call_id", "")) in self._waiting:
             self._waiting.remove(id_)
@@ -238,13 +238,14 @@ class _Sendable:
 
     def _close(self, conversation: Conversation) -> None:
         messages, self._open = self._open, []
-        self._settle(conversation, messages, _answered(messages))
+        sent = messages if _in_order(messages) else _answered(messages)
+        self._settle(conversation, messages, sent)
 
     def _settle(
         self, conversation: Conversation, messages: Sequence[Message], sent: Sequence[Message]
     ) -> None:
         """These messages are sent as those."""
-        if not self._differs and _same(messages, sent):
+        if not self._differs and (messages is sent or _same(messages, sent)):
             self._settled = conversation.first(len(self._settled) + len(sent))
             return
         if not self._differs:
@@ -260,6 +261,18 @@ class _Sendable:
         elif self._differs:
             return self._settled
         return conversation
+
+
+def _in_order(messages: Sequence[Message]) -> bool:
+    """Whether each call of the first message has its reply in its place, and nothing else came."""
+    calls = messages[0].get("tool_calls") or ()
+    if len(messages) != len(calls) + 1:
+        return False
+    for number, call in enumerate(calls, 1):
+        message = messages[number]
+        if message["role"] != "tool" or message.get("tool_call_id") != call["id"]:
+            return False
+    return True
 
 
 def _answered(messages: Sequence[Message]) -> list[Message]:

@@ -88,7 +88,7 @@ async def _call(
             )
             if type(done) is not Outcome and inspect.isawaitable(done):
                 bounded = scope is not _NO_BOUND and context.ports.clock.suspends
-                done = await (or_leave(done) if bounded else done)
+                done = await (or_leave(done) if bounded and not action.leaves else done)
     except TimeoutError as error:
         if await _was_cut(context, entered):
             return _cut_off(action, context)
@@ -136,7 +136,7 @@ def _checked(action: ActionSpec, context: Context, done: Any) -> Outcome:
     """The outcome as every journal can hold it, or the failure that it is none."""
     if not isinstance(done, Outcome):
         return Outcome(result=sound_data(done))
-    if done.result is not None and not is_sound(done.result):
+    if done.result is not None and not (action.sound or is_sound(done.result)):
         done = done.replace(result=sound_data(done.result))
     if done.signals:
         try:

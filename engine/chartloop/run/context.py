@@ -77,8 +77,14 @@ class Host(Protocol):
     listener: Callable[[Event], None] | None
     """Who hears events as they happen, when somebody does."""
 
-    async def note(self, type: NoteType, key: str, data: Mapping[str, Any]) -> None:
-        """Write down something about a paid call."""
+    async def note(
+        self, type: NoteType, key: str, data: Mapping[str, Any], *, last: bool = False
+    ) -> None:
+        """Write down something about a paid call; the `last` one with the record that follows."""
+        ...
+
+    async def settle(self) -> None:
+        """See that all of the run is in the journal."""
         ...
 
     def tell(self, state: str, text: str) -> None:
@@ -108,7 +114,7 @@ class Host(Protocol):
         ...
 
     def ask_to_save(self) -> None:
-        """Write the next record through to the disk, with a snapshot."""
+        """Follow the next record with a snapshot."""
         ...
 
 
@@ -188,19 +194,28 @@ class Context:
             self.host.tell(self.state.name, text)
 
     def save(self) -> None:
-        """Ask that the record of this action be written through, with a snapshot."""
+        """Ask that a snapshot follow the record of this action."""
         if not self.left:
             self.host.ask_to_save()
 
     async def intent(self, key: str, data: Mapping[str, Any]) -> None:
-        """Write down that a paid call is about to be made. On the disk when this returns."""
+        """Write down that a paid call is about to be made. In the journal when this returns."""
         await self._note("intent", key, data)
 
-    async def result(self, key: str, data: Mapping[str, Any]) -> None:
-        """Write down what a paid call gave, before the action as a whole is done."""
-        await self._note("result", key, data)
+    async def result(self, key: str, data: Mapping[str, Any], *, last: bool = False) -> None:
+        """Write down what a paid call gave, before the action as a whole is done.
 
-    async def _note(self, type: NoteType, key: str, data: Mapping[str, Any]) -> None:
+        `last`: no other call is under way or follows, and it is written with the record.
+        """
+        await self._note("result", key, data, last=last)
+
+    async def settle(self) -> None:
+        """See that all of the run is in the journal: something that is not paid comes first."""
+        await self.host.settle()
+
+    async def _note(
+        self, type: NoteType, key: str, data: Mapping[str, Any], *, last: bool = False
+    ) -> None:
         if self.left:
             raise TimeoutError("this action was ended at its deadline: its run has gone on")
-        await self.host.note(type, key, data)
+        await self.host.note(type, key, data, last=last)

@@ -61,7 +61,7 @@ class Journal(Leases, Protocol):
     async def create_whole(
         self, runs: Sequence[WholeRun], *, after: Sequence[RunRow] = (), take_over: bool = False
     ) -> None:
-        """New runs with all that they hold, in one durable transaction: all of them, or none.
+        """New runs with all that they hold, in one transaction: all of them, or none.
 
         `after` are runs in whose place these go on, as they were read: their epochs rise. `Driven`
         when somebody drives one, unless that is taken over; `Fenced` when one went on since,
@@ -93,13 +93,12 @@ class Journal(Leases, Protocol):
         *,
         update: Update | None = None,
         consumed: Sequence[str] = (),
-        durable: bool = False,
     ) -> int:
         """Write events `head`, `head + 1` ... in one transaction; gives the new head.
 
-        `consumed` are letters that these events answer. `durable`: on the disk before this
-        returns, because something paid follows. Raises `Fenced` with nothing written, unless
-        the very same events are the run's last, of this epoch: then they are counted as done.
+        `consumed` are letters that these events answer. When this returns, the events survive
+        what the journal promises to survive (`Durability`). Raises `Fenced` with nothing written,
+        unless the very same events are the run's last, of this epoch: then they count as done.
         """
         ...
 
@@ -283,7 +282,7 @@ class MemoryJournal(MemoryLeases):
 
     async def append(
         self, run_id: str, head: int, epoch: int, events: Sequence[Event], *,
-        update: Update | None = None, consumed: Sequence[str] = (), durable: bool = False,
+        update: Update | None = None, consumed: Sequence[str] = (),
     ) -> int:  # fmt: skip
         log = self._log(run_id)
         row = log.row

@@ -32,10 +32,12 @@ async def drive(session: Session) -> None:
     """Step until the run ends, comes to a breakpoint, or waits for somebody."""
     with session.turn:
         session.watch_breakpoints()
+        session.goes_on = True
         try:
             while not session.at_breakpoint() and await _next(session) is not None:
                 pass
         finally:
+            session.goes_on = False
             await leave(session)
 
 
@@ -89,8 +91,11 @@ async def change(session: Session, data: Mapping[str, Any]) -> Record:
 
 async def leave(session: Session) -> None:
     """The run rests: whoever wants may drive it now. A child's lease is its parent's."""
-    if session.above is None:
-        await session.holder.release()
+    try:
+        await session.rest()
+    finally:
+        if session.above is None:
+            await session.holder.release()
 
 
 async def _next(session: Session) -> Record | None:

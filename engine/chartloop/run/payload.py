@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, cast
 
 from chartloop.core.facts import EMPTY
-from chartloop.core.records import to_json
+from chartloop.core.records import from_json, to_json
 from chartloop.run.journal import digest
 
 LARGE = 16 * 1024
@@ -64,7 +64,7 @@ def too_deep(data: Any, text: str) -> bool:
 def unpack(text: str, fetch: Callable[[str], str]) -> Any:
     """Read what `pack` wrote; `fetch` gives a blob by its hash."""
     if _SIGN not in text:
-        return json.loads(text)
+        return from_json(text)
 
     def restore(node: dict[str, Any]) -> Any:
         reference = node.get(_BLOB)

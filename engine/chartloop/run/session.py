@@ -3,18 +3,24 @@
 Every change goes through `apply`: evolve, append, and only then adopt. What is not in the
 journal has not happened.
 
+What belongs together is one transaction. A record that leads straight to a paid call is held, and
+written with that call's intent; the result of the last paid call of an action is written with the
+record that it leads to. While something is held nothing happens outside: whoever does something
+else first calls `settle`.
+
 Imported by: run.loop, run.replay, api
 Source: design "architecture", sections 3 and 4.
 """
 
 from __future__ import annotations
 
+from asyncio import Lock
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
-from anyio import Lock
+import anyio
 
 from chartloop.core.errors import Fenced, JournalCorrupt, RunError, UnknownRunError
 from chartloop.core.facts import EMPTY, Facts
@@ -62,7 +68,16 @@ PAGE = 256
 _UNDECIDED = (*meaning.OTHERWISE, *UNFIT)
 """What deciding raises where a record holds something else than was written."""
 
-_ALONE: nullcontext[None] = nullcontext()
+
+class _Held(NamedTuple):
+    """Events that are part of the run, and are written with the next one."""
+
+    events: tuple[Event, ...] = ()
+    update: Update | None = None
+    consumed: tuple[str, ...] = ()
+
+
+_NOTHING_HELD = _Held()
 
 
 class Session:
@@ -70,6 +85,11 @@ class Session:
 
     upkeep: tuple[str, ...] = ()
     """The application's own actions that are upkeep: who reads the run need not have them."""
+
+    save_now = False
+    """The next record is followed by a snapshot."""
+    goes_on = False
+    """Whoever drives it does the next action at once, or calls `settle`."""
 
     def __init__(self, chart: Chart, journal: Journal, run_id: str, ports: Ports) -> None:
         self.chart, self.journal, self.run_id, self.ports = chart, journal, run_id, ports
@@ -106,8 +126,6 @@ class Session:
         """Paid calls that were begun since the last record, by key."""
         self.results: dict[str, Mapping[str, Any]] = {}
         self.listener: Callable[[StreamEvent], None] | None = None
-        self.save_now = False
-        """The next record is written through to the disk, with a snapshot."""
         self.owned = False
         """This process drives the run: it has raised the epoch."""
         self.turn = Turn(run_id)
@@ -121,6 +139,7 @@ class Session:
         """What is in doubt about the present action has been said."""
         self._snapshot_at = SNAPSHOT_AFTER
         self._jobs: dict[str, Job] = {}
+        self._held = _NOTHING_HELD
         # calls that are made at once write their intents one after the other: each names its head
         self._writing = Lock()
 
@@ -257,9 +276,22 @@ class Session:
         row = await self.holder.acquire(self.journal, self.run_id)
         if row.epoch != self.epoch + 1:
             await refuse_moved(self.journal, self.run_id, self.epoch)
+        self._look_for_held(row)
         self.row, self.epoch, self.owned = row, row.epoch, True
-        if self.row.head != self.head:
+        if not self._held.events and self.row.head != self.head:
             await self._read_on()
+
+    def _look_for_held(self, row: RunRow) -> None:
+        """See whether what is held was written: its answer may have been lost."""
+        held = self._held.events
+        if not held or row.head == held[0].seq:
+            return
+        if row.epoch != self.epoch + 1:
+            raise Fenced(
+                f"run `{self.run_id}` was driven by another process meanwhile",
+                hint="nothing more was done here; open the run anew to go on where it is now",
+            )
+        self._held = _NOTHING_HELD
 
     async def create(self) -> None:
         """Put a new run into the journal."""
@@ -300,8 +332,12 @@ class Session:
         event = Event(self.head, "record", input.at, record, EMPTY, self.epoch)
         if self.spent:
             consumed, self.spent = (*consumed, *self.spent), ()
-        await self._append(event, update, consumed, durable=self.save_now)
+        if self._leads_to_a_call(position):
+            self._hold(event, update, consumed)
+        else:
+            await self._append(event, update, consumed)
         self.position = position
+        self._writing = Lock()  # the next action may be done on another event loop
         self.tally.add(record, decision, position.facts)
         self._settle(record)
         if self.listener is not None:
@@ -310,23 +346,72 @@ class Session:
             await self.put_snapshot()
         return record
 
-    async def note(self, type: NoteType, key: str, data: Mapping[str, Any]) -> None:
-        """Write an intent, a result or a doubt about a paid call."""
-        async with self._writing if self.journal.suspends else _ALONE:
+    async def note(
+        self, type: NoteType, key: str, data: Mapping[str, Any], *, last: bool = False
+    ) -> None:
+        """Write an intent, a result or a doubt about a paid call.
+
+        The `last` one before the record is written with it.
+        """
+        async with self._writing:
             now, noted = self.ports.clock.now(), {"key": key, **data}
             event = Event(self.head, type, now, None, noted, self.epoch)
-            await self._append(event, durable=type == "intent")
+            if last:
+                self._hold(event)
+            else:
+                await self._append(event)
         self._noted(event)
 
+    async def settle(self) -> None:
+        """What the run has come to is in the journal when this returns."""
+        if self._held.events:
+            async with self._writing:
+                if self._held.events:
+                    await self._write()
+
+    async def rest(self) -> None:
+        """Settle, although a cancellation was met, unless the journal is to be looked at first."""
+        if self._held.events and self.owned:
+            with anyio.CancelScope(shield=True) if self.journal.suspends else nullcontext():
+                await self.settle()
+
+    def _leads_to_a_call(self, position: Position) -> bool:
+        """Whether the next that happens is that an intent is written."""
+        if not self.goes_on or self.listener is not None or self.save_now:
+            return False
+        if self._held.update is not None:  # one at a time, or a kill would take many
+            return False
+        if position.status != "running" or self.tally.records + 1 >= self._snapshot_at:
+            return False
+        job = self.job(position.state)
+        action = job.action
+        return job.paid and action is not None and (action.settles_itself or not action.own_intents)
+
+    def _hold(
+        self, event: Event, update: Update | None = None, consumed: Sequence[str] = ()
+    ) -> None:
+        events, known, letters = self._held
+        self._held = _Held((*events, event), update or known, (*letters, *consumed))
+        self.head += 1
+
     async def _append(
-        self, event: Event, update: Update | None = None, consumed: Sequence[str] = (), *,
-        durable: bool,
-    ) -> None:  # fmt: skip
+        self, event: Event, update: Update | None = None, consumed: Sequence[str] = ()
+    ) -> None:
+        before, head = self._held, self.head
+        self._hold(event, update, consumed)
+        try:
+            await self._write()
+        except BaseException:
+            self._held, self.head = before, head
+            raise
+
+    async def _write(self) -> None:
+        events, update, consumed = self._held
         try:
             self.head = await self.journal.append(
-                self.run_id, self.head, self.epoch, (event,),
-                update=update, consumed=consumed, durable=durable,
-            )  # fmt: skip
+                self.run_id, events[0].seq, self.epoch, events, update=update, consumed=consumed
+            )
+            self._held = _NOTHING_HELD
         except Fenced as error:
             raise await self.holder.fenced(error) from error
         except BaseException:  # whether it was written is not known: the next step looks first
@@ -389,7 +474,7 @@ class Session:
         return veil_of(self.journal)
 
     def ask_to_save(self) -> None:
-        """The next record is written through to the disk, with a snapshot."""
+        """The next record is followed by a snapshot."""
         self.save_now = True
 
     def watch_breakpoints(self) -> None:

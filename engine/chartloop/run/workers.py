@@ -15,6 +15,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from queue import Empty, SimpleQueue
+from time import perf_counter
 from typing import Any
 
 Made = tuple[Any, BaseException | None]
@@ -90,17 +91,52 @@ if hasattr(os, "register_at_fork"):  # a forked process has none of the threads
     os.register_at_fork(after_in_child=_idle.clear)
 
 
-async def in_thread(call: Call) -> Made:
+class _Waiting:
+    """What waits for one call: first the thread itself, for a moment, then its event loop."""
+
+    __slots__ = ("done", "loop", "made", "ready")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.made: Made = (None, None)
+        self.ready = threading.Lock()
+        self.ready.acquire()
+        self.done: asyncio.Future[Made] | None = None
+
+    def deliver(self, made: Made) -> None:
+        self.made = made
+        self.ready.release()
+        if (done := self.done) is not None:
+            with suppress(RuntimeError):  # the loop is closed: nobody waits for it any more
+                self.loop.call_soon_threadsafe(_set, done, made)
+
+    def arrived(self, within: float) -> bool:
+        return self.ready.acquire(timeout=within) if within else self.ready.acquire(blocking=False)
+
+
+MOMENT = 0.0002
+"""Seconds for which the event loop stands still for a tool that was as quick as that before: to
+leave and to be woken costs twice the call of a small function."""
+_slow: set[str] = set()
+"""The names of what took longer the last time."""
+
+
+async def in_thread(name: str, call: Call) -> Made:
     """What a call in another thread gave or raised, in this context. Given up when cancelled."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[Made] = loop.create_future()
-
-    def deliver(made: Made) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody waits for it any more
-            loop.call_soon_threadsafe(_set, done, made)
-
-    _submit(partial(copy_context().run, call), deliver)
-    return await done
+    waiting = _Waiting(asyncio.get_running_loop())
+    _submit(partial(copy_context().run, call), waiting.deliver)
+    if name not in _slow:
+        if waiting.arrived(MOMENT):
+            return waiting.made
+        _slow.add(name)
+    began = perf_counter()
+    done = waiting.done = waiting.loop.create_future()
+    if waiting.arrived(0):  # meanwhile, and may not have seen that somebody waits
+        return waiting.made
+    made = await done
+    if perf_counter() - began < MOMENT:
+        _slow.discard(name)
+    return made
 
 
 def _set(done: asyncio.Future[Made], made: Made) -> None:

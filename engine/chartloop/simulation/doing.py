@@ -56,7 +56,12 @@ class Nobody:
         self.listener: Callable[[Event], None] | None = None
         self.tally = Tally()
 
-    async def note(self, type: str, key: str, data: Mapping[str, Any]) -> None:
+    async def note(
+        self, type: str, key: str, data: Mapping[str, Any], *, last: bool = False
+    ) -> None:
+        """Nothing is written down."""
+
+    async def settle(self) -> None:
         """Nothing is written down."""
 
     def tell(self, state: str, text: str) -> None:

@@ -97,11 +97,10 @@ class CrashAt:
         *,
         update: Update | None = None,
         consumed: Sequence[str] = (),
-        durable: bool = False,
     ) -> int:
         return await self._write(
             lambda: self.journal.append(
-                run_id, head, epoch, events, update=update, consumed=consumed, durable=durable
+                run_id, head, epoch, events, update=update, consumed=consumed
             )
         )
 

@@ -117,7 +117,7 @@ def expectation(scenario: Scenario, spec: MachineSpec) -> tuple[Expectation, lis
     wanted, document = scenario.expect, scenario.document
     findings: list[Finding] = []
     reason = wanted.get("reason")
-    if reason is not None and reason not in spec.reasons:
+    if reason is not None and reason not in (*spec.reasons, scenario.own_reason):
         hint = nearest(reason, spec.reasons)
         place = document.at(("expect", "reason"))
         said = f"unknown reason `{reason}`"

@@ -27,7 +27,7 @@ def own_from(name: str, *, folder: Path | None = None) -> object:
     path = (folder or Path.cwd()) / source
     try:
         module = _file(path) if source.endswith(".py") else importlib.import_module(source)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         hint = "give a module, a file such as `tools.py`, or `module:name`"
         cause = f"{type(error).__name__}: {error}"
         raise SetupError(f"cannot import tools from `{source}`: {cause}", hint=hint) from error

@@ -94,7 +94,7 @@ def _tasks(
 
 def _event(scenario: Scenario, spec: MachineSpec, event: OutsideEvent) -> Finding | None:
     at, path = f"events.{event.number}", ("events", event.number, event.kind)
-    if event.kind == "cancel" and event.word not in spec.reasons:
+    if event.kind == "cancel" and event.word not in (*spec.reasons, scenario.own_reason):
         said, hint = f"unknown reason `{event.word}`", nearest(event.word, spec.reasons)
         return finding("CL408", said, scenario.document.at(path), hint=hint, at=at)
     taken = {e.trigger for part in spec.family() for e in part.edges() if e.role == "on"}

@@ -154,6 +154,13 @@ class Scenario:
     expect: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Only what the file says: `reason: null` is an expectation, its absence is none."""
 
+    @property
+    def own_reason(self) -> str:
+        """The reason of its caller's own, which no machine declares: it cancels and is expected."""
+        wanted = self.expect.get("reason")
+        given = (e.word for e in self.events if e.kind == "cancel")
+        return next((word for word in given if word == wanted), "")
+
     def place(self, *path: str | int) -> Place:
         """Where a part of it stands; nowhere, when it was given in Python."""
         return self.document.at(path)

@@ -48,13 +48,19 @@ NAMES: Mapping[str, str] = {
     STEPS: "actions", CALLS: "llm_calls", TOOLS: "tool_calls", TOKENS: "tokens", COST: "usd",
     WAITING: "waiting",
 }  # fmt: skip
-UNITS: Mapping[str, str] = {CALLS: "call", TOKENS: "model call"}
-CURES: Mapping[str, str] = {
-    TOKENS: ": give `context_window` under `model`, or assume `tokens_per_call`",
-}
-"""What makes a figure of them."""
+CALL = "model call"
+"""What tokens are counted in where nobody knows how large one is."""
+UNSIZED = (
+    "nothing says how large a model call is: give `context_window` under `model`, or assume "
+    "`tokens_per_call`"
+)
 UNKNOWN_SIZE = UNIT // 1000
 """From here on an amount has things in it of which nobody knows the size."""
+UNCOUNTED = (
+    "what ends it counts things of unknown size: give `context_window` under `model`, or assume "
+    "`tokens_per_call` and `calls_per_reply`"
+)
+"""Why there is no figure of a resource that has no such things itself."""
 EFFORT = 6_000_000
 """Steps of a proof; one is well under a microsecond."""
 USUAL = (
@@ -119,13 +125,13 @@ def figure(proof: Proof, resource: str) -> Figure:
     units = math.ceil(solved.value / UNIT - Fraction(1, 1000))
     if not units:
         return Figure(name, _amount(resource, solved.value), by=by, witness=witness)
+    if resource != TOKENS:
+        return Figure(name, None, UNCOUNTED, witness=witness)
     known = proof.solved(budgets, _known_part(budgets, gain, resource))[0].value or 0
     rest = known + _before_the_last_look(budgets, resource)
-    unit = UNITS[resource]
     if rest >= UNKNOWN_SIZE:  # what has a size cannot be told from what has none
         return Figure(name, None, "nothing says how large its parts are", witness=witness)
-    why = f"nothing says how large a {unit} is{CURES.get(resource, '')}"
-    return Figure(name, None, why, units, unit, max(_amount(resource, rest), 0), by, witness)
+    return Figure(name, None, UNSIZED, units, CALL, max(_amount(resource, rest), 0), by, witness)
 
 
 def paid(spec: MachineSpec) -> list[str]:
@@ -337,5 +343,5 @@ def _say_past(resource: str, past: Number | None) -> str:
         return "never past it"
     if units := round(past / UNIT):
         said = "less than" if past < units * UNIT else "at most"
-        return f"{said} {say_units(units, UNITS.get(resource, 'call'))} past it"
+        return f"{said} {say_units(units, CALL if resource == TOKENS else 'call')} past it"
     return f"at most {say_amount(NAMES[resource], _amount(resource, past))} past it"

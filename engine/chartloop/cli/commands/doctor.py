@@ -30,6 +30,7 @@ _CORE = (
     "networkx",
     "graphviz",
     "jsonschema-rs",
+    "msgspec",
     "PyYAML",
     "click",
     "rich",
@@ -64,6 +65,7 @@ The exit code is 1 when something is broken; what is merely not installed is no 
 """
 )
 @options.journal_option
+@options.durability_option
 @options.format_option()
 def doctor(**given: Any) -> None:
     """Say what is installed here, what is missing and how to get it.
@@ -227,7 +229,8 @@ def _journal(how: How) -> Check:
     return Check(
         "journal",
         "ok",
-        f"{shown(path)}: {say_count(len(rows), 'run')}, {open_ones} not ended, {size:,.0f} kB",
+        f"{shown(path)}: {say_count(len(rows), 'run')}, {open_ones} not ended, {size:,.0f} kB"
+        + (", kept through the loss of power" if how.durability == "power" else ""),
     )
 
 

@@ -66,6 +66,7 @@ that is over, or for a run that waits for nothing is refused (exit code 2).
 )
 @options.tools_option
 @options.journal_option
+@options.durability_option
 @options.format_option()
 def answer(run: str, event: str, fields: tuple[tuple[str, str], ...], **given: Any) -> None:
     """Answer the question that a run waits with.
@@ -107,6 +108,7 @@ Examples:
 )
 @options.tools_option
 @options.journal_option
+@options.durability_option
 @options.format_option()
 def enqueue(run: str, texts: tuple[str, ...], **given: Any) -> None:
     """Add tasks at the end of the queue of a run.
@@ -140,6 +142,7 @@ Example:
 )
 @options.run_argument
 @options.journal_option
+@options.durability_option
 @options.format_option()
 def pause(run: str, **given: Any) -> None:
     """Ask a run to pause before its next action.
@@ -169,6 +172,7 @@ Examples:
 )
 @click.option("--message", default="", help="Why, in words.")
 @options.journal_option
+@options.durability_option
 @options.format_option()
 def cancel(run: str, reason: str, message: str, **given: Any) -> None:
     """Ask a run to stop before its next action."""

@@ -49,6 +49,7 @@ half a minute after its last sign of life.
 @options.tools_option
 @options.trust_option
 @options.journal_option
+@options.durability_option
 @options.take_over_option
 @options.notify_options
 @options.watch_options

@@ -37,6 +37,7 @@ A line of --inputs is {"task": "...", "vars": {...}, "limits": {...}}.
 @options.define_option
 @options.trust_option
 @options.journal_option
+@options.durability_option
 @options.memory_option
 @options.name_options
 @options.notify_options

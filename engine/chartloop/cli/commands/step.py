@@ -48,6 +48,7 @@ The run is recorded: after `quit`, `chartloop resume` goes on.
 @options.define_option
 @options.trust_option
 @options.journal_option
+@options.durability_option
 @options.memory_option
 @options.name_options
 def step(machine: str, task: str, to: str | None, plain: bool, **given: Any) -> None:

@@ -105,7 +105,7 @@ DECIDED = frozenset({
     "own_reasons", "on_stop", "on_error", "renamed",
 })  # fmt: skip
 """What `evolve` reads of a file: a record is decided again with it."""
-TOLD = frozenset({"instructions", "model", "memory", "tools", "machines"})
+TOLD = frozenset({"instructions", "model", "memory", "tools", "machines", "approve"})
 """What actions are given: see `rewritten`."""
 SHOWN = frozenset({
     "name", "title", "about", "source", "metadata", "output", "ignore", "deviations", "in_doubt",
@@ -152,6 +152,8 @@ def rewritten(old: MachineSpec, new: MachineSpec) -> dict[str, str]:
     before = {new.renamed.get(name, name): state for name, state in old.states.items()}
     head = [n for n in ("instructions", "model", "memory", "tools") if _differ(old, new, n)]
     carried = [n for n in head if n in ("memory", "tools")]
+    if _held(old) != _held(new):
+        carried.append("approve")
     out: dict[str, str] = {}
     for name, state in new.states.items():
         was = before.get(name)
@@ -171,6 +173,11 @@ def rewritten(old: MachineSpec, new: MachineSpec) -> dict[str, str]:
         elif state.action.name in PARENTS and old.machines != new.machines:
             out[name] = "the file's `machines` differ"
     return out
+
+
+def _held(spec: MachineSpec) -> tuple[str, ...]:
+    """The tools whose calls need an approval. What else `approve` says stands in its states."""
+    return spec.approve.tools if spec.approve is not None else ()
 
 
 def begun_otherwise(old: MachineSpec, new: MachineSpec) -> frozenset[str]:

@@ -89,7 +89,7 @@ def recording(
     script = script_of(machine.chart, found, _children(kept, found.run_id))
     keys = keys_of(machine.chart, found, named or machine.name, script)
     keys = _hidden(keys, redact)
-    report = _played(keys, machine)
+    report = _played(keys, machine, str(found.row.reason or ""))
     if report.result is None:
         raise RunError(
             f"the scenario of run `{found.run_id}` cannot be played: {report.problems[0]}"
@@ -162,7 +162,8 @@ def _walk(value: Any, hide: Callable[[str], str]) -> Any:
     return value
 
 
-def _played(keys: Mapping[str, Any], machine: OfMachine) -> ScenarioReport:
+def _played(keys: Mapping[str, Any], machine: OfMachine, reason: str) -> ScenarioReport:
+    """The scenario played. `reason`: of the end; a caller may have cancelled for any."""
     known = builtin()
     own = machine.spec.registry
     registry = Registry(
@@ -170,7 +171,8 @@ def _played(keys: Mapping[str, Any], machine: OfMachine) -> ScenarioReport:
         {n: v for n, v in own.tools.items() if n not in known.tools},
         own.guards,
     )
-    said = {**keys, "machine": machine.name, "expect": {"kind": None}}
+    expected = {"kind": None, **({"reason": reason} if reason else {})}
+    said = {**keys, "machine": machine.name, "expect": expected}
     made = scenario_of(Document(said, "", ""), name=machine.name, folder=None)
     return play_scenario(made, machine.canonical() + "\n", registry)
 
@@ -182,7 +184,7 @@ def _differences(run: RecordedRun, report: ScenarioReport) -> tuple[str, ...]:
         if before is None:
             return (f"the scenario goes on with record {now.seq} at `{now.state}`",)
         if now is None:
-            said = (p for p in report.problems if not p.startswith("kind"))
+            said = (p for p in report.problems if not p.startswith(("kind", "reason")))
             why = next(said, "the run ends there")
             return (f"the scenario does not come to record {before.seq}: {why}",)
         for what in ("kind", "state", "taken", "next", "status"):
