@@ -137,7 +137,7 @@ class _Batch:
         for call, _ in done:
             if call.name in self.known:
                 counts[call.name] = counts.get(call.name, 0) + 1
-        return Outcome(
+        outcome = Outcome(
             result=[
                 {
                     "id": sound_text(c.id),
@@ -148,15 +148,19 @@ class _Batch:
                 }
                 for c, d in done
             ],
-            messages=tuple(tool_reply(c, d.text) for c, d in done),
+            messages=tuple([tool_reply(c, d.text) for c, d in done]),
             spent=Spent(tools=counts) if counts else NOTHING_SPENT,
+            kept=self.approvals.spent if len(done) == len(self.calls) else EMPTY,
+        )
+        if all(d.is_text for _, d in done):
+            return outcome
+        return outcome.replace(
             tool_errors=tuple(f"{c.name}: {d.text}" for c, d in done if not d.ok),
             changes={name: value for _, d in done for name, value in d.changes.items()},
             signals=tuple(signal for _, d in done for signal in d.signals),
             partial=tuple(part for _, d in done for part in d.partial),
             warnings=tuple(warning for _, d in done for warning in d.warnings),
             progressed=any(d.progressed for _, d in done),
-            kept=self.approvals.spent if len(done) == len(self.calls) else EMPTY,
         )
 
     def _edits_memory(self, call: ToolCall) -> bool:

@@ -117,6 +117,9 @@ async def _itself(made: Awaitable[Any]) -> Any:
 
 
 def _result(ctx: Context, made: Any) -> ToolResult:
+    if type(made) is str:  # nearly always
+        text = cut(made)
+        return ToolResult(text, result=text)
     if inspect.isgenerator(made) or inspect.isasyncgen(made):
         return failed("the tool returned a generator; it must return what that would give")
     try:

@@ -18,7 +18,7 @@ from chartloop.core.errors import Category, SetupError
 from chartloop.core.facts import ToolCall
 from chartloop.core.outcome import Message, Outcome, Reply, Spent
 from chartloop.core.position import REPAIRED, repaired
-from chartloop.core.specs import ActionSpec, ArgSpec, Effect, ToolSpec
+from chartloop.core.specs import ActionSpec, ArgSpec, Effect
 from chartloop.core.tokens import estimate_messages
 from chartloop.core.transcript import estimate, sendable, with_head
 from chartloop.core.types import BOOL, FLOAT, INT, STR, Type, list_of, struct
@@ -106,7 +106,7 @@ class Asked(NamedTuple):
 async def infer(ctx: Context, **fields: Any) -> Outcome:
     """One model call."""
     asked = Asked(**fields)
-    answered = await complete(ctx, request_messages(ctx), ctx.tools, asked)
+    answered = await complete(ctx, request_messages(ctx), ctx.offered, asked)
     outcome = _refused(ctx, _outcome(ctx, answered, asked.keep), answered.reply)
     if asked.output is None:
         return outcome
@@ -124,7 +124,7 @@ class Answered(NamedTuple):
 
 
 async def complete(
-    ctx: Context, messages: Sequence[Message], tools: Sequence[ToolSpec] = (),
+    ctx: Context, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = (),
     asked: Asked | None = None,
 ) -> Answered:  # fmt: skip
     """What the run's model answers to these messages, and what that took."""
@@ -140,7 +140,7 @@ async def complete(
     if asked.temperature is not None:
         settings["temperature"] = asked.temperature
     request = ModelRequest(
-        messages, tuple([tool.for_model() for tool in tools]), settings,
+        messages, tools, settings,
         asked.tool_choice if tools else None, asked.output and asked.output.schema, ctx.key,
         ctx.facts.usage.llm_calls + ctx.failed_calls,
     )  # fmt: skip
@@ -233,6 +233,8 @@ def _refused(ctx: Context, outcome: Outcome, reply: Reply) -> Outcome:
     finds no open call of a tool that the model was not shown. A name that nobody registered is
     left to the state that carries calls out, which says that there is no such tool.
     """
+    if not reply.tool_calls:
+        return outcome
     offered, known = {tool.name for tool in ctx.tools}, ctx.machine.registry.tools
     refused = [
         (call, refusal(ctx, call.name, "was not offered here").text)

@@ -188,6 +188,13 @@ class ToolResult(Value, frozen=True, gc=False):
     warnings: tuple[str, ...] = ()
     """What is odd about the call, for those who look after the run; the model does not read it."""
 
+    @property
+    def is_text(self) -> bool:
+        """Whether a text, or the data that it was made of, is all that it gives."""
+        return self.ok and not (
+            self.changes or self.partial or self.signals or self.progressed or self.warnings
+        )
+
 
 class Blocked(Value, frozen=True, gc=False):
     """The action is not finished: call it again at `until`, or when `on` has happened.

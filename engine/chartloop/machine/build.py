@@ -114,6 +114,7 @@ class Chart:
         self.rules = _live_rules(self.step)
         """The rules, by their number in the file."""
         self._tools: dict[str, tuple[ToolSpec, ...]] = {}
+        self._offered: dict[str, tuple[Mapping[str, Any], ...]] = {}
         self._fused: dict[tuple[int, ...], Rules] = {}
         self._rules = {n: self._covering(n) for n in states}
         self.before: dict[str, tuple[int, ...]] = {}
@@ -184,6 +185,14 @@ class Chart:
             names = spec.tools if allowed is None else allowed
             known = spec.registry.tools
             found = self._tools[state] = tuple(known[n] for n in names if n in known)
+        return found
+
+    def offered_at(self, state: str) -> tuple[Mapping[str, Any], ...]:
+        """The same as chat APIs take them: shared by all calls, not to be written into."""
+        found = self._offered.get(state)
+        if found is None:
+            made = tuple([tool.for_model() for tool in self.tools_at(state)])
+            found = self._offered[state] = made
         return found
 
     @cached_property

@@ -184,6 +184,11 @@ class Context:
         return self.host.chart.tools_at(self.state.name)
 
     @property
+    def offered(self) -> tuple[Mapping[str, Any], ...]:
+        """The same tools as chat APIs take them. Shared: not to be written into."""
+        return self.host.chart.offered_at(self.state.name)
+
+    @property
     def streaming(self) -> bool:
         """Whether somebody listens to the model's text as it arrives."""
         return self.host.listener is not None

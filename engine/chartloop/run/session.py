@@ -353,14 +353,23 @@ class Session:
 
         The `last` one before the record is written with it.
         """
-        async with self._writing:
-            now, noted = self.ports.clock.now(), {"key": key, **data}
-            event = Event(self.head, type, now, None, noted, self.epoch)
-            if last:
-                self._hold(event)
-            else:
-                await self._append(event)
+        if self.journal.suspends:
+            async with self._writing:
+                event = await self._write_note(type, key, data, last=last)
+        else:
+            event = await self._write_note(type, key, data, last=last)
         self._noted(event)
+
+    async def _write_note(
+        self, type: NoteType, key: str, data: Mapping[str, Any], *, last: bool
+    ) -> Event:
+        now, noted = self.ports.clock.now(), {"key": key, **data}
+        event = Event(self.head, type, now, None, noted, self.epoch)
+        if last:
+            self._hold(event)
+        else:
+            await self._append(event)
+        return event
 
     async def settle(self) -> None:
         """What the run has come to is in the journal when this returns."""
