@@ -12,12 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
-from threading import Lock
 from typing import overload
 
 from chartloop.core.conversation import calls_of, tool_reply
 from chartloop.core.outcome import Message
-from chartloop.core.tokens import estimate_message, estimate_messages
+from chartloop.core.tokens import estimate_messages
 
 NO_REPLY = "error: this call was not carried out"
 """What a model reads where a call has no reply: it was cut off, or nobody made it."""
@@ -26,14 +25,12 @@ NO_REPLY = "error: this call was not carried out"
 class _Log:
     """The list that conversations share, and what has been worked out about it."""
 
-    __slots__ = ("lock", "messages", "sendable", "sizes")
+    __slots__ = ("messages", "sendable")
 
     def __init__(self, messages: list[Message]) -> None:
         self.messages = messages
-        self.sizes: list[int] = [0]
-        """Estimated tokens of the first 0, 1, 2 ... messages."""
-        self.sendable: _Sendable | None = None
-        self.lock = Lock()
+        self.sendable: list[_Sendable] = []
+        """One or none: whoever takes it out has it for itself, in whichever thread."""
 
 
 class Conversation(Sequence[Message]):
@@ -43,16 +40,22 @@ class Conversation(Sequence[Message]):
     Adding to one that has grown already, as a fork does, copies the list.
     """
 
-    __slots__ = ("_length", "log")
+    __slots__ = ("_end", "_length", "_tokens", "log")
 
     def __init__(self, messages: Iterable[Message] = ()) -> None:
         self.log = _Log(list(messages))
         self._length = len(self.log.messages)
+        self._end = [self._length]
+        """The right to add to the list. Whoever takes it out has it, in whichever thread."""
+        self._tokens: int | None = None
 
     def first(self, length: int) -> Conversation:
-        """Its first messages, as a conversation over the same list."""
+        """Its first messages, as a conversation over the same list. Adding to it makes a copy."""
+        return self._over(length, [], None)
+
+    def _over(self, length: int, end: list[int], tokens: int | None) -> Conversation:
         made = Conversation.__new__(Conversation)
-        made.log, made._length = self.log, length
+        made.log, made._length, made._end, made._tokens = self.log, length, end, tokens
         return made
 
     def add(self, messages: Iterable[Message]) -> Conversation:
@@ -60,12 +63,15 @@ class Conversation(Sequence[Message]):
         added = tuple(messages)
         if not added:
             return self
-        log = self.log
-        with log.lock:
-            if len(log.messages) == self._length:
-                log.messages += added
-                return self.first(self._length + len(added))
-        return Conversation(chain(self, added))
+        try:
+            self._end.pop()
+        except IndexError:  # the list has grown already
+            return Conversation(chain(self, added))
+        self.log.messages += added
+        length, tokens = self._length + len(added), self._tokens
+        if tokens is not None:
+            tokens += estimate_messages(added)
+        return self._over(length, [length], tokens)
 
     def whole(self) -> tuple[Message, ...]:
         """All messages, oldest first."""
@@ -74,12 +80,9 @@ class Conversation(Sequence[Message]):
     @property
     def tokens(self) -> int:
         """About how many tokens it takes: `core.tokens.estimate_messages`."""
-        log = self.log
-        with log.lock:
-            sizes = log.sizes
-            for message in islice(log.messages, len(sizes) - 1, self._length):
-                sizes.append(sizes[-1] + estimate_message(message))
-            return sizes[self._length]
+        if self._tokens is None:
+            self._tokens = estimate_messages(self)
+        return self._tokens
 
     def sendable(self) -> Sequence[Message]:
         """The messages as providers take them: each call with its reply, and no other replies.
@@ -87,13 +90,15 @@ class Conversation(Sequence[Message]):
         A call that has none gets `NO_REPLY`. A conversation that is sound is given as it is.
         """
         log = self.log
-        with log.lock:
-            found, log.sendable = log.sendable, None  # what raises midway is not gone on from
-            if found is None or found.read > self._length:
-                found = _Sendable(self.first(0))
-            found.read_on(self)
-            log.sendable = found
-            return found.messages(self)
+        try:
+            found = log.sendable.pop()
+        except IndexError:
+            found = _Sendable(self.first(0))
+        if found.read > self._length:
+            found = _Sendable(self.first(0))
+        found.read_on(self)
+        log.sendable = [found]
+        return found.messages(self)
 
     def __len__(self) -> int:
         return self._length
