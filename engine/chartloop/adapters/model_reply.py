@@ -191,7 +191,8 @@ class _Usage(NamedTuple):
 
 def _counts(usage: Any) -> _Usage | None:
     """The counts of a usage; what is no number was not sent."""
-    given = cast("Mapping[str, Any]", usage) if isinstance(usage, Mapping) else {}
+    nothing: Mapping[str, Any] = {}
+    given = cast("Mapping[str, Any]", usage) if isinstance(usage, Mapping) else nothing
     counts = [given.get(name) for name in _Usage._fields]
     return _told(_Usage(*(n if isinstance(n, int) else None for n in counts)))
 
