@@ -234,6 +234,15 @@ def test_a_damaged_row_is_in_the_list_with_its_reason_and_can_be_removed(edited:
     assert [row["run"] for row in edited("runs", "--format", "json").json] == ["good"]
 
 
+def test_a_count_of_events_that_the_log_does_not_have_ends_no_answer_in_a_loop(
+    edited: Shell,
+) -> None:
+    assert edit(edited.folder, "UPDATE run SET head = 1 WHERE run_id = 'bad'")
+    done = edited("answer", "bad", "ok")
+    assert done.code == 1
+    assert "error[CL608]: run `bad` is damaged: its row says 1 events, its log " in done.err
+
+
 def test_the_text_of_a_machine_is_held_to_its_hash(edited: Shell) -> None:
     change = "UPDATE blob SET data = replace(data, '9000', '9001') WHERE kept"
     assert edit(edited.folder, change)

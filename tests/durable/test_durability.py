@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +12,13 @@ import pytest
 from chartloop import load
 from chartloop.adapters.sqlite import COMMITS, SqliteJournal
 from chartloop.adapters.sqlite_migrations import MIGRATIONS, Connection, Migration
+from chartloop.api.journals import journal_of
 from chartloop.core.durability import DURABILITIES, Durability
 from chartloop.core.errors import SetupError
 from chartloop.run.journal import Event, MemoryJournal, RunRow
 from chartloop.run.sync import by_hand
 
 WORKER = "chartloop-journal"
-
-
-@pytest.fixture(autouse=True)
-def workers_end() -> Iterator[None]:
-    """A journal that is opened by its path ends with the last run that has it."""
-    yield
-    gc.collect()
-    for thread in threading.enumerate():
-        if thread.name.startswith(WORKER):
-            thread.join(20)
-            assert not thread.is_alive()
 
 
 def note(seq: int, text: str = "x") -> Event:
@@ -79,6 +67,7 @@ def test_a_path_is_opened_as_it_is_asked_for(tmp_path: Path, durability: Durabil
     assert getattr(after.session.journal, "durability", None) == durability
     assert agent.open("r", journal=path).ended  # who does not ask takes it as it is
     assert agent.open("r", journal=path, durability=durability).ended
+    by_hand(journal_of(path).close())
 
 
 def test_one_file_is_not_opened_with_two_promises(tmp_path: Path) -> None:
@@ -88,6 +77,7 @@ def test_one_file_is_not_opened_with_two_promises(tmp_path: Path) -> None:
         agent.start("x", script=["y"], journal=path, durability="power")
     run.run()
     own = SqliteJournal(path, durability="power")
+    by_hand(journal_of(path).close())
     assert agent.open("r", journal=own, durability="power").ended
     with pytest.raises(SetupError, match="durability `power`, not `process`"):
         agent.open("r", journal=own, durability="process")

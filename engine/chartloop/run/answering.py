@@ -20,6 +20,7 @@ from chartloop.core.errors import (
     AheadError,
     AnsweredError,
     AnswerError,
+    JournalCorrupt,
     RunError,
     WaitError,
     nearest,
@@ -128,6 +129,11 @@ async def _read_again(view: Session) -> Session | None:
     fresh = Session(view.chart, view.journal, view.run_id, view.ports)
     fresh.names = view.names
     await fresh.open()
+    if fresh.head != row.head and await view.journal.row(view.run_id) == row:
+        raise JournalCorrupt(
+            f"run `{row.run_id}` is damaged: its row says {row.head} events, its log {fresh.head}",
+            hint="somebody edited the journal: nothing was sent",
+        )
     return fresh
 
 
