@@ -163,11 +163,26 @@ def _worst_loop(
 
 
 def loop_of(proof: Proof, solved: Solved, steps: Sequence[Step]) -> tuple[str, ...]:
-    """The states of the loop that a program without a value goes round."""
-    for column, _ in solved.used:
-        if column.cycle:
-            return _round(proof, [steps[a].route for a in column.arcs])
-    return ()
+    """The states of the loop that a program without a value goes round.
+
+    Smaller loops that it goes round on the way are in it: what costs may stand in one of them.
+    """
+    rounds = [_round(proof, [steps[a].route for a in c.arcs]) for c, _ in solved.used if c.cycle]
+    if not rounds:
+        return ()
+    loop, *others = rounds
+    while inner := next((o for o in others if not {*loop}.isdisjoint(o)), None):
+        others.remove(inner)
+        if not {*inner} <= {*loop}:
+            loop = _with_inner(loop, inner)
+    return loop
+
+
+def _with_inner(loop: tuple[str, ...], inner: tuple[str, ...]) -> tuple[str, ...]:
+    """A loop with another put in where the two meet first."""
+    at = next(n for n, name in enumerate(loop) if name in inner)
+    turn = inner.index(loop[at])
+    return (*loop[:at], *inner[turn:], *inner[:turn], *loop[at:])
 
 
 def _before_the_last_look(budgets: Budgets, resource: str) -> Number:
