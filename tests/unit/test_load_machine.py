@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import pytest
 
+from chartloop import load
 from chartloop.core.types import parse_type
 from chartloop.language.spec import MachineSpec
 from tests.found import END, HEAD, STATES, Fault, expect, found, spec, value, whole
@@ -258,3 +260,15 @@ def test_a_replacement_does_not_reach_child_machines() -> None:
     )
     made = spec(body, define={"far": "run.steps > 9"})
     assert made.machines["kid"].define["far"].text == "run.steps > 1"
+
+
+def test_a_machine_may_be_json_in_one_line() -> None:
+    text = json.dumps(
+        {
+            "chartloop": 1,
+            "machine": "m" * 60,
+            "states": {"z": {"label": "x" * 300, "stop": "completed"}},
+        }
+    )
+    assert "\n" not in text
+    assert load(text).name == "m" * 60

@@ -144,6 +144,27 @@ def test_the_bound_counts_the_items_and_says_what_cures_one_that_cannot() -> Non
     assert "write `most: 20` in `steps`" in found.hint
 
 
+def test_an_endless_loop_round_a_list_names_what_is_paid_in_it() -> None:
+    machine = load(
+        """
+chartloop: 1
+machine: m
+model: {name: scripted}
+vars: {seen: {type: 'list[str]', value: []}}
+states:
+  begin: {do: receive, next: again}
+  again: {do: nothing, next: each}
+  each: {for: vars.one, in: [a], each: think, then: after}
+  think: {do: infer, next: each, failed: z}
+  after: {do: nothing, next: again}
+  z: {stop: error}
+""".lstrip()
+    )
+    (found,) = [f for f in machine.findings if f.code == "CL316"]
+    assert "`think` can be done over and over" in found.message
+    assert " → think → " in found.message
+
+
 def test_a_written_list_bounds_itself_and_its_words_are_known() -> None:
     text = plan(most="").replace("in: vars.plan", "in: [red, green]")
     assert load(text).bound()["actions"].value == 3

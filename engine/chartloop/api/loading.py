@@ -105,7 +105,7 @@ def examine_text(
 
 
 def _text_of(source: str | Path) -> tuple[str, str, Path | None]:
-    if isinstance(source, str) and "\n" in source:
+    if isinstance(source, str) and ("\n" in source or source.lstrip().startswith("{")):
         return source, "<text>", None
     path = catalog.find(source)
     return catalog.read_text(path), catalog.shown(path), path.parent

@@ -101,6 +101,12 @@ def _printable(text: str) -> str:
 class KnownFacts(Facts, frozen=True, gc=False):
     """The facts of a run as it is now; `frame` gives them as pandas."""
 
+    def __eq__(self, other: object) -> bool:
+        """Whether they are the same facts, with `frame` or without."""
+        return isinstance(other, Facts) and self.to_tuple() == other.to_tuple()
+
+    __hash__ = Facts.__hash__
+
     def frame(self) -> Any:
         """A pandas frame with a row for each fact: its name and its value."""
         return frame([{"fact": name, "value": value} for name, value in self.items()], "fact")
