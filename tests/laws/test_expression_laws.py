@@ -301,11 +301,11 @@ def put(facts: Facts, path: str, value: Any) -> Facts:
     root, _, field = path.partition(".")
     section: Any = getattr(facts, root)
     if path == "run.visits.plan":
-        changed = section._replace(visits={"plan": value})
+        changed = section.replace(visits={"plan": value})
     elif isinstance(section, dict):
         changed = {**section, field: value}  # pyright: ignore[reportUnknownVariableType]
     else:
-        changed = section._replace(**{field: value})
+        changed = section.replace(**{field: value})
     return facts.replace(**{root: changed})
 
 

@@ -85,7 +85,7 @@ def values(made: Machine, guard: Expression) -> list[bool]:
     facts: Any = made.chart.position("").facts
     grid = product(range(-3, 7), range(-3, 7), (False, True))
     return [
-        guard.value(facts._replace(vars=facts.vars | {"n": n, "m": m, "flag": flag}), no_oracle)
+        guard.value(facts.replace(vars=facts.vars | {"n": n, "m": m, "flag": flag}), no_oracle)
         for n, m, flag in grid
     ]
 

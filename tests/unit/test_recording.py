@@ -258,10 +258,10 @@ def test_what_the_record_does_not_hold_is_said() -> None:
     records = run.session.journal._logs[run.id].events
     at = next(n for n, e in enumerate(records) if e.record and e.record.state == "think")
     record = records[at].record
-    spent = record.outcome.spent._replace(llm_calls=2)
-    outcome = record.outcome._replace(spent=spent)
-    records[at] = records[at]._replace(
-        record=record._replace(input=record.input._replace(outcome=outcome))
+    spent = record.outcome.spent.replace(llm_calls=2)
+    outcome = record.outcome.replace(spent=spent)
+    records[at] = records[at].replace(
+        record=record.replace(input=record.input.replace(outcome=outcome))
     )
     made = recording(run, run.machine)
     assert not made.same
