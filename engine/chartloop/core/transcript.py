@@ -128,7 +128,7 @@ class Conversation(Sequence[Message]):
     __hash__ = None  # pyright: ignore[reportAssignmentType]
 
     def __repr__(self) -> str:
-        return f"Conversation({len(self)} messages)"
+        return f"Conversation({[*self]})"
 
     def __reduce__(self) -> tuple[type[Conversation], tuple[tuple[Message, ...]]]:
         return (Conversation, (self.whole(),))
@@ -170,7 +170,7 @@ class Joined(Sequence[Message]):
         return self.after[index - len(self.between)]
 
     def __repr__(self) -> str:
-        return f"Joined({len(self)} messages)"
+        return f"Joined({[*self]})"
 
     @property
     def tokens(self) -> int:
