@@ -51,7 +51,7 @@ class Looper:
             )
             for n in range(self._each)
         )
-        used = {"prompt_tokens": 5, "completion_tokens": 5} if self._counted else {}
+        used: dict[str, Any] = {"prompt_tokens": 5, "completion_tokens": 5} if self._counted else {}
         return ModelReply("x" * 60, made, **used)
 
 
