@@ -178,7 +178,9 @@ def box() -> MontySandbox:
     return MontySandbox()
 
 
-async def watched(box: MontySandbox, code: str) -> tuple[SandboxResult, int]:
+async def watched(
+    box: MontySandbox, code: str, allowed: float = ALLOWED
+) -> tuple[SandboxResult, int]:
     """The result, and how often the event loop came round meanwhile."""
     rounds = 0
 
@@ -190,14 +192,16 @@ async def watched(box: MontySandbox, code: str) -> tuple[SandboxResult, int]:
 
     watching = asyncio.create_task(watch())
     try:
-        return await box.run(code, session=None, timeout=ALLOWED), rounds
+        return await box.run(code, session=None, timeout=allowed), rounds
     finally:
         watching.cancel()
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.id)
 def test_an_attack_is_contained(box: MontySandbox, attack: Attack) -> None:
-    done, rounds = asyncio.run(watched(box, attack.code))
+    # on a busy machine what asks for too much memory may not come to it in time
+    allowed = 20 * ALLOWED if attack.error == "MemoryError" else ALLOWED
+    done, rounds = asyncio.run(watched(box, attack.code, allowed))
     assert rounds or not done.error.startswith("TimeoutError")
     assert attack.error in done.error
     assert done.ok == (done.error == "")

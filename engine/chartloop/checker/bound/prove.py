@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -162,15 +162,23 @@ def _worst_loop(
     return None
 
 
-def loop_of(proof: Proof, solved: Solved, steps: Sequence[Step]) -> tuple[str, ...]:
-    """The states of the loop that a program without a value goes round.
+def loop_of(
+    proof: Proof, solved: Solved, steps: Sequence[Step], through: Collection[str] = ()
+) -> tuple[str, ...]:
+    """The states of the loop that a program without a value goes round, by way of one of `through`.
 
     Smaller loops that it goes round on the way are in it: what costs may stand in one of them.
     """
     rounds = [_round(proof, [steps[a].route for a in c.arcs]) for c, _ in solved.used if c.cycle]
     if not rounds:
         return ()
-    loop, *others = rounds
+    loop = _with_inner_loops(rounds[0], rounds[1:])
+    if through and {*loop}.isdisjoint(through):  # it goes round several that do not meet
+        loop = next((r for r in rounds if not {*r}.isdisjoint(through)), loop)
+    return loop
+
+
+def _with_inner_loops(loop: tuple[str, ...], others: list[tuple[str, ...]]) -> tuple[str, ...]:
     while inner := next((o for o in others if not {*loop}.isdisjoint(o)), None):
         others.remove(inner)
         if not {*inner} <= {*loop}:

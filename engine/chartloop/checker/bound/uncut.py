@@ -62,6 +62,6 @@ def _loops(proof: Proof) -> Iterator[tuple[str, ...]]:
         solved, steps = budgets.most(gain)
         if solved.value is not None:
             return
-        loop = loop_of(proof, solved, [budgets.steps[n] for n in steps])
+        loop = loop_of(proof, solved, [budgets.steps[n] for n in steps], left)
         yield loop
         left -= set(loop)
