@@ -122,6 +122,8 @@ def classified(
         said = f"the reply has more than {target.most:,} characters"
     else:
         said = _said(chain)
+        if said.strip() == f"Error code: {wire.status}":  # the client's words where it has no text
+            said = f"HTTP {wire.status}"
         told = wire.status is None or wire.status < 400 or str(wire.status) in said
         said = said if told or kind in _PLAIN else f"HTTP {wire.status}: {said}"
     after = wire.retry_after if wire.after else _retry_after(chain)
