@@ -401,6 +401,39 @@ states:
     ],
 )
 
+MENDED = Case(
+    "mended",
+    """
+chartloop: 1
+machine: mended
+model: {name: scripted}
+limits: {steps: 20}
+rules: [{when: run.steps >= limits.steps, stop: steps_limit}]
+states:
+  hello: {do: receive, next: think}
+  think:
+    do: infer
+    with:
+      output: {type: object, required: [city], properties: {city: {type: string}}}
+      repair: 3
+    retry: {times: 1, base: 1s, on: [TRANSIENT]}
+    save: {vars.city: result.data.city}
+    next: again
+  again: {do: infer, with: {output: {type: object, required: [n]}, repair: 1}, failed: next, next: done}
+  done: {stop: completed}
+vars: {city: ""}
+output: vars.city
+""",
+    [
+        "Paris, I think.",
+        {"error": {"category": "TRANSIENT", "message": "overloaded"}},
+        '{"town": "Paris"}',
+        '{"city": "Paris"}',
+        "[]",
+        "still none",
+    ],
+)
+
 FAMILY = Case(
     "family",
     """

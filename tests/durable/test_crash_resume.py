@@ -31,6 +31,7 @@ from tests.durable.crashing import (
     EXECUTIVE,
     FAMILY,
     HALTED,
+    MENDED,
     RUN,
     STORES,
     Case,
@@ -110,8 +111,8 @@ class Spot(NamedTuple):
 SPOTS = [
     Spot(case, store, before)
     for store, cases in {
-        "memory": [AGENT, EXECUTIVE, ERRANDS, HALTED, FAMILY],
-        "sqlite": [AGENT, EXECUTIVE, ERRANDS, HALTED, FAMILY],
+        "memory": [AGENT, EXECUTIVE, ERRANDS, HALTED, FAMILY, MENDED],
+        "sqlite": [AGENT, EXECUTIVE, ERRANDS, HALTED, FAMILY, MENDED],
         "grouped": [AGENT, FAMILY],
         "sqlite-power": [AGENT, EXECUTIVE, ERRANDS, HALTED, FAMILY],
         "grouped-power": [AGENT, FAMILY],

@@ -26,7 +26,7 @@ KILLS = 8
 PROCESS = """
 import json, os, sys, time
 from pathlib import Path
-from tests.durable.crashing import ERRANDS, STORES, World, story
+from tests.durable.crashing import ERRANDS, MENDED, STORES, World, story
 
 folder = Path(sys.argv[1])
 ledger = os.open(folder / "ledger", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -36,7 +36,8 @@ def pay(key):
     os.write(ledger, (key + "\\n").encode())
     time.sleep(0.004)
 
-world = World(ERRANDS, STORES[sys.argv[2]](folder), pay)
+case = {c.id: c for c in (ERRANDS, MENDED)}[sys.argv[3]]
+world = World(case, STORES[sys.argv[2]](folder), pay)
 journal = world.store.open()
 print("ready", flush=True)
 run = world.resume(journal)
@@ -47,26 +48,26 @@ world.store.close()
 """
 
 
-def process(folder: Path, store: str) -> subprocess.Popen[str]:
+def process(folder: Path, store: str, case: str) -> subprocess.Popen[str]:
     """A process that has its journal open and is about to drive the run."""
-    command = [sys.executable, "-c", PROCESS, str(folder), store]
+    command = [sys.executable, "-c", PROCESS, str(folder), store, case]
     started = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert started.stdout is not None
     assert started.stdout.readline() == "ready\n"
     return started
 
 
-def finish(folder: Path, store: str) -> Any:
+def finish(folder: Path, store: str, case: str) -> Any:
     """The story that a process tells which is left in peace."""
-    last = process(folder, store)
+    last = process(folder, store, case)
     told, _ = last.communicate(timeout=60)
     assert last.returncode == 0
     return json.loads(told)
 
 
-def kill(folder: Path, store: str, after: float) -> None:
+def kill(folder: Path, store: str, case: str, after: float) -> None:
     """A process that is killed so many seconds after it began."""
-    victim = process(folder, store)
+    victim = process(folder, store, case)
     try:
         victim.wait(timeout=after)
     except subprocess.TimeoutExpired:
@@ -75,20 +76,21 @@ def kill(folder: Path, store: str, after: float) -> None:
 
 
 KILLED = [
-    (0, "sqlite"), (1, "sqlite"), (0, "sqlite-power"), (1, "grouped"), (0, "grouped-power"),
+    (0, "sqlite", "errands"), (1, "sqlite", "errands"), (0, "sqlite-power", "errands"),
+    (1, "grouped", "errands"), (0, "grouped-power", "errands"), (2, "sqlite", "mended"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("seed", "store"), KILLED)
-def test_kill_at_any_moment_and_go_on(seed: int, store: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("seed", "store", "case"), KILLED)
+def test_kill_at_any_moment_and_go_on(seed: int, store: str, case: str, tmp_path: Path) -> None:
     chance = random.Random(seed)  # noqa: S311  moments, not secrets
     calm, rough = tmp_path / "calm", tmp_path / "rough"
     calm.mkdir()
     rough.mkdir()
-    expected = finish(calm, store)
+    expected = finish(calm, store, case)
     for _ in range(KILLS):
-        kill(rough, store, after=chance.uniform(0.0, 0.05))
-    assert finish(rough, store) == expected
+        kill(rough, store, case, after=chance.uniform(0.0, 0.05))
+    assert finish(rough, store, case) == expected
 
     journal = SqliteJournal(rough / "journal.db")
     row = wait(journal.row(RUN), suspends=journal.suspends)
