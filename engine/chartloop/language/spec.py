@@ -16,7 +16,7 @@ from typing import Any, Literal
 from chartloop.core.errors import NOWHERE, Finding, Place
 from chartloop.core.facts import EMPTY
 from chartloop.core.reasons import REASONS, StopReason
-from chartloop.core.specs import MOST_CALLS, ActionSpec, Registry
+from chartloop.core.specs import MOST_CALLS, ActionSpec, Registry, ToolSpec
 from chartloop.core.types import ANY, Type
 from chartloop.language.expression import Expression
 from chartloop.language.label import Label
@@ -361,6 +361,11 @@ class MachineSpec:
             i.code == found.code and (not i.at or f"{at}.".startswith(f"{i.at}."))
             for i in self.ignore
         )
+
+    def tools_at(self, state: StateSpec) -> tuple[ToolSpec, ...]:
+        """The tools that a state may use, in the file's order."""
+        names, known = self.tools if state.allow is None else state.allow, self.registry.tools
+        return tuple(known[name] for name in names if name in known)
 
     def family(self) -> Iterator[MachineSpec]:
         """The machine, its child machines, theirs, and so on."""

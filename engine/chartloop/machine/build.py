@@ -180,11 +180,7 @@ class Chart:
         """The tools that a state may use, in the file's order."""
         found = self._tools.get(state)
         if found is None:
-            spec = self.spec
-            allowed = spec.states[state].allow
-            names = spec.tools if allowed is None else allowed
-            known = spec.registry.tools
-            found = self._tools[state] = tuple(known[n] for n in names if n in known)
+            found = self._tools[state] = self.spec.tools_at(self.spec.states[state])
         return found
 
     def offered_at(self, state: str) -> tuple[Mapping[str, Any], ...]:

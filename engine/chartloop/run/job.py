@@ -8,7 +8,7 @@ Imported by: run.session, run.acting, api
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from chartloop.core.specs import ActionSpec, Effect, ToolSpec
@@ -72,9 +72,10 @@ def may_suspend(spec: MachineSpec, state: StateSpec, action: ActionSpec, ports: 
     return action.calls_tools and any(tool.suspends for tool in tools_of(spec, state, action))
 
 
-def tools_of(spec: MachineSpec, state: StateSpec, action: ActionSpec) -> Iterator[ToolSpec]:
+def tools_of(spec: MachineSpec, state: StateSpec, action: ActionSpec) -> tuple[ToolSpec, ...]:
     """The tools that an action may call: the one that a field names, else those of its state."""
     field = next((arg.name for arg in action.args if arg.names == "tool"), None)
-    allowed = spec.tools if state.allow is None else state.allow
-    names = allowed if field is None else (state.args[field].value,)
-    return (spec.registry.tools[name] for name in names if name in spec.registry.tools)
+    if field is None:
+        return spec.tools_at(state)
+    named = spec.registry.tools.get(state.args[field].value)
+    return () if named is None else (named,)
