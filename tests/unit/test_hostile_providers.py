@@ -186,12 +186,15 @@ def test_the_body_of_an_error_is_cut_before_anything_reads_it() -> None:
     assert len(sent) < 400
 
 
-def test_a_reply_that_is_not_streamed_is_understood() -> None:
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream", "text/plain", ""])
+@pytest.mark.parametrize("before", ["", "\n  ", "\ufeff"], ids=["plain", "blank", "mark"])
+def test_a_reply_that_is_not_streamed_is_understood(kind: str, before: str) -> None:
     asked: list[Any] = []
+    whole = reply("hello", usage={**USAGE, "prompt_tokens": 7, "total_tokens": 27})
 
     def answer(_: int, body: Any) -> Iterator[bytes]:
         asked.append(body["stream"])
-        return http(reply("hello", usage={**USAGE, "prompt_tokens": 7, "total_tokens": 27}))
+        return http(before + json.dumps(whole, indent=2), kind=kind)
 
     result = played(answer, "stream: true", QUICK)
     assert (result.reason, result.output, asked) == ("completed", "hello", [True])

@@ -110,11 +110,13 @@ def _watched(ask: Any) -> Any:
         wire.status, wire.after = status, response.headers.get("retry-after", "")
         if status >= 400:
             return await _cut(response)
-        if "json" in response.headers.get("content-type", "") and wire.streamed:
-            return await _as_stream(response, wire)
-        size = wire.most * (PER_PIECE if wire.streamed else PER_CHARACTER) + AROUND
         kept = None if wire.streamed else wire.whole
-        response.stream = _measured_class()(response.stream, size, kept)
+        body = _measured_class()(response.stream, wire.most * PER_CHARACTER + AROUND, kept)
+        if wire.streamed:
+            if await body.begins_as_json():
+                return await _as_stream(response, body)
+            body.most = wire.most * PER_PIECE + AROUND
+        response.stream = body
         return response
 
     return handle_async_request
@@ -133,9 +135,8 @@ async def _cut(response: Any) -> Any:
     return _remade(response, content=body)
 
 
-async def _as_stream(response: Any, wire: Wire) -> Any:
+async def _as_stream(response: Any, measured: _Measured) -> Any:
     """A whole reply to a call that asked for a stream: the same in one event."""
-    measured = _measured_class()(response.stream, wire.most * PER_CHARACTER + AROUND, None)
     body = b"".join([chunk async for chunk in measured])
     await measured.aclose()
     try:
@@ -179,17 +180,38 @@ def _remade(response: Any, *, kind: str = "", **body: Any) -> Any:
     return made
 
 
+_BLANK = b" \t\r\n\xef\xbb\xbf"
+"""What may stand before JSON, a byte order mark with it."""
+
+
 class _Measured:
     """A body that may not be larger than `most` bytes. Source: httpx `AsyncByteStream`."""
 
     def __init__(self, stream: Any, most: int, kept: list[bytes] | None) -> None:
-        self._stream, self._most, self._kept = stream, most, kept
+        self.most = most
+        self._stream, self._kept = stream, kept
+        self._rest = self._read()
+        self._ahead: list[bytes] = []
+
+    async def begins_as_json(self) -> bool:
+        """Whether it is an object of JSON, whatever its headers say. No event begins with a brace."""
+        async for chunk in self._rest:
+            self._ahead.append(chunk)
+            if head := chunk.lstrip(_BLANK):
+                return head.startswith(b"{")
+        return False
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        for chunk in self._ahead:
+            yield chunk
+        async for chunk in self._rest:
+            yield chunk
+
+    async def _read(self) -> AsyncIterator[bytes]:
         size = 0
         async for chunk in self._stream:
             size += len(chunk)
-            if size > self._most:
+            if size > self.most:
                 raise TooLongError
             if self._kept is not None:
                 self._kept.append(chunk)
