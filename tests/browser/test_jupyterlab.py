@@ -102,6 +102,17 @@ def test_the_picture_follows_each_step(lab: Lab, page: Tab, trusted: bool) -> No
     assert seen == ["Look", "Look", "Work", "Done"]
 
 
+def test_a_live_picture_goes_by_the_theme_of_the_notebook(lab: Lab, page: Tab) -> None:
+    opened = Open(lab, page, lab.add("dark.ipynb", notebook(MACHINE), trusted=True))
+    opened.wait_for_kernel()
+    opened.run(0)
+    found = opened.output(0).locator("img")
+    scheme = "image => getComputedStyle(image).colorScheme"
+    assert found.evaluate(scheme) == "light"
+    opened.page.evaluate("document.body.dataset.jpThemeLight = 'false'")
+    assert found.evaluate(scheme) == "dark"
+
+
 def test_the_whole_notebook_runs_in_the_browser(lab: Lab, page: Tab) -> None:
     opened = Open(lab, page, lab.add("whole.ipynb", STEPPING, trusted=False))
     opened.wait_for_kernel()

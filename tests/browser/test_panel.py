@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -246,11 +247,21 @@ def test_a_picture_that_could_act_cannot(shown: Shown) -> None:
 
 def test_it_fits_dark_pages_and_narrow_ones(shown: Shown) -> None:
     assert shown.root.evaluate("panel => getComputedStyle(panel).colorScheme") == "light"
-    shown.page.evaluate("document.body.dataset.jpThemeLight = 'false'")
-    shown.page.wait_for_function(
-        "getComputedStyle(document.querySelector('.cl-panel')).colorScheme === 'dark'"
-    )
+    paper = "() => getComputedStyle(document.querySelector('.cl-picture svg polygon')).fill"
+    for theme, fill in {"dark": "rgb(15, 23, 42)", "light": "rgb(255, 255, 255)"}.items():
+        shown.page.evaluate(f"document.body.dataset.jpThemeLight = '{theme == 'light'}'")
+        shown.page.wait_for_function(
+            "theme => getComputedStyle(document.querySelector('.cl-panel')).colorScheme === theme",
+            arg=theme,
+        )
+        assert shown.page.evaluate(paper) == fill
+        shown.press("Step" if theme == "dark" else "Back")  # the next moment is painted so, too
+        shown.root.locator(".cl-busy", has_text=re.compile("^$")).wait_for(state="attached")
+        assert shown.page.evaluate(paper) == fill
     shown.page.set_viewport_size({"width": 700, "height": 1000})
+    for part in ("facts", "why", "records"):
+        room = "found => found.scrollWidth - found.clientWidth"
+        assert shown.root.locator(f".cl-{part}").evaluate(room) <= 0, part
     columns = json.loads(
         shown.root.evaluate(
             "panel => JSON.stringify([panel.scrollWidth <= panel.clientWidth,"

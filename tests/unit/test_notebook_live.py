@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -316,7 +317,10 @@ class TestOutside:
         run = load(LOOP).start("x", clock=ManualClock())
         bundle: dict[str, str] = run.live()._repr_mimebundle_()  # pyright: ignore[reportPrivateUsage]
         assert set(bundle) == {"text/html", "text/plain"}
-        assert bundle["text/html"].startswith('<img alt="Flowchart of loop: idle at work')
+        shown = bundle["text/html"]
+        assert re.sub("<style>.*</style>", "", shown).startswith(
+            '<div class="cl-live"><img alt="Flowchart of loop: idle at work'
+        )
 
     @pytest.mark.parametrize("name", ["a.svg", "a.png", "a.txt"])
     def test_it_can_be_saved(self, tmp_path: Path, name: str) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from chartloop import load
 from chartloop.api import Run
+from chartloop.view.dot.theme import PAPER
 from chartloop.view.live.picture import LivePicture
 from chartloop.view.live.standing import Standing
 from chartloop.view.report.cells import EMPTY_CELL
@@ -72,8 +73,11 @@ class Rule(NamedTuple):
     says: Mapping[str, str]
 
 
-def rules_of(style: str) -> Iterator[Rule]:
-    for block in style.split("}"):
+PREFERRED = re.compile(r"@media \(prefers-color-scheme: dark\)\{((?:[^{}]+\{[^{}]*\})*)\}")
+
+
+def rules_of(style: str, *, dark: bool = False) -> Iterator[Rule]:
+    for block in PREFERRED.sub(r"\1" if dark else "", style).split("}"):
         selectors, _, body = block.partition("{")
         declared = (one.partition(":") for one in body.split(";"))
         said = {name.strip(): value.strip() for name, sign, value in declared if sign}
@@ -83,6 +87,8 @@ def rules_of(style: str) -> Iterator[Rule]:
 
 
 def fits(element: ET.Element, simple: str) -> bool:
+    if attribute := re.fullmatch(r'\[(\w+)="([^"]+)"\]', simple):
+        return element.get(attribute[1]) == attribute[2]
     found = re.fullmatch(r"(#[\w-]+)?(\.[\w-]+)?(\w+)?", simple)
     assert found, f"what does {simple} choose?"
     name, kind, tag = found.groups()
@@ -116,9 +122,10 @@ class Part(NamedTuple):
     """The id of that group."""
 
 
-def parts_of(svg: str) -> list[Part]:
+def parts_of(svg: str, *, dark: bool = False) -> list[Part]:
     root = ET.fromstring(svg)  # noqa: S314 - our own
-    rules = [r for e in root.iter(f"{SVG}style") for r in rules_of(e.text or "")]
+    rules = [r for e in root.iter(f"{SVG}style") for r in rules_of(e.text or "", dark=dark)]
+    rules.sort(key=lambda rule: "#" in rule.parts[0])  # an id weighs more than attributes
     return [*_parts(root, (), rules, {"fill": "black"}, ("", ""))]
 
 
@@ -150,12 +157,13 @@ EMPTY = colour_of(EMPTY_CELL) or WHITE
 """An empty cell of a bar: a full one differs from it, and a line goes around them all."""
 
 
-def faint(svg: str) -> list[str]:
+def faint(svg: str, *, dark: bool = False) -> list[str]:
     """Everything in a picture that is too faint, with its ratio."""
     found: list[str] = []
     grounds: dict[str, Colour] = {}
-    for part in parts_of(svg):
-        ground = grounds.get(part.group, WHITE)
+    paper = (colour_of(PAPER) if dark else None) or WHITE
+    for part in parts_of(svg, dark=dark):
+        ground = grounds.get(part.group, paper)
         fill, stroke = colour_of(part.says.get("fill", "")), colour_of(part.says.get("stroke", ""))
         if part.tag in ("text", "tspan"):
             least = GRAPHIC if part.text == SWATCH else TEXT
@@ -166,9 +174,9 @@ def faint(svg: str) -> list[str]:
             continue
         if part.inside == "node" and part.group not in grounds:
             opacity = float(part.says.get("fill-opacity", "1"))
-            grounds[part.group] = WHITE if fill is None else over(fill, WHITE, opacity)
+            grounds[part.group] = paper if fill is None else over(fill, paper, opacity)
             if part.says.get("stroke") not in ("none", "transparent", None) and stroke is not None:
-                found += too_faint(part, stroke, WHITE, GRAPHIC)
+                found += too_faint(part, stroke, paper, GRAPHIC)
         elif stroke is not None:
             found += too_faint(part, stroke, ground, GRAPHIC)
         elif fill is not None and fill not in (EMPTY, WHITE):
@@ -204,7 +212,7 @@ def stepped(steps: int) -> Run:
 
 def painted(run: Run) -> str:
     """The picture of a notebook, whose style is written anew for each moment."""
-    return LivePicture(run.draw().chart).svg(run.live().standing)
+    return LivePicture(run.draw().chart).svg(run.live().standing, "auto")
 
 
 def failing() -> Run:
@@ -231,7 +239,7 @@ LOOKS: dict[str, Callable[[], str]] = {
     "page-ended": lambda: painted(ended()),
     "page-stopped": lambda: painted(ended(steps=3)),
     "page-failed": lambda: painted(failing()),
-    "page-of-nothing": lambda: LivePicture(load("moderator").draw().chart).svg(Standing()),
+    "page-of-nothing": lambda: LivePicture(load("moderator").draw().chart).svg(Standing(), "auto"),
     "report-at-the-start": lambda: stepped(1).draw(look="report").svg(),
     "report-near-its-limit": lambda: stepped(5).draw(look="report").svg(),
     "report-at-its-limit": lambda: ended(steps=3).draw(look="report").svg(),
@@ -247,6 +255,14 @@ def test_every_text_and_line_can_be_seen(look: Callable[[], str]) -> None:
     svg = look()
     assert len(parts_of(svg)) > 20
     assert faint(svg) == []
+
+
+@pytest.mark.parametrize("look", [look for look in LOOKS if look.startswith("page-")])
+def test_every_text_and_line_of_a_page_can_be_seen_in_the_dark(look: str) -> None:
+    svg = LOOKS[look]()
+    assert faint(svg, dark=True) == []
+    turned = [part.says.get("fill") for part in parts_of(svg, dark=True)]
+    assert not {"#fff", "#ffffff", "white", "#1e293b", "#fde68a"} & {*turned}
 
 
 # not by colour alone ----------------------------------------------------------------------------

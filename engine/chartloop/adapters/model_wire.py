@@ -194,7 +194,7 @@ class _Measured:
         self._ahead: list[bytes] = []
 
     async def begins_as_json(self) -> bool:
-        """Whether it is an object of JSON, whatever its headers say. No event begins with a brace."""
+        """Whether it is a JSON object, whatever its headers say. No event begins with a brace."""
         async for chunk in self._rest:
             self._ahead.append(chunk)
             if head := chunk.lstrip(_BLANK):

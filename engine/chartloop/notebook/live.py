@@ -166,10 +166,26 @@ def live_bundle(picture: LivePicture, standing: Standing) -> dict[str, Any]:
     """A painted picture for a notebook; text with what is missing where it cannot be drawn."""
     text = picture.text(standing)
     try:
-        svg = picture.svg(standing)
+        svg = picture.svg(standing, "auto")
     except ChartloopError as error:  # no Graphviz, or a chart that it cannot lay out in time
         return {"text/plain": text if picture.engine == "mermaid" else f"{text}\n{error}\n"}
-    return {"text/html": image(svg, described(picture, standing)), "text/plain": text}
+    return {"text/html": on_page(svg, described(picture, standing)), "text/plain": text}
+
+
+_THEMES = (
+    ("dark", '[data-jp-theme-light="false"] .cl-live,.vscode-dark .cl-live,.dark .cl-live'),
+    ("light", '[data-jp-theme-light="true"] .cl-live,.vscode-light .cl-live,.light .cl-live'),
+)
+"""How notebooks name the themes that they are in: of JupyterLab, VS Code and marimo."""
+_FOLLOW = "".join(f"{where}{{color-scheme:{theme}}}" for theme, where in _THEMES)
+
+
+def on_page(svg: str, alt: str) -> str:
+    """An adaptive SVG as an image that goes by the theme of the notebook.
+
+    Where the style is taken out, as of a notebook that is not trusted, it goes by the system's.
+    """
+    return f'<div class="cl-live"><style>{_FOLLOW}</style>{image(svg, alt)}</div>'
 
 
 def described(picture: LivePicture, standing: Standing) -> str:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 from chartloop.core.errors import ChartloopError
-from chartloop.core.html import image, line
-from chartloop.notebook.live import described
+from chartloop.core.html import line
+from chartloop.notebook.live import described, on_page
 from chartloop.notebook.panel.stepped import Stepped
 from chartloop.run.standing import standing_of
 from chartloop.view.dot.engine import Engine
@@ -30,10 +30,10 @@ def still(run: Stepped) -> dict[str, str]:
     picture = LivePicture(run.draw().chart, timeout=PATIENCE)
     text = f"<Panel of run {run.id}>\n\n{picture.text(standing)}"
     try:
-        svg = picture.still(standing)
+        svg = picture.still(standing, "auto")
     except ChartloopError:  # no Graphviz, or a chart that it cannot lay out in time
         return {"text/plain": text}
-    shown = image(svg, described(picture, standing)) + line(
+    shown = on_page(svg, described(picture, standing)) + line(
         f"{_STILL} {run.id}: {standing.said}", "dim"
     )
     return {"text/html": shown, "image/svg+xml": svg, "text/plain": text}
@@ -70,7 +70,7 @@ class Paper:
         """What has to be put into the picture that is on the page."""
         if self._picture is None or self._missing is not None:
             return {}
-        changes = self._picture.changes(standing_of(run.session))
+        changes = self._picture.changes(standing_of(run.session), "auto")
         return {"style": changes.style, "texts": changes.texts}
 
     def _drawn(self, picture: LivePicture, standing: Standing) -> str:
@@ -79,7 +79,7 @@ class Paper:
         if picture.engine == "mermaid":
             return ""
         try:
-            svg = picture.svg(standing)
+            svg = picture.svg(standing, "auto")
         except ChartloopError as error:  # too large, say: the run can be stepped all the same
             self._missing = f"{error.message}\n{error.hint}\n\n"
             return ""

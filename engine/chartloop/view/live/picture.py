@@ -19,6 +19,7 @@ from chartloop.core.errors import ChartloopError
 from chartloop.extras import install
 from chartloop.view.dot.described import described
 from chartloop.view.dot.engine import Engine, find_engine, render
+from chartloop.view.dot.theme import adaptive, dark_attributes, dark_rules, preferred
 from chartloop.view.dot.write import svg_ids, to_dot
 from chartloop.view.flowchart import Flowchart
 from chartloop.view.live.css import Css
@@ -29,6 +30,9 @@ from chartloop.view.live.slots import Slots, slot_id
 from chartloop.view.live.standing import Standing
 from chartloop.view.saving import save
 from chartloop.view.text.outline import to_outline
+
+PageTheme = Literal["light", "auto"]
+"""Of a picture on a page: light, or dark where its reader prefers that."""
 
 
 class Changes(NamedTuple):
@@ -100,24 +104,33 @@ class LivePicture:
     def _css(self) -> Css:
         return Css(self.chart, self.ids, self._slots)
 
-    def changes(self, standing: Standing) -> Changes:
+    @cached_property
+    def _dark(self) -> str:
+        """The rules for what no moment paints, in the dark."""
+        return dark_attributes(self._slots.filled("", {}), self.ids.chart)
+
+    def changes(self, standing: Standing, theme: PageTheme = "light") -> Changes:
         """The style and the texts of a moment, for a picture that is on a page already."""
         plan = self._planner.plan(standing)
-        return Changes(self._css.style(plan), self._texts(plan))
+        style = self._css.style(plan)
+        if theme == "auto":
+            style += preferred(self._dark + dark_rules(style))
+        return Changes(style, self._texts(plan))
 
-    def svg(self, standing: Standing) -> str:
+    def svg(self, standing: Standing, theme: PageTheme = "light") -> str:
         """An `<svg>` element of a moment, with room for every other one.
 
         Errors: see `view.dot.engine.render`.
         """
-        return self._slots.filled(*self.changes(standing))
+        return self._slots.filled(*self.changes(standing, theme))
 
-    def still(self, standing: Standing) -> str:
+    def still(self, standing: Standing, theme: PageTheme = "light") -> str:
         """An `<svg>` element of a moment that will not be painted again: laid out for it alone.
 
         No room is kept in it for what other moments would say. That takes the time of a layout.
         """
-        return self._described(self._still(standing, "svg").decode())
+        svg = self._described(self._still(standing, "svg").decode())
+        return adaptive(svg, self.ids.chart) if theme == "auto" else svg
 
     def png(self, standing: Standing) -> bytes:
         """The same as a PNG image."""

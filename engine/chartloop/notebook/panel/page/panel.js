@@ -264,7 +264,9 @@ class Panel {
   // showing --------------------------------------------------------------------------------------
 
   showTheme() {
-    this.root.style.colorScheme = isDark() ? "dark" : "light";
+    const dark = isDark();
+    this.root.style.colorScheme = dark ? "dark" : "light";
+    this.sheet.turn(dark);
   }
 
   showBoard() {

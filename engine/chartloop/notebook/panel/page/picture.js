@@ -5,6 +5,8 @@
 
 const ACTIVE = "script, foreignObject, iframe, object, embed, use, animate, set, image";
 
+const PREFERRED = "@media (prefers-color-scheme: dark)";
+
 /** The picture, with nothing in it that could run, load or lead anywhere. */
 function pictureOf(svg) {
   const read = new DOMParser().parseFromString(svg, "image/svg+xml").documentElement;
@@ -40,6 +42,8 @@ class Sheet {
   /** `chosen` is told the state whose box somebody has clicked. */
   constructor(chosen) {
     this.boxes = {};
+    this.painted = {};
+    this.dark = false;
     this.zoom = 0; // 0: as wide as there is room
     const zoom = (said, title, by) => {
       const on = { click: () => this.resize(by) };
@@ -72,10 +76,18 @@ class Sheet {
     this.resize(0);
   }
 
-  paint({ style = "", texts = {} }) {
+  /** Light or dark, as the page is: it need not be what the system prefers. */
+  turn(dark) {
+    this.dark = dark;
+    this.paint(this.painted);
+  }
+
+  paint(painted) {
+    this.painted = painted;
+    const { style = "", texts = {} } = painted;
     const sheet = this.svg?.querySelector("style");
     if (!sheet) return;
-    sheet.textContent = style;
+    sheet.textContent = style.replace(PREFERRED, this.dark ? "@media all" : "@media not all");
     for (const place of this.svg.querySelectorAll('[id$="-said"]')) place.textContent = texts[place.id] ?? "";
   }
 
