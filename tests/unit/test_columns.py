@@ -40,6 +40,15 @@ def test_where_a_cell_is_wrapped(case: Wrapped) -> None:
     assert [line[5:] for line in texts([("key", case.cell)], 20)] == case.lines
 
 
+def test_a_name_is_broken_only_where_no_other_column_has_room_left() -> None:
+    row = ("usage.total_tokens >= limits.tokens", "58 against 100,000", "stop: token_limit")
+    assert texts([row], 44) == [
+        "usage.total_tokens  58 against   stop:",
+        ">= limits.tokens    100,000      token_limit",
+    ]
+    assert texts([row], 40)[0].startswith("usage.total_  ")
+
+
 def test_columns_are_left_out_one_by_one_where_there_is_no_room() -> None:
     rows = [("name", "state", "42", "just now"), ("othername", "elsewhere", "7", "16 min ago")]
     assert texts(rows, 60, (1, 2)) == [

@@ -16,6 +16,8 @@ _NARROWEST = 8
 """Columns that a wrapped column keeps at least."""
 _READABLE = 16
 """Columns in which a wrapped cell can still be read with ease."""
+_NAME = 24
+"""Columns of a name that stays whole where other columns can be cut down."""
 _FEW = 4
 """Characters that may stand alone in a line."""
 _WORD = re.compile(r"\s*\S+")
@@ -66,7 +68,8 @@ def lay_out(
     wanted = [max(size(line) for r in rows for line in r.cells[c].split("\n")) for c in columns]
     kept = _kept(wanted, width - len(indent), spare)
     room = width - len(indent) - len(GAP) * (len(kept) - 1)
-    widths = _fitted([wanted[c] for c in kept], room)
+    words = [max((size(w) for r in rows for w in r.cells[c].split()), default=0) for c in kept]
+    widths = _fitted([wanted[c] for c in kept], words, room)
     at_right = {n for n, c in enumerate(kept) if c in right}
     return [
         Line(f"{indent}{line}".rstrip(), row.colour)
@@ -85,15 +88,23 @@ def _kept(wanted: list[int], width: int, spare: Sequence[int]) -> list[int]:
     return kept
 
 
-def _fitted(wanted: list[int], room: int) -> list[int]:
-    """The widths, the widest cut down until all fit."""
+def _fitted(wanted: list[int], words: list[int], room: int) -> list[int]:
+    """The widths, the widest cut down until all fit: words are broken where nothing else helps."""
+    whole = [max(_NARROWEST, min(word, _NAME)) for word in words]
+    return _cut_down(_cut_down(wanted, whole, room), [_NARROWEST] * len(wanted), room)
+
+
+def _cut_down(wanted: list[int], least: list[int], room: int) -> list[int]:
+    """The widths, those above their least cut down, the widest first."""
     widths = list(wanted)
-    while sum(widths) > room and max(widths) > _NARROWEST:
-        widest = widths.index(max(widths))
-        others = sorted((w for n, w in enumerate(widths) if n != widest), reverse=True)
-        least = max(_NARROWEST, others[0] if others else 0)
-        over = sum(widths) - room
-        widths[widest] = max(widths[widest] - over, min(least, widths[widest] - 1), _NARROWEST)
+    while (over := sum(widths) - room) > 0:
+        wide = sorted((c for c, w in enumerate(widths) if w > least[c]), key=lambda c: -widths[c])
+        if not wide:
+            break
+        widest, *others = wide
+        level = widths[others[0]] if others else 0
+        now = widths[widest]
+        widths[widest] = max(now - over, min(level, now - 1), least[widest])
     return widths
 
 

@@ -38,6 +38,8 @@ LOOK = 1 / 20
 """Seconds between two looks at what has come from the run."""
 WIDE, HIGH = 116, 28
 """Columns and rows from which on all panes stand beside one another."""
+TALL = 20
+"""Rows from which on two of them stand below one another where one is shown at a time."""
 PAGES = ("state", "why", "facts", "records", "said")
 TOLD = frozenset({"why", "facts", "records", "help", "break"})
 """Commands that answer in words: where one pane is shown, it is that of what was said."""
@@ -283,6 +285,7 @@ class StepApp(App[None]):
         """Show a pane; where all are shown, focus it."""
         for name in PAGES:
             self.query_one(f"#{name}").set_class(name == page, "current")
+        self.screen_stack[0].set_class(page == "state", "at-state")
         for side in self.query(".side"):
             side.set_class(bool(side.query(".pane.current")), "current")
         self._focus_page()
@@ -345,6 +348,7 @@ class StepApp(App[None]):
         narrow = event.size.width < WIDE or event.size.height < HIGH
         self.screen_stack[0].set_class(narrow, "narrow")
         self.screen_stack[0].set_class(event.size.height < 14, "low")
+        self.screen_stack[0].set_class(event.size.height >= TALL, "tall")
 
     async def on_unmount(self) -> None:
         """The run comes to rest before the screen is gone."""
