@@ -150,15 +150,18 @@ def test_an_export_is_judged_as_a_journal(desk: Shell) -> None:
         (("upgrade", "desk.yaml", "new.yaml", "nobody"), "there is no run `nobody`"),
         (("upgrade", "-", "-"), "-"),
         (("upgrade", "desk.yaml", "own.yaml"), "`typeset` is an action of your own"),
+        (("upgrade", "-", "class.yaml"), "`Topic` is a class of your own"),
         (
             ("upgrade", "desk.yaml", "new.yaml", "--write-map", "no/such/folder"),
             "cannot be written",
         ),
     ],
-    ids=("no-file", "no-machine", "no-run", "no-new-file", "an-action", "no-folder"),
+    ids=("no-file", "no-machine", "no-run", "no-new-file", "an-action", "a-class", "no-folder"),
 )
 def test_what_cannot_be_read(desk: Shell, args: tuple[str, ...], says: str) -> None:
     desk.write("own.yaml", DESK.replace("do: nothing", "do: typeset"))
+    asks = DESK.replace("do: nothing", "do: infer, with: {output: Topic}")
+    desk.write("class.yaml", asks.replace("limits:", "model: {name: scripted}\nlimits:", 1))
     desk.write("bad.yaml", "chartloop: 1\nmachine: desk\nstates: {a: {do: receive, next: b}}\n")
     done = desk(*args)
     assert done.code == 2

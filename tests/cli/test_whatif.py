@@ -169,12 +169,27 @@ def test_an_export_is_asked_as_a_journal_is(runs: Shell) -> None:
     assert told["lost"] == ["one"]
 
 
-def test_own_actions_are_needed_to_decide_again(runs: Shell) -> None:
-    Path("own.yaml").write_text(LOOP.replace("do: receive", "do: mine"))
+@pytest.mark.parametrize(
+    ("was", "own", "says"),
+    [
+        ("do: receive", "do: mine", "`mine` is an action of your own"),
+        ("do: infer", "do: infer\n    with: {output: Mine}", "`Mine` is a class of your own"),
+        ("do: receive", "do: run_machine, with: {machine: kid}", "`mine` is an action of your own"),
+    ],
+    ids=("an-action", "a-class", "an-action-of-a-child"),
+)
+def test_what_is_ones_own_is_needed_to_decide_again(
+    runs: Shell, was: str, own: str, says: str
+) -> None:
+    kid = (
+        "machines:\n  kid:\n    states:\n      a: {do: mine, next: b}\n      b: {stop: completed}\n"
+    )
+    kid = kid if "kid" in own else ""
+    Path("own.yaml").write_text(LOOP.replace(was, own).replace("states:", f"{kid}states:", 1))
     done = runs("whatif", "own.yaml", "--limit", "steps=4")
     assert done.code == 1
-    assert "`mine` is an action of your own" in done.err
-    assert "--tools" in done.err
+    assert says in done.err
+    assert "--tools FILE" in done.err
 
 
 def test_a_bar_for_many_runs_on_a_terminal(runs: Shell, tmp_path: Path) -> None:

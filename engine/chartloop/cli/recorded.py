@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import click
@@ -21,6 +22,7 @@ from chartloop.core.units import say_count
 
 if TYPE_CHECKING:
     from chartloop.cli.how import How
+    from chartloop.language.spec import MachineSpec
     from chartloop.run.journal import Journal, RunRow
     from chartloop.run.recorded import Recorded, RecordedRun, Unread
 
@@ -44,6 +46,29 @@ choice_options = options.together(
     options.journal_option,
 )  # fmt: skip
 """Which of a journal's runs, where none is named."""
+
+
+_UNKNOWN: Mapping[str, str] = MappingProxyType(
+    {
+        "action": "an action of your own: how it counts is not known",
+        "class": "a class of your own: what a reply must be is not known",
+    }
+)
+
+
+def refuse_undeclared(spec: MachineSpec) -> None:
+    """`SetupError` where a machine or a child of it names an action or a class of somebody's own.
+
+    Tools are not called, and what guards said is on the record.
+    """
+    from chartloop.actions.assumed import assumed_in
+    from chartloop.core.errors import SetupError
+
+    for named in assumed_in(spec):
+        kind, _, name = named.partition(" ")
+        if kind in _UNKNOWN:
+            hint = "give the Python file that declares it: --tools FILE"
+            raise SetupError(f"{name} is {_UNKNOWN[kind]}", hint=hint)
 
 
 @dataclass

@@ -15,8 +15,14 @@ from chartloop.cli.commands.diff import save
 from chartloop.cli.faults import ERROR, OK, USAGE, say_error
 from chartloop.cli.how import How
 from chartloop.cli.progress import counted
-from chartloop.cli.recorded import Chosen, choice_options, chosen, runs_argument
-from chartloop.core.errors import ChartloopError, SetupError
+from chartloop.cli.recorded import (
+    Chosen,
+    choice_options,
+    chosen,
+    refuse_undeclared,
+    runs_argument,
+)
+from chartloop.core.errors import ChartloopError
 
 if TYPE_CHECKING:
     from chartloop.api import Machine
@@ -105,7 +111,7 @@ def _judged(old: Machine | None, new: Machine, runs: tuple[str, ...], how: How) 
     """The verdicts. What was passed over is said on stderr."""
     for machine in (new, old):
         if machine is not None:
-            _refuse_unknown_actions(machine)
+            refuse_undeclared(machine.spec)
     found: Chosen = chosen(runs, how, (new if old is None else old).name)
     with counted("deciding again", len(found)) as tick:
         asked = _each(found, tick, only_unfinished=how.more["unfinished"])
@@ -113,15 +119,6 @@ def _judged(old: Machine | None, new: Machine, runs: tuple[str, ...], how: How) 
     found.unread += result.passed_over
     found.say_unread()
     return replace(result, passed_over=tuple(found.unread))
-
-
-def _refuse_unknown_actions(machine: Machine) -> None:
-    """`SetupError` where an action is not known: how it counts is not known either."""
-    for spec in machine.spec.family():
-        for state in spec.states.values():
-            if state.action is not None and state.action.run is None:
-                said = f"`{state.action.name}` is an action of your own: how it counts is not known"
-                raise SetupError(said, hint="give the Python file that declares it: --tools FILE")
 
 
 def _each(

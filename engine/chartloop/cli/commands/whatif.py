@@ -10,10 +10,9 @@ import click
 from chartloop.cli import completion, options, out
 from chartloop.cli.faults import ERROR
 from chartloop.cli.how import How
-from chartloop.cli.recorded import choice_options, runs_argument
+from chartloop.cli.recorded import choice_options, refuse_undeclared, runs_argument
 
 if TYPE_CHECKING:
-    from chartloop.language.spec import MachineSpec
     from chartloop.studies.whatif.result import Sweep, WhatIf
 
 _GATES = ("lost", "changed", "unsure")
@@ -72,7 +71,7 @@ def whatif(machine: str, runs: tuple[str, ...], first: int, **given: Any) -> Non
 
     how = How.of(given)
     loaded = seen_machine(machine, how)
-    refuse_unknown_actions(loaded.spec)
+    refuse_undeclared(loaded.spec)
     swept, points = points_of(loaded.spec, how.limit)
     found = chosen(runs, how, loaded.name)
     with counted("deciding again", len(found)) as tick:
@@ -83,18 +82,6 @@ def whatif(machine: str, runs: tuple[str, ...], first: int, **given: Any) -> Non
     _print(answers, swept, how, first)
     gates = how.more["fail_on"]
     raise click.exceptions.Exit(ERROR if any(_holds(a, g) for a in answers for g in gates) else 0)
-
-
-def refuse_unknown_actions(spec: MachineSpec) -> None:
-    """`SetupError` where an action is not known: how it counts is not known either."""
-    from chartloop.core.errors import SetupError
-    from chartloop.studies.whatif.given import unknown_action
-
-    if name := unknown_action(spec):
-        hint = "give the Python file that declares it: --tools FILE"
-        raise SetupError(
-            f"`{name}` is an action of your own: how it counts is not known", hint=hint
-        )
 
 
 def _print(answers: list[WhatIf], swept: str, how: How, first: int) -> None:
