@@ -259,10 +259,8 @@ def test_it_fits_dark_pages_and_narrow_ones(shown: Shown) -> None:
         shown.press("Step" if theme == "dark" else "Back")  # the next moment is painted so, too
         shown.root.locator(".cl-busy", has_text=re.compile("^$")).wait_for(state="attached")
         assert shown.page.evaluate(paper) == fill
-        shown.page.screenshot(path=f"/tmp/w/cs/panel-{theme}.png")
     shown.press("Step")
     shown.page.set_viewport_size({"width": 700, "height": 1000})
-    shown.page.screenshot(path="/tmp/w/cs/p700.png")
     for part in ("facts", "why", "records"):
         room = "found => found.scrollWidth - found.clientWidth"
         assert shown.root.locator(f".cl-{part}").evaluate(room) <= 0, part

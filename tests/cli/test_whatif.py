@@ -233,6 +233,10 @@ def test_as_csv_no_cell_is_a_formula(runs: Shell) -> None:
 @pytest.mark.extra("matplotlib", install='pip install -e ".[plots]"')  # noqa: S610 - no Django
 def test_plots_of_one_machine_on_a_page_of_several_in_folders(runs: Shell) -> None:
     assert runs("stats", "loop.yaml", "--plot", "page.svg").code == 0
+    drawn = Path("page.svg").read_text()
+    assert "a dot: a run" in drawn
+    assert "actions × mean" in drawn
+    assert "3.25  (13 × 0.25)" in drawn
     assert "Why runs stop" in Path("page.svg").read_text()
     assert runs("stats", "loop.yaml", "--plot", "page.png").code == 0
     assert Path("page.png").read_bytes().startswith(b"\x89PNG")

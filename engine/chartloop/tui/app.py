@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from textual import events, on
 from textual.app import App, ComposeResult
@@ -98,6 +98,30 @@ class CommandLine(Input):
             self.notify(f"{said}. `a` opens an answer that takes several", severity="warning")
 
 
+_LEFT_OUT = ("w", "m", "b", "t", "colon", "p", "a")
+"""Keys that a narrow line does without, the first of them first; the help has them all."""
+
+
+class KeyLine(Footer):
+    """The keys, as many of them as there is room for."""
+
+    def compose(self) -> ComposeResult:
+        """Those that stay."""
+        keys: list[Any] = list(super().compose())
+        spare = [k for name in _LEFT_OUT for k in keys if k.key == name]
+        while spare and sum(map(_width, keys)) > self.app.size.width:
+            keys.remove(spare.pop(0))
+        yield from keys
+
+    async def on_resize(self) -> None:
+        """Choose anew."""
+        await self.recompose()
+
+
+def _width(key: Any) -> int:
+    return len(key.key_display) + len(key.description) + 2
+
+
 class StepApp(App[None]):
     """One run on a full screen."""
 
@@ -139,7 +163,7 @@ class StepApp(App[None]):
                 yield Pane("records", "4 Records", records_of)
         yield Static(id="ticker")
         yield CommandLine(id="line", placeholder="1 to 5: panes   : a command   ? help")
-        yield Footer(compact=True)
+        yield KeyLine(compact=True)
 
     def on_mount(self) -> None:
         self.query_one(Log).border_title = "5 Said"

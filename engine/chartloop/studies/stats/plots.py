@@ -68,7 +68,7 @@ def _time(stats: Figures, ax: Any) -> None:
     plots.bars(
         ax, [s.state for s in shown], [s.time.total for s in shown],
         [
-            _together(say_elapsed(s.time.total), s.actions, say_elapsed(s.time.median))
+            _together(s.time.total, s.actions, say_elapsed)
             for s in shown
         ],
         [BLUE] * len(shown),
@@ -76,7 +76,7 @@ def _time(stats: Figures, ax: Any) -> None:
     ax.set_title(
         titled("Time in the actions of each state", sum(1 for s in stats.states if s.actions))
     )
-    ax.set_xlabel("together; in brackets: actions × median")
+    ax.set_xlabel("together; in brackets: actions × mean")
     plots.in_time(ax)
 
 
@@ -86,20 +86,19 @@ def _cost(stats: Figures, ax: Any, *, priced: bool) -> None:
 
     shown = [s for s in _greatest(stats, amount) if amount(s)]
     if priced:
-        said = [_together(say_usd(amount(s)), s.usd.n, say_usd(s.usd.median)) for s in shown]
+        said = [_together(amount(s), s.usd.n, say_usd) for s in shown]
     else:
-        said = [
-            _together(say_number(amount(s)), s.tokens.n, say_number(s.tokens.median)) for s in shown
-        ]
+        said = [_together(amount(s), s.tokens.n, lambda n: say_number(round(n, 1))) for s in shown]
     plots.bars(ax, [s.state for s in shown], [amount(s) for s in shown], said, [BLUE] * len(shown))
     rows = sum(1 for s in stats.states if amount(s))
     ax.set_title(titled("Cost of each state" if priced else "Tokens of each state", rows))
     unit = "USD" if priced else "no price is known: tokens"
-    ax.set_xlabel(f"{unit} together; in brackets: actions × median")
+    ax.set_xlabel(f"{unit} together; in brackets: actions × mean")
 
 
-def _together(total: str, count: int, median: str) -> str:
-    return f"{total}  ({count:,} × {median})"
+def _together(total: float, count: int, say: Callable[[float], str]) -> str:
+    """A sum and what it is made of: the mean, since a median times a count is no sum."""
+    return f"{say(total)}  ({count:,} × {say(total / max(count, 1))})"
 
 
 def _greatest(stats: Figures, key: Callable[[StateLine], float]) -> list[StateLine]:
@@ -113,19 +112,24 @@ def _greatest(stats: Figures, key: Callable[[StateLine], float]) -> list[StateLi
 def _margins(stats: Figures, ax: Any) -> None:
     """The peak of every run against each limit: a dot for a run, a box for the middle half."""
     shown = stats.margins[:LISTED]
+    few = stats.runs < _FEW
     chance = Random(1)  # noqa: S311  dots side by side, the same each time
     for row, margin in enumerate(shown):
         values = _some([min(v, _FAR) for v in margin.peak.values])
         colour = AMBER if margin.stopped else BLUE
         heights = [row + chance.uniform(-0.16, 0.16) for _ in values]
-        ax.scatter(values, heights, s=9, color=colour, alpha=0.35, linewidths=0, zorder=3)
+        ax.scatter(
+            values, heights, s=22 if few else 9, color=colour, alpha=0.8 if few else 0.35,
+            linewidths=0, zorder=3,
+        )  # fmt: skip
     boxes: list[Any] = [[min(v, _FAR) for v in m.peak.values] for m in shown]
     line: dict[str, Any] = {"color": INK, "linewidth": 0.9}
-    ax.boxplot(
-        boxes, positions=range(len(shown)), orientation="horizontal", widths=0.5, showfliers=False,
-        medianprops={**line, "linewidth": 1.6}, boxprops=line, whiskerprops=line, capprops=line,
-        zorder=4,
-    )  # fmt: skip
+    if not few:
+        ax.boxplot(
+            boxes, positions=range(len(shown)), orientation="horizontal", widths=0.5,
+            showfliers=False, medianprops={**line, "linewidth": 1.6}, boxprops=line,
+            whiskerprops=line, capprops=line, zorder=4,
+        )  # fmt: skip
     plots.rows_of(ax, [_held(m.fact, m.bound) for m in shown])
     most = max((v for values in boxes for v in values), default=1.0)
     ax.set_xlim(-0.03, max(1.32, most + 0.3))
@@ -137,9 +141,12 @@ def _margins(stats: Figures, ax: Any) -> None:
         )  # fmt: skip
     ax.set_xticks([0, 0.25, 0.5, 0.75, 1.0], ["0%", "25%", "50%", "75%", "100%"])
     ax.set_title(titled("How near runs come to each limit", len(stats.margins)))
-    ax.set_xlabel("most of it that a run used; the box: half of the runs")
+    what = "a dot: a run" if few else "the box: half of the runs"
+    ax.set_xlabel(f"most of it that a run used; {what}")
 
 
+_FEW = 5
+"""Runs below which a box would only hide the dots."""
 _FAR = 1.5
 """A share beyond which dots stand at the edge."""
 
