@@ -105,17 +105,23 @@ _LEFT_OUT = ("w", "m", "b", "t", "colon", "p", "a")
 class KeyLine(Footer):
     """The keys, as many of them as there is room for."""
 
+    _fewer = False
+
     def compose(self) -> ComposeResult:
         """Those that stay."""
         keys: list[Any] = list(super().compose())
+        self._fewer = False
         spare = [k for name in _LEFT_OUT for k in keys if k.key == name]
         while spare and sum(map(_width, keys)) > self.app.size.width:
             keys.remove(spare.pop(0))
+            self._fewer = True
         yield from keys
 
     async def on_resize(self) -> None:
-        """Choose anew."""
-        await self.recompose()
+        """Choose anew, where there is more room or less than there is needed."""
+        keys: list[Any] = list(self.query("FooterKey"))
+        if self._fewer or sum(map(_width, keys)) > self.app.size.width:
+            await self.recompose()
 
 
 def _width(key: Any) -> int:
