@@ -74,7 +74,7 @@ class Screen:
     async def rest(self) -> None:
         for _ in range(400):
             await self.pilot.pause(0.02)
-            if not self.app.worker.busy and not self.app.worker.news:
+            if self.app.board and not self.app.worker.busy and not self.app.worker.news:
                 break
         await self.pilot.pause(0.06)
 
