@@ -400,3 +400,16 @@ def test_a_picture_is_as_wide_as_the_terminal_and_in_colours(folder: Path) -> No
         assert t.wait() == 0
         assert "[stop_tokens]" in t.shown
         assert "an outline:" in t.shown
+
+
+@pytest.mark.extra("textual", install=install("tui"))  # noqa: S610 - no Django
+def test_keys_that_come_before_the_step_screen_leave_no_trace(folder: Path) -> None:
+    (folder / "slow.yaml").write_text("- enough\n")
+    with Terminal("step", "looper.yaml", "x", "--script", "slow.yaml", cwd=folder) as t:
+        t.expect("journal")
+        t.type("hkyzz")
+        t.expect("1 State")
+        t.type("q")
+        t.expect("go on with")
+        assert t.wait() == 0
+        assert "hkyzz" not in t.raw

@@ -48,7 +48,7 @@ def ask(run: Run) -> bool:
     question = run.question
     if question is None:
         return False
-    _forget_typed()
+    forget_typed()
     out.say()
     out.say(f"{out.plain(question.text)}  (wait {out.plain(question.wait)})", "cyan")
     for number, (event, answer) in enumerate(question.answers.items(), 1):
@@ -70,7 +70,7 @@ def ask(run: Run) -> bool:
         return False
 
 
-def _forget_typed() -> None:
+def forget_typed() -> None:
     """Take only what is typed after the question is on the screen: no answer comes unseen."""
     with contextlib.suppress(OSError, ValueError, termios.error):
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)

@@ -112,7 +112,7 @@ class KeyLine(Footer):
         keys: list[Any] = list(super().compose())
         self._fewer = False
         spare = [k for name in _LEFT_OUT for k in keys if k.key == name]
-        while spare and sum(map(_width, keys)) > self.app.size.width:
+        while spare and sum(map(_width, keys)) > self.screen.size.width:
             keys.remove(spare.pop(0))
             self._fewer = True
         yield from keys
@@ -120,7 +120,7 @@ class KeyLine(Footer):
     async def on_resize(self) -> None:
         """Choose anew, where there is more room or less than there is needed."""
         keys: list[Any] = list(self.query("FooterKey"))
-        if self._fewer or sum(map(_width, keys)) > self.app.size.width:
+        if self._fewer or sum(map(_width, keys)) > self.screen.size.width:
             await self.recompose()
 
 

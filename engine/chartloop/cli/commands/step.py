@@ -57,6 +57,23 @@ def step(machine: str, task: str, to: str | None, plain: bool, **given: Any) -> 
     A full screen, or a prompt, that shows where the run is, what comes next and what would be
     decided after it.
     """
+    from chartloop.cli.live import Echo
+
+    at_screen = _has_screen(plain=plain)
+    echo = Echo()
+    if (
+        at_screen and task != "-"
+    ):  # what is typed before the screen is there would stay on the terminal
+        echo.off()
+    try:
+        code = _stepped(machine, task, to, at_screen, How.of(given))
+    finally:
+        echo.on()
+    raise click.exceptions.Exit(code)
+
+
+def _stepped(machine: str, task: str, to: str | None, at_screen: bool, how: How) -> int:
+    """The whole of it; the exit code."""
     from chartloop.cli.faults import INTERRUPTED, exit_code
     from chartloop.cli.loading import load_machine
     from chartloop.cli.standing import standing
@@ -65,7 +82,6 @@ def step(machine: str, task: str, to: str | None, plain: bool, **given: Any) -> 
     from chartloop.run.loop import leave
     from chartloop.run.sync import wait
 
-    how = How.of(given)
     loaded = load_machine(machine, how)
     script = script_of(how)
     given_task = sys.stdin.read() if task == "-" else task
@@ -75,7 +91,6 @@ def step(machine: str, task: str, to: str | None, plain: bool, **given: Any) -> 
     if script is not None and script.events:
         out.say("the script's events are yours to send: `answer EVENT`", "dim")
     run.advance()
-    at_screen = _has_screen(plain=plain)
     left, run = _on_screen(run, to, how) if at_screen else _at_prompt(run, to)
     wait(leave(run.session), suspends=run.suspends)
     if not run.ended and not how.in_memory:
@@ -84,7 +99,7 @@ def step(machine: str, task: str, to: str | None, plain: bool, **given: Any) -> 
         for line in standing(run):
             out.say(line.text, line.colour)
     code = exit_code(run.result) if run.ended else 0
-    raise click.exceptions.Exit(INTERRUPTED if left else code)
+    return INTERRUPTED if left else code
 
 
 def _has_screen(*, plain: bool) -> bool:
@@ -99,6 +114,7 @@ def _has_screen(*, plain: bool) -> bool:
 
 def _on_screen(run: Run, to: str | None, how: How) -> tuple[bool, Run]:
     """Step it on a full screen; whether Ctrl-C ended it, and the run that it is now."""
+    from chartloop.cli.ask import forget_typed
     from chartloop.cli.drive import leave_now
     from chartloop.cli.screen import Stepping
     from chartloop.tui.app import StepApp
@@ -107,6 +123,7 @@ def _on_screen(run: Run, to: str | None, how: How) -> tuple[bool, Run]:
     app = StepApp(stepping)
     if to is not None:
         app.worker.order(f"run to {to}")
+    forget_typed()
     app.run()
     if not app.rested:
         leave_now(stepping.run, how)
