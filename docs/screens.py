@@ -56,9 +56,12 @@ async def taken(shot: Shot) -> str:
 
     app = StepApp(Stepping(run()))
     async with app.run_test(size=shot.size) as pilot:
-        for key in shot.keys:
-            await pilot.press(key)
+        for key in ("", *shot.keys):
+            if key:
+                await pilot.press(key)
             await pilot.pause(0.4)
+            while app.board is None or app.worker.busy or app.worker.news:
+                await pilot.pause(0.1)
         return app.export_screenshot(title="chartloop step")
 
 
