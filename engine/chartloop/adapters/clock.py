@@ -6,6 +6,7 @@ import asyncio
 import time
 from contextlib import AbstractContextManager
 from types import TracebackType
+from weakref import WeakKeyDictionary
 
 import anyio
 
@@ -36,7 +37,7 @@ class Deadline:
     (a fifth of whose price it has): `run.leaving` sees to code that catches its cancellation.
     """
 
-    __slots__ = ("_cancelling", "_seconds", "_task", "_timer", "expired")
+    __slots__ = ("_at", "_cancelling", "_loop", "_others", "_seconds", "_task", "_timer", "expired")
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -48,8 +49,20 @@ class Deadline:
         if task is None:
             raise RuntimeError("a deadline needs a task")
         self._task, self._cancelling = task, task.cancelling()
-        self._timer = asyncio.get_running_loop().call_later(self._seconds, self._expire)
+        self._loop = loop = asyncio.get_running_loop()
+        self._at = loop.time() + self._seconds
+        self._timer: asyncio.TimerHandle | None = None
+        self._others: set[Deadline] | None = None
+        if self._seconds < FAR:
+            self.set_timer()
+        else:
+            self._others = _same_second(loop, self._at)
+            self._others.add(self)
         return self
+
+    def set_timer(self) -> None:
+        """The deadline is near: wait for it alone."""
+        self._timer = self._loop.call_at(self._at, self._expire)
 
     def _expire(self) -> None:
         self.expired = True
@@ -61,7 +74,10 @@ class Deadline:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._timer.cancel()
+        if self._others is not None:
+            self._others.discard(self)
+        if self._timer is not None:
+            self._timer.cancel()
         # somebody else's cancellation, if there was one too, goes on
         if (
             self.expired
@@ -69,3 +85,28 @@ class Deadline:
             and isinstance(error, asyncio.CancelledError)
         ):
             raise TimeoutError from error
+
+
+FAR = 2.0
+"""Seconds from which on a deadline shares a timer with all that are due in the same second.
+
+Most are hours away and never come: a timer for each call costs more than the call's bookkeeping.
+"""
+_far: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, set[Deadline]]] = WeakKeyDictionary()
+
+
+def _same_second(loop: asyncio.AbstractEventLoop, at: float) -> set[Deadline]:
+    """The deadlines of that second. When it begins each of them gets a timer of its own."""
+    seconds = _far.get(loop)
+    if seconds is None:
+        seconds = _far[loop] = {}
+    second = int(at)
+    if (found := seconds.get(second)) is None:
+        found = seconds[second] = set()
+        loop.call_at(second, _begin, seconds, second)
+    return found
+
+
+def _begin(seconds: dict[int, set[Deadline]], second: int) -> None:
+    for deadline in seconds.pop(second):
+        deadline.set_timer()

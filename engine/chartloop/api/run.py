@@ -402,4 +402,7 @@ class Run(Certified, Addressed, Shown["Startable"]):
 
 def new_run_id() -> str:
     """A new run's id: 12 letters and digits at random."""
-    return "".join(secrets.choice("0123456789abcdefghjkmnpqrstvwxyz") for _ in range(12))
+    return "".join([_LETTERS[byte % 32] for byte in secrets.token_bytes(12)])
+
+
+_LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"

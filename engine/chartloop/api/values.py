@@ -33,6 +33,8 @@ def model_settings(given: Mapping[str, Any]) -> dict[str, Any]:
 
     Only those that were given; quantities are read: ``30s`` is 30.0.
     """
+    if not given:
+        return {}
     try:
         shape = ModelShape.model_validate({"name": "", **given})
     except ValidationError as error:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from chartloop.core.facts import EMPTY
 
@@ -42,19 +42,18 @@ def problem_with(spent: Spent) -> str:
     """What is wrong with what an action says that it used, in words; empty when it can be so."""
     asked, sent, written = spent.llm_calls, spent.prompt_tokens, spent.completion_tokens
     paid, tools = spent.cost, spent.tools
-    if (
-        type(asked) is type(sent) is type(written) is int and tools is EMPTY and paid is None
+    if not (
+        type(asked) is type(sent) is type(written) is int
         and 0 <= asked <= MOST and 0 <= sent <= MOST and 0 <= written <= MOST
     ):  # fmt: skip
-        return ""  # nearly always, and asked about every step
-    counts: Mapping[str, Any] = {
-        "llm_calls": asked, "prompt_tokens": sent, "completion_tokens": written,
-    }  # fmt: skip
-    for name, count in counts.items():
-        if not _is_count(count):
-            return f"{name} {say(count)}"
+        counts = {"llm_calls": asked, "prompt_tokens": sent, "completion_tokens": written}
+        for name, count in counts.items():
+            if not _is_count(count):
+                return f"{name} {say(count)}"
     if paid is not None and not (_is_number(paid) and paid <= MOST):
         return f"cost {say(paid)}"
+    if tools is EMPTY:  # nearly always, and asked about every step
+        return ""
     if not isinstance(tools, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  a file may hold anything
         return f"tools {say(tools)}"
     for tool, count in tools.items():

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from functools import partial
 from typing import TypeVar
 
 import anyio
@@ -25,17 +26,25 @@ async def or_leave(made: Awaitable[T]) -> T:
     Needs an event loop.
     """
     task = asyncio.ensure_future(_kept(made))
+    done = task.get_loop().create_future()
+    task.add_done_callback(partial(_tell, done))
     try:
-        value, error = await asyncio.shield(task)
+        await done
     except asyncio.CancelledError:
         if not task.done():
             task.cancel()
             with anyio.CancelScope(shield=True):
                 await asyncio.wait({task}, timeout=MOMENT)
         raise
+    value, error = task.result()
     if error is not None:
         raise error
     return value  # pyright: ignore[reportReturnType]  without an error there is one
+
+
+def _tell(done: asyncio.Future[None], _: asyncio.Task[object]) -> None:
+    if not done.done():
+        done.set_result(None)
 
 
 async def _kept(made: Awaitable[T]) -> tuple[T | None, BaseException | None]:

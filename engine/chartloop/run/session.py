@@ -76,8 +76,15 @@ class _Held(NamedTuple):
     update: Update | None = None
     consumed: tuple[str, ...] = ()
 
+    def with_event(self, event: Event, update: Update | None, consumed: Sequence[str]) -> _Held:
+        """With one more event, the newest update, and more letters that are done with."""
+        events, known, letters = self
+        return _Held((*events, event), update or known, (*letters, *consumed))
+
 
 _NOTHING_HELD = _Held()
+_AT_ONCE = nullcontext()
+"""In place of a lock, for a journal that writes without giving the event loop away."""
 
 
 class Session:
@@ -337,7 +344,8 @@ class Session:
         else:
             await self._append(event, update, consumed)
         self.position = position
-        self._writing = Lock()  # the next action may be done on another event loop
+        if self.journal.suspends:
+            self._writing = Lock()  # the next action may be done on another event loop
         self.tally.add(record, decision, position.facts)
         self._settle(record)
         if self.listener is not None:
@@ -353,30 +361,21 @@ class Session:
 
         The `last` one before the record is written with it.
         """
-        if self.journal.suspends:
-            async with self._writing:
-                event = await self._write_note(type, key, data, last=last)
-        else:
-            event = await self._write_note(type, key, data, last=last)
+        noted = {"key": key, **data}
+        async with self._writing if self.journal.suspends else _AT_ONCE:
+            event = Event(self.head, type, self.ports.clock.now(), None, noted, self.epoch)
+            if last:
+                self._hold(event)
+            else:
+                await self._append(event)
         self._noted(event)
-
-    async def _write_note(
-        self, type: NoteType, key: str, data: Mapping[str, Any], *, last: bool
-    ) -> Event:
-        now, noted = self.ports.clock.now(), {"key": key, **data}
-        event = Event(self.head, type, now, None, noted, self.epoch)
-        if last:
-            self._hold(event)
-        else:
-            await self._append(event)
-        return event
 
     async def settle(self) -> None:
         """What the run has come to is in the journal when this returns."""
         if self._held.events:
             async with self._writing:
                 if self._held.events:
-                    await self._write()
+                    await self._write(self._held)
 
     async def rest(self) -> None:
         """Settle, although a cancellation was met, unless the journal is to be looked at first."""
@@ -399,23 +398,16 @@ class Session:
     def _hold(
         self, event: Event, update: Update | None = None, consumed: Sequence[str] = ()
     ) -> None:
-        events, known, letters = self._held
-        self._held = _Held((*events, event), update or known, (*letters, *consumed))
+        self._held = self._held.with_event(event, update, consumed)
         self.head += 1
 
     async def _append(
         self, event: Event, update: Update | None = None, consumed: Sequence[str] = ()
     ) -> None:
-        before, head = self._held, self.head
-        self._hold(event, update, consumed)
-        try:
-            await self._write()
-        except BaseException:
-            self._held, self.head = before, head
-            raise
+        await self._write(self._held.with_event(event, update, consumed))
 
-    async def _write(self) -> None:
-        events, update, consumed = self._held
+    async def _write(self, held: _Held) -> None:
+        events, update, consumed = held
         try:
             self.head = await self.journal.append(
                 self.run_id, events[0].seq, self.epoch, events, update=update, consumed=consumed
