@@ -14,7 +14,9 @@ import sys
 from pathlib import Path
 
 PAGE = Path(__file__).with_name("coming-from.md")
-_EXAMPLE = re.compile(r"^```python title=(\S+)\n(.*?)^```\n\n```text\n(.*?)^```", re.M | re.S)
+_EXAMPLE = re.compile(
+    r"^```python title=(\S+)\n(.*?)^```\n\n```text\n(.*?)^```", re.MULTILINE | re.DOTALL
+)
 
 
 def main() -> int:

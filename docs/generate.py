@@ -72,8 +72,8 @@ FACTS_HEAD = """\
 # Facts
 
 The values that guards, `set`, templates and labels can read. Only actions, answers and rules change
-facts; a clock that jumps back never makes one smaller. The file defines `limits.<name>`, `vars.<name>`,
-`memory.<block>` and each name under `define`.
+facts; a clock that jumps back never makes one smaller. The file defines `limits.<name>`,
+`vars.<name>`, `memory.<block>` and each name under `define`.
 
 A fact that only grows (`↑`) can bound a loop: once `fact >= limit` holds, it holds for the rest of
 the run. Test a type with `None` before you use it. On the command line:
@@ -105,9 +105,9 @@ def facts() -> str:
 ACTIONS_HEAD = """\
 # Actions
 
-The actions that a state can `do`. *Work* changes `errors.consecutive` and `progress.*`, *upkeep* does not. A
-*pure* action can be repeated, a *local* one is idempotent with its key, and before a *paid*
-one the journal records an intent. Fields under `with` are templates, expressions,
+The actions that a state can `do`. *Work* changes `errors.consecutive` and `progress.*`, *upkeep*
+does not. A *pure* action can be repeated, a *local* one is idempotent with its key, and before a
+*paid* one the journal records an intent. Fields under `with` are templates, expressions,
 durations, one of a few words, names, or plain data, as the tables show. Declare your own actions
 [in Python](python.md#action)."""
 ACTIONS_LATER = """\
@@ -127,7 +127,12 @@ def actions() -> str:
     for spec in now:
         out += _action(spec)
     out += ["", ACTIONS_LATER, "", table(head, ((f"`{a.name}`", *_row(a)) for a in later))]
-    out += ["", "## Tools", "", "The tools that a machine can list under `tools` in addition to your own."]
+    out += [
+        "",
+        "## Tools",
+        "",
+        "The tools that a machine can list under `tools` in addition to your own.",
+    ]
     for tool in registry.tools.values():
         out += _tool(tool)
     return "\n".join(out)
