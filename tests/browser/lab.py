@@ -29,7 +29,7 @@ import pytest
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page, Route, WebSocket
 
-INSTALL = 'pip install -e ".[test]"'
+INSTALL = 'pip install -e ".[test-all]"'
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 """What a browser may be called."""
 START = 60.0

@@ -73,7 +73,7 @@ def test_scion_reads_the_live_machine(scion: Oracle, data: Any, drive: Any, all:
     assert said["path"][: len(path)] == path
 
 
-@pytest.mark.extra("statemachine", install='pip install -e ".[test]"')  # noqa: S610 - no Django
+@pytest.mark.extra("statemachine", install='pip install -e ".[test-all]"')  # noqa: S610 - no Django
 @given(machines(), drives, st.booleans())
 def test_python_statemachine_reads_the_live_machine(data: Any, drive: Any, all: bool) -> None:
     machine = machine_of(data)

@@ -136,7 +136,6 @@ class Reader:
             "PATH": f"{self._programs}{os.pathsep}{theirs['PATH']}",
             "COLUMNS": "100",
             "PYTHONUTF8": "1",
-            "PYTHONDONTWRITEBYTECODE": "1",
         }
         return subprocess.run(
             command, cwd=self.folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,

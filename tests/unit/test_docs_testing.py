@@ -43,7 +43,6 @@ def run(folder: Path, *command: str) -> str:
         **os.environ,
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         "PYTEST_ADDOPTS": "-p chartloop.testing.plugin -p no:cacheprovider",
-        "PYTHONDONTWRITEBYTECODE": "1",
         "NO_COLOR": "1",
         "COLUMNS": "80",
     }

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
 NOTEBOOK = EXAMPLES / "stepping.ipynb"
 MARIMO = EXAMPLES / "stepping_marimo.py"
-INSTALL = 'pip install -e ".[test]"'
+INSTALL = 'pip install -e ".[test-all]"'
 
 NBMAKE = pytest.mark.extra("nbmake", install=INSTALL)  # noqa: S610 - no Django
 NBCLIENT = pytest.mark.extra("nbclient", install=INSTALL)  # noqa: S610 - no Django

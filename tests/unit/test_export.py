@@ -80,7 +80,7 @@ def test_scion_runs_a_shipped_machine(scion: Oracle, name: str) -> None:
         assert said["path"][: len(path)] == path
 
 
-@pytest.mark.extra("statemachine", install='pip install -e ".[test]"')  # noqa: S610 - no Django
+@pytest.mark.extra("statemachine", install='pip install -e ".[test-all]"')  # noqa: S610 - no Django
 @pytest.mark.parametrize("name", SHIPPED)
 def test_python_statemachine_runs_a_shipped_machine(name: str) -> None:
     made = load(name)
@@ -342,7 +342,7 @@ def test_scion_runs_the_status_beside_the_state(scion: Oracle) -> None:
     assert [{name.removeprefix("status-") for name in at} for at in said["path"]] == GONE
 
 
-@pytest.mark.extra("statemachine", install='pip install -e ".[test]"')  # noqa: S610 - no Django
+@pytest.mark.extra("statemachine", install='pip install -e ".[test-all]"')  # noqa: S610 - no Django
 def test_python_statemachine_runs_the_status_beside_the_state() -> None:
     read = Statemachine(to_scxml(machine(STATUS), status=True))
     gone = [{name.removeprefix("status-") for name in at} for at in read.paths(GOING[1:])]
