@@ -146,6 +146,7 @@ def test_each_command_meets_each_value_and_many_columns() -> None:
     assert all(len({c for args, _, c in met if args == one}) >= 20 for one in ONCE)
 
 
+@pytest.mark.slow("edits every column of a journal")
 @pytest.mark.parametrize(("table", "column"), COLUMNS, ids=map(".".join, COLUMNS))
 def test_no_edit_ends_as_a_fault_of_ours(
     table: str, column: str, edited: Shell, whole: bool

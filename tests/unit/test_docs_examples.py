@@ -224,6 +224,7 @@ def reader(tmp_path: Path) -> Reader:
     return Reader(folder, tmp_path / "programs")
 
 
+@pytest.mark.slow("plays whole pages in processes of their own")
 @pytest.mark.system("bash", install="apt-get install bash")
 @pytest.mark.system("timeout", install="apt-get install coreutils")
 @pytest.mark.parametrize("page", PAGES, ids=_name)

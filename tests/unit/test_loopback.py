@@ -221,6 +221,7 @@ SHAPED = st.recursive(
 )
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(body=st.dictionaries(st.sampled_from(FIELDS), SHAPED))
 def test_any_request_is_judged(body: dict[str, Any]) -> None:
     refusal = refuse({"model": "m", **body}, ["m"])

@@ -228,7 +228,7 @@ class StepApp(App[None]):
         if board.breakpoints:
             said = say_count(len(board.breakpoints), "breakpoint")
             parts.append((f"   {said}", "$foreground-muted"))
-        if parts != self._head_parts:  # an update paints the screen anew, also what is below a dialog
+        if parts != self._head_parts:  # each update paints all of the screen
             self._head_parts = parts
             self.query_one("#head", Static).update(Content.assemble(*parts))
 
