@@ -38,6 +38,7 @@ SLOW = 50_000
 """Milliseconds that something in the page may take."""
 
 NEEDS = [
+    pytest.mark.slow("starts JupyterLab or marimo, and a browser"),
     pytest.mark.extra("jupyterlab", install=INSTALL),  # noqa: S610 - no Django
     pytest.mark.extra("ipykernel", install=INSTALL),  # noqa: S610 - no Django
     pytest.mark.extra("playwright", install=INSTALL),  # noqa: S610 - no Django

@@ -218,6 +218,7 @@ FIELDS = ["model", "messages", "role", "content", "tool_calls", "tools", "functi
 SHAPED = st.recursive(
     JSON,
     lambda inner: st.dictionaries(st.sampled_from(FIELDS), inner | st.lists(inner, max_size=2)),
+    max_leaves=8,  # each of them JSON of its own
 )
 
 

@@ -81,6 +81,7 @@ class Where(NamedTuple):
     args: tuple[str, ...]
 
 
+@pytest.mark.slow("starts processes for seconds")
 @pytest.mark.parametrize(
     "case",
     [Where("here", args=()), Where("in-workers", args=("-n", "2"))],
@@ -160,6 +161,7 @@ def test_slow_without_a_reason_is_refused(pytester: pytest.Pytester) -> None:
     result.stderr.fnmatch_lines(["*test_slow.py::test_slow: want `slow(reason)`*"])
 
 
+@pytest.mark.slow("starts processes for seconds")
 def test_under_all_a_file_that_skips_itself_fails(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -83,6 +83,7 @@ def test_without_graphviz_a_notebook_gets_mermaid() -> None:
         shown.svg()
 
 
+@pytest.mark.slow("takes seconds")
 def test_what_mermaid_would_not_draw_is_left_to_the_text() -> None:
     many = replace(CHART, arrows=tuple(Arrow("a", "b", str(n)) for n in range(501)))
     long = replace(CHART, boxes=tuple(Box(f"n{n}", "long " * 300) for n in range(40)), arrows=())
