@@ -41,7 +41,7 @@ from tests.durable.crashing import (
     story,
 )
 
-pytestmark = pytest.mark.slow("kills processes")
+pytestmark = pytest.mark.slow("crashes at every write")
 
 
 class Ended(NamedTuple):
