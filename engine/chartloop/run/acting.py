@@ -95,6 +95,7 @@ async def _call(
         return failure_of(error, context)
     except BaseException as error:  # noqa: BLE001  most of what is raised goes on the record
         return failure_of(error, context)
+    context.so_far = None  # it holds what holds the context: nothing is left to the collector
     if isinstance(done, Blocked):
         return done
     return _checked(action, context, done)
