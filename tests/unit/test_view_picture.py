@@ -65,6 +65,7 @@ def test_a_large_chart_has_an_image_in_html_instead_of_a_png() -> None:
     assert base64.b64decode(shown[1]).decode() == bundle["image/svg+xml"]
 
 
+@PYGRAPHVIZ
 def test_what_graphviz_cannot_draw_is_shown_as_text_with_the_reason() -> None:
     shown = Picture(CHART, engine="pygraphviz", timeout=0.0001)
     bundle = shown._repr_mimebundle_()  # pyright: ignore[reportPrivateUsage]
