@@ -2,7 +2,7 @@
 
     python docs/coverage_table.py [FILE]...      # by default the page beside this file
 
-A page is written where it has the two marks; README.md may have them too. Every scenario of
+A page is written where it has the two marks. Every scenario of
 `tests/scenarios` is played. A test compares the page with what this would write.
 """
 

@@ -71,12 +71,12 @@ def pages() -> dict[str, str]:
 FACTS_HEAD = """\
 # Facts
 
-What guards, `set`, templates and labels may read. Facts change only when an action, an answer or a
-rule says so; a clock that jumps back never makes one fall. `limits.<name>`, `vars.<name>` and
-`memory.<block>` are the file's own, and so is each name under `define`.
+The values that guards, `set`, templates and labels can read. Only actions, answers and rules change
+facts; a clock that jumps back never makes one smaller. The file defines `limits.<name>`,
+`vars.<name>`, `memory.<block>` and each name under `define`.
 
 A fact that only grows (`↑`) can bound a loop: once `fact >= limit` holds, it holds for the rest of
-the run. A type with `None` must be tested before it is used. At a terminal:
+the run. Test a type with `None` before you use it. On the command line:
 `chartloop facts [WORD]`."""
 
 
@@ -95,7 +95,7 @@ def facts() -> str:
             for n, s in FACTS.items()
             if n.startswith(root + ".")
         )
-        head = ("fact", "type", "unit", "what it is", "changed by")
+        head = ("fact", "type", "unit", "meaning", "changed by")
         out += ["", f"## {root}", "", table(head, rows)]
     return "\n".join(out)
 
@@ -105,15 +105,15 @@ def facts() -> str:
 ACTIONS_HEAD = """\
 # Actions
 
-What a state may `do`. *Work* moves `errors.consecutive` and `progress.*`, *upkeep* does not. A
-*pure* action may be repeated, a *local* one is the same when repeated with its key, before a *paid*
-one an intent is written into the journal. Fields under `with` are templates, expressions,
-durations, one of a few words, names, or plain data: the tables say which. Your own actions are
-[declared in Python](python.md#action)."""
+The actions that a state can `do`. *Work* changes `errors.consecutive` and `progress.*`, *upkeep*
+does not. A *pure* action can be repeated, a *local* one is idempotent with its key, and before a
+*paid* one the journal records an intent. Fields under `with` are templates, expressions,
+durations, one of a few words, names, or plain data, as the tables show. Declare your own actions
+[in Python](python.md#action)."""
 ACTIONS_LATER = """\
 ## Later
 
-A file may name these; it loads, is checked and drawn, and cannot be started yet. See
+A file that names one of these loads, and can be checked and drawn, but not started. See
 [not covered](../not-covered.md)."""
 
 
@@ -122,12 +122,17 @@ def actions() -> str:
     registry = builtin()
     now = [a for _, a in sorted(registry.actions.items()) if a.run is not None]
     later = [a for _, a in sorted(registry.actions.items()) if a.run is None]
-    head = ("action", "kind", "effect", "what it does")
+    head = ("action", "kind", "effect", "purpose")
     out = [ACTIONS_HEAD, "", table(head, ((link(a.name), *_row(a)) for a in now))]
     for spec in now:
         out += _action(spec)
     out += ["", ACTIONS_LATER, "", table(head, ((f"`{a.name}`", *_row(a)) for a in later))]
-    out += ["", "## Tools", "", "What a machine may list under `tools` besides your own."]
+    out += [
+        "",
+        "## Tools",
+        "",
+        "The tools that a machine can list under `tools` in addition to your own.",
+    ]
     for tool in registry.tools.values():
         out += _tool(tool)
     return "\n".join(out)
@@ -142,11 +147,11 @@ def _action(spec: ActionSpec) -> Iterator[str]:
     facts = ", ".join(f"`{name}`" for name in sorted(spec.changes))
     said = [f"{kind.capitalize()}, {effect}.", f"Result: `{spec.result}`."]
     if facts:
-        said.append(f"Besides what every action changes: {facts}.")
+        said.append(f"In addition to the facts that every action changes: {facts}.")
     yield from ("", f"## {spec.name}", "", about, "", " ".join(said))
     if spec.args:
         rows = ((f"`{a.name}`", _written(a), _needed(a), a.about) for a in spec.args)
-        yield from ("", table(("with", "written as", "", "what it is"), rows))
+        yield from ("", table(("with", "written as", "", "meaning"), rows))
     elif spec.targets is not None:
         yield from ("", "The keys of `with` are variables: `vars.NAME`.")
 
@@ -183,7 +188,7 @@ def _tool(tool: ToolSpec) -> Iterator[str]:
         (f"`{n}`", f"`{p.get('type', 'any')}`", p.get("description", "")) for n, p in given.items()
     )
     yield from ("", f"### {tool.name}", "", inspect.cleandoc(tool.description))
-    yield from ("", table(("argument", "type", "what it is"), rows))
+    yield from ("", table(("argument", "type", "meaning"), rows))
 
 
 # reasons and codes --------------------------------------------------------------------------
@@ -191,8 +196,8 @@ def _tool(tool: ToolSpec) -> Iterator[str]:
 REASONS_HEAD = """\
 # Stop reasons
 
-Why a run stops. The lower priority number wins; equals go by the order in which they were raised.
-*Forced*: the run was cut short. *Kind* is what `Result.kind` and the exit code tell: 0 for
+Why a run stops. The lowest priority number wins; ties go to the reason raised first.
+*Forced*: the run was cut short. *Kind* determines `Result.kind` and the exit code: 0 for
 `natural`, 1 for `error`, 3 for `limit`, 5 for `human`. A file may redefine these or add its own
 under [`reasons`](../language.md#7-stop-reasons)."""
 
@@ -203,17 +208,17 @@ def reasons() -> str:
         (f"`{r}`", r.about, str(r.priority), "yes" if r.forced else "no", r.status, r.kind)
         for r in sorted(REASONS.values(), key=lambda r: (r.priority, r))
     )
-    heads = ("reason", "what it says", "priority", "forced", "status", "kind")
+    heads = ("reason", "meaning", "priority", "forced", "status", "kind")
     return f"{REASONS_HEAD}\n\n{table(heads, rows)}"
 
 
 ERRORS_HEAD = """\
 # Findings and errors
 
-Every finding and error has a code that never changes its meaning. A file with an error does not
-load; warnings are only shown. Some can be accepted with `ignore: [{code, at, reason}]`. The codes
-below `CL5` are about files, `CL6` about calls: what was asked of a machine or a run that it cannot
-do."""
+Every finding and error has a code whose meaning never changes. A file with an error does not
+load; warnings are only shown. You can accept some with `ignore: [{code, at, reason}]`. Codes
+below `CL5` are about files, `CL6` about calls that a machine or a run cannot
+perform."""
 
 
 def errors() -> str:
@@ -223,11 +228,11 @@ def errors() -> str:
         group = [c for c in CODES.values() if c.code.startswith(start)]
         named = [(c, f"{c.code}: {c.title}") for c in group]
         rows = ((f"[{c.code}]({anchor(h)})", c.title, _level(c.severity)) for c, h in named)
-        out += ["", f"## {about}", "", table(("code", "what", ""), rows)]
+        out += ["", f"## {about}", "", table(("code", "title", ""), rows)]
         for code, heading in named:
             out += ["", f"### {heading}", ""]
             out += ["A warning.", ""] if code.severity is Severity.WARNING else []
-            out += [f"**Cause.** {code.cause}", "", f"**Cure.** {code.cure}"]
+            out += [f"**Cause.** {code.cause}", "", f"**Fix.** {code.cure}"]
             out += _example(code.code)
     return "\n".join(out)
 
@@ -258,7 +263,7 @@ def commands() -> str:
     """The help of every command, as the terminal shows it."""
     named = dict(_commands(command_line))
     links = ", ".join(f"[`{name}`]({anchor('chartloop ' + name)})" for name in named)
-    out = ["# Command line", "", f"What `--help` prints, for {links}."]
+    out = ["# Command line", "", f"The output of `--help`, for {links}."]
     out += ["", "```text", _help(command_line, "chartloop"), "```"]
     for name, command in named.items():
         out += [

@@ -129,7 +129,7 @@ def _fields(cls: type) -> Iterator[str]:
     """What a value of the class holds: annotated fields and properties."""
     rows = [*_annotated(cls), *_properties(cls)]
     if rows:
-        yield table(("field", "type", "what it is"), rows)
+        yield table(("field", "type", "meaning"), rows)
 
 
 def _annotated(cls: type) -> Iterator[tuple[str, str, str]]:

@@ -174,7 +174,7 @@ def test_the_core_is_no_larger_than_is_said() -> None:
 
 
 def test_the_number_of_distributions_is_the_one_that_pages_name() -> None:
-    pages = ("README.md", "CONTRIBUTING.md", "pyproject.toml")
+    pages = ("docs/install.md", "CONTRIBUTING.md", "pyproject.toml")
     named = [
         int(number)
         for page in pages

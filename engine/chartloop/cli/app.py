@@ -29,18 +29,18 @@ class Entry(NamedTuple):
 
 
 SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
-    ("Begin", (
-        Entry("new", "new", "Write a folder with a machine, a tool and a test of your own."),
-        Entry("doctor", "doctor", "Say what is installed here, what is missing and how to get it."),
+    ("Getting started", (
+        Entry("new", "new", "Write a folder with your own machine, tool and test."),
+        Entry("doctor", "doctor", "Check the installation and say how to fix what is missing."),
     )),
     ("Machines", (
         Entry("machines", "machines", "List the machines that come with chartloop."),
         Entry("check", "check", "Find every mistake of a machine file, before anything runs."),
         Entry("bound", "bound", "Show the worst that a run of a machine can cost, before it runs."),
-        Entry("query", "query", "Ask which ways a run of a machine can take, and which never."),
+        Entry("query", "query", "Ask which paths a run of a machine can take, and which never."),
         Entry("simulate", "simulate", "Play thousands of runs of a machine, without a model."),
         Entry("draw", "draw", "Draw a machine as a flowchart."),
-        Entry("test", "scenarios", "Run scenarios: scripted runs with what is expected of them."),
+        Entry("test", "scenarios", "Run scenarios: scripted runs with expectations."),
     )),
     ("Changes and documents", (
         Entry("diff", "diff", "Show what differs between two machines, in words and pictures."),
@@ -52,22 +52,22 @@ SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
     ("Runs", (
         Entry("run", "run", "Run a machine, once or over a file of tasks."),
         Entry("step", "step", "Run a machine by hand, step by step."),
-        Entry("resume", "resume", "Go on with a run that was interrupted, paused or answered."),
+        Entry("resume", "resume", "Continue a run that was interrupted, paused or answered."),
         Entry("answer", "letters", "Answer the question that a run waits with."),
         Entry("enqueue", "letters", "Add tasks at the end of the queue of a run."),
         Entry("pause", "letters", "Ask a run to pause before its next action."),
         Entry("cancel", "letters", "Ask a run to stop before its next action."),
     )),
-    ("Afterwards", (
+    ("Inspect and analyse", (
         Entry("runs", "runs", "List, remove and export recorded runs."),
         Entry("show", "show", "Show a run: its result, its records, its path."),
         Entry("why", "why", "Show why a run went where it went."),
-        Entry("fork", "again", "Begin a new run from a record of an old one."),
+        Entry("fork", "again", "Start a new run from a record of an old one."),
         Entry("coverage", "coverage", "Show which parts of a machine its runs have gone through."),
         Entry("replay", "again", "Decide the records of a run again, and compare."),
         Entry("stats", "stats", "Show what recorded runs have in common."),
         Entry("whatif", "whatif", "Show what recorded runs would have done under other limits."),
-        Entry("upgrade", "upgrade", "Say which recorded runs may go on with a changed file."),
+        Entry("upgrade", "upgrade", "Show which recorded runs can continue with a changed file."),
         Entry("record", "record", "Write a scenario that plays what a recorded run did."),
     )),
     ("Reference", (

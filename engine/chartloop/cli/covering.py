@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 threshold_option = click.option(
     "--fail-under", multiple=True, metavar="[WHAT=]PERCENT",
-    help="Leave with 1 where less was seen: 90 is of the edges; states=, rules=, atoms=, reasons=."
-    " May be given again.",
+    help="Exit with 1 if coverage is below this: 90 means edges; states=, rules=, atoms=, reasons=."
+    " Repeatable.",
 )  # fmt: skip
 save_option = click.option(
     "--save", type=click.Path(dir_okay=False), metavar="FILE",

@@ -97,8 +97,7 @@ machine_argument = click.argument("machine", shell_complete=completion.machines)
 run_argument = click.argument("run", shell_complete=completion.runs)
 tools_option = click.option(
     "--tools", multiple=True, metavar="SOURCE",
-    help="Tools, actions and guards of your own: tools.py, a module, or either with :NAME. May be"
-    " given again.",
+    help="Your tools, actions and guards: tools.py, a module, or either with :NAME. Repeatable.",
 )  # fmt: skip
 define_option = click.option(
     "--define", type=PAIR, multiple=True, metavar="NAME=EXPR",
@@ -115,8 +114,8 @@ journal_option = click.option(
 
 durability_option = click.option(
     "--durability", type=click.Choice(DURABILITIES), envvar="CHARTLOOP_DURABILITY",
-    help="What is recorded survives the end of the process, by kill -9 too (process, the default),"
-    " or the loss of power as well (power: each write waits for the disk).",
+    help="Recorded steps survive the end of the process, including kill -9 (process, the default),"
+    " or a loss of power as well (power: each write waits for the disk).",
 )  # fmt: skip
 
 
@@ -125,7 +124,7 @@ def require_option(name: str) -> Decorator[Any]:
     return click.option(
         name, "required", type=PAIR, multiple=True,
         help="A figure that no run may go past, proven: usd=2, calls=30, tokens=50_000, actions,"
-        " tool_calls, waiting (seconds). May be given again.",
+        " tool_calls, waiting (seconds). Repeatable.",
     )  # fmt: skip
 
 
@@ -147,7 +146,7 @@ model_options = together(
         help="Scripted replies in place of a model.",
     ),
     click.option("--model", metavar="NAME", help="Another model than the file's: provider/name."),
-    click.option("--api-base", metavar="URL", help="The server that speaks for the model."),
+    click.option("--api-base", metavar="URL", help="Base URL of the model provider."),
     click.option(
         "--clock", type=click.Choice(["system", "simulated"]), default="system",
         help="`simulated`: waits pass at once.",
@@ -183,11 +182,11 @@ name_options = together(
 )
 of_runs = together(
     click.option(
-        "--status", help="In this status.",
+        "--status", help="Only this status.",
         type=click.Choice("idle running paused debugging completed error".split()),
     ),
-    click.option("--agent", metavar="ID", help="Of this agent."),
-    click.option("--session", metavar="ID", help="Of this session."),
+    click.option("--agent", metavar="ID", help="Only this agent."),
+    click.option("--session", metavar="ID", help="Only this session."),
 )  # fmt: skip
 """Which runs of a journal are meant."""
 notify_options = together(

@@ -35,7 +35,7 @@ The new run's id is on stdout. Nothing is run; the old run stays as it is.
 @options.run_argument
 @click.option(
     "--at", type=click.IntRange(min=1), metavar="N",
-    help="The first record that is left out, as `chartloop show` numbers them. Default: none is.",
+    help="Copy the records before this one, as `chartloop show` numbers them. Default: all.",
 )  # fmt: skip
 @click.option(
     "--run-id", type=options.RUN_ID, metavar="ID", help="The new run's id. Default: a random one."
@@ -46,7 +46,7 @@ The new run's id is on stdout. Nothing is run; the old run stays as it is.
 @options.journal_option
 @options.format_option()
 def fork(run: str, at: int | None, file: str | None, **given: Any) -> None:
-    """Begin a new run from a record of an old one."""
+    """Start a new run from a record of an old one."""
     from chartloop.cli.loading import load_machine
     from chartloop.cli.moving import fork_run_under, judged_run, refused
     from chartloop.cli.stored import find_run, machine_of, open_journal, resume_line

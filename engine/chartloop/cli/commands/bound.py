@@ -41,13 +41,13 @@ A figure holds in every run in which the assumptions do; it is proven, not estim
 @click.argument("machine", required=False, shell_complete=completion.machines)
 @click.option(
     "--run", "of_run", metavar="RUN", shell_complete=completion.runs,
-    help="What was proven of a recorded run when it began; as a certificate with --format json.",
+    help="Show the bound stored when the run started; as a certificate with --format json.",
 )  # fmt: skip
 @options.limit_option
 @options.var_option
 @click.option(
     "--assume", "assumed", type=options.PAIR, multiple=True,
-    help="What is taken for granted of the model: tokens_per_call, calls_per_reply, and "
+    help="An assumption about the model: tokens_per_call, calls_per_reply, and "
     "input_price and output_price in USD a token.",
 )  # fmt: skip
 @options.require_option("--require")

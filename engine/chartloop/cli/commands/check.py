@@ -27,7 +27,7 @@ Examples:
 
 \b
 The exit code is 1 when a file has an error; warnings alone give 0. Every code has its cause and
-cure in docs/reference/errors.md; what is proven, and what is not, stands in docs/checks.md.
+fix in docs/reference/errors.md; docs/checks.md describes the proofs.
 """
 )
 @click.argument("machines", nargs=-1, required=True, shell_complete=options.completion.machines)

@@ -61,14 +61,14 @@ Examples:
   chartloop doctor --format json
 
 \b
-The exit code is 1 when something is broken; what is merely not installed is no fault.
+The exit code is 1 when something is broken; missing optional extras do not count.
 """
 )
 @options.journal_option
 @options.durability_option
 @options.format_option()
 def doctor(**given: Any) -> None:
-    """Say what is installed here, what is missing and how to get it.
+    """Check the installation and say how to fix what is missing.
 
     Names of API keys are shown, never their values. Nothing is sent anywhere.
     """

@@ -39,7 +39,7 @@ Examples:
 \b
 How to read the text: the arrows of a box leave at its right border and from the line below it, in
 order; a line to the right ends in a lane, which leads to one box only; `◀` enters above a box, and
-`┼` is a crossing. What is too wide for the terminal, or has too many boxes, is an outline.
+`┼` is a crossing. A picture that is too wide, or has too many boxes, is an outline.
 
 \b
 Rules hold after every step: `box` lists them beside the chart, `chain` draws them as decisions,
@@ -76,7 +76,7 @@ Rules hold after every step: `box` lists them beside the chart, `chain` draws th
 )  # fmt: skip
 @click.option(
     "--direction", type=click.Choice(["tb", "lr"]), default="tb", show_default=True,
-    help="Which way the chart goes: down, or to the right. Characters go down.",
+    help="Direction of the chart: down, or to the right. Text is always top to bottom.",
 )  # fmt: skip
 @click.option(
     "--theme", type=click.Choice(["light", "dark", "auto"]), default="light", show_default=True,
@@ -88,7 +88,7 @@ Rules hold after every step: `box` lists them beside the chart, `chain` draws th
 )  # fmt: skip
 @click.option(
     "--hops", type=click.IntRange(0), default=1, show_default=True,
-    help="Arrows that what --around shows is away from the state, at most.",
+    help="With --around: maximum distance from the state, in arrows.",
 )  # fmt: skip
 @click.option(
     "--page", type=click.Choice(["a4", "letter", "phone"]),

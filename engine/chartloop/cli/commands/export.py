@@ -27,8 +27,8 @@ Examples:
   chartloop export my.yaml --to xstate -o my.json --all --status
 
 \b
-What is written is the live machine: its states, its transitions in the order of trial, its rules.
-The guards stand there by name, with their texts beside them; whoever runs the result answers
+The export is the live machine: its states, its transitions in the order of trial, its rules.
+Guards are written by name, with their texts; the program that runs the result evaluates
 them. See docs/exports.md.
 """
 )

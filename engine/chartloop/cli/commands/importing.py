@@ -29,9 +29,9 @@ Examples:
 
 \b
 The file draws the same flowchart, and can be stepped: `chartloop step machine.yaml`. Where boxes of
-the document have no arrow that leads to them, `chartloop check` reports them until they are mended.
-What a machine cannot draw as the document does is declared in it under `deviations`, with reasons;
-`chartloop verify` holds the two together from then on.
+the document have no arrow that leads to them, `chartloop check` reports them until you fix them.
+Parts that a machine cannot draw are declared in it under `deviations`, with reasons;
+`chartloop verify` compares the two from then on.
 """,
 )
 @click.argument("document", type=click.Path(dir_okay=False))

@@ -54,7 +54,7 @@ that is over, or for a run that waits for nothing is refused (exit code 2).
 @click.option(
     "--wait",
     metavar="ID",
-    help="The wait that is answered, as the question shows it; default: the one at hand.",
+    help="The id of the wait, as the question shows it; default: the current one.",
 )
 @click.option(
     "--ahead",
@@ -62,7 +62,10 @@ that is over, or for a run that waits for nothing is refused (exit code 2).
     help="Answer before the question: the first wait of this state takes it.",
 )
 @click.option(
-    "--id", "message_id", metavar="ID", help="A message id: what has the same id is taken once."
+    "--id",
+    "message_id",
+    metavar="ID",
+    help="Idempotency key: repeated messages with it are ignored.",
 )
 @options.tools_option
 @options.journal_option
@@ -104,7 +107,10 @@ Examples:
 @click.argument("texts", nargs=-1, metavar="[TASK]...")
 @options.tasks_option
 @click.option(
-    "--id", "message_id", metavar="ID", help="A message id: what has the same id is taken once."
+    "--id",
+    "message_id",
+    metavar="ID",
+    help="Idempotency key: repeated messages with it are ignored.",
 )
 @options.tools_option
 @options.journal_option
@@ -147,7 +153,7 @@ Example:
 def pause(run: str, **given: Any) -> None:
     """Ask a run to pause before its next action.
 
-    At a wait it takes effect once the wait is over. `chartloop resume` goes on.
+    At a wait it takes effect once the wait is over. `chartloop resume` continues it.
     """
     from chartloop.cli.stored import find_run, open_journal
 

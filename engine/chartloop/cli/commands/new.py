@@ -26,7 +26,7 @@ Examples:
 @click.argument("name", type=click.Path())
 @options.format_option()
 def new(name: str, **given: Any) -> None:
-    """Write a folder with a machine, a tool and a test of your own.
+    """Write a folder with your own machine, tool and test.
 
     NAME is the folder; its last part, with - as _, names the machine.
     """

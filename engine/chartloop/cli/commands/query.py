@@ -1,4 +1,4 @@
-"""`chartloop query`: which ways a run can take, and which it never takes."""
+"""`chartloop query`: which paths a run can take, and which it never takes."""
 
 from __future__ import annotations
 
@@ -33,29 +33,27 @@ Forms: reach A, avoid A, never A before B, never A after B, always B after A. A 
 an event, an action, a tool, a stop reason or the id of an edge or rule; `state:x` says which.
 
 \b
-Exit codes: 0 all of them hold, 1 one does not, 2 what is asked is no query of this machine.
+Exit codes: 0 all of them hold, 1 one does not, 2 a query is invalid.
 """
 )
 @options.machine_argument
 @click.argument("queries", nargs=-1, required=True)
 @click.option(
     "--limit", type=options.PAIR, multiple=True, shell_complete=completion.pairs("limits"),
-    help="Ask only of runs with this limit; of what is spent, actions are counted. By default the "
+    help="Restrict to runs with this limit. Only action counts are modelled. By default the "
     "answer is for every limit.",
 )  # fmt: skip
-@click.option(
-    "--no-cancel", is_flag=True, help="Leave out that somebody may stop the run at any moment."
-)
+@click.option("--no-cancel", is_flag=True, help="Assume that the run is not stopped from outside.")
 @options.draw_option
 @options.tools_option
 @options.define_option
 @options.format_option()
 def query(machine: str, queries: tuple[str, ...], **given: Any) -> None:
-    """Ask which ways a run of a machine can take, and which never.
+    """Ask which paths a run of a machine can take, and which never.
 
-    What never happens in the graph of the machine never happens in a run, as long as nobody
-    interferes: a caller may cancel a run for any reason at any moment. An answer that this would
-    change says `unless`. That something can happen is shown with a way, the shortest ordinary one;
+    Anything that never happens in the graph of the machine never happens in a run, without
+    interference: a caller may cancel a run for any reason at any moment. An answer that this would
+    change says `unless`. If something can happen, the shortest ordinary path is shown;
     guards may forbid it.
     """
     from chartloop.checker.query import OUTSIDE, QueryFault

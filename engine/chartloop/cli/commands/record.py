@@ -28,10 +28,10 @@ Examples:
   chartloop record last --no-requests > order.scenario.yaml
 
 \b
-The scenario is played before it is written, and compared with the run decision by decision. What
-it cannot hold is said, and so is the record where the two part; the exit code is then 1. Secrets
-are hidden as in journals. Its `requests` are what the model was asked: a machine that asks
-otherwise fails the scenario, with the nearest request beside its own.
+The scenario is played before it is written, and compared with the run decision by decision.
+Anything a scenario cannot express is reported, with the first record that differs; the exit code is
+then 1. Secrets are hidden as in journals. `requests` are the requests to the model: a machine that
+sends others fails the scenario, which shows the nearest request.
 """
 )
 @options.run_argument
@@ -46,9 +46,9 @@ otherwise fails the scenario, with the nearest request beside its own.
 )  # fmt: skip
 @click.option(
     "--redact", multiple=True, metavar="PATTERN",
-    help="Hide what matches this regular expression, besides secrets. May be given again.",
+    help="Hide text that matches this regular expression, in addition to secrets. Repeatable.",
 )  # fmt: skip
-@click.option("--no-requests", is_flag=True, help="Leave out what the model was asked.")
+@click.option("--no-requests", is_flag=True, help="Leave out the requests to the model.")
 @click.option("--force", is_flag=True, help="Write over a file that is there.")
 @options.tools_option
 @options.journal_option

@@ -25,25 +25,28 @@ Examples:
 
 \b
 The machine is the one that the run was started with, from the journal. A recorded model call is
-never made again. Tools are Python code, and a server sees keys: --tools and --api-base are said
-again, script and model need not be.
+never made again. Tools are Python code, and a server sees keys: pass --tools and --api-base
+again; script and model are recorded.
 
 \b
-Of a run that has ended, the result is printed once more, with the exit code that it ended with.
+For a run that has ended, the result is printed again, with its exit code.
 
 \b
 A run that another process drives is refused with exit code 6; `chartloop pause` asks that one to
-stop. A run whose process has ended goes on at once; of another machine's process that is known
+stop. A run whose process has ended continues at once; if the process was on another machine,
 half a minute after its last sign of life.
 """
 )
 @options.run_argument
 @click.option(
-    "--machine", "file", metavar="FILE", help="Go on with this file; it must be the same machine."
+    "--machine",
+    "file",
+    metavar="FILE",
+    help="Use this file; it must be the same machine.",
 )
 @click.option(
     "--use-new-file", is_flag=True,
-    help="Go on with a changed file, as a new run that begins with the records of this one.",
+    help="Continue with a changed file, as a new run that starts with the records of this one.",
 )  # fmt: skip
 @options.model_options
 @options.tools_option
@@ -55,7 +58,7 @@ half a minute after its last sign of life.
 @options.watch_options
 @options.format_option("text", "json", "jsonl")
 def resume(run: str, file: str | None, use_new_file: bool, **given: Any) -> None:
-    """Go on with a run that was interrupted, paused or answered."""
+    """Continue a run that was interrupted, paused or answered."""
     from chartloop.cli.drive import Interrupts, drive, tell
     from chartloop.cli.loading import load_machine
     from chartloop.cli.starting import go_on, script_of

@@ -27,8 +27,8 @@ Examples:
   chartloop review origin/main --head HEAD -o comment.md --pictures pictures
 
 \b
-Looked at are YAML files with `chartloop:` in them that changed since this branch left BASE, and
-machines of which a child's file did. Nothing that a file names is imported or run, and no link is
+Compares the YAML files with `chartloop:` in them that changed since this branch left BASE, and
+machines whose child files changed. Nothing that a file names is imported or run, and no link is
 followed out of the repository. docs/review.md has a workflow and a pre-commit hook.
 
 \b

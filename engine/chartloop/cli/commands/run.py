@@ -57,8 +57,8 @@ A line of --inputs is {"task": "...", "vars": {...}, "limits": {...}}.
 @options.require_option("--require-bound")
 @click.option(
     "--parent", metavar="RUN", shell_complete=completion.runs,
-    help="The run, ended, that TASK is the next message to: conversation, memory and variables "
-    "are carried over.",
+    help="A finished run to continue: TASK becomes the next message; conversation, memory and "
+    "variables are carried over.",
 )  # fmt: skip
 @options.format_option("text", "json", "jsonl")
 def run(machine: str, task: str, **given: Any) -> None:

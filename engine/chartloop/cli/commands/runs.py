@@ -29,10 +29,10 @@ NEWEST = 20
 
 _filters = options.together(
     click.option(
-        "--machine", metavar="NAME", shell_complete=completion.machines, help="Of this machine."
+        "--machine", metavar="NAME", shell_complete=completion.machines, help="Only this machine."
     ),
     options.of_runs,
-    click.option("--children", is_flag=True, help="Those of child machines too."),
+    click.option("--children", is_flag=True, help="Include child runs."),
 )  # fmt: skip
 
 

@@ -42,12 +42,12 @@ something stays without a scenario that is not proven to be impossible.
 @click.option(
     "--generate", "folder", is_flag=False, flag_value=".", metavar="[DIR]",
     help="Write the scenarios that MACHINE lacks into DIR: the shortest for each edge, rule and"
-    " stop reason that none there shows. Default: this folder.",
+    " stop reason that no scenario there shows. Default: this folder.",
 )  # fmt: skip
 @click.option(
     "--for", "only", multiple=True, metavar="NAME",
     help="With --generate: only for this edge, rule or stop reason, even if a scenario shows it."
-    " May be given again.",
+    " Repeatable.",
 )  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="With --generate: list them, and write nothing.")
 @click.option(
@@ -59,7 +59,7 @@ something stays without a scenario that is not proven to be impossible.
 )  # fmt: skip
 @click.option(
     "--run-actions", is_flag=True,
-    help="With --generate: run actions of your own that have effects, many times.",
+    help="With --generate: run your own actions that have effects, many times.",
 )  # fmt: skip
 @click.option(
     "--coverage", "covered", is_flag=True,
@@ -70,7 +70,7 @@ something stays without a scenario that is not proven to be impossible.
 @options.tools_option
 @options.format_option()
 def test(paths: tuple[str, ...], folder: str | None, **given: Any) -> None:
-    """Run scenarios: scripted runs with what is expected of them.
+    """Run scenarios: scripted runs with expectations.
 
     PATHS are files, or folders that are searched; by default this one. With --generate scenarios
     are written, for one MACHINE: a file, or the name of a shipped machine.

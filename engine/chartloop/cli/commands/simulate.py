@@ -63,22 +63,22 @@ Examples:
   chartloop simulate agent --plot spread.svg
 
 \b
-A world says what comes from outside, never which edge is taken: guards are decided as in a real
-run. What no world says is assumed, and listed. `docs/simulation.md` tells what it can say.
+A world describes the events from outside, never which edge is taken: guards are decided as in a
+real run. Anything the world omits gets a default, which is listed. See `docs/simulation.md`.
 
 \b
-Exit codes: 0, or 1 where a run went past the proven bound.
+Exit codes: 0, or 1 if a run exceeded the proven bound.
 """
 )
 @options.machine_argument
 @click.option(
     "--world", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
-    help="What comes from outside, with which probability.",
+    help="The events from outside, with their probabilities.",
 )  # fmt: skip
 @click.option(
     "--from", "learn_from", metavar="RUN", multiple=True, shell_complete=completion.runs,
     help="Learn the world from a recorded run: an id, `last`, an exported .jsonl file, or `all`"
-    " runs of the machine in the journal. May be given again.",
+    " runs of the machine in the journal. Repeatable.",
 )  # fmt: skip
 @click.option(
     "--smooth", type=click.FloatRange(min=0), default=0.0, metavar="N",
@@ -99,11 +99,11 @@ Exit codes: 0, or 1 where a run went past the proven bound.
 )
 @click.option(
     "--at-most", type=SHARE, metavar="SHARE",
-    help="Suggest limits that stop at most so many of the runs that would end by themselves.",
+    help="Suggest limits that stop at most this share of the runs that would end by themselves.",
 )  # fmt: skip
 @click.option(
     "--longest", type=click.IntRange(min=1), default=10_000, show_default=True, metavar="STEPS",
-    help="Leave a run after so many steps.",
+    help="End a run after this number of steps.",
 )  # fmt: skip
 @click.option(
     "--run", "number", type=click.IntRange(min=0), metavar="N",

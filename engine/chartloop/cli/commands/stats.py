@@ -35,7 +35,7 @@ Examples:
   chartloop stats agent --format csv > stats.csv
 
 \b
-A limit of which no run has used half is said to be `never near`: it may be too loose. --plot needs
+Limits of which no run used even half are marked `never near`: they may be too loose. --plot needs
 the extra `plots`.
 """
 )

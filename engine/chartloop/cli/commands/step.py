@@ -24,16 +24,16 @@ Examples:
   chartloop step my.yaml "Sort these" --tools tools.py --to review
 
 \b
-On the screen: s does the action at hand, r goes on, t to a state, a answers, b takes a record back,
+On the screen: s runs the next action, r runs on, t to a state, a answers, b takes a record back,
 m shows the whole picture, p pauses, ? lists the rest. Extra: `tui`.
 
 \b
-Else, and with --plain, there is a prompt: Enter does the action at hand, `why` shows what was
-looked at, `set limits.steps 5` changes a limit, `back` takes a record back, `run` goes on to the
+Else, and with --plain, there is a prompt: Enter runs the next action, `why` shows the
+evaluation, `set limits.steps 5` changes a limit, `back` takes a record back, `run` runs to the
 end, `help` lists the rest. On the screen the same commands are typed after `:`.
 
 \b
-The run is recorded: after `quit`, `chartloop resume` goes on.
+The run is recorded: after `quit`, `chartloop resume` continues it.
 """
 )
 @options.machine_argument

@@ -39,16 +39,16 @@ Examples:
 \b
 OLD and NEW are files, names of shipped machines, or REV:PATH in a git repository. With `-` for OLD
 each run is judged by the machine that it was started with, as the journal has it. Runs of other
-machines are reported and passed over. Nothing is run and nothing in the journal is changed.
+machines are reported and skipped. Nothing is run and the journal is not changed.
 
 \b
 unchanged          the same machine, or one that differs only in words
-safe               every record is decided as it was: the run may go on
+safe               every record is decided as before: the run can continue
 needs a state map  the same, once the file has the lines under `renamed:`
-unsafe             a record is decided otherwise, or what the run holds does not fit
+unsafe             a record is decided differently, or data of the run do not fit
 
 \b
-Exit codes: 0 every run may go on, 1 some may not, 2 a machine or a run cannot be read.
+Exit codes: 0 every run can continue, 1 some cannot, 2 a machine or a run cannot be read.
 """
 )
 @click.argument("old", shell_complete=options.completion.machines)
@@ -60,7 +60,7 @@ Exit codes: 0 every run may go on, 1 some may not, 2 a machine or a run cannot b
 )  # fmt: skip
 @click.option(
     "--first", type=click.IntRange(min=1), default=20, metavar="N", show_default=True,
-    help="List so many of the runs, and so many of the reasons, the worst first.",
+    help="List at most this many runs and reasons, the worst first.",
 )  # fmt: skip
 @click.option("--unfinished", is_flag=True, help="Only runs that have not ended.")
 @choice_options
@@ -68,7 +68,7 @@ Exit codes: 0 every run may go on, 1 some may not, 2 a machine or a run cannot b
 @options.define_option
 @options.format_option()
 def upgrade(old: str, new: str, runs: tuple[str, ...], write_map: str | None, **given: Any) -> None:
-    """Say which recorded runs may go on with a changed file."""
+    """Show which recorded runs can continue with a changed file."""
     how = How.of(given)
     try:
         sides = _sides(old, new, how)

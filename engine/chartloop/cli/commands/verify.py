@@ -25,7 +25,7 @@ Examples:
   chartloop verify flow.mmd machine.yaml --format json
 
 \b
-A difference that is meant stands in the machine, with its reason:
+Declare an intended difference in the machine, with its reason:
   deviations:
     - {difference: "edge ask → stop added", reason: the document has no way out there}
 

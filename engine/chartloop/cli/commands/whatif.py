@@ -30,9 +30,9 @@ Examples:
   chartloop whatif agent --limit steps=8 --fail-on lost
 
 \b
-Nothing is run: no model, no tool. The recorded inputs are decided again. Where a decision comes
-out otherwise, what was recorded afterwards belongs to another run: a stop is known, what would
-have happened elsewhere is not, and the answer says so.
+Nothing is run: no model, no tool. The recorded inputs are decided again. Where a decision
+differs, the later records belong to another run: a stop is known, the further course is not, and
+the answer says so.
 
 \b
 Exit codes: 0, or 1 where --fail-on finds something.
@@ -47,11 +47,11 @@ Exit codes: 0, or 1 where --fail-on finds something.
 )  # fmt: skip
 @click.option(
     "--first", type=click.IntRange(min=0), default=10, metavar="N", show_default=True,
-    help="List so many of the runs that change.",
+    help="List at most this many of the runs that change.",
 )  # fmt: skip
 @click.option(
     "--fail-on", type=click.Choice(_GATES), multiple=True,
-    help="Leave with 1 where an answer is lost, a run changes, or its end is not sure.",
+    help="Exit with 1 if an answer is lost, a run changes, or its end is not sure.",
 )  # fmt: skip
 @choice_options
 @options.tools_option

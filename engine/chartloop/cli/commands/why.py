@@ -19,7 +19,7 @@ Examples:
   chartloop why 3kf --step 3 --format json
 
 \b
-✓ held, ✗ did not, ! could not be evaluated, · was not looked at: an edge before it was taken.
+✓ held, ✗ did not, ! could not be evaluated, · was not evaluated: an edge before it was taken.
 `left` is what was left of a budget that is not spent.
 """
 )
@@ -34,7 +34,7 @@ Examples:
 def why(run: str, step: int | None, **given: Any) -> None:
     """Show why a run went where it went.
 
-    Every rule and edge that was looked at, with the values that its guard read, taken or not.
+    Every rule and edge that was evaluated, with the values that its guard read, taken or not.
     """
     from chartloop.cli.stored import find_run, machine_of, open_journal
 
