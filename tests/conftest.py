@@ -7,9 +7,14 @@ line that installs it, where that is missing::
     @pytest.mark.extra("litellm", install='pip install -e ".[llm]"')
     @pytest.mark.node("mermaid")  # a package of tests/node
 
-With ``CHARTLOOP_TESTS=all`` nothing is passed over: a skip or an expected failure counts as a
-failure, unless `allowed_skips.txt` lists it with its reason. A test of an extra imports it
-inside its functions, so that the file can be collected without it.
+A test that takes seconds, a browser, a kernel, another library or very many machines is marked with
+its reason, and is left out of an ordinary run unless the command names its file::
+
+    @pytest.mark.slow("starts JupyterLab")
+
+With ``CHARTLOOP_TESTS=all`` every test runs and nothing is passed over: a skip or an expected
+failure counts as a failure, unless `allowed_skips.txt` lists it with its reason. A test of an extra
+imports it inside its functions, so that the file can be collected without it.
 """
 
 from __future__ import annotations
@@ -84,9 +89,36 @@ def pytest_configure(config: pytest.Config) -> None:
     if (value := os.environ.get("CHARTLOOP_TESTS", "")) not in ("", "all"):
         raise pytest.UsageError(f"CHARTLOOP_TESTS is `all` or not set, not `{value}`")
     config.stash[_ALLOWED] = read_allowed(ALLOWED.read_text()) if ALL else []
+    # What processes of the tests have compiled is there for those that come after them.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 _ALLOWED = pytest.StashKey[list[AllowedSkip]]()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave slow tests out, unless all are to run or their file is named."""
+    named = {Path(config.invocation_params.dir, arg.split("::")[0]) for arg in config.args}
+    out: list[pytest.Item] = []
+    for item in items:
+        for mark in item.iter_markers("slow"):
+            if len(mark.args) != 1 or mark.kwargs:
+                raise pytest.UsageError(f"{item.nodeid}: want `slow(reason)`")
+            if not ALL and item.path not in named:
+                out.append(item)
+                break
+    if out:
+        left = set(out)
+        items[:] = [item for item in items if item not in left]
+        config.hook.pytest_deselected(items=out)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say that there is more: the workers of pytest-xdist do not tell what they leave out."""
+    if not ALL:
+        terminalreporter.write_line(
+            "Slow tests run with CHARTLOOP_TESTS=all, or when their file is named."
+        )
 
 
 def _missing_program(program: str, *, install: str) -> str | None:

@@ -29,7 +29,7 @@ import pytest
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page, Route, WebSocket
 
-INSTALL = 'pip install -e ".[test]"'
+INSTALL = 'pip install -e ".[test-all]"'
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 """What a browser may be called."""
 START = 60.0
@@ -38,6 +38,7 @@ SLOW = 50_000
 """Milliseconds that something in the page may take."""
 
 NEEDS = [
+    pytest.mark.slow("starts JupyterLab or marimo, and a browser"),
     pytest.mark.extra("jupyterlab", install=INSTALL),  # noqa: S610 - no Django
     pytest.mark.extra("ipykernel", install=INSTALL),  # noqa: S610 - no Django
     pytest.mark.extra("playwright", install=INSTALL),  # noqa: S610 - no Django

@@ -222,6 +222,7 @@ STOPS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow("takes seconds")
 @pytest.mark.parametrize("case", STOPS, ids=lambda case: case.id)
 def test_it_stops(case: Stop) -> None:
     run = start(case.script, case.task, limits=case.limits, vars=case.vars)
@@ -721,6 +722,7 @@ def test_it_needs_no_python(name: str) -> None:
     assert machine.spec.tools == ()
 
 
+@pytest.mark.slow("takes seconds")
 @pytest.mark.extra("litellm", install='pip install -e ".[llm]"')  # noqa: S610 - no Django
 @pytest.mark.filterwarnings("ignore:.*using the `ReadOnly` qualifier")
 @pytest.mark.filterwarnings("ignore:Accessing the 'model_")

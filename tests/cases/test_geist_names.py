@@ -532,6 +532,7 @@ def test_a_phase_of_its_own_is_called_in_every_tick_of_an_execution() -> None:
     assert result.tokens_used == 400  # of the two other phases
 
 
+@pytest.mark.slow("takes seconds")
 def test_a_phase_may_call_the_one_it_overrides_and_its_tokens_count() -> None:
     executor = AgentExecutor(AddsTasks(script=[*FOUR[:3], *DONE]))
     result = executor.execute("Write.")
@@ -584,6 +585,7 @@ def test_what_would_never_be_called_is_refused() -> None:
 # the async face, completion, journal ------------------------------------------------------------
 
 
+@pytest.mark.slow("takes seconds")
 def test_an_execution_inside_an_event_loop() -> None:
     async def main() -> tuple[AgentExecutionResult, list[int], dict[str, list[str]]]:
         result = await AgentExecutor(agent([*FOUR[:3], *DONE])).aexecute("Write.")

@@ -197,6 +197,7 @@ class TestOptimization:
         short = asyncio.run(aoptimize(window, said(10), model=Scripted(["Tea."])))
         assert numbers(short) == [8, 9]
 
+    @pytest.mark.slow("takes seconds")
     @pytest.mark.extra("litellm", install='pip install -e ".[llm]"')  # noqa: S610 - no Django
     @pytest.mark.filterwarnings("ignore:.*using the `ReadOnly` qualifier")  # litellm's own
     @pytest.mark.filterwarnings("ignore:Accessing the 'model_")

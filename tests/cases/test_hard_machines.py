@@ -76,6 +76,7 @@ def _asked(machine: Machine) -> str:
     return str(Questions(machine.chart).ask(f"always state:{states[-1]} after state:{states[0]}"))
 
 
+@pytest.mark.slow("takes seconds")
 @pytest.mark.parametrize("hard", MACHINES, ids=lambda hard: hard.maker)
 def test_the_work_grows_as_the_machine(hard: Hard) -> None:
     make = _made(hard.maker)
@@ -97,6 +98,7 @@ def test_the_work_grows_as_the_machine(hard: Hard) -> None:
     assert max(grown) <= hard.factor, (small, large)
 
 
+@pytest.mark.slow("takes seconds")
 def test_too_many_ways_are_unknown_with_the_reason() -> None:
     found = examine(_made("detours")(8))
     assert found.machine is not None

@@ -133,6 +133,7 @@ ATTACKS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow("takes seconds")
 @pytest.mark.parametrize("case", ATTACKS, ids=lambda case: case.id)
 def test_it_ends_with_findings(
     case: Attack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -104,6 +104,7 @@ def test_every_line_is_classified_once(table: Path) -> None:
     assert blank == [], "rows of blank lines only"
 
 
+@pytest.mark.slow("starts processes for seconds")
 @pytest.mark.parametrize("table", TABLES, ids=lambda path: path.stem)
 def test_every_case_is_a_test_and_every_other_line_has_its_reason(table: Path) -> None:
     missing = [

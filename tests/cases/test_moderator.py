@@ -141,6 +141,7 @@ def taken() -> frozenset[tuple[str, str]]:
     return frozenset(edges[id] for id in ids & edges.keys())
 
 
+@pytest.mark.slow("takes seconds")
 @pytest.mark.parametrize("arrow", CHART.arrows, ids=lambda a: f"{a.source}-{a.target}")
 def test_an_arrow_of_the_chart_is_taken(arrow: Arrow) -> None:
     source, target = STATES[arrow.source], STATES[arrow.target]
@@ -149,6 +150,7 @@ def test_an_arrow_of_the_chart_is_taken(arrow: Arrow) -> None:
     assert (source, target) in taken()
 
 
+@pytest.mark.slow("takes seconds")
 @pytest.mark.parametrize("box", CHART.boxes, ids=lambda box: box.id)
 def test_a_box_of_the_chart_is_drawn(box: Box) -> None:
     (drawn,) = [b for b in load("moderator").draw().chart.boxes if b.id == STATES[box.id]]

@@ -286,6 +286,7 @@ def test_a_critical_error_stops_at_once(before: int) -> None:
 FULL = sorted((Path(__file__).parents[1] / "scenarios").glob("moderator_full_*.scenario.yaml"))
 
 
+@pytest.mark.slow("takes seconds")
 @pytest.mark.parametrize("path", FULL, ids=lambda path: path.name.partition(".")[0])
 def test_every_ending_is_reported_saved_and_told(path: Path) -> None:
     played = run_scenario(path)

@@ -197,6 +197,7 @@ async def watched(
         watching.cancel()
 
 
+@pytest.mark.slow("starts processes for seconds")
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.id)
 def test_an_attack_is_contained(box: MontySandbox, attack: Attack) -> None:
     # on a busy machine what asks for too much memory may not come to it in time
@@ -221,6 +222,7 @@ def test_the_host_is_as_it_was(box: MontySandbox) -> None:
     assert not Path("/tmp/escaped").exists()
 
 
+@pytest.mark.slow("starts processes for seconds")
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_the_host_s_memory_stays_small() -> None:
     # not ru_maxrss: after a fork it starts at what the parent had

@@ -35,6 +35,7 @@ def test_help_imports_none_of_what_commands_need() -> None:
     ]
 
 
+@pytest.mark.slow("starts processes for seconds")
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_streams_that_were_closed_are_no_fault(closed: str, tmp_path: Path) -> None:
     line = f'exec "$0" -m chartloop machines {closed}'
@@ -185,6 +186,7 @@ def test_a_reader_that_goes_is_no_error(folder: Path) -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.slow("starts processes for seconds")
 def test_signs_are_written_otherwise_where_there_is_only_ascii(folder: Path) -> None:
     ascii_only = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     done = program("draw", "agent", cwd=folder, env=ascii_only)
@@ -231,6 +233,7 @@ def complete(folder: Path, *words: str) -> list[str]:
     return [word for line in done.out.splitlines() if (word := line.partition(",")[2])]
 
 
+@pytest.mark.slow("starts processes for seconds")
 def test_completion(folder: Path) -> None:
     made = program("run", *ADD, "--run-id", "first", cwd=folder)
     assert made.code == 0

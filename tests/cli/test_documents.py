@@ -127,6 +127,7 @@ def test_a_document_is_never_written_over(sh: Shell, name: str) -> None:
     assert "is the document itself" in done.err
 
 
+@pytest.mark.slow("takes seconds")
 def test_a_chart_that_no_file_can_hold(sh: Shell) -> None:
     chart = "".join(f"  n{n}[{'word ' * 80}{n}] --> n{n + 1}\n" for n in range(2_200))
     (sh.folder / "large.mmd").write_text(f"flowchart TD\n{chart}")

@@ -20,6 +20,7 @@ import pytest
 from chartloop.adapters.sqlite import SqliteJournal
 from chartloop.adapters.sqlite_migrations import MIGRATIONS
 from chartloop.api import load
+from chartloop.cli.commands import letters
 from chartloop.run.journal import Letter
 from chartloop.run.sync import by_hand
 from tests.cli.shell import ASKER, Shell
@@ -94,9 +95,10 @@ def _fill(path: Path) -> None:
 
 
 @pytest.fixture
-def edited(kept: Path, sh: Shell) -> Shell:
-    """A copy of it, and the command line in there."""
+def edited(kept: Path, sh: Shell, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """A copy of it, and the command line in there. No process drives its runs: none is waited for."""
     shutil.copytree(kept, sh.folder, dirs_exist_ok=True)
+    monkeypatch.setattr(letters, "PATIENCE", 0.01)
     return sh
 
 
@@ -144,6 +146,7 @@ def test_each_command_meets_each_value_and_many_columns() -> None:
     assert all(len({c for args, _, c in met if args == one}) >= 20 for one in ONCE)
 
 
+@pytest.mark.slow("edits every column of a journal")
 @pytest.mark.parametrize(("table", "column"), COLUMNS, ids=map(".".join, COLUMNS))
 def test_no_edit_ends_as_a_fault_of_ours(
     table: str, column: str, edited: Shell, whole: bool

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from xml.etree import ElementTree as ET
 
+import pytest
+
 from chartloop.api import load
 from chartloop.interchange.scxml import to_scxml
 from chartloop.interchange.xstate import to_xstate
@@ -37,6 +39,7 @@ def test_a_file_that_is_there_is_written_anew_as_a_whole(sh: Shell) -> None:
     assert read(sh, "agent.scxml") == to_scxml(load("agent"))
 
 
+@pytest.mark.slow("starts processes for seconds")
 def test_stdout_is_utf8_whatever_the_terminal_speaks(sh: Shell) -> None:
     ascii_only = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     done = program("export", "agent", "--to", "scxml", cwd=sh.folder, env=ascii_only)

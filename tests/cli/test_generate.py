@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.cli.shell import Shell, Terminal
 
 
@@ -78,6 +80,7 @@ def test_at_a_terminal_a_line_says_how_far_it_is(folder: Path) -> None:
         assert t.wait() == 0
 
 
+@pytest.mark.slow("starts processes for seconds")
 def test_ctrl_c_keeps_what_was_found(folder: Path) -> None:
     with Terminal(
         "test", "moderator_full", "--generate", "found", "--work", "5000000", cwd=folder

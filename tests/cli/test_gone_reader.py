@@ -46,6 +46,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow("starts processes for seconds")
 @pytest.mark.parametrize("args", COMMANDS, ids=" ".join)
 def test_a_command_without_a_reader_ends_quietly(args: tuple[str, ...], recorded: Path) -> None:
     code, said = unheard(*args, cwd=recorded)
@@ -54,6 +55,7 @@ def test_a_command_without_a_reader_ends_quietly(args: tuple[str, ...], recorded
         assert word not in said
 
 
+@pytest.mark.slow("starts processes for seconds")
 def test_a_run_is_paused_once_its_reader_has_gone(folder: Path) -> None:
     (folder / "slow.yaml").write_text(slowly("300ms", 40) + "  - enough\n")
     run = ("run", "looper.yaml", "x", "--script", "slow.yaml", "--run-id", "r")

@@ -294,6 +294,7 @@ def test_the_neighbourhood_of_a_state(sh: Shell) -> None:
     assert sh("draw", "agent", "--around", "done", "--hops", "-1").code == 2
 
 
+@pytest.mark.slow("starts processes for seconds")
 @pytest.mark.system("dot", install="apt-get install graphviz")
 def test_draw_pictures(sh: Shell) -> None:
     assert sh("draw", "agent", "-o", "a.svg").code == 0
@@ -341,6 +342,7 @@ def test_a_picture_that_cannot_be_written(sh: Shell) -> None:
 # reference ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("takes seconds")
 def test_machines_lists_what_is_shipped(sh: Shell) -> None:
     told = sh("machines", "--format", "json").json
     assert [m["machine"] for m in told] == list(shipped())
@@ -552,6 +554,7 @@ def test_the_name_of_a_picture_says_its_format(sh: Shell) -> None:
     assert "or say --format" in done.err
 
 
+@pytest.mark.slow("starts processes for seconds")
 @pytest.mark.system("dot", install="apt-get install graphviz")
 def test_a_page_is_a_file_of_its_own(sh: Shell) -> None:
     done = sh("draw", "moderator", "-o", "m.svg", "--page", "a4")

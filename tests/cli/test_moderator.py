@@ -27,6 +27,7 @@ def arguments(sh: Shell, ending: Ending) -> list[str]:
     return ["run", "moderator", made.task, "--script", "script.yaml", *more]
 
 
+@pytest.mark.slow("takes seconds")
 @pytest.mark.parametrize("ending", ENDINGS, ids=lambda ending: ending.scenario)
 def test_an_ending_and_its_report(sh: Shell, ending: Ending) -> None:
     done = sh(*arguments(sh, ending), "--clock", "simulated")

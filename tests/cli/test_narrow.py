@@ -16,6 +16,7 @@ LINES = [
 ]
 
 
+@pytest.mark.slow("starts processes for seconds")
 @pytest.mark.parametrize("line", LINES, ids=" ".join)
 def test_nothing_is_wider_than_the_terminal(line: tuple[str, ...], folder: Path) -> None:
     with Terminal(*line, cwd=folder, columns=80) as shown:

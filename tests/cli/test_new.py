@@ -13,6 +13,7 @@ from chartloop.language.file.schema import schema
 from tests.cli.shell import ADD, Shell, program
 
 
+@pytest.mark.slow("starts processes for seconds")
 def test_the_three_commands_work_as_printed(tmp_path: Path) -> None:
     made = program("new", "hello", cwd=tmp_path)
     assert made.code == 0

@@ -144,6 +144,7 @@ def test_ordinary_text_stays_as_it_is(text: str) -> None:
     assert out.plain(text) == text
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(),

@@ -153,6 +153,7 @@ states:
 """
 
 
+@pytest.mark.slow("starts processes for seconds")
 def test_live_events_have_no_secrets(sh: Shell, folder: Path) -> None:
     reply = json.dumps(f"the password is {SECRET} or sk-proj-Zx81mKq04vTbN62pLrYd9sWc4f9d0 indeed")
     sh.write("looks.py", TOOL)

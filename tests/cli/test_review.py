@@ -240,6 +240,7 @@ def test_json_has_its_documented_shape(sh: Shell) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.slow("starts processes for seconds")
 @DOT
 def test_every_format(sh: Shell) -> None:
     sh.write(
@@ -482,6 +483,7 @@ def test_what_cannot_be_written_is_not_taken_for_a_difference(repo: Shell) -> No
         assert "cannot be" in done.err
 
 
+@pytest.mark.slow("starts processes for seconds")
 def test_a_name_that_is_no_text(repo: Shell) -> None:
     (repo.folder / os.fsdecode(b"caf\xe9.yaml")).write_text(KID)
     (repo.folder / os.fsdecode(b"bad\xe9.yaml")).write_text(KID.replace("run.steps", "run.stps"))
@@ -613,6 +615,7 @@ def test_nothing_of_the_repository_is_run(repo: Shell) -> None:
     assert not marker.exists()
 
 
+@pytest.mark.slow("takes seconds")
 def test_a_comment_is_never_too_long(repo: Shell) -> None:
     states = "".join(
         f"  s{n}: {{ask: {'x' * 60}{n}, when: run.steps >= {n}, then: s{n + 1}, else: done}}\n"

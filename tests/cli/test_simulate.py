@@ -85,6 +85,7 @@ def test_a_python_guard_needs_a_share(sh: Shell, tmp_path: Path) -> None:
     assert "is no share" in sh(*command, "--guard", "is_sound=often").err
 
 
+@pytest.mark.slow("takes seconds")
 def test_limits_are_suggested(sh: Shell) -> None:
     done = sh("simulate", "agent", "--runs", "200", "--at-most", "1%")
     assert "what would be enough, in this world" in done.out
@@ -130,6 +131,7 @@ def test_the_picture_shows_how_often(sh: Shell, tmp_path: Path) -> None:
     assert "×50" in (tmp_path / "heat.mmd").read_text("utf-8")
 
 
+@pytest.mark.slow("takes seconds")
 @pytest.mark.extra("matplotlib", install='pip install -e ".[plots]"')  # noqa: S610 - no Django
 def test_the_spread_is_drawn(sh: Shell, tmp_path: Path) -> None:
     page = tmp_path / "spread.svg"

@@ -185,6 +185,7 @@ def test_every_command_is_in_the_table() -> None:
     assert set(COMMANDS) <= set(CALLS)
 
 
+@pytest.mark.slow("starts processes for seconds")
 @pytest.mark.parametrize("name", CALLS)
 def test_nothing_steers_the_terminal(name: str, evil: Shell) -> None:
     for args in CALLS[name]:
@@ -210,6 +211,7 @@ def test_nor_does_a_row_that_was_edited(column: str, evil: Shell) -> None:
             assert STEERS.search(done.out + done.err) is None, args
 
 
+@pytest.mark.slow("starts processes for seconds")
 def test_a_terminal_gets_our_colours_and_nothing_of_theirs(folder: Path) -> None:
     fill(folder)
     run = ("run", *RUN, "--run-id", "r")
@@ -226,6 +228,7 @@ def test_a_terminal_gets_our_colours_and_nothing_of_theirs(folder: Path) -> None
             assert not re.search("[\U00100000-\U0010ffff]", t.raw)
 
 
+@pytest.mark.slow("starts processes for seconds")
 def test_a_fault_and_a_traceback_are_cleaned(folder: Path) -> None:
     fill(folder)
     (folder / "tools.py").write_text(f"raise ValueError({EVIL!r})\n")

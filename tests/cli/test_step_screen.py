@@ -131,6 +131,7 @@ def on_screen(
     return app
 
 
+@pytest.mark.slow("plays on a full screen for seconds")
 def test_it_shows_where_the_run_is_and_each_step() -> None:
     async def play(screen: Screen) -> None:
         assert "● running at receive" in screen.text()
@@ -208,6 +209,20 @@ def test_a_fork_leaves_the_run_as_it_is() -> None:
     on_screen(run, play)
 
 
+def test_nothing_is_painted_while_nothing_happens() -> None:
+    async def play(screen: Screen) -> None:
+        await screen.sees("running at receive")
+        head = screen.app.query_one("#head", Static)
+        shown = head.content
+        await screen.pilot.pause(0.3)
+        assert head.content is shown
+
+    from textual.widgets import Static  # noqa: PLC0415 - an extra
+
+    on_screen(adder(), play)
+
+
+@pytest.mark.slow("plays on a full screen for seconds")
 def test_run_to_a_state_that_is_chosen() -> None:
     async def play(screen: Screen) -> None:
         await screen.press("t")
@@ -223,6 +238,7 @@ def test_run_to_a_state_that_is_chosen() -> None:
     on_screen(adder(), play)
 
 
+@pytest.mark.slow("plays on a full screen for seconds")
 def test_the_commands_of_the_prompt() -> None:
     async def play(screen: Screen) -> None:
         await screen.type("set limits.steps 2")
@@ -247,6 +263,7 @@ def test_the_commands_of_the_prompt() -> None:
     on_screen(adder(), play)
 
 
+@pytest.mark.slow("plays on a full screen for seconds")
 def test_an_answer_by_its_form() -> None:
     async def play(screen: Screen) -> None:
         await screen.press("r")
@@ -272,6 +289,7 @@ def test_an_answer_by_its_form() -> None:
 PASTED = "first line with 日本語\nsecond\tline; it's quit\n\n  third"
 
 
+@pytest.mark.slow("plays on a full screen for seconds")
 def test_an_answer_keeps_every_line_that_is_pasted() -> None:
     from textual import events  # noqa: PLC0415 - an extra
 
@@ -290,6 +308,7 @@ def test_an_answer_keeps_every_line_that_is_pasted() -> None:
     on_screen(asker(), play)
 
 
+@pytest.mark.slow("plays on a full screen for seconds")
 def test_a_command_of_several_lines_says_what_it_leaves_out() -> None:
     from textual import events  # noqa: PLC0415 - an extra
 
@@ -304,6 +323,7 @@ def test_a_command_of_several_lines_says_what_it_leaves_out() -> None:
     on_screen(adder(), play)
 
 
+@pytest.mark.slow("plays on a full screen for seconds")
 def test_the_whole_picture_the_help_and_the_light() -> None:
     async def play(screen: Screen) -> None:
         await screen.press("m")
@@ -322,6 +342,7 @@ def test_the_whole_picture_the_help_and_the_light() -> None:
     on_screen(adder(), play)
 
 
+@pytest.mark.slow("plays on a full screen for seconds")
 def test_a_picture_into_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
@@ -341,6 +362,7 @@ class Size(NamedTuple):
     size: tuple[int, int]
 
 
+@pytest.mark.slow("plays on a full screen for seconds")
 @pytest.mark.parametrize(
     "case", [Size("usual", (80, 24)), Size("tiny", (40, 10))], ids=lambda c: c.id
 )
@@ -398,6 +420,7 @@ def looper(script: Any, **options: Any) -> Run:
     return run
 
 
+@pytest.mark.slow("plays on a full screen for seconds")
 def test_the_screen_lives_while_a_run_goes_on_and_a_pause_stops_it() -> None:
     async def play(screen: Screen) -> None:
         await screen.pilot.press("r")
@@ -414,6 +437,7 @@ def test_the_screen_lives_while_a_run_goes_on_and_a_pause_stops_it() -> None:
     on_screen(looper(slow()), play)
 
 
+@pytest.mark.slow("plays on a full screen for seconds")
 def test_an_action_that_hangs_is_left_undone() -> None:
     async def play(screen: Screen) -> None:
         await screen.press("s")
@@ -445,6 +469,7 @@ def test_to_quit_in_the_middle_of_an_action_loses_nothing(tmp_path: Path) -> Non
     assert again.run().reason == "completed"
 
 
+@pytest.mark.slow("plays on a full screen for seconds")
 def test_quit_is_a_command_too() -> None:
     async def play(screen: Screen) -> None:
         await screen.pilot.press("colon", *"quit", "enter")

@@ -166,6 +166,7 @@ def test_what_cannot_be_added(at: Shell) -> None:
     assert "error[CL601]: run `r` has ended (completed)" in ended.err
 
 
+@pytest.mark.slow("starts processes for seconds")
 def test_a_run_that_another_process_drives_takes_them(at: Shell) -> None:
     at.write("slow.yaml", "replies: [{text: a, delay: 1s}, {text: b, delay: 1s}, c, d]\n")
     run = [*PROGRAM, "run", "worker.yaml", "--script", "slow.yaml", "--run-id", "r", "--no-input"]

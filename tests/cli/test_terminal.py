@@ -19,6 +19,7 @@ def row_of(folder: Path, run: str = "r") -> dict[str, Any]:
     return next(r for r in rows if r["run"] == run)
 
 
+@pytest.mark.slow("plays at a terminal for seconds")
 def test_the_live_view_shows_state_budgets_and_the_last_decision(folder: Path) -> None:
     (folder / "slow.yaml").write_text(
         slowly("700ms", 3).replace("hm", "thinking aloud") + "  - enough\n"
@@ -41,6 +42,7 @@ def test_the_live_view_shows_state_budgets_and_the_last_decision(folder: Path) -
         assert t.wait() == 0
 
 
+@pytest.mark.slow("plays at a terminal for seconds")
 def test_time_passes_in_the_view_while_an_action_takes_it(folder: Path) -> None:
     (folder / "slow.yaml").write_text(slowly("3s", 1) + "  - enough\n")
     text = (folder / "looper.yaml").read_text().replace("{steps: 500}", "{time: 5s}")
@@ -54,6 +56,7 @@ def test_time_passes_in_the_view_while_an_action_takes_it(folder: Path) -> None:
         assert t.wait() == 0
 
 
+@pytest.mark.slow("plays at a terminal for seconds")
 def test_a_budget_turns_amber_and_red(folder: Path) -> None:
     script = slowly("600ms", 3).replace("prompt_tokens: 5", "prompt_tokens: 899")
     (folder / "slow.yaml").write_text(script)
@@ -75,6 +78,7 @@ def test_a_budget_turns_amber_and_red(folder: Path) -> None:
 LONG = "{when: last.text == 'a long text that nobody ever says' and run.stps >= 1, to: done}"
 
 
+@pytest.mark.slow("plays at a terminal for seconds")
 def test_a_long_line_is_shown_round_its_mistake(folder: Path) -> None:
     text = (folder / "looper.yaml").read_text()
     (folder / "bad.yaml").write_text(text.replace('{when: last.text == "enough", to: done}', LONG))
@@ -106,6 +110,7 @@ def test_sentences_fit_a_narrow_terminal_and_commands_stay_whole(folder: Path) -
     assert f"  chartloop resume last --journal {journal} --tools tools.py\n" in said
 
 
+@pytest.mark.slow("plays at a terminal for seconds")
 def test_no_view_where_the_terminal_is_dumb_or_lines_are_wanted(folder: Path) -> None:
     with Terminal("run", *ADD, cwd=folder, TERM="dumb") as t:
         assert t.wait() == 0
@@ -116,6 +121,7 @@ def test_no_view_where_the_terminal_is_dumb_or_lines_are_wanted(folder: Path) ->
         assert t.wait() == 0
 
 
+@pytest.mark.slow("plays at a terminal for seconds")
 def test_no_colour_where_none_is_wanted(folder: Path) -> None:
     with Terminal("check", "agent", cwd=folder) as t:
         assert t.wait() == 0
@@ -125,6 +131,7 @@ def test_no_colour_where_none_is_wanted(folder: Path) -> None:
         assert "\x1b" not in t.raw
 
 
+@pytest.mark.slow("plays at a terminal for seconds")
 def test_what_a_model_says_cannot_steer_the_terminal(folder: Path) -> None:
     (folder / "evil.yaml").write_text('replies: ["\\e]0;owned\\a\\e[2J hello \\u202e \\r gone"]\n')
     with Terminal(
@@ -146,6 +153,7 @@ def test_what_a_model_says_cannot_steer_the_terminal(folder: Path) -> None:
 # asking -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("plays at a terminal for seconds")
 def test_a_question_is_asked_in_place(folder: Path) -> None:
     with Terminal("run", *ASK, "--run-id", "r", cwd=folder) as t:
         t.expect("Is forty-one right?")
@@ -175,6 +183,7 @@ def test_a_question_is_asked_in_place(folder: Path) -> None:
     assert answers == [{"note": "use 3", "count": 3, "sure": True}]
 
 
+@pytest.mark.slow("plays at a terminal for seconds")
 def test_an_answer_of_several_lines_is_pasted(folder: Path) -> None:
     with Terminal("run", *ASK, "--run-id", "r", cwd=folder) as t:
         t.expect("leave it waiting): ")
@@ -196,6 +205,7 @@ def test_an_answer_of_several_lines_is_pasted(folder: Path) -> None:
     assert answer["note"] == "first\nok\n\n  third line"
 
 
+@pytest.mark.slow("plays at a terminal for seconds")
 @pytest.mark.parametrize("key", ["\n", "\x04", "\x03"], ids=["enter", "ctrl-d", "ctrl-c"])
 def test_a_question_may_be_left(folder: Path, key: str) -> None:
     with Terminal("run", *ASK, "--run-id", "r", cwd=folder) as t:
@@ -212,6 +222,7 @@ def test_nothing_is_asked_where_nobody_wants_to_be(folder: Path) -> None:
         assert "leave it waiting" not in t.shown
 
 
+@pytest.mark.slow("plays at a terminal for seconds")
 def test_a_question_expires_while_it_is_asked(folder: Path) -> None:
     (folder / "asker.yaml").write_text(ASKER.replace("answer: 5m", "answer: 1500ms"))
     with Terminal("run", *ASK, "--run-id", "r", cwd=folder) as t:
@@ -220,6 +231,7 @@ def test_a_question_expires_while_it_is_asked(folder: Path) -> None:
     assert row_of(folder)["reason"] == "user_unresponsive"
 
 
+@pytest.mark.slow("plays at a terminal for seconds")
 def test_an_answer_may_come_from_elsewhere(folder: Path) -> None:
     (folder / "guesses.yaml").write_text("replies: [forty-two]\n")
     with Terminal("run", *ASK, "--run-id", "r", cwd=folder) as t:
@@ -232,6 +244,7 @@ def test_an_answer_may_come_from_elsewhere(folder: Path) -> None:
 # interruptions ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("plays at a terminal for seconds")
 def test_ctrl_c_at_the_terminal(folder: Path) -> None:
     (folder / "slow.yaml").write_text(slowly("2s", 9))
     args = ("run", "looper.yaml", "x", "--script", "slow.yaml", "--run-id", "r")
@@ -253,6 +266,7 @@ def test_ctrl_c_at_the_terminal(folder: Path) -> None:
     assert row_of(folder, "s")["status"] == "running"
 
 
+@pytest.mark.slow("plays at a terminal for seconds")
 def test_ctrl_c_at_the_prompt_leaves_the_run(folder: Path) -> None:
     with Terminal("step", "--plain", *ADD, "--run-id", "r", cwd=folder) as t:
         t.expect("adder> ")
@@ -265,6 +279,7 @@ def test_ctrl_c_at_the_prompt_leaves_the_run(folder: Path) -> None:
     assert row_of(folder)["steps"] == 1
 
 
+@pytest.mark.slow("plays at a terminal for seconds")
 def test_the_prompt_has_history(folder: Path) -> None:
     with Terminal("step", "--plain", *ADD, cwd=folder) as t:
         t.expect("adder> ")
@@ -298,6 +313,7 @@ SCREEN = pytest.mark.extra(  # noqa: S610 - no Django
 )
 
 
+@pytest.mark.slow("plays at a terminal for seconds")
 @SCREEN
 def test_step_is_a_full_screen(folder: Path) -> None:
     with Terminal("step", *ADD, "--run-id", "r", cwd=folder, columns=120) as t:
@@ -316,6 +332,7 @@ def test_step_is_a_full_screen(folder: Path) -> None:
     assert row_of(folder)["reason"] == "completed"
 
 
+@pytest.mark.slow("plays at a terminal for seconds")
 @SCREEN
 def test_ctrl_c_on_the_screen_stops_before_the_next_action(folder: Path) -> None:
     args = ("looper.yaml", "x", "--script", "slow.yaml", "--run-id", "r")
@@ -332,6 +349,7 @@ def test_ctrl_c_on_the_screen_stops_before_the_next_action(folder: Path) -> None
     assert 1 < row_of(folder)["steps"] < 60
 
 
+@pytest.mark.slow("plays at a terminal for seconds")
 @SCREEN
 def test_a_run_that_is_left_in_the_middle_of_an_action_goes_on_later(folder: Path) -> None:
     (folder / "slow.yaml").write_text(slowly("90s", 1))
@@ -348,6 +366,7 @@ def test_a_run_that_is_left_in_the_middle_of_an_action_goes_on_later(folder: Pat
     assert row_of(folder)["reason"] == "completed"
 
 
+@pytest.mark.slow("plays at a terminal for seconds")
 @pytest.mark.parametrize("plain", [("--plain", ""), ("", "dumb")], ids=["asked-for", "dumb"])
 def test_step_is_a_prompt_where_a_screen_is_not_wanted(
     folder: Path, plain: tuple[str, str]
@@ -388,6 +407,7 @@ def test_step_without_textual_says_what_brings_the_screen(folder: Path) -> None:
 # draw ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("plays at a terminal for seconds")
 def test_a_picture_is_as_wide_as_the_terminal_and_in_colours(folder: Path) -> None:
     for columns in (80, 120):
         with Terminal("draw", "moderator", cwd=folder, columns=columns) as t:

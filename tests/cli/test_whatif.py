@@ -58,6 +58,7 @@ def asked(sh: Shell, *words: str) -> Any:
 # whatif -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("starts processes for seconds")
 def test_in_a_narrow_terminal_nothing_is_lost_but_why_a_run_stopped(
     runs: Shell, tmp_path: Path
 ) -> None:
@@ -192,6 +193,7 @@ def test_what_is_ones_own_is_needed_to_decide_again(
     assert "--tools FILE" in done.err
 
 
+@pytest.mark.slow("takes seconds")
 def test_a_bar_for_many_runs_on_a_terminal(runs: Shell, tmp_path: Path) -> None:
     for number in range(20):
         runs("run", "loop.yaml", "x", "--script", "replies.yaml", "--run-id", f"n{number}")
@@ -230,6 +232,7 @@ def test_as_csv_no_cell_is_a_formula(runs: Shell) -> None:
     assert ["loop", "reason", "completed", "runs", "2"] in rows
 
 
+@pytest.mark.slow("takes seconds")
 @pytest.mark.extra("matplotlib", install='pip install -e ".[plots]"')  # noqa: S610 - no Django
 def test_plots_of_one_machine_on_a_page_of_several_in_folders(runs: Shell) -> None:
     assert runs("stats", "loop.yaml", "--plot", "page.svg").code == 0
@@ -248,6 +251,7 @@ def test_plots_of_one_machine_on_a_page_of_several_in_folders(runs: Shell) -> No
     assert {p.parent.name for p in Path("plots").glob("*/reasons.svg")} == {"loop", "other"}
 
 
+@pytest.mark.slow("starts processes for seconds")
 @pytest.mark.extra("matplotlib", install='pip install -e ".[plots]"')  # noqa: S610 - no Django
 def test_a_pipe_that_closes_leaves_the_plot(runs: Shell) -> None:
     assert runs("stats", "loop.yaml").code == 0

@@ -21,6 +21,8 @@ import pytest
 from chartloop.adapters.sqlite import SqliteJournal
 from chartloop.run.sync import wait
 
+pytestmark = pytest.mark.slow("kills processes")
+
 TURNS = 5
 KILLS = 4
 ROOM = 100_000

@@ -41,6 +41,8 @@ from tests.durable.crashing import (
     story,
 )
 
+pytestmark = pytest.mark.slow("crashes at every write")
+
 
 class Ended(NamedTuple):
     """A run that came to its end."""

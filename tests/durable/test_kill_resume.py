@@ -21,6 +21,8 @@ from chartloop.adapters.sqlite import SqliteJournal
 from chartloop.run.sync import wait
 from tests.durable.crashing import RUN, doubts
 
+pytestmark = pytest.mark.slow("kills processes")
+
 ROOT = Path(__file__).parents[2]
 KILLS = 8
 TRIES = 4

@@ -87,6 +87,7 @@ def lease_is_free(folder: Path) -> bool:
     return found is None
 
 
+@pytest.mark.slow("kills and waits for processes")
 def test_the_second_is_told_who_drives_and_pays_nothing(
     tmp_path: Path, driving: subprocess.Popen[str]
 ) -> None:
@@ -106,6 +107,7 @@ def test_the_second_is_told_who_drives_and_pays_nothing(
     assert lease_is_free(tmp_path)
 
 
+@pytest.mark.slow("kills and waits for processes")
 def test_who_takes_it_over_says_from_whom_and_the_first_stops(
     tmp_path: Path, driving: subprocess.Popen[str]
 ) -> None:
@@ -138,6 +140,7 @@ def test_after_a_kill_the_next_one_goes_on_at_once(
     assert effects(tmp_path) == ["begin", "begin", "end"]
 
 
+@pytest.mark.slow("kills and waits for processes")
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
 def test_a_signal_ends_after_the_action_at_hand(
     tmp_path: Path, driving: subprocess.Popen[str], name: str

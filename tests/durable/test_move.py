@@ -103,6 +103,7 @@ def whole(journal: SqliteJournal) -> str:
     return new
 
 
+@pytest.mark.slow("kills and waits for processes")
 def test_killed_at_every_statement_the_old_run_is_left_or_the_new_one(tmp_path: Path) -> None:
     journal = SqliteJournal(tmp_path / "journal.db")
     begun(journal)
@@ -164,6 +165,7 @@ def mover(path: Path, side: str) -> subprocess.Popen[str]:
     return made
 
 
+@pytest.mark.slow("kills and waits for processes")
 @pytest.mark.parametrize("sides", [("new", "new", "new"), ("new", "old", "new")], ids="-".join)
 def test_of_processes_that_take_one_run_up_at_once_one_does(
     tmp_path: Path, sides: tuple[str, ...]

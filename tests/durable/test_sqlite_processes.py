@@ -17,6 +17,8 @@ from chartloop.core.errors import Fenced
 from chartloop.run.journal import Event, Letter, RunRow, Update
 from chartloop.run.sync import by_hand
 
+pytestmark = pytest.mark.slow("kills processes")
+
 PRELUDE = """
 import asyncio, sys
 from chartloop.adapters.sqlite import SqliteJournal

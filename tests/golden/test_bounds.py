@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
+@pytest.mark.slow("starts processes for seconds")
 def test_the_table_of_bounds_is_up_to_date(tmp_path: Path) -> None:
     page = tmp_path / "bounds.md"
     shutil.copy(DOCS / "bounds.md", page)

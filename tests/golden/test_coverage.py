@@ -24,6 +24,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow("plays every scenario in processes")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_table_of_coverage_is_up_to_date(page: Path, written: Path) -> None:
     made = (written / page.name).read_text("utf-8")
@@ -31,6 +32,7 @@ def test_the_table_of_coverage_is_up_to_date(page: Path, written: Path) -> None:
     assert page.read_text("utf-8") == made, again
 
 
+@pytest.mark.slow("plays every scenario in processes")
 def test_every_state_edge_rule_reason_and_child_of_every_shipped_machine(written: Path) -> None:
     page = (written / "coverage.md").read_text("utf-8")
     totals = next(line for line in page.splitlines() if line.startswith("| **all** |"))

@@ -25,12 +25,14 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow("generates the pages again")
 @pytest.mark.parametrize("name", sorted(GENERATED))
 def test_a_generated_page_is_up_to_date(name: str, written: Path) -> None:
     made = (written / name).read_text("utf-8")
     assert (DOCS / name).read_text("utf-8") == made, "run: python docs/generate.py"
 
 
+@pytest.mark.slow("generates the pages again")
 def test_no_page_is_missing(written: Path) -> None:
     made = {p.relative_to(written).as_posix() for p in written.rglob("*") if p.is_file()}
     assert made == set(GENERATED)

@@ -41,6 +41,7 @@ def test_there_is_a_run_of_every_shipped_machine(journal: SqliteJournal) -> None
     assert {row.ended for row in rows} == {True, False}
 
 
+@pytest.mark.slow("takes seconds")
 def test_every_run_is_opened_and_decided_as_it_was(journal: SqliteJournal) -> None:
     for row in by_hand(journal.rows(children=False)):
         run = machine_of(journal, row).open(row.run_id, journal=journal)

@@ -19,7 +19,7 @@ FILES = sorted(CASES.glob("*/*.mmd"))
 SOURCES = sorted((Path(__file__).parents[1] / "cases" / "sources").glob("*.mmd"))
 DIAGRAMS = sorted((Path(__file__).parents[2] / "diagrams").glob("*.mmd"))
 
-pytestmark = pytest.mark.node("mermaid")
+pytestmark = [pytest.mark.node("mermaid"), pytest.mark.slow("asks Mermaid")]
 
 
 def written(path: Path) -> str:
@@ -46,6 +46,7 @@ def test_a_chart_is_read_as_mermaid_reads_it(path: Path, mermaid: Oracle) -> Non
     assert bool(theirs.refused) == refused, theirs.refused
 
 
+@pytest.mark.slow("asks Mermaid")
 @pytest.mark.parametrize(
     "path", [path for path in FILES if path.stem.startswith("read")], ids=named
 )

@@ -28,6 +28,7 @@ def test_the_committed_screen_shows_what_the_page_says(shot: Any) -> None:
     assert "<script" not in svg
 
 
+@pytest.mark.slow("draws the screens again")
 @pytest.mark.extra("textual", install='pip install -e ".[tui]"')  # noqa: S610 - no Django
 def test_the_script_draws_them() -> None:
     drawn = dict(SCRIPT["screens"]())

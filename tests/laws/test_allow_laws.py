@@ -11,6 +11,7 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -23,6 +24,7 @@ from tests.laws.test_query_laws import Happened, Moment, agrees
 slowly = settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.too_slow])
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @slowly
 @given(gated_machines(), st.integers(0, 10_000), st.booleans())
 def test_no_tool_is_carried_out_that_was_not_shown(data: Any, seed: int, given_: bool) -> None:
@@ -38,6 +40,7 @@ async def _only_shown(machine: Machine, seed: int, given_: bool) -> None:
                 assert name in model.shown[call], (name, call, model.shown[call])
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @slowly
 @given(gated_machines(), st.integers(0, 10_000), st.booleans())
 def test_no_call_is_carried_out_that_was_not_shown_to_somebody_who_accepted_it(
@@ -83,6 +86,7 @@ QUERIES = (
 )  # fmt: skip
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @slowly
 @given(gated_machines(), st.integers(0, 10_000), st.booleans(), st.data())
 def test_no_tool_is_carried_out_where_a_query_says_that_none_is(

@@ -11,6 +11,7 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -47,6 +48,7 @@ def exceeded(found: Bound, spent: Spent) -> list[str]:
     ]
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @slowly
 @given(costly_machines(), st.integers(0, 10_000), st.booleans())
 def test_no_run_exceeds_its_bound(data: Any, seed: int, told: bool) -> None:
@@ -56,6 +58,7 @@ def test_no_run_exceeds_its_bound(data: Any, seed: int, told: bool) -> None:
     asyncio.run(_played(machine, found, seed))
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @slowly
 @given(harder_machines(), st.integers(0, 10_000))
 def test_no_run_of_a_harder_machine_exceeds_its_bound(data: Any, seed: int) -> None:
@@ -111,6 +114,7 @@ def wrapped_beyond(found: Bound, heard: list[Recorded]) -> list[str]:
     return out
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @slowly
 @given(costly_machines())
 def test_check_names_a_loop_where_the_bound_does(data: Any) -> None:

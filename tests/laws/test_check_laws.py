@@ -287,6 +287,7 @@ def _never_taken(chart: Chart, report: Report) -> set[str]:
     return out
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(deciding())
 @settings(max_examples=100, deadline=None)
 def test_what_is_said_never_to_happen_does_not(data: Data) -> None:
@@ -330,6 +331,7 @@ def _no_continuation(happening: Any) -> bool:
     return not isinstance(happening, Outcome) or happening.continued is None
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(machines(), happenings, st.lists(ticks, max_size=6))
 @settings(max_examples=150, deadline=None)
 def test_nor_with_waits_forks_detours_and_whatever_happens(

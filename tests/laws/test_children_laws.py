@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import NamedTuple
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -164,6 +165,7 @@ class World:
             self.act(Act("yes" if self.run.answers else "resume"))
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(shapes, st.sampled_from([ManualClock, SmallSteps]), acts)
 def test_a_run_ends_and_leaves_no_child_behind(
     machine: Machine, clock: type[ManualClock], acts: list[Act]

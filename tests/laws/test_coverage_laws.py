@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -42,6 +43,7 @@ def runs_of(data: Any, what: Runs) -> tuple[Machine, list[Any]]:
     return machine_of(data, what[0]), records
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(machines(), several)
 @settings(max_examples=30)
 def test_coverages_add_up(data: Any, what: Runs) -> None:
@@ -73,6 +75,7 @@ def test_no_proof_denies_what_was_seen(data: Any, what: Runs) -> None:
     assert [key for key in seen if key in lost] == []
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(machines(), several)
 @settings(max_examples=30)
 def test_counts_are_those_of_the_records(data: Any, what: Runs) -> None:

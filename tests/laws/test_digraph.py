@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import networkx as nx
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -58,6 +59,7 @@ def test_a_part_comes_after_all_that_it_leads_to(
     assert all(dest < source for source, dest in between)
 
 
+@pytest.mark.slow("takes seconds")
 def test_a_deep_graph_needs_no_deep_stack() -> None:
     long = Digraph(range(50_000), [(n, n + 1) for n in range(49_999)])
     assert len(long.components()) == 50_000

@@ -92,6 +92,7 @@ def changed(data: Any, at: tuple[Any, ...], value: Any) -> Any:
     return data
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @settings(
     max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

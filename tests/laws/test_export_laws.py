@@ -48,6 +48,7 @@ def forced(live: Live, drive: Sequence[tuple[str, frozenset[int]]]) -> list[Happ
     ]
 
 
+@pytest.mark.slow("asks other libraries")
 @pytest.mark.node("xstate")
 @given(machines(), drives, st.booleans())
 def test_xstate_reads_the_live_machine(xstate: Oracle, data: Any, drive: Any, all: bool) -> None:
@@ -60,6 +61,7 @@ def test_xstate_reads_the_live_machine(xstate: Oracle, data: Any, drive: Any, al
     assert said["path"][: len(path)] == path
 
 
+@pytest.mark.slow("asks other libraries")
 @pytest.mark.node("@scion-scxml/scxml")
 @given(machines(), drives, st.booleans())
 def test_scion_reads_the_live_machine(scion: Oracle, data: Any, drive: Any, all: bool) -> None:
@@ -73,7 +75,8 @@ def test_scion_reads_the_live_machine(scion: Oracle, data: Any, drive: Any, all:
     assert said["path"][: len(path)] == path
 
 
-@pytest.mark.extra("statemachine", install='pip install -e ".[test]"')  # noqa: S610 - no Django
+@pytest.mark.slow("asks other libraries")
+@pytest.mark.extra("statemachine", install='pip install -e ".[test-all]"')  # noqa: S610 - no Django
 @given(machines(), drives, st.booleans())
 def test_python_statemachine_reads_the_live_machine(data: Any, drive: Any, all: bool) -> None:
     machine = machine_of(data)

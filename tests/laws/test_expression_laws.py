@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
@@ -355,6 +356,7 @@ def _about(path: str) -> st.SearchStrategy[Moving]:
     return st.builds(Moving, number | guard | turned, st.just(path), values.map(tuple))
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @settings(max_examples=400)
 @given(st.sampled_from(COUNTED).flatmap(_about), small_facts())
 @example(Moving("abs(vars.n)", "vars.n", (-3, -1)), Facts(vars={"n": 0}))
@@ -363,6 +365,7 @@ def test_direction_holds_where_facts_are_dense(case: Moving, facts: Facts) -> No
     _moves_one_way(case.text, case.path, facts, case.values)
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(st.data(), TRUTHS | VALUES, all_facts(), st.sampled_from(sorted(MOVING)))
 def test_what_moves_one_way_never_moves_the_other(
     data: st.DataObject, text: str, facts: Facts, path: str
@@ -448,6 +451,7 @@ def test_a_budget_is_spent_at_last(text: str, facts: Facts, speeds: list[int]) -
     assert expression.fn(late, no) is True
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(bounded_guards() | TRUTHS, all_facts())
 def test_a_passed_bound_that_decides_makes_the_guard_true(text: str, facts: Facts) -> None:
     expression = checked(text)
@@ -460,6 +464,7 @@ def test_a_passed_bound_that_decides_makes_the_guard_true(text: str, facts: Fact
             assert value_of(expression, facts) in (True, NOTHING)
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(TRUTHS, all_facts())
 @example("(5 <= run.steps < limits.steps)", Facts(limits={"steps": 5}))
 def test_margins_agree_with_the_verdict(text: str, facts: Facts) -> None:
@@ -494,6 +499,7 @@ def fact(facts: Facts, path: str) -> Any:
     return section[field] if root in {"limits", "vars"} else getattr(section, field)
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(TRUTHS, all_facts())
 def test_an_atom_says_by_itself_what_it_says_in_its_guard(text: str, facts: Facts) -> None:
     there = SCOPE.narrowed(path for path in NULLABLE if fact(facts, path) is not None)
@@ -542,6 +548,7 @@ def _presence(depth: int) -> st.SearchStrategy[str]:
     )
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(_presence(1) | _presence(2) | TRUTHS, all_facts())
 def test_what_is_implied_is_there(text: str, facts: Facts) -> None:
     expression = checked(text)

@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, cast
 
+import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
@@ -95,6 +96,7 @@ def accepted(path: Path, data: dict[str, Any]) -> bool:
     return False
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(costly_machines())
 @settings(deadline=None, max_examples=30)
 def test_every_scenario_passes_and_shows_what_it_is_for(data: dict[str, Any]) -> None:
@@ -223,6 +225,7 @@ ALIKE = small([], {
 """Two answers that leave the run as it was: what one has shown is not what the other has."""
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(small_machines(), st.sampled_from(STARTS))
 @example(SIGNALLED, Start())
 @example(ALIKE, Start())

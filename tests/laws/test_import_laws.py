@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple, get_args
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -144,6 +145,7 @@ def grouped(draw: st.DrawFn) -> Grouped:
     return Grouped("flowchart TD\n" + "\n".join(drawn) + "\n", boxes, owners)
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(grouped())
 def test_an_arrow_to_a_group_reaches_all_of_it_and_one_from_it_leaves_all_of_it(
     drawn: Grouped,
@@ -182,6 +184,7 @@ def reached(first: str, joined: set[tuple[str, str]]) -> set[str]:
     return seen
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(plain_charts(), st.data())
 def test_one_arrow_that_leads_elsewhere_is_found(chart: Flowchart, data: st.DataObject) -> None:
     made = imported(to_mermaid(chart))

@@ -11,6 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -214,6 +215,7 @@ class Inbox(RuleBasedStateMachine):
             assert self.opened().replay().same
 
 
+@pytest.mark.slow("takes seconds")
 def test_every_answer_opens_its_own_gate_and_one_resume_ends_every_pause() -> None:
     run_state_machine_as_test(
         Inbox, settings=settings(max_examples=60, stateful_step_count=30, deadline=None)

@@ -123,6 +123,7 @@ def file_journal(redactor: Redactor | None = None) -> Generator[SqliteJournal]:
         by_hand(journal.close())
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(records=st.lists(RECORDS, min_size=1, max_size=3), data=MAPPINGS)
 def test_what_was_appended_is_read_back(records: list[Record], data: Mapping[str, Any]) -> None:
     events = [
@@ -359,6 +360,7 @@ class OneBehaviour(RuleBasedStateMachine):
             self.call("blob", digest("x"))
 
 
+@pytest.mark.slow("takes seconds")
 def test_every_journal_behaves_as_the_one_in_memory() -> None:
     run_state_machine_as_test(OneBehaviour, settings=settings(max_examples=30))
 
@@ -470,6 +472,7 @@ def test_hidden_twice_is_hidden_once(words: list[str]) -> None:
     assert redactor.text(redactor.text(text)) == redactor.text(text)
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @pytest.mark.parametrize("number", range(len(PATTERNS)))
 @given(data=st.data())
 def test_every_pattern_is_looked_for(number: int, data: st.DataObject) -> None:

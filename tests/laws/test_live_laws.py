@@ -86,6 +86,7 @@ def nothing_runs(root: ET.Element) -> None:
             assert plain not in {"href", "src"}
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @PYGRAPHVIZ
 @settings(max_examples=40)
 @given(painted(), st.data())
@@ -113,6 +114,7 @@ def test_a_painted_picture_is_whole_and_nothing_in_it_runs_or_moves(
             assert selector[1:].partition(".")[0].partition(" ")[0] in names
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @PYGRAPHVIZ
 @settings(max_examples=25)
 @given(painted(), st.dictionaries(ids, st.builds(Meter, evil, shares), max_size=4))
@@ -125,6 +127,7 @@ def test_a_report_picture_is_whole_and_nothing_in_it_runs(
     nothing_runs(element(picture.svg()))
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(painted())
 def test_an_outline_has_a_line_for_each_box_and_arrow(given: tuple[Flowchart, Standing]) -> None:
     chart, standing = given
@@ -137,6 +140,7 @@ def test_an_outline_has_a_line_for_each_box_and_arrow(given: tuple[Flowchart, St
     assert body.count("▶ ") >= bool(plan.now)
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(painted())
 def test_a_plan_says_nothing_of_what_is_not_in_the_chart(given: tuple[Flowchart, Standing]) -> None:
     chart, standing = given

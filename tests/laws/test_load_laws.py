@@ -6,6 +6,7 @@ import json
 from functools import cache
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -97,6 +98,7 @@ def test_any_data_gives_a_machine_or_findings(data: object) -> None:
     sound(findings, text)
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(mutated())
 def test_a_changed_machine_gives_a_machine_or_findings(text: str) -> None:
     machine, findings = find_faults(text)
@@ -104,6 +106,7 @@ def test_a_changed_machine_gives_a_machine_or_findings(text: str) -> None:
     sound(findings, text)
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(mutated())
 def test_what_loads_can_be_written_and_read_again(text: str) -> None:
     loaded = load(text, "a.yaml", builtin())
@@ -116,6 +119,7 @@ def test_what_loads_can_be_written_and_read_again(text: str) -> None:
     assert canonical(again.spec) == canonical(loaded.spec)
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(mutated())
 def test_loading_is_always_the_same(text: str) -> None:
     one, two = find_faults(text), find_faults(text)

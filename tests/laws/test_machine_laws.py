@@ -90,6 +90,7 @@ def _input(chart: Chart, position: Position, happening: Any, at: float) -> Input
 runs = given(machines(), happenings, st.lists(ticks, max_size=6))
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @runs
 def test_a_decision_is_always_the_same(data: Any, what: list[Any], moves: list[float]) -> None:
     chart = Chart(spec_of(data), lifecycle())
@@ -101,6 +102,7 @@ def test_a_decision_is_always_the_same(data: Any, what: list[Any], moves: list[f
         assert explained.replace(looks=()) == decision
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @runs
 def test_a_run_is_never_stuck(data: Any, what: list[Any], moves: list[float]) -> None:
     chart = Chart(spec_of(data), lifecycle())
@@ -110,6 +112,7 @@ def test_a_run_is_never_stuck(data: Any, what: list[Any], moves: list[float]) ->
         assert after.ended == (after.state in chart.ends)
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @runs
 def test_the_highest_priority_is_the_reason(data: Any, what: list[Any], moves: list[float]) -> None:
     chart = Chart(spec_of(data), lifecycle())
@@ -121,6 +124,7 @@ def test_the_highest_priority_is_the_reason(data: Any, what: list[Any], moves: l
             assert after.status in ("completed", "error")
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @runs
 def test_replay_of_every_prefix_equals_the_live_run(
     data: Any, what: list[Any], moves: list[float]
@@ -140,6 +144,7 @@ def test_replay_of_every_prefix_equals_the_live_run(
         assert found.position == after
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @runs
 def test_a_position_is_plain_data(data: Any, what: list[Any], moves: list[float]) -> None:
     chart = Chart(spec_of(data), lifecycle())
@@ -152,6 +157,7 @@ def test_a_position_is_plain_data(data: Any, what: list[Any], moves: list[float]
         assert pickle.loads(pickle.dumps(after)) == after  # noqa: S301  our own data
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @runs
 def test_counters_never_fall(data: Any, what: list[Any], moves: list[float]) -> None:
     chart = Chart(spec_of(data), lifecycle())
@@ -167,6 +173,7 @@ def test_counters_never_fall(data: Any, what: list[Any], moves: list[float]) -> 
         assert entered >= 0
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(machines())
 def test_a_spec_survives_being_written(data: Any) -> None:
     spec = spec_of(data)
@@ -178,6 +185,7 @@ def test_a_spec_survives_being_written(data: Any) -> None:
     assert hash_of(again.spec) == hash_of(spec)
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(machines())
 def test_no_arrow_that_asks_is_silent(data: Any) -> None:
     chart = Chart(spec_of(data), lifecycle())
@@ -194,6 +202,7 @@ def test_no_arrow_that_asks_is_silent(data: Any) -> None:
     assert [arrow for arrow in drawn.values() if arrow.number and not one_line(arrow.words)] == []
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(machines())
 def test_what_is_drawn_is_what_can_run(data: Any) -> None:
     chart = Chart(spec_of(data), lifecycle())
@@ -274,6 +283,7 @@ def _strictly(guard: Any) -> Any:
     return holds
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @runs
 def test_lean_decides_as_stock_does(data: Any, what: list[Any], moves: list[float]) -> None:
     spec = spec_of(data)

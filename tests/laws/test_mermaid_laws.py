@@ -145,6 +145,7 @@ def texts(draw: st.DrawFn) -> str:
     return text
 
 
+@pytest.mark.slow("asks Mermaid")
 @beside_mermaid
 @given(text=texts())
 def test_a_text_is_read_or_refused_as_mermaid_does(text: str, mermaid: Oracle) -> None:
@@ -224,6 +225,7 @@ fills = st.sampled_from([None, "#e1f5ff", "#ABC", "red", "url(x)"])
 kinds = st.sampled_from(["advance", "rule"])
 
 
+@pytest.mark.slow("asks Mermaid")
 @beside_mermaid
 @given(chart=charts())
 def test_mermaid_reads_what_we_write_as_it_was_meant(chart: Flowchart, mermaid: Oracle) -> None:

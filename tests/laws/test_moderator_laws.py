@@ -43,6 +43,7 @@ ENDS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @pytest.mark.parametrize("name", ["moderator", "moderator_full"])
 @settings(max_examples=40)
 @given(st.lists(REPLIES, min_size=1, max_size=12), st.sampled_from(["", "Write a parser."]))

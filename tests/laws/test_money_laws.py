@@ -6,6 +6,7 @@ import math
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -59,6 +60,7 @@ states:
 """
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(st.lists(replies, min_size=3, max_size=3))
 def test_whatever_a_model_reports_nothing_falls(said: list[ModelReply]) -> None:
     run, heard = talk(TALK, model=Listening(*said)), list[Recorded]()

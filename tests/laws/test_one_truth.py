@@ -102,6 +102,7 @@ def shape(chart: Chart) -> Any:
     return live, list(drawn.edges(keys=True, data=True)), drawn.graph["rules"], list(drawn.nodes)
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(data=machines(), pick=st.integers(0, 10_000))
 def test_a_closed_chart_refuses_every_change(data: Any, pick: int) -> None:
     chart = Chart(spec_of(data), lifecycle())
@@ -118,6 +119,7 @@ def test_a_closed_chart_refuses_every_change(data: Any, pick: int) -> None:
     assert shape(chart) == before
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(machines(), st.integers(0, 10_000))
 def test_every_guard_and_condition_stays_as_it_is(data: Any, pick: int) -> None:
     chart = Chart(spec_of(data), lifecycle())
@@ -170,6 +172,7 @@ class ShorterChart(Chart):
     region = Shorter
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(machines(), st.integers(0, 10_000), happenings, st.lists(ticks, max_size=6))
 def test_what_is_taken_away_is_neither_drawn_nor_run(
     data: Any, pick: int, what: list[Any], moves: list[float]
@@ -196,6 +199,7 @@ def spec_rule(chart: Chart, id: str) -> Rule:
     return next(rule for rule in chart.spec.rules if rule.id == id)
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(machines(), st.integers(0, 10_000))
 def test_rules_are_those_of_the_live_check(data: Any, pick: int) -> None:
     chart = Chart(spec_of(data), lifecycle())

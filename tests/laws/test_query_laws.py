@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -39,6 +40,7 @@ Happened = Mapping[str, Sequence[Moment]]
 """By what a query calls it: when it happened in a run, in order."""
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @slowly
 @given(st.one_of(costly_machines(), competing_machines()), st.integers(0, 10_000), st.data())
 def test_no_run_does_what_a_query_says_that_none_does(data: Any, seed: int, pick: Any) -> None:

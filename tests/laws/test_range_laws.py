@@ -71,6 +71,7 @@ def holds(value: Value, actual: Any) -> bool:
     return value.some
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(VALUES | TRUTHS, all_facts(), st.lists(st.sampled_from(TOLD), min_size=1, max_size=4))
 @example("vars.x % vars.n", Facts(vars={"x": -1e-20, "n": 3}), ["itself"])
 @example("vars.x // 0.1", Facts(vars={"x": 1.0}), ["itself"])

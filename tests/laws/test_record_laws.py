@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pytest
 from hypothesis import assume, given, settings
 
 from chartloop.testing import generate, recording, run_scenario
@@ -36,6 +37,7 @@ def play_again(folder: Path, data: dict[str, Any], work: int) -> None:
         assert report.run.result.reason == first.run.result.reason
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(costly_machines())
 @settings(deadline=None, max_examples=15)
 def test_a_recorded_run_of_any_machine_is_played_as_it_was(data: dict[str, Any]) -> None:
@@ -43,6 +45,7 @@ def test_a_recorded_run_of_any_machine_is_played_as_it_was(data: dict[str, Any])
         play_again(Path(folder), data, work=200)
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(small_machines())
 @settings(deadline=None, max_examples=15)
 def test_a_recorded_run_with_waits_is_played_as_it_was(data: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Literal
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
@@ -66,6 +67,7 @@ def has_whole_float(data: Any) -> bool:
     return isinstance(data, float) and data.is_integer()
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(model=models, data=st.data())
 def test_the_schema_accepts_what_the_class_accepts(
     model: type[BaseModel], data: st.DataObject

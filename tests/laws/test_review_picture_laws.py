@@ -51,6 +51,7 @@ def diff_of(pair: tuple[Data, Data]) -> Diff:
     )
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(edits())
 def test_nothing_of_either_chart_is_lost(pair: tuple[Data, Data]) -> None:
     made = diff_of(pair)
@@ -78,6 +79,7 @@ def test_nothing_of_either_chart_is_lost(pair: tuple[Data, Data]) -> None:
         assert not made.drawn
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(edits())
 def test_the_focus_keeps_what_changed(pair: tuple[Data, Data]) -> None:
     made = diff_of(pair)
@@ -89,6 +91,7 @@ def test_the_focus_keeps_what_changed(pair: tuple[Data, Data]) -> None:
     assert len(shown) + picture.merged.hidden == len(merged.chart.boxes)
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(edits(), st.booleans())
 def test_mermaid_text_reads_back(pair: tuple[Data, Data], full: bool) -> None:
     picture = diff_of(pair).picture(full=full)
@@ -104,6 +107,7 @@ def test_mermaid_text_reads_back(pair: tuple[Data, Data], full: bool) -> None:
         assert one_line(box.label).partition("\n")[0].split()[0] in read.label
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @pytest.mark.system("dot", install="apt-get install graphviz")
 @settings(max_examples=25)
 @given(edits())

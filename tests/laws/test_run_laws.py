@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -73,6 +74,7 @@ async def astreamed(run: Run) -> None:
         pass
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(machines(), made)
 def test_every_face_gives_the_same_run(data: Any, what: list[Made]) -> None:
     machine = machine_of(data, what)
@@ -93,6 +95,7 @@ def test_the_async_stream_gives_the_same_run(data: Any, what: list[Made]) -> Non
     assert to_the_end(*begin(machine), lambda r: asyncio.run(astreamed(r))) == expected
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(machines(), made, st.booleans())
 def test_opened_anew_at_every_record_it_is_the_same_run(
     data: Any, what: list[Made], snapshots: bool
@@ -139,6 +142,7 @@ some_tasks = st.lists(
 )
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(machines(), made, st.dictionaries(st.integers(0, 12), some_tasks, max_size=4))
 def test_tasks_may_be_added_at_any_record(
     data: Any, what: list[Made], when: dict[int, list[Any]]

@@ -165,6 +165,7 @@ def _near(value: Any) -> Any:
     return pytest.approx(value, abs=1e-6) if isinstance(value, float) else value
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @slowly
 @given(costly_machines(), shares(), st.integers(0, 1_000))
 def test_a_simulated_run_is_the_run_that_the_driver_makes_of_the_same_outcomes(
@@ -177,6 +178,7 @@ def test_a_simulated_run_is_the_run_that_the_driver_makes_of_the_same_outcomes(
         the_same(machine, world, seed, number)
 
 
+@pytest.mark.slow("takes seconds")
 @pytest.mark.parametrize("name", ["agent", "moderator", "stop_signals", "geist_phase"])
 def test_shipped_machines_are_driven_as_they_are_simulated(name: str) -> None:
     machine = load(name)
@@ -184,6 +186,7 @@ def test_shipped_machines_are_driven_as_they_are_simulated(name: str) -> None:
     assert len(ways) >= 1
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @slowly
 @given(costly_machines(), shares(), st.integers(0, 1_000))
 def test_what_is_remembered_of_other_runs_changes_none(
@@ -214,6 +217,7 @@ def parsing_machines(draw: st.DrawFn) -> Any:
     return data
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @slowly
 @given(parsing_machines(), shares(), st.integers(0, 1_000))
 def test_a_reply_that_is_parsed_is_the_same_in_both(

@@ -72,6 +72,7 @@ def simulated(data: Any, said: dict[str, Any], seed: int) -> Simulation:
     return Simulation(machine.name, machine.hash, sample(plan, RUNS), seed, machine.bound())
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @slowly
 @given(costly_machines(), shares(), st.integers(0, 1_000))
 def test_no_simulated_run_exceeds_the_bound(data: Any, said: dict[str, Any], seed: int) -> None:
@@ -161,6 +162,7 @@ def test_retries_are_a_geometric_sum(p: float, times: int) -> None:
 # chance -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("starts processes for seconds")
 def test_the_same_seed_gives_the_same_runs_in_any_number_of_processes() -> None:
     machine = load("agent")
     one, two = (machine.simulate(runs=1_200, seed=7, jobs=jobs) for jobs in (1, 2))
@@ -169,6 +171,7 @@ def test_the_same_seed_gives_the_same_runs_in_any_number_of_processes() -> None:
     assert machine.simulate(runs=50, seed=8).sample.runs != one.sample.runs[:50]
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @slowly
 @given(costly_machines(), shares(), st.integers(0, 1_000))
 def test_what_is_kept_of_earlier_runs_changes_no_run(

@@ -102,6 +102,7 @@ def cost_of_a_turn(run: Run) -> int:
     return min(calls(lambda: turn(run)) for _ in range(4))
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @settings(deadline=None, max_examples=12)
 @given(st.integers(1, 3), st.booleans(), st.booleans())
 def test_a_turn_calls_as_many_functions_late_as_early(
@@ -117,6 +118,7 @@ def test_a_turn_calls_as_many_functions_late_as_early(
     assert model.requests[-1] > 150 * (each + 1)
 
 
+@pytest.mark.slow("takes seconds")
 def test_a_turn_copies_no_conversation() -> None:
     run, _ = looping(1, instructed=True, counted=False)
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import pytest
 from hypothesis import assume, event, given, reject, settings
 from hypothesis import strategies as st
 
@@ -282,6 +283,7 @@ def judge(old: Machine, new: Machine, run: RecordedRun, now: float) -> Verdict:
     return Upgrade(old.chart, new.chart).judge(run, now=now)
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(machines(), made, moments, st.data())
 @settings(max_examples=200)
 def test_a_verdict_is_what_both_machines_do(

@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -91,6 +92,7 @@ def renamings(draw: st.DrawFn, data: Data) -> dict[str, str]:
     return dict(zip(some, new, strict=True))
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(machines(), made, moments, st.data())
 def test_a_renamed_machine_goes_on_as_the_old_one(
     data: Data, what: list[Made], steps: int, more: st.DataObject
@@ -121,6 +123,7 @@ def test_a_renamed_machine_goes_on_as_the_old_one(
         assert replay(plain.chart, found.records, there.id).same
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(machines(), made, moments, st.data())
 def test_the_lines_that_are_missing_make_it_safe(
     data: Data, what: list[Made], steps: int, more: st.DataObject
@@ -174,6 +177,7 @@ def edits(draw: st.DrawFn, data: Data) -> Data:
     return made
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(machines(), made, moments, st.data())
 @settings(max_examples=150)
 def test_after_any_edit_a_safe_run_goes_on_and_an_unsafe_one_has_its_record(

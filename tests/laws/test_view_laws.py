@@ -149,6 +149,7 @@ def shuffled(draw: st.DrawFn, chart: Flowchart) -> Flowchart:
 # ------------------------------------------------------------------------------- texts of a chart
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(charts())
 def test_mermaid_is_read_back_as_the_same_chart(chart: Flowchart) -> None:
     back = read_mermaid(to_mermaid(chart))
@@ -166,6 +167,7 @@ def _with_colours_only(chart: Flowchart) -> Flowchart:
     return replace(chart, boxes=tuple(boxes))
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(charts())
 def test_mermaid_text_that_was_read_is_written_the_same_again(chart: Flowchart) -> None:
     text = to_mermaid(read_mermaid(to_mermaid(chart)))
@@ -177,6 +179,7 @@ QUOTED = re.compile(
 )
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(charts())
 @example(Flowchart("", (Box("a", "\n", role="rules"),), ()))
 @example(Flowchart("", (Box("a", "x\ny", role="rules"),), ()))
@@ -219,6 +222,7 @@ def test_the_outline_names_every_state_and_holds_no_control(chart: Flowchart) ->
     assert ways >= len(chart.arrows)
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(charts())
 def test_dot_never_holds_html(chart: Flowchart) -> None:
     assert not re.search(r"[\w\"]\s*=\s*<", re.sub(r'"(?:[^"\\]|\\.)*"', '""', to_dot(chart)))
@@ -376,6 +380,7 @@ def test_no_difference_is_found_exactly_when_the_charts_are_isomorphic(
     assert (differences(chart, other) == ()) == _same(chart, other)
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(alike_charts(), alike_charts())
 def test_what_is_added_one_way_is_removed_the_other_way(a: Flowchart, b: Flowchart) -> None:
     def counted(found: tuple[Difference, ...]) -> int:
@@ -397,6 +402,7 @@ def test_one_arrow_more_or_less_is_exactly_that(data: st.DataObject, chart: Flow
     assert [str(d) for d in differences(more, less)] == [f"{words} removed"]
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(st.data(), distinct_charts())
 def test_an_arrow_that_leads_elsewhere_is_exactly_that(
     data: st.DataObject, chart: Flowchart
@@ -416,6 +422,7 @@ def test_an_arrow_that_leads_elsewhere_is_exactly_that(
     )
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(st.data(), alike_charts())
 def test_where_all_looks_alike_no_more_is_said_than_was_changed(
     data: st.DataObject, chart: Flowchart

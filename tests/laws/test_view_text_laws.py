@@ -59,6 +59,7 @@ def is_read_back(
 some_form = st.sampled_from(FORMS).map(lambda form: (form,))
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(charts(), some_form)
 @example(
     Flowchart("", (Box("a", "a"), Box("b", "b")), (Arrow("a", "b", "\u200fשלם 12 (x)"),)),
@@ -89,12 +90,14 @@ def tangles(draw: st.DrawFn) -> Flowchart:
     )
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(tangles(), some_form)
 @settings(max_examples=80, deadline=None)
 def test_no_arrow_is_lost_in_a_tangle(chart: Flowchart, forms: tuple[Form, ...]) -> None:
     is_read_back(chart, WIDE, forms)
 
 
+@pytest.mark.slow("takes seconds")
 @pytest.mark.parametrize("name", sorted(shipped()))
 @pytest.mark.parametrize("rules", ["box", "chain"])
 def test_the_shipped_machines_are_read_back_at_the_widths_of_terminals(
@@ -119,6 +122,7 @@ def test_lines_fit_and_no_word_is_lost(text: str, width: int) -> None:
     assert bare("".join(lines)) == bare(text)
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(charts(), st.integers(40, 120), st.data())
 def test_a_neighbourhood_fits_and_names_what_is_round_it(
     chart: Flowchart, width: int, data: st.DataObject

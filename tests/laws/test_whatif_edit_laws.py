@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +21,7 @@ from tests.laws.test_upgrade_edit_laws import edited, machine_after
 from tests.laws.test_whatif_laws import agrees, limited, limits, lived
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(limited(), made, limits, st.data())
 @settings(max_examples=100)
 def test_what_is_said_of_an_edited_file_is_what_a_real_run_of_it_does(
@@ -64,6 +66,7 @@ _READING = (
 )
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(limited(), made, limits, st.data())
 @settings(max_examples=100)
 def test_what_is_said_of_an_edited_head_is_what_a_real_run_does(

@@ -6,6 +6,7 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -81,6 +82,7 @@ def lived(machine: Machine, given: dict[str, Any], helped: int = HELPED) -> Run:
     return run
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(limited(), made, limits)
 def test_the_same_limits_change_nothing(data: Any, what: list[Made], given: Any) -> None:
     machine = machine_of(data, what)
@@ -91,6 +93,7 @@ def test_the_same_limits_change_nothing(data: Any, what: list[Made], given: Any)
         assert judged.reason == str(run.result.reason or "")
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(limited(), made, limits, limits)
 def test_what_is_sure_is_what_a_real_run_does(
     data: Any, what: list[Made], before: Any, now: Any
@@ -103,6 +106,7 @@ def test_what_is_sure_is_what_a_real_run_does(
     agrees(judged, recorded, real)
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(limited(), made, limits, limits, st.integers(0, 3))
 def test_what_is_sure_of_a_run_that_waits_is_where_a_real_run_waits(
     data: Any, what: list[Made], before: Any, now: Any, helped: int
@@ -114,6 +118,7 @@ def test_what_is_sure_of_a_run_that_waits_is_where_a_real_run_waits(
     agrees(judged, recorded, real)
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(limited(), made, limits, st.sampled_from(["most", "few", "time", "tokens", "cost"]))
 def test_a_sweep_says_what_each_question_says(
     data: Any, what: list[Made], before: Any, limit: str
@@ -134,6 +139,7 @@ class Settled(Choices):
         return self.otherwise % 2 if options == 2 else super().of(options)
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @slowly
 @given(
     costly_machines(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
+import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -96,6 +97,7 @@ def codes(text: str) -> list[str]:
     return [f.code for f in found if f.code in WORDS]
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @quickly
 @given(st.data())
 def test_a_word_of_the_machine_is_taken_and_a_misspelt_one_is_told(data: st.DataObject) -> None:

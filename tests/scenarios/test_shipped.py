@@ -26,6 +26,8 @@ from chartloop.testing import (
 )
 from chartloop.testing.scenario_file import scenario_of
 
+pytestmark = pytest.mark.slow("runs every shipped scenario several times")
+
 SHIPPED = find_scenarios([Path(__file__).parent])
 
 

@@ -229,6 +229,7 @@ def test_save_runs_only_when_the_action_succeeded() -> None:
     assert run.facts.last.error.message == "boom"
 
 
+@pytest.mark.slow("takes seconds")
 @pytest.mark.parametrize(
     "reply", ["```a\n" * 50_000, "<T>" * 80_000, " " * 250_000 + "x", "[" * 250_000, "{" * 250_000, "a:" * 100_000, "*" * 250_000, "a " * 100_000],
     ids=["fences", "tags", "spaces", "brackets", "braces", "pairs", "stars", "words"],

@@ -445,6 +445,7 @@ results = st.one_of(
 )
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(
     texts,
     st.dictionaries(st.sampled_from("abcdef"), st.lists(results, max_size=4)),

@@ -234,6 +234,7 @@ except RunError as error:
 """
 
 
+@pytest.mark.slow("starts processes for seconds")
 def test_of_two_processes_that_answer_at_once_one_is_told(tmp_path: Path) -> None:
     path, go = tmp_path / "journal.db", tmp_path / "go"
     journal = SqliteJournal(path)

@@ -127,6 +127,7 @@ def test_a_bound(case: Case) -> None:
     assert {name: found[name].value for name in case.most} == case.most, str(found)
 
 
+@pytest.mark.slow("takes seconds")
 @pytest.mark.parametrize(
     "case", [c for c in CASES if c.id != "a-limit-that-is-off"], ids=lambda case: case.id
 )
@@ -295,6 +296,7 @@ def dense(states: int, edges: int, rule: str = STEPS) -> str:
     return "\n".join(lines)
 
 
+@pytest.mark.slow("takes seconds")
 def test_a_thousand_states_are_answered_or_unknown() -> None:
     found = bound(built(dense(1_000, 5_000)).chart, brief=True)
     assert found.unknown or found["actions"].value == 50

@@ -50,6 +50,7 @@ def test_an_accepted_error_of_the_file_is_not_accepted() -> None:
     assert "CL325" in [f.code for f in findings]
 
 
+@pytest.mark.slow("takes seconds")
 @pytest.mark.parametrize("name", sorted(catalog.shipped()))
 def test_nothing_is_wrong_with_what_we_ship(name: str) -> None:
     machine, findings = find_faults(name)

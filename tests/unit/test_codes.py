@@ -154,6 +154,7 @@ def _strings(path: Path) -> set[str]:
     return {t for t in texts if re.fullmatch(r"CL\d{3}", t)}
 
 
+@pytest.mark.slow("takes seconds")
 def test_every_code_that_is_given_is_in_the_table_and_the_other_way_round() -> None:
     table = PACKAGE / "core" / "codes.py"
     given = set[str]().union(*(_strings(p) for p in PACKAGE.rglob("*.py") if p != table))

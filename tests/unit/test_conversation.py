@@ -231,6 +231,7 @@ def test_an_excerpt_shows_the_word_with_what_is_round_it() -> None:
     assert search([HI], "hi")[0].excerpt == "hi"
 
 
+@pytest.mark.slow("takes seconds")
 def test_a_search_of_much_with_much_ends() -> None:
     query = "(a+)+" * 1_000 + " ".join(f"word{n}" for n in range(100_000))
     much = [user("a" * 1_000_000)] * 3

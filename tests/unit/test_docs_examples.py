@@ -136,7 +136,6 @@ class Reader:
             "PATH": f"{self._programs}{os.pathsep}{theirs['PATH']}",
             "COLUMNS": "100",
             "PYTHONUTF8": "1",
-            "PYTHONDONTWRITEBYTECODE": "1",
         }
         return subprocess.run(
             command, cwd=self.folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -225,6 +224,7 @@ def reader(tmp_path: Path) -> Reader:
     return Reader(folder, tmp_path / "programs")
 
 
+@pytest.mark.slow("plays whole pages in processes of their own")
 @pytest.mark.system("bash", install="apt-get install bash")
 @pytest.mark.system("timeout", install="apt-get install coreutils")
 @pytest.mark.parametrize("page", PAGES, ids=_name)

@@ -44,6 +44,7 @@ def drawn(path: Path) -> set[str]:
     return {re.sub(r"^m[0-9a-f]{8}-", "", name) for name in re.findall(r' id="([^"]+)"', svg)}
 
 
+@pytest.mark.slow("starts processes for seconds")
 @DOT
 def test_the_comment_of_the_example_is_the_one_that_is_made(tmp_path: Path) -> None:
     made = runpy.run_path(str(EXAMPLE / "make.py"))
@@ -132,6 +133,7 @@ def pull(tmp_path: Path) -> tuple[Path, dict[str, str]]:
     return clone, variables
 
 
+@pytest.mark.slow("starts processes for seconds")
 @DOT
 @pytest.mark.system("bash", install="apt-get install bash")
 def test_the_workflow_reviews_a_pull_request(pull: tuple[Path, dict[str, str]]) -> None:
@@ -162,6 +164,7 @@ def test_both_hooks_are_the_same() -> None:
         assert ours[key] == theirs[key]
 
 
+@pytest.mark.slow("starts processes for seconds")
 def test_the_hook_shows_a_change_and_stops_a_broken_one(pull: tuple[Path, dict[str, str]]) -> None:
     clone, variables = pull
     (hook,) = data(block("pre-commit-config.yaml"))["repos"][0]["hooks"]

@@ -8,6 +8,8 @@ import sys
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 from tests.cases.test_lines import document
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,6 +50,7 @@ def test_every_cell_of_ours_leads_to_a_test() -> None:
         assert [row for row in rows if not LINK.search(row[-1])] == []
 
 
+@pytest.mark.slow("starts processes for seconds")
 def test_every_test_that_is_named_is_there() -> None:
     named = {(path.removeprefix("../"), test) for _, path, test in LINK.findall("\n".join(page()))}
     assert len(named) > 20

@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
 
 
@@ -43,7 +45,6 @@ def run(folder: Path, *command: str) -> str:
         **os.environ,
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         "PYTEST_ADDOPTS": "-p chartloop.testing.plugin -p no:cacheprovider",
-        "PYTHONDONTWRITEBYTECODE": "1",
         "NO_COLOR": "1",
         "COLUMNS": "80",
     }
@@ -69,6 +70,7 @@ def sessions(text: str) -> Iterator[tuple[str, list[str]]]:
         yield command, [line for line in lines if line.strip() and line != "..."]
 
 
+@pytest.mark.slow("plays a whole page in processes of its own")
 def test_every_example_of_the_page_does_what_it_says(tmp_path: Path) -> None:
     done = 0
     for block in blocks():

@@ -227,6 +227,7 @@ def test_what_cannot_be_mended_is_refused_at_its_place(text: str) -> None:
     assert str(mended.value) == str(read_as_it_is.value)
 
 
+@pytest.mark.slow("takes seconds")
 @pytest.mark.timeout(60)
 def test_repairs_are_bounded() -> None:
     with pytest.raises(SpecError):

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
 NOTEBOOK = EXAMPLES / "stepping.ipynb"
 MARIMO = EXAMPLES / "stepping_marimo.py"
-INSTALL = 'pip install -e ".[test]"'
+INSTALL = 'pip install -e ".[test-all]"'
 
 NBMAKE = pytest.mark.extra("nbmake", install=INSTALL)  # noqa: S610 - no Django
 NBCLIENT = pytest.mark.extra("nbclient", install=INSTALL)  # noqa: S610 - no Django
@@ -59,6 +59,7 @@ def alone(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     return run
 
 
+@pytest.mark.slow("runs notebooks")
 @NBMAKE
 def test_the_notebook_runs(alone: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     done = alone(
@@ -69,6 +70,7 @@ def test_the_notebook_runs(alone: Callable[..., subprocess.CompletedProcess[str]
     assert "1 passed" in done.stdout
 
 
+@pytest.mark.slow("runs notebooks")
 @NBMAKE
 def test_a_notebook_that_fails_is_found(
     tmp_path: Path, alone: Callable[..., subprocess.CompletedProcess[str]]
@@ -110,6 +112,7 @@ def test_nothing_of_the_machine_is_in_it() -> None:
     assert not re.findall(r"(?:/tmp/|/usr/|/var/|[A-Z]:\\\\Users|site-packages|ipykernel_\d)", text)
 
 
+@pytest.mark.slow("runs notebooks")
 @WITH_MARIMO
 def test_the_marimo_file_is_sound_and_runs(
     tmp_path: Path, alone: Callable[..., subprocess.CompletedProcess[str]]
@@ -120,6 +123,7 @@ def test_the_marimo_file_is_sound_and_runs(
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow("runs notebooks")
 @WITH_MARIMO
 def test_the_marimo_file_shows_its_cells(
     tmp_path: Path, alone: Callable[..., subprocess.CompletedProcess[str]]

@@ -161,6 +161,7 @@ def test_what_others_said_cannot_steer_a_terminal() -> None:
     assert not {"\x1b", "\x9b", "\u202e"} & set(said)
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(st.text(max_size=40), st.integers(50, 120))
 def test_the_table_is_never_wider_than_it_may_be(text: str, width: int) -> None:
     lines = explained("len(last.text) > 5 and not (last.text == 'x')", text=text or "x").lines(

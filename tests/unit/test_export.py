@@ -80,7 +80,8 @@ def test_scion_runs_a_shipped_machine(scion: Oracle, name: str) -> None:
         assert said["path"][: len(path)] == path
 
 
-@pytest.mark.extra("statemachine", install='pip install -e ".[test]"')  # noqa: S610 - no Django
+@pytest.mark.slow("takes seconds")
+@pytest.mark.extra("statemachine", install='pip install -e ".[test-all]"')  # noqa: S610 - no Django
 @pytest.mark.parametrize("name", SHIPPED)
 def test_python_statemachine_runs_a_shipped_machine(name: str) -> None:
     made = load(name)
@@ -93,6 +94,7 @@ def test_python_statemachine_runs_a_shipped_machine(name: str) -> None:
         assert read.path(happenings[0 if waits else 1 :])[: len(path)] == path
 
 
+@pytest.mark.slow("takes seconds")
 @pytest.mark.parametrize("name", SHIPPED)
 def test_the_same_machine_gives_the_same_bytes(name: str) -> None:
     for write in (to_xstate, to_scxml):
@@ -100,6 +102,7 @@ def test_the_same_machine_gives_the_same_bytes(name: str) -> None:
         assert write(load(name), all=True) != write(load(name)) or name == "lifecycle"
 
 
+@pytest.mark.slow("starts processes for seconds")
 def test_no_order_depends_on_the_process() -> None:
     code = (
         "from chartloop import load\n"
@@ -342,7 +345,7 @@ def test_scion_runs_the_status_beside_the_state(scion: Oracle) -> None:
     assert [{name.removeprefix("status-") for name in at} for at in said["path"]] == GONE
 
 
-@pytest.mark.extra("statemachine", install='pip install -e ".[test]"')  # noqa: S610 - no Django
+@pytest.mark.extra("statemachine", install='pip install -e ".[test-all]"')  # noqa: S610 - no Django
 def test_python_statemachine_runs_the_status_beside_the_state() -> None:
     read = Statemachine(to_scxml(machine(STATUS), status=True))
     gone = [{name.removeprefix("status-") for name in at} for at in read.paths(GOING[1:])]
@@ -435,6 +438,7 @@ def test_a_character_that_nobody_sees_is_written_as_its_number(sign: str) -> Non
     assert sign not in to_scxml(made)
 
 
+@pytest.mark.slow("starts processes for seconds")
 def test_what_no_xml_can_hold_becomes_a_replacement_sign() -> None:
     made = machine('title: "a\\u0001b"\nstates: {done: {stop: completed}}')
     assert made.spec.title == "a\x01b"

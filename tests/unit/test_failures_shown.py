@@ -95,6 +95,7 @@ def test_calls_that_went_well_are_not(face: Face) -> None:
         assert face.says not in face.shown(after_calls("fine", "fine"))
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(calls=st.lists(st.sampled_from(["broken", "fine", "unknown"]), min_size=1, max_size=5))
 def test_every_failed_call_is_counted_and_named(calls: list[str]) -> None:
     run = after_calls(*calls)

@@ -184,12 +184,14 @@ def test_everything_is_reached(case: Reach, tmp_path: Path) -> None:
     assert again.there == len(made.targets) - len(made.unreached)
 
 
+@pytest.mark.slow("takes seconds")
 @pytest.mark.parametrize("name", ["geist_phase", "geist_tick", "step_agent", "stop_signals"])
 def test_everything_of_a_shipped_machine_is_reached(name: str, tmp_path: Path) -> None:
     made = generate(name, tmp_path)
     assert made.unreached == ()
 
 
+@pytest.mark.slow("takes seconds")
 def test_the_moderator_is_reached_whole(tmp_path: Path) -> None:
     """Two rounds of improvement, each behind a judge: found by what its guards still ask for."""
     wanted = ["check_cycles.then", "check_magnitude.then", "check_magnitude.else"]
@@ -471,6 +473,7 @@ def test_a_machine_with_faults_is_refused(tmp_path: Path) -> None:
         generate(machine(tmp_path, "states:\n  think: {do: infr, next: done}\n"), tmp_path)
 
 
+@pytest.mark.slow("takes seconds")
 def test_the_same_twice(tmp_path: Path) -> None:
     assert generate("team", tmp_path).to_dict() == generate("team", tmp_path).to_dict()
 

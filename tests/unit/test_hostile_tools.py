@@ -319,6 +319,7 @@ def test_calls_that_were_done_in_time_keep_their_replies() -> None:
     assert replies == ["paid", "error: this call was not carried out"]
 
 
+@pytest.mark.slow("starts processes for seconds")
 def test_no_thread_keeps_the_process_alive() -> None:
     script = (
         "import time\nfrom chartloop.actions.declare import tool_spec\nfrom chartloop.adapters.clock import SystemClock\n"
@@ -423,6 +424,7 @@ def test_a_model_may_ask_for_anything(case: Asks, action: str) -> None:
     written(run)
 
 
+@pytest.mark.slow("takes seconds")
 def test_a_thousand_calls_at_once() -> None:
     at_once, most = 0, 0
     lock = threading.Lock()

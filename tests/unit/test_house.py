@@ -41,6 +41,7 @@ def test_no_file_is_longer_than_a_room() -> None:
     assert {name: n for name, n in lines.items() if n > LONGEST}.keys() == LONG_FILES.keys()
 
 
+@pytest.mark.slow("takes seconds")
 def test_every_module_says_what_it_is() -> None:
     silent = [
         name_of(path) for path in MODULES if not ast.get_docstring(ast.parse(path.read_text()))

@@ -138,6 +138,7 @@ run.advance()
 """
 
 
+@pytest.mark.slow("starts processes for seconds")
 def test_another_process_goes_on_with_it(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", SHARED],

@@ -218,9 +218,11 @@ FIELDS = ["model", "messages", "role", "content", "tool_calls", "tools", "functi
 SHAPED = st.recursive(
     JSON,
     lambda inner: st.dictionaries(st.sampled_from(FIELDS), inner | st.lists(inner, max_size=2)),
+    max_leaves=8,  # each of them JSON of its own
 )
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(body=st.dictionaries(st.sampled_from(FIELDS), SHAPED))
 def test_any_request_is_judged(body: dict[str, Any]) -> None:
     refusal = refuse({"model": "m", **body}, ["m"])

@@ -280,6 +280,7 @@ def test_the_loop_goes_on_while_code_runs_and_a_cancelled_turn_ends(box: Sandbox
     asyncio.run(drive())  # it hangs where the turn is waited for
 
 
+@pytest.mark.slow("starts processes for seconds")
 @needs_monty
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_worker_has_no_environment_and_does_not_outlive_its_turn(
@@ -365,6 +366,7 @@ time.sleep(0.1)
 """
 
 
+@pytest.mark.slow("starts processes for seconds")
 @needs_monty
 @pytest.mark.parametrize(
     "end", [AFTER_A_TURN, CANCELLED, IN_A_TURN], ids=["after-a-turn", "cancelled", "in-a-turn"]
@@ -476,6 +478,7 @@ def test_every_value_becomes_json_or_its_text(value: Any) -> None:
     assert shown == value or isinstance(shown, (str, list, dict))
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(
     st.recursive(
         st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)

@@ -53,6 +53,7 @@ def text(output: Any) -> str:
     return output["data"]["text/plain"]
 
 
+@pytest.mark.slow("starts a kernel")
 def test_a_later_step_changes_the_output_of_an_earlier_cell(tmp_path: Path) -> None:
     _, opened, first, second, again, last = played(
         tmp_path,
@@ -72,6 +73,7 @@ def test_a_later_step_changes_the_output_of_an_earlier_cell(tmp_path: Path) -> N
     assert "image/svg+xml" in last[0]["data"]
 
 
+@pytest.mark.slow("starts a kernel")
 def test_what_came_too_soon_is_in_the_notebook_when_its_cell_has_ended(tmp_path: Path) -> None:
     """The steps of one cell take no time, and nothing is waited for after it."""
     _, opened, _ = played(
@@ -80,11 +82,13 @@ def test_what_came_too_soon_is_in_the_notebook_when_its_cell_has_ended(tmp_path:
     assert "▶ llm_inference  ● NOW" in text(opened[0])
 
 
+@pytest.mark.slow("starts a kernel")
 def test_a_live_that_is_the_last_line_is_shown_once(tmp_path: Path) -> None:
     _, opened, shown = played(tmp_path, OPEN + START, "live = run.live()\nlive", "live")
     assert len(opened) == len(shown) == 1
 
 
+@pytest.mark.slow("starts a kernel")
 def test_inside_the_loop_of_the_kernel_both_faces_are_painted(tmp_path: Path) -> None:
     _, opened, _, result = played(
         tmp_path, OPEN + START, "live = run.live()", "record = run.advance()", "await run.arun()"
@@ -93,6 +97,7 @@ def test_inside_the_loop_of_the_kernel_both_faces_are_painted(tmp_path: Path) ->
     assert "Stopped for `completed`" in result[0]["data"]["text/html"]
 
 
+@pytest.mark.slow("starts a kernel")
 def test_after_a_restart_of_the_kernel_the_run_goes_on(tmp_path: Path) -> None:
     _, before, _ = played(tmp_path, OPEN + START, "run.live()", "run.advance(); run.advance();")
     _, after, _ = played(

@@ -338,6 +338,7 @@ class TestOutside:
             f"For a picture: {install('diagrams')}"
         )
 
+    @pytest.mark.slow("takes seconds")
     @MARIMO
     def test_marimo_takes_the_image(self) -> None:
         from marimo._output.formatting import get_formatter  # noqa: PLC0415 - an extra

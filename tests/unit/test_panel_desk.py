@@ -441,6 +441,7 @@ def test_a_page_that_breaks_does_not_break_the_desk(
 # laws ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @settings(max_examples=40)
 @given(messages=st.lists(MESSAGES | st.sampled_from(
     [{"do": "step"}, {"do": "run"}, {"do": "back"}, {"do": "answer", "event": "yes"},

@@ -123,6 +123,7 @@ def _read(message: Any) -> tuple[Order | None, str]:
         return None, refused.message
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(MESSAGES)
 def test_every_message_is_an_order_or_refused(message: Any) -> None:
     assert 0 <= number_of(message) < 2**53

@@ -40,6 +40,7 @@ def pytest_in(folder: Path, *options: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.slow("starts pytest")
 def test_scenarios_are_collected_and_run(tmp_path: Path) -> None:
     (tmp_path / "a.scenario.yaml").write_text(PASSES)
     (tmp_path / "other.yaml").write_text("not: a scenario")
@@ -48,6 +49,7 @@ def test_scenarios_are_collected_and_run(tmp_path: Path) -> None:
     assert "1 passed" in output
 
 
+@pytest.mark.slow("starts pytest")
 def test_a_failure_is_the_report_without_a_traceback(tmp_path: Path) -> None:
     (tmp_path / "a.scenario.yaml").write_text(FAILS)
     code, output = pytest_in(tmp_path)
@@ -59,6 +61,7 @@ def test_a_failure_is_the_report_without_a_traceback(tmp_path: Path) -> None:
     assert "runtest" not in output
 
 
+@pytest.mark.slow("starts pytest")
 def test_a_fault_is_the_finding_without_a_traceback(tmp_path: Path) -> None:
     (tmp_path / "a.scenario.yaml").write_text(PASSES + "tsk: x\n")
     code, output = pytest_in(tmp_path)
@@ -68,6 +71,7 @@ def test_a_fault_is_the_finding_without_a_traceback(tmp_path: Path) -> None:
     assert "Traceback" not in output
 
 
+@pytest.mark.slow("starts pytest")
 @pytest.mark.parametrize("name", ["tools.py", "tools.py:add", "tools", "tools:add"])
 def test_own_tools_are_named_on_the_command_line(name: str, tmp_path: Path) -> None:
     (tmp_path / "adder.yaml").write_text(MACHINE)
@@ -77,6 +81,7 @@ def test_own_tools_are_named_on_the_command_line(name: str, tmp_path: Path) -> N
     assert code == 0, output
 
 
+@pytest.mark.slow("starts pytest")
 def test_own_tools_are_named_in_the_settings(tmp_path: Path) -> None:
     sub = tmp_path / "sub"
     sub.mkdir()
@@ -100,6 +105,7 @@ class BadTools:
     )
 
 
+@pytest.mark.slow("starts pytest")
 @pytest.mark.parametrize(("name", "says"), BadTools.CASES)
 def test_tools_that_cannot_be_had_fail_the_scenario(name: str, says: str, tmp_path: Path) -> None:
     (tmp_path / "a.scenario.yaml").write_text(PASSES)
@@ -126,6 +132,7 @@ def test_pytest_pays_nothing_for_the_plugin_where_there_is_no_scenario(tmp_path:
 # coverage -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("starts pytest")
 def test_the_coverage_of_a_session(tmp_path: Path) -> None:
     (tmp_path / "a.scenario.yaml").write_text(PASSES)
     code, output = pytest_in(tmp_path, "--chartloop-coverage")
@@ -136,6 +143,7 @@ def test_the_coverage_of_a_session(tmp_path: Path) -> None:
     assert "run.steps >= limits.steps" in output
 
 
+@pytest.mark.slow("starts pytest")
 def test_a_threshold_fails_the_session(tmp_path: Path) -> None:
     (tmp_path / "a.scenario.yaml").write_text(PASSES)
     code, output = pytest_in(tmp_path, "--chartloop-coverage-fail-under", "100")
@@ -145,6 +153,7 @@ def test_a_threshold_fails_the_session(tmp_path: Path) -> None:
     assert pytest_in(tmp_path, "--chartloop-coverage-fail-under=20")[0] == 0
 
 
+@pytest.mark.slow("starts pytest")
 def test_a_machine_that_nothing_runs_is_reported_when_it_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.scenario.yaml").write_text(PASSES)
     code, output = pytest_in(
@@ -156,6 +165,7 @@ def test_a_machine_that_nothing_runs_is_reported_when_it_is_named(tmp_path: Path
     assert '"machine": "team"' in (tmp_path / "c.json").read_text()
 
 
+@pytest.mark.slow("starts pytest")
 def test_scenarios_in_python_count_too(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(
         "from chartloop.testing import scenario\n\n"
@@ -166,6 +176,7 @@ def test_scenarios_in_python_count_too(tmp_path: Path) -> None:
     assert "2/8" in output
 
 
+@pytest.mark.slow("starts pytest")
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -184,6 +195,7 @@ def test_a_wrong_option_is_said_before_any_test(
     assert "Traceback" not in output
 
 
+@pytest.mark.slow("starts pytest")
 def test_workers_hand_their_part_to_the_controller(tmp_path: Path) -> None:
     (tmp_path / "a.scenario.yaml").write_text(PASSES)
     (tmp_path / "b.scenario.yaml").write_text(PASSES.replace("Hi.", "Hi there."))

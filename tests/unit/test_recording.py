@@ -95,6 +95,7 @@ def to_the_question(run: Any) -> None:
         run.advance()
 
 
+@pytest.mark.slow("records the run of every shipped scenario")
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda p: p.name.split(".")[0])
 def test_the_run_of_every_shipped_scenario_is_recorded_as_it_was(path: Path) -> None:
     report = run_scenario(path)
@@ -332,6 +333,7 @@ def test_without_requests_nothing_is_compared(tmp_path: Path) -> None:
 MESSAGES = st.fixed_dictionaries({"user": st.text(max_size=9)})
 
 
+@pytest.mark.slow("records the run of every shipped scenario")
 @given(st.lists(st.tuples(st.lists(MESSAGES, max_size=4), st.lists(st.text("ab"), max_size=2))))
 def test_requests_are_read_as_they_were_written(given_: list[Any]) -> None:
     requests = [Request(tuple(messages), tuple(tools)) for messages, tools in given_]
@@ -372,6 +374,7 @@ DATA = st.recursive(
 )  # fmt: skip
 
 
+@pytest.mark.slow("records the run of every shipped scenario")
 @given(st.dictionaries(TEXT.filter(bool), DATA, min_size=1, max_size=5))
 def test_the_text_of_a_scenario_is_read_as_what_was_written(keys: dict[str, Any]) -> None:
     text = scenario_text(keys, head=["What it is.\n# two"])

@@ -294,6 +294,7 @@ def test_the_focus_of_two_edited_copies_fits_one_screen() -> None:
     assert float((whole.get("height") or "").removesuffix("pt")) > 2 * height
 
 
+@pytest.mark.slow("takes seconds")
 @DOT
 def test_pictures_are_saved_in_their_own_dress(tmp_path: Path) -> None:
     picture = edited().picture()
@@ -354,6 +355,7 @@ def read_by_mermaid(*texts: str) -> list[dict[str, Any]]:
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow("starts processes for seconds")
 @pytest.mark.node("mermaid")
 def test_mermaid_reads_what_is_written() -> None:
     made = edited()
@@ -378,6 +380,7 @@ def test_mermaid_reads_what_is_written() -> None:
     ]
 
 
+@pytest.mark.slow("starts processes for seconds")
 @pytest.mark.node("mermaid")
 def test_mermaid_takes_hostile_labels() -> None:
     new, old = chart(HOSTILE), chart(HOSTILE, prefix="was ")
@@ -432,6 +435,7 @@ def large(states: int, *, changed: int = 0) -> Machine:
     )
 
 
+@pytest.mark.slow("takes seconds")
 def test_a_machine_of_500_states_is_compared_and_focused() -> None:
     made = diff(large(500), large(500, changed=3))
     assert [change.kind for change in made.changes] == ["tightened"] * 3

@@ -202,6 +202,7 @@ def test_they_can_be_listed_and_taken_away(machine: Machine) -> None:
     assert repr(points) == "<Breakpoints none>"
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(st.lists(st.sampled_from([s.at for s in STOPS]), max_size=4))
 def test_breakpoints_change_nothing_about_a_run(points: list[str]) -> None:
     machine = load(LOOP)

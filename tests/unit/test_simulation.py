@@ -284,6 +284,7 @@ def recorded(machine: Any, count: int, world: Any = None) -> list[RecordedRun]:
     return [run for run in found if isinstance(run, RecordedRun)]
 
 
+@pytest.mark.slow("takes seconds")
 def test_a_world_is_learnt_back_from_the_runs_that_it_made() -> None:
     machine = asking()
     world = read_world(
@@ -353,6 +354,7 @@ def test_runs_of_another_machine_are_left_out() -> None:
 # suggestions --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("takes seconds")
 def test_the_suggested_limit_stops_as_few_as_was_asked_for() -> None:
     found = load("agent").simulate(runs=100, at_most=0.02)
     steps = next(s for s in found.suggestions if s.limit == "steps")
@@ -401,6 +403,7 @@ def test_a_simulation_shows_itself_and_obeys_no_text() -> None:
     assert World() == World()
 
 
+@pytest.mark.slow("takes seconds")
 @pytest.mark.parametrize("name", sorted(set(shipped()) - {"lifecycle"}))
 def test_every_shipped_machine_is_simulated_at_once(name: str) -> None:
     found = load(name).simulate(runs=150)
@@ -421,6 +424,7 @@ def test_a_frame_has_a_row_for_each_run() -> None:
     assert dict(frame["reason"].value_counts()) == {n: s.count for n, s in found.reasons.items()}
 
 
+@pytest.mark.slow("takes seconds")
 @pytest.mark.extra("matplotlib", install='pip install -e ".[plots]"')  # noqa: S610 - no Django
 def test_plots_have_the_figures_and_are_the_same_each_time(tmp_path: Path) -> None:
     found = asking().simulate(runs=200)

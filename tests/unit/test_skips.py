@@ -51,11 +51,10 @@ def write(pytester: pytest.Pytester, name: str, text: str) -> None:
 
 
 def run(pytester: pytest.Pytester, *args: str, allowed: str = ALLOWED) -> pytest.RunResult:
-    """The sample under the suite's own rules."""
+    """The files of the folder under the suite's own rules."""
     write(pytester, "conftest.py", (TESTS / "conftest.py").read_text())
     write(pytester, "pyproject.toml", (TESTS.parent / "pyproject.toml").read_text())
     write(pytester, "allowed_skips.txt", allowed)
-    write(pytester, "test_sample.py", SAMPLE)
     return pytester.runpytest_subprocess("-p", "no:cacheprovider", "--tb=short", *args)
 
 
@@ -63,6 +62,7 @@ def test_what_is_missing_skips_and_names_the_install_line(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("CHARTLOOP_TESTS", raising=False)
+    write(pytester, "test_sample.py", SAMPLE)
     result = run(pytester, "test_sample.py")
     assert result.parseoutcomes() == {"passed": 3, "skipped": 3, "xfailed": 1}
     assert result.ret == pytest.ExitCode.OK
@@ -81,6 +81,7 @@ class Where(NamedTuple):
     args: tuple[str, ...]
 
 
+@pytest.mark.slow("starts processes for seconds")
 @pytest.mark.parametrize(
     "case",
     [Where("here", args=()), Where("in-workers", args=("-n", "2"))],
@@ -90,6 +91,7 @@ def test_under_all_only_a_listed_skip_is_allowed(
     case: Where, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CHARTLOOP_TESTS", "all")
+    write(pytester, "test_sample.py", SAMPLE)
     result = run(pytester, "test_sample.py", *case.args)
     # A marker skips before the test: an error of its set-up. The expected failure fails.
     assert result.parseoutcomes() == {"passed": 3, "skipped": 1, "errors": 2, "failed": 1}
@@ -103,6 +105,63 @@ def test_under_all_only_a_listed_skip_is_allowed(
     )
 
 
+SLOW = """
+    import pytest
+
+    def test_quick(): ...
+
+    @pytest.mark.slow("starts a browser")
+    def test_slow(): ...
+"""
+
+
+class Run(NamedTuple):
+    """A command, and how many tests it runs."""
+
+    id: str
+    args: tuple[str, ...]
+    passed: int
+    all: str = ""
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Run("nothing-named", args=(), passed=1),
+        Run("folder-named", args=(".",), passed=1),
+        Run("in-workers", args=("-n", "2"), passed=1),
+        Run("file-named", args=("test_slow.py",), passed=2),
+        Run("file-named-in-workers", args=("-n", "2", "test_slow.py"), passed=2),
+        Run("test-named", args=("test_slow.py::test_slow",), passed=1),
+        Run("all", args=(), passed=2, all="all"),
+        Run("all-in-workers", args=("-n", "2"), passed=2, all="all"),
+    ],
+    ids=lambda case: case.id,
+)
+@pytest.mark.slow("starts pytest")
+def test_slow_tests_run_under_all_or_when_their_file_is_named(
+    case: Run, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CHARTLOOP_TESTS", case.all)
+    write(pytester, "test_slow.py", SLOW)
+    result = run(pytester, "-o", "testpaths=.", *case.args)
+    assert result.parseoutcomes()["passed"] == case.passed
+    assert result.ret == pytest.ExitCode.OK
+    more = "*Slow tests run with CHARTLOOP_TESTS=all, or when their file is named.*"
+    if case.all:
+        result.stdout.no_fnmatch_line(more)
+    else:
+        result.stdout.fnmatch_lines([more])
+
+
+def test_slow_without_a_reason_is_refused(pytester: pytest.Pytester) -> None:
+    write(pytester, "test_slow.py", SLOW.replace('"starts a browser"', ""))
+    result = run(pytester, "test_slow.py")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*test_slow.py::test_slow: want `slow(reason)`*"])
+
+
+@pytest.mark.slow("starts processes for seconds")
 def test_under_all_a_file_that_skips_itself_fails(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,6 +176,7 @@ def test_a_mistyped_switch_is_refused(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CHARTLOOP_TESTS", "ALL")
+    write(pytester, "test_sample.py", SAMPLE)
     result = run(pytester, "test_sample.py")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*CHARTLOOP_TESTS is `all` or not set, not `ALL`*"])
@@ -126,6 +186,7 @@ def test_an_allowance_without_a_reason_is_refused(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CHARTLOOP_TESTS", "all")
+    write(pytester, "test_sample.py", SAMPLE)
     result = run(pytester, "test_sample.py", allowed="test_sample.py::* | in its own place")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*want `glob | skip text | reason`*"])

@@ -150,6 +150,7 @@ def test_a_distribution(values: tuple[float, ...], median: float, p95: float, mo
     assert (found.median, found.p95, found.most) == (median, p95, most)
 
 
+@pytest.mark.slow("tries hundreds of examples for seconds")
 @given(limited(), made, limits)
 def test_the_figures_are_those_of_the_runs(data: Any, what: list[Made], given: Any) -> None:
     machine = machine_of(data, what)
@@ -204,6 +205,7 @@ def slow(ctx: Context) -> None:
     ctx.ports.clock.advance(60)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]  simulated here
 
 
+@pytest.mark.slow("takes seconds")
 @pytest.mark.extra("matplotlib", install=PLOTS)  # noqa: S610 - no Django
 def test_plots_have_the_figures_and_are_the_same_each_time(tmp_path: Path) -> None:
     found = stats_of(BODY, [PAID] * 5, [failure("CRITICAL", "no")])

@@ -191,6 +191,7 @@ class Refused(NamedTuple):
     code: str = "CL406"
 
 
+@pytest.mark.slow("takes seconds")
 @pytest.mark.parametrize(
     "case",
     [

@@ -94,6 +94,7 @@ def test_every_child_is_held_against_the_new_file(case: Case) -> None:
     assert (cause.what, cause.place.line) == (case.says, case.line)
 
 
+@pytest.mark.slow("takes seconds")
 @pytest.mark.parametrize("body", [BOTH, EACH, ONE, TASK], ids=["both", "each", "one", "task"])
 def test_a_child_of_which_no_record_tells(body: str) -> None:
     """The process dies between the child's first record and the one in which its parent waits."""

@@ -286,6 +286,7 @@ def far_reaching(boxes: int) -> Flowchart:
     )
 
 
+@pytest.mark.slow("starts processes for seconds")
 @pytest.mark.parametrize("engine", ENGINES)
 def test_what_rows_cannot_hold_is_drawn_without_them(engine: Engine) -> None:
     chart = far_reaching(400)

@@ -239,6 +239,7 @@ def test_a_label_like_the_text_of_a_room_stays() -> None:
 
 
 @DOT
+@PYGRAPHVIZ
 def test_every_engine_leaves_the_same_rooms() -> None:
     chart = load("agent").draw().chart
     run = load("agent").start("x", script=["Hello."])

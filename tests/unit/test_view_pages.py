@@ -81,6 +81,7 @@ def test_letters_stay_large_enough_to_be_read() -> None:
     assert not fitting(room, 10, 551)
 
 
+@pytest.mark.slow("starts processes for seconds")
 @DOT
 @pytest.mark.parametrize("paper", ["a4", "letter"])
 def test_each_page_of_a_large_machine_fits(paper: str) -> None:
@@ -90,6 +91,7 @@ def test_each_page_of_a_large_machine_fits(paper: str) -> None:
     assert all(fitting(room, *page.size()) for page in pages)
 
 
+@pytest.mark.slow("starts processes for seconds")
 @DOT
 def test_a_run_is_split_with_its_moment() -> None:
     run = load("agent").start("x", script=["Hi."])

@@ -65,6 +65,7 @@ def test_a_large_chart_has_an_image_in_html_instead_of_a_png() -> None:
     assert base64.b64decode(shown[1]).decode() == bundle["image/svg+xml"]
 
 
+@PYGRAPHVIZ
 def test_what_graphviz_cannot_draw_is_shown_as_text_with_the_reason() -> None:
     shown = Picture(CHART, engine="pygraphviz", timeout=0.0001)
     bundle = shown._repr_mimebundle_()  # pyright: ignore[reportPrivateUsage]
@@ -83,6 +84,7 @@ def test_without_graphviz_a_notebook_gets_mermaid() -> None:
         shown.svg()
 
 
+@pytest.mark.slow("takes seconds")
 def test_what_mermaid_would_not_draw_is_left_to_the_text() -> None:
     many = replace(CHART, arrows=tuple(Arrow("a", "b", str(n)) for n in range(501)))
     long = replace(CHART, boxes=tuple(Box(f"n{n}", "long " * 300) for n in range(40)), arrows=())

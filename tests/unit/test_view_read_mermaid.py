@@ -315,6 +315,7 @@ def test_what_cannot_be_read_is_refused_at_its_place(case: Refusal) -> None:
     assert (found.place.line, found.place.column) == case.at
 
 
+@pytest.mark.slow("takes seconds")
 @pytest.mark.parametrize(
     "text",
     [

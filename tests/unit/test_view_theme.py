@@ -57,6 +57,7 @@ def test_only_colours_are_turned() -> None:
     assert PAINTS["action"].fill not in turned
 
 
+@pytest.mark.slow("takes seconds")
 @DOT
 @pytest.mark.parametrize("name", ["agent", "moderator"])
 def test_an_adaptive_svg_has_a_dark_colour_for_each_of_its_own(name: str) -> None:

@@ -502,6 +502,7 @@ def _bomb(levels: int) -> str:
     return "\n".join(lines)
 
 
+@pytest.mark.slow("takes seconds")
 @pytest.mark.parametrize(
     "case",
     [
@@ -572,6 +573,7 @@ def test_hostile_texts_take_no_time(text: str) -> None:
     assert isinstance(found[0], Document)
 
 
+@pytest.mark.slow("takes seconds")
 def test_a_part_of_a_long_block_takes_no_quadratic_time() -> None:
     document = read("a: |\n" + "  x y\n" * 100_000)
     found: list[Place] = []

@@ -155,6 +155,7 @@ class StepApp(App[None]):
         """Whether the run had come to rest when the screen was left."""
         self._controls = controls
         self._frame = 0
+        self._head_parts: list[tuple[str, str]] = []
         self._printing = ""
 
     def compose(self) -> ComposeResult:
@@ -259,7 +260,9 @@ class StepApp(App[None]):
         if board.breakpoints:
             said = say_count(len(board.breakpoints), "breakpoint")
             parts.append((f"   {said}", "$foreground-muted"))
-        self.query_one("#head", Static).update(Content.assemble(*parts))
+        if parts != self._head_parts:  # each update paints all of the screen
+            self._head_parts = parts
+            self.query_one("#head", Static).update(Content.assemble(*parts))
 
     @on(events.Print)
     def _printed(self, event: events.Print) -> None:
