@@ -206,6 +206,7 @@ def test_one_that_does_not_fit_on_the_disk_does_not_take_the_others_with_it(
 
 
 def test_a_closed_journal_says_so(journal: SqliteJournal) -> None:
+    before = set(threading.enumerate())  # another test's may not have ended yet
     by_hand(journal.create(RunRow("a")))
 
     async def after_close() -> None:
@@ -216,7 +217,9 @@ def test_a_closed_journal_says_so(journal: SqliteJournal) -> None:
                 await call
 
     asyncio.run(after_close())
-    assert not [t for t in threading.enumerate() if t.name.startswith("chartloop-journal")]
+    assert not [
+        t for t in set(threading.enumerate()) - before if t.name.startswith("chartloop-journal")
+    ]
     with pytest.raises(JournalError, match="is closed"):
         by_hand(journal.row("a"))
 

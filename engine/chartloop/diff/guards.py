@@ -192,7 +192,9 @@ class Shift:
         if x.op == y.op or moved is None:
             return moved
         strict: Sign = -1 if y.op in (">", "<") else 1
-        apart = left == 0 and self._of_numbers(x.right, y.right)
+        apart = (left == 0 and self._of_numbers(x.right, y.right)) or (
+            right == 0 and self._of_numbers(a, b)
+        )
         # a bound that lies elsewhere outweighs whether it is reached or passed
         return moved if apart else join((moved, strict))
 
