@@ -1,7 +1,4 @@
-"""The page of the Python API: what is imported from `chartloop`, read from the code.
-
-Imported by: docs/generate.py
-"""
+"""The page of the Python API: what is imported from `chartloop`, read from the code."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What every library is asked to build and run: three loops, and a model that is never done.
-
-Imported by: compare, of_chartloop, of_langgraph, of_autogen, of_pydantic
-"""
+"""What every library is asked to build and run: three loops, and a model that is never done."""
 
 from __future__ import annotations
 

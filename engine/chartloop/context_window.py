@@ -9,7 +9,6 @@ or in none of ours.
         messages = optimize(window, messages)
 
 Belongs here: what has no run. Never: a way of counting or shortening of its own.
-Imports:      core.tokens, core.conversation, actions.pruning, run.ports
 Source:       004 "Context Window Manager"
 """
 

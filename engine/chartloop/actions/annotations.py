@@ -4,7 +4,6 @@
 one of a few words; the markers say the rest: ``Annotated[str, Name("tool")]``.
 
 Belongs here: reading annotations. Never: functions, pydantic.
-Imported by: actions.declare
 """
 
 from __future__ import annotations

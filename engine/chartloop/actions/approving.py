@@ -2,8 +2,6 @@
 
 An approval is for the calls that were shown, by id, name and arguments. Nothing else opens the way:
 what the model asks for later has to be shown again.
-
-Imported by: actions.calling, actions.registry, actions.tasks
 """
 
 from __future__ import annotations

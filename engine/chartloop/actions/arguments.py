@@ -4,7 +4,6 @@ Whatever a model writes, reading it gives keyword arguments or a `ValueError` wh
 the model: which argument, what is wrong, what was got.
 
 Belongs here: the only use that actions make of pydantic, imported when the first tool is read.
-Imported by: actions.declare
 """
 
 from __future__ import annotations

@@ -6,8 +6,6 @@ may be anything: fields and arguments of it are not checked.
 
 Belongs here: the stand-ins, and which of them a machine has. Never: something that can be called
 with success.
-
-Imported by: api.loading
 """
 
 from __future__ import annotations

@@ -9,8 +9,6 @@ registers nothing anywhere: a machine may name only what its `Registry` holds, a
 makes one from the functions and modules that it is given.
 
 Belongs here: how a signature becomes a spec. Never: what an action does.
-Imported by: api, actions, and applications by way of `chartloop`. Importing it is cheap: pydantic
-is imported when the first tool is read.
 Source: 000 "Adapters", 004 "Step Types"; design "language", section 8.
 """
 

@@ -1,7 +1,4 @@
-"""The registry of built-in actions and tools, and an application's own beside them.
-
-Imported by: actions, which loads it when it is first asked for one of these
-"""
+"""The registry of built-in actions and tools, and an application's own beside them."""
 
 from __future__ import annotations
 

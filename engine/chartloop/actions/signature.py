@@ -2,7 +2,6 @@
 
 Belongs here: reading functions, and refusing those that nobody could call by name. Never:
 what a tool, an action or a guard makes of it.
-Imported by: actions.declare, actions.arguments
 """
 
 from __future__ import annotations

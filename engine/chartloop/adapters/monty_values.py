@@ -5,7 +5,6 @@ there may be more than the host can hold when it is written out. So nothing here
 `json` on a container; all is walked with a bound.
 
 Belongs here: values. Never: Monty itself.
-Imported by: adapters.monty
 """
 
 from __future__ import annotations

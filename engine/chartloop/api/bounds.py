@@ -1,7 +1,4 @@
-"""Bounds and queries of a machine: asked once, remembered, and held against what a caller wants.
-
-Imported by: api.machine, cli
-"""
+"""Bounds and queries of a machine: asked once, remembered, and held against what a caller wants."""
 
 from __future__ import annotations
 

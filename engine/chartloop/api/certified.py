@@ -1,7 +1,4 @@
-"""What was proven of a run before it began.
-
-Imported by: api.run
-"""
+"""What was proven of a run before it began."""
 
 from __future__ import annotations
 

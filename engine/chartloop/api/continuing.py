@@ -5,7 +5,6 @@ carried over, counters begin at zero. A run that was started with another machin
 only where its records, decided again, come out as they were recorded. A fork has the first
 records of another run.
 
-Imported by: api.machine, api.run
 Source: design "language", sections 1 (`renamed`) and 5; "architecture", sections 2 and 4.
 """
 

@@ -1,8 +1,6 @@
 """`machine.coverage`: which parts of a machine recorded runs have gone through.
 
 Belongs here: what a caller gives, read and counted. Never: what is counted (`coverage`).
-
-Imported by: api.machine, cli
 """
 
 from __future__ import annotations

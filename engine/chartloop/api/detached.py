@@ -5,7 +5,6 @@
 
 Models, clocks and files do not travel; a journal in memory does, since nobody else has it.
 
-Imported by: api.run, api.machine
 Source: design "architecture", section 2: "pickled data".
 """
 

@@ -1,7 +1,4 @@
-"""What may be said of a picture: how rules are drawn, which part is shown, which way it goes.
-
-Imported by: api.machine, api.shown, api.loading
-"""
+"""What may be said of a picture: how rules are drawn, which part is shown, which way it goes."""
 
 from __future__ import annotations
 

@@ -2,8 +2,6 @@
 
 Belongs here: what of a witness is drawn, and the values that know their machine. Never: proofs
 (`checker`), colours (`view.way`).
-
-Imported by: api.bounds, api.machine
 """
 
 from __future__ import annotations

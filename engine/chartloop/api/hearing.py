@@ -1,7 +1,4 @@
-"""Who listens to a run, however it is driven.
-
-Imported by: api.run
-"""
+"""Who listens to a run, however it is driven."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 A message that no provider takes would fail at the first model call, perhaps a paid step later;
 one that is no message at all would break whoever counts it.
 
-Imported by: api.machine
 Source: 004 "Agent with Conversation History".
 """
 

@@ -1,7 +1,4 @@
-"""The journal of a run as a caller names it: one that is open, or the path of its file.
-
-Imported by: api.machine, api.simulating, compat, testing
-"""
+"""The journal of a run as a caller names it: one that is open, or the path of its file."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A machine from a file, or everything that is wrong with one: `load`, `check`, `draw`.
-
-Imported by: api
-"""
+"""A machine from a file, or everything that is wrong with one: `load`, `check`, `draw`."""
 
 from __future__ import annotations
 

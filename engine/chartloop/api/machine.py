@@ -1,7 +1,4 @@
-"""The public `Machine`: a compiled chart, and what can be asked of it.
-
-Imported by: api.loading, api
-"""
+"""The public `Machine`: a compiled chart, and what can be asked of it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """What is put into a run's inbox by its own process, checked before it is sent.
 
 Whoever drives the run takes it out, before the next action.
-
-Imported by: api.run
 """
 
 from __future__ import annotations

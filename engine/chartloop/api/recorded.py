@@ -1,7 +1,4 @@
-"""Recorded runs from whatever a caller has: runs, a journal, the path of one, an export.
-
-Imported by: the questions of `api` to recorded runs
-"""
+"""Recorded runs from whatever a caller has: runs, a journal, the path of one, an export."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """What a run shows: its picture as it stands, and the one that goes on with it.
 
 Belongs here: the faces of `Run` that draw. Never: driving it.
-
-Imported by: api.run
 """
 
 from __future__ import annotations

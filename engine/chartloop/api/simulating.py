@@ -2,8 +2,6 @@
 
 A part of `Machine`. Belongs here: putting the folder `simulation` together with bound, tasks and
 values of a machine. Never: a simulation itself.
-
-Imported by: api.machine
 """
 
 from __future__ import annotations

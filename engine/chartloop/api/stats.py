@@ -1,8 +1,6 @@
 """`machine.stats`: figures over many recorded runs.
 
 Belongs here: what a caller gives, gathered. Never: the figures (`studies.stats.gathering`).
-
-Imported by: api.machine, cli
 """
 
 from __future__ import annotations

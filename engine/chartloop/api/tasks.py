@@ -2,7 +2,6 @@
 
 Nothing of them is believed: each is checked before a run takes it in.
 
-Imported by: api.machine, api.run, cli, testing
 Source: 003 "Task Queue"; design "language", section 1 (`tasks`).
 """
 

@@ -1,7 +1,4 @@
-"""What a machine means for the runs of an earlier one: `Machine.upgrade`.
-
-Imported by: api.machine
-"""
+"""What a machine means for the runs of an earlier one: `Machine.upgrade`."""
 
 from __future__ import annotations
 

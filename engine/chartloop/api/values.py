@@ -1,6 +1,5 @@
 """Values from a caller: settings of the model. Checked as a file's.
 
-Imported by: api.machine, cli, testing
 Source: design "language", section 3 ("Limits changed from outside are checked again").
 """
 

@@ -1,8 +1,6 @@
 """`machine.whatif` and `machine.sweep`: recorded runs decided again, without effects.
 
 Belongs here: what a caller gives, made into questions. Never: verdicts (`studies.whatif.asking`).
-
-Imported by: api.machine, cli
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Which real components a run uses: made here from what the caller gave, and nowhere else.
-
-Imported by: api.machine, api.run
-"""
+"""Which real components a run uses: made here from what the caller gave, and nowhere else."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What goes round an `approve`, and an `approve` that nothing comes to.
-
-Imported by: checker
-"""
+"""What goes round an `approve`, and an `approve` that nothing comes to."""
 
 from __future__ import annotations
 

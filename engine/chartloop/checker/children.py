@@ -1,6 +1,5 @@
 """What a machine gives its children, held against what they have: states, variables, limits.
 
-Imported by: checker, coverage, studies
 Source: design "language", section 8 ("Children").
 """
 

@@ -3,8 +3,6 @@
 A counter that grows may go from below a number to above it between two looks: one call counts many
 tokens, a rule waits for the action, a caller lowers a limit. `visits` of a state that is passed in
 every round are the exception: they are looked at one by one.
-
-Imported by: checker
 """
 
 from __future__ import annotations

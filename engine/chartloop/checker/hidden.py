@@ -6,8 +6,6 @@ another that covers its moments holds whenever it does and always wins over it.
 
 That is asked twice: for any limits, and with the limits that the file sets. What only the second
 shows is said of the limit: another value would make the rule matter.
-
-Imported by: checker
 """
 
 from __future__ import annotations

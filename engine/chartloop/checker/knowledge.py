@@ -4,8 +4,6 @@ Between two actions facts stand still but for what the file itself sets. So behi
 `x >= 3` x is below 3 until something changes it; and after an action no stop rule that covers it
 holds, since the run would have stopped. What comes in by a rule, a failure or a detour's way back
 brings nothing along.
-
-Imported by: checker.never, checker.guards
 """
 
 from __future__ import annotations

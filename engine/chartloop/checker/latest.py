@@ -2,8 +2,6 @@
 
 ``last.state`` and ``last.action`` are the doing of the machine alone: nobody gives them from
 outside. So what a guard says of them can be held against the ways that lead to it.
-
-Imported by: checker.knowledge
 """
 
 from __future__ import annotations

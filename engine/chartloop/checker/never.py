@@ -3,8 +3,6 @@
 A finding here is a proof: the guard is refuted for every value that its facts can have, with any
 limits and variables that a caller may give. Texts that are the same, and guards that are written
 out as true or false, are `checker.guards`'.
-
-Imported by: checker
 """
 
 from __future__ import annotations

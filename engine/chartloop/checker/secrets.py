@@ -1,8 +1,6 @@
 """Keys, tokens and passwords that stand in a file.
 
 What was found is never repeated: not in the message, and not in the line that is shown with it.
-
-Imported by: checker
 """
 
 from __future__ import annotations

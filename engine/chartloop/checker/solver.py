@@ -6,8 +6,6 @@ wherever the same is written. The work is bounded by z3's own count of it, so th
 not depend on how fast the computer is; a clock is there besides, for what is not counted.
 
 Reals do not round. What is proven of arithmetic with fractions may be otherwise in the last digit.
-
-Imported by: api, where somebody asks for a check; never by loading
 """
 
 from __future__ import annotations

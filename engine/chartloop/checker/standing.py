@@ -3,8 +3,6 @@
 Most of what is known where a guard is looked at comes by the ways that lead there, and is
 `knowledge`. Two things do not: behind an action at least one has finished; and where signals stop
 the run at once, none is there when edges are looked at, but in an epilogue.
-
-Imported by: checker.knowledge
 """
 
 from __future__ import annotations

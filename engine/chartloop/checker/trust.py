@@ -3,7 +3,6 @@
 Nothing of it is touched when a file is loaded. The command line runs such a file only with
 ``--trust``; `check` lists what it is about. The rules are here and nowhere else.
 
-Imported by:  checker, cli
 Source:       design "language", section 8 (last paragraph).
 """
 

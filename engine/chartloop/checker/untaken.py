@@ -4,8 +4,6 @@
 every edge and rule, behind the first mistake too, and the answer is a reason for each.
 
 Belongs here: single guards and groups of them. Never: ways through the whole machine (`query`).
-
-Imported by: testing.generating
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What is declared and never used: variables, reasons, tools; and reasons of one priority.
-
-Imported by: checker, api.bounds
-"""
+"""What is declared and never used: variables, reasons, tools; and reasons of one priority."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Waits that nothing ends, and detours that come back for ever.
-
-Imported by: checker
-"""
+"""Waits that nothing ends, and detours that come back for ever."""
 
 from __future__ import annotations
 

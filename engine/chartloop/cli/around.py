@@ -1,7 +1,6 @@
 """One state of a run in characters, with what is known of the ways that leave it.
 
 Belongs here: what a note at an arrow says. Never: how the drawing is made (`view.text.around`).
-Imported by: screen, commands.show
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """What a shell may complete: machines, runs, events, states, limits.
 
 Nothing here may fail or write: a completion that cannot be made is left out.
-
-Imported by: options, and commands with arguments of their own
 """
 
 from __future__ import annotations

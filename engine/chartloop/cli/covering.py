@@ -1,8 +1,6 @@
 """What commands that show a coverage share: thresholds, the file, the table.
 
 Belongs here: options and printing. Never: counting (`coverage`).
-
-Imported by: commands.coverage, commands.scenarios
 """
 
 from __future__ import annotations

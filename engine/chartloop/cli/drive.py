@@ -1,6 +1,5 @@
 """A run that goes on while a person looks on: views, questions, Ctrl-C, and what it came to.
 
-Imported by: run, resume, step
 Source: design "architecture", section 3 (8); "language", section 11
 """
 

@@ -2,7 +2,6 @@
 
 Belongs here: lines about a result, with their colours, and the commands that they name. Never:
 driving a run, or what is printed on stdout.
-Imported by: drive, standing
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@
     3 stopped by a limit   4 waits for a person   5 cancelled, or not answered in time
     6 another process drives the run   130 Ctrl-C, SIGTERM or SIGHUP
 
-Imported by: app, and commands that leave with the code of a run
 Source: design "language", section 11; core.codes (CL6xx)
 """
 

@@ -1,8 +1,6 @@
 """`chartloop test MACHINE --generate`: what is written, what is left, and how far the search is.
 
 Belongs here: printing. Never: the search (`testing.generating`).
-
-Imported by: cli.commands.scenarios
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     {"task": "Sum 1 to 10.", "vars": {"style": "short"}, "limits": {"steps": 20}}
 
-Imported by: batch
+A line is one run; what it leaves out is the command line's.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Forks, and recorded runs under a changed file: judged, refused, or written as one that goes on.
-
-Imported by: the commands `resume` and `fork`
-"""
+"""Forks, and recorded runs under a changed file: judged, refused, or continued."""
 
 from __future__ import annotations
 

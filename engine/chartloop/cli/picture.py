@@ -1,7 +1,6 @@
 """Pictures in characters, in the colours of a terminal.
 
 Belongs here: which colour shows what. Never: how a picture is drawn (`view.text`).
-Imported by: commands.draw, prompt
 """
 
 from __future__ import annotations

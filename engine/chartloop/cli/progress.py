@@ -1,7 +1,4 @@
-"""How far a long question has come, on a terminal: a bar on stderr that goes when it is done.
-
-Imported by: commands that ask many recorded runs
-"""
+"""How far a long question has come, on a terminal: a bar on stderr that goes when it is done."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The prompt of `chartloop step`: commands line by line, on a plain terminal or piped.
 
 Piped, a script of commands gives a readable transcript.
-Imported by: commands.step
 """
 
 from __future__ import annotations

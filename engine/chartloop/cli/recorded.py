@@ -1,8 +1,6 @@
 """Which recorded runs a question is about: the argument `[RUN]...`, its options, the reading.
 
 A run that cannot be read is reported on stderr and passed over; the others are asked.
-
-Imported by: commands that ask many recorded runs
 """
 
 from __future__ import annotations

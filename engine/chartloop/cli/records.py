@@ -1,7 +1,4 @@
-"""What was recorded, as tables: a run's records, and one decision.
-
-Imported by: commands.show, commands.why, stepping
-"""
+"""What was recorded, as tables: a run's records, and one decision."""
 
 from __future__ import annotations
 

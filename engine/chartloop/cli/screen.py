@@ -2,7 +2,6 @@
 
 Belongs here: what a `Board` is made of. Never: widgets and keys (`tui`), what a command does
 (`stepping`).
-Imported by: commands.step
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Two versions of a machine on a command line: files, shipped names, ``REV:PATH``; to look at.
 
 Nothing that a file names is imported or run; tools that are not given count as known.
-
-Imported by: the commands `diff` and `upgrade`
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Where a run stands, in words: what comes next, and what will be decided after it.
-
-Imported by: stepping, screen
-"""
+"""Where a run stands, in words: what comes next, and what will be decided after it."""
 
 from __future__ import annotations
 

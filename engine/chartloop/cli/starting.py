@@ -1,7 +1,4 @@
-"""A run from what the command line said: its model, its clock, its script.
-
-Imported by: run, batch, step, resume
-"""
+"""A run from what the command line said: its model, its clock, its script."""
 
 from __future__ import annotations
 

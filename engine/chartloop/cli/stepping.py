@@ -4,7 +4,6 @@ Each command is a method `do_<name>` that takes the rest of the line and says wh
 the `Person`. What it cannot do it says, and goes on. Never here: reading lines, writing to a
 terminal.
 
-Imported by: prompt, screen
 Source: design "language", section 11 (`chartloop step`)
 """
 

@@ -1,7 +1,4 @@
-"""Limits of a question, one of which may be swept: ``steps=4..20``, ``time=1m..10m:1m``.
-
-Imported by: commands.whatif
-"""
+"""Limits of a question, one of which may be swept: ``steps=4..20``, ``time=1m..10m:1m``."""
 
 from __future__ import annotations
 

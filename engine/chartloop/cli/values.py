@@ -1,7 +1,4 @@
-"""Values from a command line, read by the type that is declared for them.
-
-Imported by: starting, letters, ask, step, commands
-"""
+"""Values from a command line, read by the type that is declared for them."""
 
 from __future__ import annotations
 

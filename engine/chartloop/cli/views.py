@@ -1,7 +1,6 @@
 """Ways of looking at a run while it goes: not at all, line by line, live, as JSON lines.
 
 A view is told every event of the run, from whatever thread drives it.
-Imported by: drive. The live one, which needs rich, is in `live`.
 """
 
 from __future__ import annotations

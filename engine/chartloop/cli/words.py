@@ -1,7 +1,6 @@
 """What an answer carries and what model calls took, in words.
 
 Belongs here: sentences of the command line alone; those about a record are in `run.words`.
-Imported by: ask, batch, drive, commands.show
 """
 
 from __future__ import annotations

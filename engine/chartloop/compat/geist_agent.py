@@ -3,7 +3,6 @@
 Belongs here: what an agent is and brings, and how a phase of its own stands in the machine. Never:
 a loop; see `compat.geist`.
 
-Imported by: compat.geist
 Source: 000 "Current BaseAgent Architecture", "Modified AgentContext", "Code Examples".
 """
 

@@ -1,7 +1,6 @@
 """Tables in plain characters: columns that line up and cells that wrap.
 
 Belongs here: widths and padding. Never: what a table says, or the codes of a terminal's colours.
-Imported by: machine.explain, cli.table
 """
 
 from __future__ import annotations

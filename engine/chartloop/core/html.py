@@ -4,7 +4,6 @@ Belongs here: elements, escapes, the few tones that a cell may have. Never: what
 script, a stylesheet. JupyterLab takes both out of a notebook that is not trusted, and what is left
 must still be whole: so every cell has its own style, in colours that show on white and on black.
 
-Imported by: core, machine.explain, run, notebook
 Source: design "traps" (pictures and notebooks)
 """
 

@@ -1,7 +1,4 @@
-"""Any value of a run as plain JSON data.
-
-Imported by: whatever writes facts, outcomes or results for people or files.
-"""
+"""Any value of a run as plain JSON data."""
 
 from __future__ import annotations
 

@@ -2,8 +2,6 @@
 
 A run is its records. Each holds what `evolve` was given (state, event, outcome, clock
 readings, answers of opaque guards) and, to be compared by a replay, what it decided.
-
-Imported by: run.journal, run.replay, machine.evolve, review
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Values of facts in words.
-
-Imported by: core.facts, machine.saying
-"""
+"""Values of facts in words."""
 
 from __future__ import annotations
 

@@ -15,7 +15,6 @@ and GPT-4o:
     JSON full of numbers           0.4 - 0.8
     emoji; base64                  0.5 - 1.0; 0.3 - 0.4
 
-Imported by: core.fold, core.conversation, actions
 Source: 004 "Token Counting".
 """
 

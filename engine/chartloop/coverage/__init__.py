@@ -5,6 +5,4 @@
           ───reach───▶ what no run can come to, proven by the checker
 
 Belongs here: counting and showing. Never: running a machine, a journal, a command.
-
-Imported by: api, testing, cli
 """

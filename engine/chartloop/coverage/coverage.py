@@ -4,8 +4,6 @@ A value: it adds up with the coverage of other runs, is written as JSON and read
 several processes and several days come to one figure. It knows no chart, except to be drawn.
 
 Belongs here: figures, sums, JSON, what a threshold says. Never: tables (`table`), pictures.
-
-Imported by: coverage.gathering, coverage.table, api.coverage, testing, cli
 """
 
 from __future__ import annotations

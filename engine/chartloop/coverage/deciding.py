@@ -11,8 +11,6 @@ no atom depends on another this is masking MC/DC (the condition coverage of DO-1
 ``-fcondition-coverage``) without its short circuit: what was not evaluated has its value here.
 
 Belongs here: the structure of one guard. Never: facts, runs, counts.
-
-Imported by: coverage.seeing, coverage.reach
 """
 
 from __future__ import annotations

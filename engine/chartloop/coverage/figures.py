@@ -1,8 +1,4 @@
-"""Single items with how often runs have shown them, and so many of so many.
-
-Imports:      coverage.items
-Imported by:  coverage.coverage, coverage.table, coverage.dress
-"""
+"""Single items with how often runs have shown them, and so many of so many."""
 
 from __future__ import annotations
 

@@ -4,8 +4,6 @@ A machine is known by what there is to see in it, and by its name: one that only
 tools it was given, its limits or its words adds up with itself.
 
 Belongs here: which runs belong together. Never: reading a journal, words for people.
-
-Imported by: api.coverage, testing.covering
 """
 
 from __future__ import annotations

@@ -5,8 +5,6 @@ An item has the id that records hold: ``think`` (a state), ``tool_wanted.then`` 
 ``tool_wanted.then#0``; it is two items, one for each way in which it can decide.
 
 Belongs here: which items a chart has, their words and places. Never: a run.
-
-Imported by: coverage.seeing, coverage.reach, coverage.coverage
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""The picture of a coverage, in whatever format is asked for; it shows itself in a notebook.
-
-Imports:      view.picture, coverage.dress
-Imported by:  coverage.coverage
-"""
+"""The picture of a coverage, in whatever format is asked for; it shows itself in a notebook."""
 
 from __future__ import annotations
 

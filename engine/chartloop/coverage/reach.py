@@ -5,9 +5,6 @@ where it stands; rules that can never hold; atoms that cannot decide with one of
 reasons and children of these. What the checker cannot settle counts as something to be seen.
 
 Belongs here: questions to the checker's proofs. Never: proofs, counts.
-
-Imports:      checker
-Imported by:  coverage.gathering
 """
 
 from __future__ import annotations

@@ -4,9 +4,6 @@ The work of a record does not depend on how many came before it. What a run show
 when all of it could be decided again as it was recorded.
 
 Belongs here: one chart, its runs, numbers. Never: what there is to see (`items`), words.
-
-Imports:      machine.evolve, coverage.deciding
-Imported by:  coverage.gathering
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
 """The table of a coverage: figures, then what was not seen, with its place and its guard.
 
 Belongs here: rows and cells, in text and in HTML. Never: colours of a terminal.
-
-Imports:      core.columns, core.html, coverage.figures
-Imported by:  coverage.coverage, cli
 """
 
 from __future__ import annotations

@@ -6,8 +6,6 @@ still say half of the same. Lists are aligned by what their entries say, from al
 least. Both ways round the same is found.
 
 Belongs here: pairs. Never: what differs in a pair (`compare`).
-
-Imported by: diff.compare
 """
 
 from __future__ import annotations

@@ -12,7 +12,6 @@ to the run stands in `effects`. Read from the other side, every record says the 
 `mirrored`.
 
 Belongs here: records and words. Never: finding differences (`compare`), colours, a file format.
-Imported by: every module of this folder
 """
 
 from __future__ import annotations

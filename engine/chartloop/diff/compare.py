@@ -3,7 +3,6 @@
 Belongs here: from two specs to `Change` records, and which guard does what to the run. Never: how a
 difference is said (`change`), shown or drawn.
 
-Imported by: diff.diff
 Source:      the issue "Pictures", 3
 """
 

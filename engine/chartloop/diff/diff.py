@@ -1,6 +1,5 @@
 """The difference of two machines as one thing to ask: in words, as data, as pictures.
 
-Imported by:  api.machine (by name), review.comment, cli
 Source:       the issue "Pictures", 3
 """
 

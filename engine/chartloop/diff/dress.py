@@ -5,8 +5,6 @@ cannot tell them apart. Labels are HTML-like, so every text of a file passes `es
 
 Belongs here: colours and labels. Never: what changed (`merged`).
 
-Imports:      view.dot.write
-Imported by:  diff.picture
 Source:       design "look", `review_focus.png`
 """
 

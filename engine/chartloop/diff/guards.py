@@ -7,7 +7,6 @@ what happens as a number in the text does. What it says always holds; None is al
 
 A *loosened* guard (+1) holds wherever it held, and perhaps elsewhere too.
 
-Imported by:  diff.compare
 Source:       design "language", section 3 (directions)
 """
 

@@ -2,9 +2,6 @@
 
 Belongs here: which box and arrow of one chart is which of the other, the marks, and what the focus
 view keeps. Never: colours, a file format.
-
-Imports:      view.flowchart, view.nearby, diff.change
-Imported by:  diff.dress, diff.mermaid, diff.picture
 """
 
 from __future__ import annotations

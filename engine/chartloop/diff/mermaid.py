@@ -5,9 +5,6 @@ what Mermaid takes: a chart with more characters or arrows is cut at a whole box
 own says so.
 
 Belongs here: classes, lines and bounds. Never: what changed (`merged`), escapes (`view.mermaid`).
-
-Imports:      view.mermaid.write, view.nearby, view.ids
-Imported by:  diff.picture
 """
 
 from __future__ import annotations

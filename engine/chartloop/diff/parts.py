@@ -5,8 +5,6 @@ machine and sees a difference. Left out is only what has no meaning: the order o
 `start` where it names the first state, the ways of writing a quantity or an expression.
 
 Belongs here: what is compared, in a form that can be, and how people read it. Never: comparing.
-
-Imported by:  diff.aligning, diff.compare
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""The picture of a difference, in whatever format is asked for; it shows itself in a notebook.
-
-Imports:      view.picture, diff.dress, diff.mermaid
-Imported by:  diff.diff
-"""
+"""The picture of a difference, in whatever format is asked for; it shows itself in a notebook."""
 
 from __future__ import annotations
 

@@ -3,8 +3,6 @@
 Belongs here: Markdown's fences and headings, as far as charts are found by them. Never: the grammar
 of a chart (`view.mermaid`), machines.
 
-Imports:      core.errors, view.mermaid, interchange.repair
-Imported by:  interchange.importing, interchange.verifying, cli
 Source:       CommonMark 0.31, sections 4.2, 4.3 and 4.5 (headings, fenced code)
 """
 

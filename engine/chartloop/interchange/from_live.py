@@ -2,9 +2,6 @@
 
 Belongs here: which transitions are exported, in which order, and how guards are named. Never: a
 format.
-
-Imports:      machine, api
-Imported by:  interchange.xstate, interchange.scxml
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 Belongs here: words to names, each once. Never: what they name.
 
-Imports:      nothing
-Imported by:  interchange.skeleton
 Source:       design "language", section 1 (names)
 """
 

@@ -2,8 +2,6 @@
 
 Belongs here: words to stop reasons. Never: what a reason means (`core.reasons`).
 
-Imports:      nothing
-Imported by:  interchange.skeleton
 Source:       the labels of the documents 000 to 004; `core.reasons`
 """
 

@@ -3,9 +3,6 @@
 Belongs here: one function for each mistake, and the rule by which one is kept: Mermaid must read
 further with it than without. Never: a change of what Mermaid reads anyway; guessing what a box or
 arrow means.
-
-Imports:      view.mermaid
-Imported by:  interchange.documents
 """
 
 from __future__ import annotations

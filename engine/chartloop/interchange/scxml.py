@@ -8,8 +8,6 @@ actions, assignments and stop reasons, which SCXML has no elements for.
 
 Belongs here: the shape of that XML. Never: which transitions are exported (`from_live`).
 
-Imports:      interchange.from_live, interchange.statechart
-Imported by:  interchange, cli
 Source:       www.w3.org/TR/scxml, sections 3 and 5
 """
 

@@ -14,8 +14,6 @@ A box becomes, by what leads out of it:
 A machine draws boxes, diamonds and pills, ends as pills, and fills by what a state is. What a chart
 has beyond that is drawn so, and becomes a declared deviation of the file.
 
-Imports:      view.flowchart, interchange.names, interchange.reasons
-Imported by:  interchange.importing, interchange.writing
 Source:       design "language", section 2
 """
 

@@ -9,8 +9,6 @@ list itself, in order.
 
 Belongs here: what is exported. Never: how it is read off a machine, or a format.
 
-Imports:      nothing
-Imported by:  interchange.from_live, interchange.xstate, interchange.scxml
 Source:       design "language", sections 4 and 5
 """
 

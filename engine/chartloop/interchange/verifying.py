@@ -3,8 +3,6 @@
 Belongs here: differences with their place in the document, and which of them are accepted. Never:
 how charts are compared (`view.compare`), reading documents (`documents`).
 
-Imports:      api, view.compare, interchange.documents
-Imported by:  cli
 Source:       design "language", section 1 (`deviations`)
 """
 

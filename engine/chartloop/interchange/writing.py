@@ -1,9 +1,6 @@
 """A skeleton as the text of a machine file, to be read and finished by a person.
 
 Belongs here: YAML, its quotes, comments. Never: what a box becomes (`skeleton`).
-
-Imports:      interchange.skeleton, view.compare.difference
-Imported by:  interchange.importing
 """
 
 from __future__ import annotations

@@ -6,8 +6,6 @@ deadlines `after`, everything else `on`.
 
 Belongs here: the shape of that JSON. Never: which transitions are exported (`from_live`).
 
-Imports:      interchange.from_live, interchange.statechart
-Imported by:  interchange, cli
 Source:       stately.ai/docs, "Machines"; xstate 5.33
 """
 

@@ -11,7 +11,6 @@ the line whatever quotes YAML had.
 Belongs here: the wording of labels. Never: where a label is drawn; whether it says what its
 guard does (the checker, CL317).
 
-Imported by:  language, checker, view
 Source:       design "language", section 2, `label`; the wordings are those of 003
 """
 

@@ -1,6 +1,5 @@
 """A file of tasks: a list as `tasks` in a machine file has it, with the same findings.
 
-Imported by: api.tasks
 Source: 003 "Task Queue" (tasks from YAML or a file).
 """
 

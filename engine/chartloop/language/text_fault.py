@@ -1,7 +1,4 @@
-"""A text of a file cannot be used, and where in it: what labels and templates raise.
-
-Imported by: language.label, language.template, language.readers
-"""
+"""A text of a file cannot be used, and where in it: what labels and templates raise."""
 
 from __future__ import annotations
 

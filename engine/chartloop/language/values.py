@@ -1,6 +1,5 @@
 """Values of limits, variables and memory blocks from outside a file: checked as its own are.
 
-Imported by: actions.children; api; cli; notebook; testing
 Source: design "language", section 3: "Limits changed from outside are checked again".
 """
 

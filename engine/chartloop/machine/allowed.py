@@ -1,6 +1,5 @@
 """How long an action may take: what its `within` and the nearest time rule leave. Pure.
 
-Imported by: run.acting, simulation, studies
 Source: design "language", section 6 (deadlines)
 """
 

@@ -4,7 +4,6 @@ A budget is a limit that a guard holds against a fact which only grows, ``usage.
 limits.tokens``: its rest is the limit less the fact. Other limits (an error rate, a number of
 repeats) are thresholds: nothing is left of them, and a child keeps its own.
 
-Imported by: run.children, checker.bound
 Source: design "language", section 8: "the child gets at most what the parent has left".
 """
 

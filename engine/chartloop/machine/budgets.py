@@ -2,7 +2,6 @@
 
 Belongs here: the shares of rules and decisions, in words and in cells. Never: printing, pictures.
 
-Imported by: api, cli.words
 Source: design "look", `live.png` (ten cells; green, amber from 80 % on, red when it is spent)
 """
 

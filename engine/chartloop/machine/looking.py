@@ -4,7 +4,6 @@ All rules that cover the moment are evaluated; every one that holds raises its s
 beat detours, the highest priority wins; between equals signals raised before, then rules in
 the file's order.
 
-Imported by: machine.moving
 Source: design "language", section 4; 002 "How the Loop Decides to Stop".
 """
 

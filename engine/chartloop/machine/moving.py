@@ -3,7 +3,6 @@
 Through deciding and passing states, into forks and out of them, back from detours, to a wait
 or an end. Every state that cannot go on is left with a signal: a run is never stuck.
 
-Imported by: machine.evolve
 Source: design "language", sections 2 (`all`, epilogue), 4 (order, detours), 5 (waits).
 """
 

@@ -1,6 +1,5 @@
 """The signals of one decision: what waits, what only informs, what was put off.
 
-Imported by: machine.walk, machine.looking
 Source: 002 "Stop Signals", "ExecutionContinuation"; design "language", sections 4 and 7.
 """
 

@@ -1,6 +1,5 @@
 """`save` and `set`: values that go into variables.
 
-Imported by: machine.evolve, machine.walk
 Source: design "language", sections 2 (`set`, `save`) and 8 ("a missing path fails the action").
 """
 

@@ -1,7 +1,4 @@
-"""Puts guards and their values into words: messages of signals, warnings, explanations.
-
-Imported by: machine.looking, machine.explain, cli.words
-"""
+"""Puts guards and their values into words: messages of signals, warnings, explanations."""
 
 from __future__ import annotations
 

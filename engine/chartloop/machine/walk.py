@@ -3,8 +3,6 @@
 A `Walk` holds what `evolve` is building: copies, never the position that it was given. Here
 are its single moves: fire a status trigger, raise a signal, take an edge, enter a state. Rules
 are looked at in `machine.looking`, the way to the next resting state is `machine.moving`'s.
-
-Imported by: machine.looking, machine.moving, machine.evolve
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ The picture goes out as an image with its SVG inside, in HTML: so it is shown in
 not trusted too, where JupyterLab draws no SVG, and no two pictures can disturb each other. A PNG
 would have to be laid out and drawn anew: half a second for 45 states, where this takes 1 ms.
 
-Imported by: api
 Source: design "traps" (pictures and notebooks)
 """
 

@@ -1,8 +1,6 @@
 """Where something can be shown that changes later: the output of a cell in a Jupyter kernel.
 
 Belongs here: the door to IPython. Never: what is shown.
-
-Imported by: notebook.live
 """
 
 from __future__ import annotations

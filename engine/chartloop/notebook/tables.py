@@ -2,8 +2,6 @@
 
 Belongs here: the list of records and the facts that `Run` gives, which are what they were, a list
 and a tuple, and show themselves besides. Never: single records, which show themselves.
-
-Imported by: api
 """
 
 from __future__ import annotations

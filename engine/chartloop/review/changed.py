@@ -1,9 +1,6 @@
 """Which machines a change touches: those whose file changed, and those of which a child's file did.
 
 Belongs here: from a revision to pairs of machines. Never: what differs in a pair, Markdown.
-
-Imports:      review.git, review.sources
-Imported by:  review.comment, cli
 """
 
 from __future__ import annotations

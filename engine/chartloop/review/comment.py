@@ -6,9 +6,6 @@ takes; where it would not, the largest parts give way first, and say so.
 
 Texts of the files under review stand in blocks of code, in code spans or in Mermaid labels only:
 none is read as Markdown or HTML.
-
-Imports:      review.changed, diff.diff
-Imported by:  cli
 """
 
 from __future__ import annotations

@@ -5,8 +5,6 @@ then, and paths are taken literally: no name is ever read as an option or a patt
 written, no hook or filter of the repository runs.
 
 Belongs here: calling git. Never: what a machine is.
-
-Imported by: review.sources, review.changed
 """
 
 from __future__ import annotations

@@ -5,9 +5,6 @@ tools, actions and guards that nobody gave are taken for the file's own: nothing
 imported or run.
 
 Belongs here: from words to a machine or its findings. Never: comparing, calling git.
-
-Imports:      review.git
-Imported by:  review.comment, cli
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 Whatever an action does, an `Outcome` or `Blocked` comes out of here; only errors that blame
 the caller or the journal and cancellation pass through (`run.failing`).
 
-Imported by: run.loop
 Source: design "language", sections 6 (deadlines) and 8; "architecture", section 4.
 """
 

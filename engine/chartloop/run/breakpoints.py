@@ -4,8 +4,6 @@ Belongs here: what a breakpoint may be, and when one is reached. Never: driving 
 A breakpoint changes nothing about a run: it is in no record, and a run that is taken up elsewhere
 knows of none.
 
-Imports:      language.expression, machine
-Imported by:  run.session, api.run
 Source:       design "language", section 11 (`chartloop step`)
 """
 

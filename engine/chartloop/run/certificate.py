@@ -1,7 +1,4 @@
-"""The certificate that was stored with a run when it began: what was proven of it.
-
-Imported by: api.certified, cli
-"""
+"""The certificate that was stored with a run when it began: what was proven of it."""
 
 from __future__ import annotations
 

@@ -9,7 +9,6 @@ is paid twice.
 
 Belongs here: one child. Never: what came of it for the parent, which is the action's to say.
 
-Imported by: actions.children
 Source: design "architecture", section 3, and "language", section 8 ("Children"); 000
 `subprocess_id`; 004 "Multi-agent coordination".
 """

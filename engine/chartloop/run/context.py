@@ -1,8 +1,6 @@
 """What an action is given: the facts it may read and the ports it may use.
 
 An action changes nothing here. What it did is in the `Outcome` that it returns.
-
-Imported by: run.acting, actions, and every application that registers actions or tools
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 Most are failures of the action and go on the record. A few are not its own: those that blame
 the caller or the journal, a cancellation from outside, Ctrl-C.
 
-Imported by: run.acting, actions
 Source: 002 "AgentStopException"; 003 "Error Categories".
 """
 

@@ -1,6 +1,5 @@
 """The fields of `with`, evaluated just before an action is called.
 
-Imported by: run.acting
 Source: design "language", section 8: text fields are templates, value fields are expressions.
 """
 

@@ -1,7 +1,4 @@
-"""Rows of plain data as a pandas frame. The one place that asks for pandas.
-
-Imported by: notebook, studies
-"""
+"""Rows of plain data as a pandas frame. The one place that asks for pandas."""
 
 from __future__ import annotations
 

@@ -2,8 +2,6 @@
 
 The fields of `with` that never change, and whether the action may give the event loop away:
 asked before every step, so they are looked up and not found out again.
-
-Imported by: run.session, run.acting, api
 """
 
 from __future__ import annotations

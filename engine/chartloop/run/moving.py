@@ -7,7 +7,6 @@ and its children are written in one transaction: a process that dies leaves the 
 
 Belongs here: writing such a fork. Never: whether a run may go on (`studies.upgrade.judging`).
 
-Imported by: run.session, api.continuing, cli
 Source: design "architecture", section 4 (`fork`).
 """
 

@@ -1,7 +1,4 @@
-"""A model in front of another: everything is passed on, but for what a class of its own adds.
-
-Imported by: run.children, testing.requests
-"""
+"""A model in front of another: everything is passed on, but for what a class of its own adds."""
 
 from __future__ import annotations
 

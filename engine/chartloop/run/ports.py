@@ -3,8 +3,6 @@
 One real component per file stands in `adapters/`; fakes that honour the same port are public
 in `chartloop.testing`. A port's methods are coroutines; `suspends` says whether they may give
 the event loop away. A run whose ports and actions never do is driven by hand.
-
-Imported by: run.loop, run.context, actions, adapters, testing, api
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 A fold of records, kept in the tally, so that a profile costs nothing to make however long the
 run was.
 
-Imported by: run.tally, run.result
 Source: 004 "Step execution metrics and profiling".
 """
 

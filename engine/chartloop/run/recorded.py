@@ -5,8 +5,6 @@ the others are read all the same. What a journal holds and what `chartloop runs 
 give the same.
 
 Belongs here: reading. Never: deciding anything again (`replay`, the folder `studies`).
-
-Imported by: api.recorded, cli.recorded, studies
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ have another name and an edge another number: the record means the same one.
 Belongs here: names, from one machine to another. Never: finding out which is which (`diff`), or
 deciding whether a run may go on (`studies.upgrade.judging`).
 
-Imported by: run.replay, run.session, studies, api
 Source: design "language", section 1 (`renamed`).
 """
 

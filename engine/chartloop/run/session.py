@@ -8,7 +8,6 @@ written with that call's intent; the result of the last paid call of an action i
 record that it leads to. While something is held nothing happens outside: whoever does something
 else first calls `settle`.
 
-Imported by: run.loop, run.replay, api
 Source: design "architecture", sections 3 and 4.
 """
 

@@ -3,8 +3,6 @@
 Tools, models and an application's own actions return what they like: text with halves of
 characters, numbers that are none, objects that contain themselves. Here it becomes JSON data
 and text that is valid UTF-8.
-
-Imported by: run.acting, actions
 """
 
 from __future__ import annotations

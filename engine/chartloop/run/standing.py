@@ -1,8 +1,6 @@
 """Where a run stands, as pictures are given it.
 
 What it costs does not grow with the run: counts are kept as it goes.
-
-Imported by: api, notebook, cli
 """
 
 from __future__ import annotations

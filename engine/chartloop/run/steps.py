@@ -3,7 +3,6 @@
 A view of the records, made when it is asked for; nothing of it is stored. Belongs here: what
 kind of step an action is, what went in and what came out. Never: deciding anything.
 
-Imported by: api.run
 Source: 004 "Execution Step", "Step Types", "Step Status", `execution-step->hash`.
 """
 

@@ -4,7 +4,6 @@
 cancels cooperatively: the action at hand is finished, and the run stops before the next one.
 Whoever listened to the run before goes on hearing of it.
 
-Imported by: api
 Source: design "architecture", section 3.
 """
 

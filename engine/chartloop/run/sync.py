@@ -2,8 +2,6 @@
 
 By hand (0.3 us) where nothing can suspend; otherwise one hop to a loop thread per call, which
 keeps every HTTP client on one loop and works inside a notebook's running loop.
-
-Imported by: run.stream, api
 """
 
 from __future__ import annotations

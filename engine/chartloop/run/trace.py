@@ -3,7 +3,6 @@
 A result costs the same however long the run was; this does not, and so it is no part of one.
 Nothing here decides or runs anything.
 
-Imported by: api.run, compat
 Source: 000 "Observability" (`tick_history`, `function_calls`, `token_usage_timeline`,
 `execution_timeline`).
 """

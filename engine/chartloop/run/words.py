@@ -1,7 +1,6 @@
 """Records in words: what was done, what came of it, where it led and why.
 
 Belongs here: cells about one record. Never: tables, printing, colours.
-Imported by: notebook, cli.words
 """
 
 from __future__ import annotations

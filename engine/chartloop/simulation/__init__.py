@@ -20,6 +20,5 @@
 A world says what comes from outside, never which edge is taken: guards are decided by `evolve`, as
 in a real run.
 
-Imported by: api
 Source: design "architecture", section 3 (simulation is `evolve`).
 """

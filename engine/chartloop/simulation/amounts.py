@@ -9,8 +9,6 @@ Belongs here: what a file may write for one, its mean, its draw. Never: what it 
     {counts: {0: 60%, 1: 40%}}    one of these, by weight
 
 Durations are written as in machine files: `2s`, `1m30s`.
-
-Imported by: simulation.world and what reads or uses one
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 Plain figures, the same for every machine, chosen so that they are easy to name and to replace:
 every one that a simulation used is listed with its result.
-
-Imported by: simulation.outcomes
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """What may come of an action or a wait: cases with their weights, to be drawn or gone through.
 
 Belongs here: weights and draws. Never: what an outcome is (`simulation.outcomes`).
-
-Imported by: simulation.outcomes, simulation.play
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Actions that have no effects are done as they are, by the code that a real run calls.
 
 Belongs here: what such a call is given in place of a run. Never: a port that reaches outside.
-
-Imported by: simulation.outcomes
 """
 
 from __future__ import annotations

@@ -5,8 +5,6 @@ say) is not learnt. `smooth` mixes in what would be assumed, as so many samples 
 samples a failure that was not seen is not impossible.
 
 Belongs here: counting. Never: reading journals (`run.recorded`), or deciding anything again.
-
-Imported by: api
 """
 
 from __future__ import annotations

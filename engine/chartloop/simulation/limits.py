@@ -6,8 +6,6 @@ suggested limit is the least that at most the given share of them would have rea
 simulated with it, for what it saves, and its bound is proven.
 
 It holds in the world that was simulated, and nowhere else.
-
-Imported by: simulation.result, api
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 A run is drawn from the seed and its own number, so that the result is the same however the runs
 are divided among processes.
-
-Imported by: simulation.limits, api
 """
 
 from __future__ import annotations

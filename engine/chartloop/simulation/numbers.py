@@ -2,8 +2,6 @@
 
 Source: E. B. Wilson, "Probable inference, the law of succession, and statistical inference",
 Journal of the American Statistical Association 22 (1927).
-
-Imported by: simulation.result, simulation.limits
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 Belongs here: what is drawn. Never: pages, files and kinds of plots (`view.plots`), and a figure
 that the tables do not have.
-
-Imported by: simulation.result
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""How the figures of a simulation are named and said.
-
-Imported by: simulation.result, simulation.plots, cli
-"""
+"""How the figures of a simulation are named and said."""
 
 from __future__ import annotations
 

@@ -4,8 +4,6 @@ What a model replies, whether a tool fails, how long things take, what people an
 guards say. It never says which edge is taken: the machine's own guards decide that.
 
 Everything is said by state or by action; what neither says is assumed (`simulation.assumed`).
-
-Imported by: the rest of this folder, api
 """
 
 from __future__ import annotations

@@ -17,8 +17,6 @@
     guards: {is_sound: 90%}                    # Python guards: how often they say yes
 
 Belongs here: keys, kinds of value, places, names of the machine. Never: what a simulation does.
-
-Imported by: api, simulation.learnt
 """
 
 from __future__ import annotations

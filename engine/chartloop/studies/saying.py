@@ -1,4 +1,4 @@
-"""How studies say amounts. Imported by: the values of this folder."""
+"""How studies say amounts."""
 
 from __future__ import annotations
 

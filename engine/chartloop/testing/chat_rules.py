@@ -2,7 +2,6 @@
 
 Belongs here: what a request must be, and the errors that providers send. Never: HTTP, or what a
 reply is.
-Imported by: testing.chat_wire, testing.loopback
 Source: OpenAI API reference, "Create chat completion" and "Error codes".
 """
 

@@ -1,7 +1,6 @@
 """What a provider sends: scripted replies in the OpenAI chat format, whole or as a stream.
 
 Belongs here: the form of an answer, and how a fault bends it. Never: sockets and headers.
-Imported by: testing.loopback
 Source: OpenAI API reference, "Create chat completion", "Streaming".
 """
 

@@ -8,8 +8,6 @@ Every scenario that is played inside counts, also one that fails, and one that a
 with `scenario`; the runs of child machines count with theirs.
 
 Belongs here: what is counted, and when. Never: options, tables.
-
-Imported by: testing.playing, testing.plugin, cli
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ the guard language: ``">= 3"``, ``"< limits.tokens"``, ``is not None``, ``'in ["
 
 Belongs here: reason, kind, path, facts, output. Never: running.
 
-Imported by:  testing.scenario_check, testing.report
 Source:       design "language", sections 3, 6 and 10
 """
 

@@ -2,8 +2,6 @@
 
 A module (``shop.tools``), a file (``tools.py``), or one thing of either (``shop.tools:refund``).
 This is the one place where a name given by the user imports code; a machine file never does.
-
-Imported by: testing.plugin, cli
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """A scenario played: a real run of its machine, and everything that went otherwise.
 
 Belongs here: one run, from its start to where it rests. Never: files, where the machine is found.
-
-Imported by: testing.scenarios, testing.recording
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@ Loading and checking a machine takes far longer than most scenarios. Whoever pla
 machine in a row plays them here; that the file does not change meanwhile is for the caller to know.
 
 Belongs here: which machines are kept. Never: what a scenario is, how it is played.
-
-Imported by: testing.generating
 """
 
 from __future__ import annotations

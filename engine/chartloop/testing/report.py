@@ -9,7 +9,7 @@
     The last decision: record 12, step 11 at `tool_call`
       rule rules.0  run.steps >= limits.steps (10 against 10)  → done
 
-Imported by: testing.scenarios, testing.plugin
+Each line names its place in the scenario.
 """
 
 from __future__ import annotations

@@ -10,8 +10,6 @@
 
 A reply is given for the request that it was recorded for. Another request is a miss: it is said
 which recorded one is nearest, and where the two part.
-
-Imported by: testing.scenarios, testing.scenario_file, testing.recording
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """A scenario against its machine: does what it names exist there, and fit?
 
 All of it is found before the run starts, with the places of the scenario's file.
-
-Imported by: testing.scenarios
 """
 
 from __future__ import annotations

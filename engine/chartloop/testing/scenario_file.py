@@ -16,8 +16,6 @@
 Belongs here: keys, kinds of value, places. Never: a machine, a run. Whether a fact, a state or a
 limit is one of the machine's is said by `scenario_check`.
 
-Imports:      language.yaml (places), adapters.scripted (the form of a reply)
-Imported by:  testing.scenarios
 Source:       design "language", section 10
 """
 

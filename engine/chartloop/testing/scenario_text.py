@@ -1,8 +1,6 @@
 """A scenario as the text of its file: short things on one line, long texts as blocks.
 
 Belongs here: YAML, its quotes, comments. Never: what a scenario says.
-
-Imported by: testing.recording, testing.generating
 """
 
 from __future__ import annotations

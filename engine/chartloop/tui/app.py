@@ -2,8 +2,6 @@
 
 Belongs here: which key does which command, and where news go. Never: what a command does.
 
-Imports:      tui
-Imported by:  cli.commands.step
 Source:       issue 4, item 5
 """
 

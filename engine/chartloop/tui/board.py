@@ -1,9 +1,6 @@
 """What the screen shows of a run, and what it can ask for: plain data and one protocol.
 
 Belongs here: no widget, and nothing of textual: whoever makes these needs none.
-
-Imports:      core.columns, view
-Imported by:  cli.screen, every module of this folder
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
 """Lines and drawings as textual shows them: in colours of its theme, light or dark.
 
 Belongs here: which colour shows what. Colours are never the only sign: shapes and marks say it too.
-
-Imports:      core.columns, view.text
-Imported by:  tui.app, tui.panes, tui.screens
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""The panes of the screen: a title, and content that scrolls.
-
-Imports:      tui.drawn, tui.board
-Imported by:  tui.app
-"""
+"""The panes of the screen: a title, and content that scrolls."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
 """What opens over the screen: the whole picture, the choice of a state, an answer, the help.
 
 Each gives back the line of a command, or nothing.
-
-Imports:      tui.board, tui.drawn
-Imported by:  tui.app
 """
 
 from __future__ import annotations

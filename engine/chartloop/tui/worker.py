@@ -2,9 +2,6 @@
 
 Belongs here: the way to and from that thread. Never: a widget. What is said is kept until the
 screen takes it; a board is made on this thread only, between two records.
-
-Imports:      tui.board
-Imported by:  tui.app
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 Belongs here: what is shown and what is left out, the boxes of rules, the arrows back from a
 detour. Never: networkx itself (the graph is only read), a file format, a colour.
 
-Imports:      view.flowchart
-Imported by:  api, cli
 Source:       design "language", sections 2 and 4 (what is drawn as what)
 """
 

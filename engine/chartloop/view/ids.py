@@ -3,8 +3,6 @@
 Belongs here: which words no format takes as an id, and what stands in their place. The same ids
 stand in Mermaid text, in DOT and in the SVG, so that a box can be found in each.
 
-Imports:      nothing
-Imported by:  view.mermaid, view.dot
 Source:       design "traps" (pictures); mermaid 12.3, `flow.jison`
 """
 

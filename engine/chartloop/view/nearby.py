@@ -3,8 +3,6 @@
 Belongs here: what is near a box, and how a part says that it is one. Never: why somebody looks at
 it.
 
-Imports:      view.flowchart
-Imported by:  api, diff.merged
 Source:       the issue "Pictures", 3 (focus view)
 """
 

@@ -1,7 +1,4 @@
-"""What others know of a machine: enough to decide by it, to compare it and to draw it.
-
-Imported by: diff, api
-"""
+"""What others know of a machine: enough to decide by it, to compare it and to draw it."""
 
 from __future__ import annotations
 

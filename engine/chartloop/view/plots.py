@@ -4,8 +4,6 @@ Each plot answers one question and is whole by itself: what it shows, of how man
 unit. Texts of files stand in them as they are: nothing in a name is taken for mathematics.
 
 Belongs here: pages, axes, colours, files. Never: what is drawn, and a figure that no table has.
-
-Imported by: studies.stats.plots, simulation.plots
 """
 
 from __future__ import annotations

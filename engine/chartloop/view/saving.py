@@ -1,9 +1,6 @@
 """Pictures as files: the format is what the name says, and a file is whole or not there.
 
 Belongs here: suffixes, and how a file takes the place of another. Never: what is written.
-
-Imports:      nothing
-Imported by:  view.picture, view.live.picture, cli
 """
 
 from __future__ import annotations

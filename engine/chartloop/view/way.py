@@ -5,9 +5,6 @@ is the rule that stops it; what is not on the way is faded. Counts stand beside 
 they move nothing: boxes and arrows are where they are in the plain picture.
 
 Belongs here: how a way looks. Never: what it shows, or how it was found.
-
-Imports:      view.report, view.live
-Imported by:  api
 """
 
 from __future__ import annotations

@@ -9,8 +9,6 @@ less than that value was counted when the last of them was taken. So two sums ar
 
 The second is worked out only where a cycle asks for it. A cycle that no family bounds is a loop
 that no budget cuts.
-
-Imported by:  checker.bound.prove
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 Of each budget that both machines name a child is given what its parent has left. So it can spend no
 more than that and what a run of it can go past its own limit; see `machine.budget`.
-
-Imported by:  checker.bound.proof
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ All numbers are exact.
 
 Belongs here: numbers on arcs. Never: machines, guards, what the numbers mean.
 
-Imported by:  checker.bound.prove
 Source:       Dantzig and Wolfe, "Decomposition Principle for Linear Programs", 1960.
 """
 

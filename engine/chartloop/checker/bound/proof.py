@@ -1,7 +1,4 @@
-"""A machine under proof: its graph, what its states use, and the budgets that its guards leave.
-
-Imported by:  checker.bound.prove
-"""
+"""A machine under proof: its graph, what its states use, and the budgets that its guards leave."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """The bound of a machine: the most of each resource, in figures, words and witnesses.
 
-Imported by:  checker.bound
 Source:       design "language", section 3 ("Kind") and section 2 (the epilogue)
 """
 

@@ -1,8 +1,6 @@
 """What came of a proof: figures, why there is none, witnesses, assumptions, a certificate.
 
 Plain data, JSON both ways; nothing here proves anything.
-
-Imported by:  checker.bound.prove; api, cli
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ that thing it is told by its ends (one token, or a whole window), since all betw
 of these. How long a call is may be unknown: it counts as `UNIT`, and a bound is then "so much,
 and so many calls".
 
-Imported by:  checker.bound.prove
 Source:       actions.talking, actions.calling, actions.children, actions.tasks, run.acting
 """
 

@@ -2,8 +2,6 @@
 
 A loop is cut where an inequality of `budgets` bounds how often it is gone round. The others are
 found one by one: what the loop that was found pays for is left out, until the rest is bounded.
-
-Imported by:  checker.loops
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
 """What happens after a stop: whether a report is written, whether the run is saved, what it costs.
 
-Imported by:  checker.bound.prove
 Source:       design "language", section 2 (the epilogue)
 """
 

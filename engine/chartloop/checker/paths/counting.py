@@ -2,8 +2,6 @@
 
 Beside the facts that only grow, a variable is a counter where all that the file ever does with it
 is adding a constant above zero: ``set: {vars.rounds: vars.rounds + 1}``.
-
-Imported by:  checker.paths.routes, checker.bound
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """The graph of places while it is being made: places are numbered as they are come to.
 
 What leads on from a place is asked in `checker.paths.routes`; nothing here knows a machine.
-
-Imported by:  checker.paths.routes
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The file's own edges at a place: which may be taken, and what each asks of counters.
-
-Imported by:  checker.paths.routes
-"""
+"""The file's own edges at a place: which may be taken, and what each asks of counters."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Where a run may stand, and one move from there: the nodes and arcs that proofs walk.
-
-Imported by:  checker.paths.own_ways, checker.paths.routes
-"""
+"""Where a run may stand, and one move from there: the nodes and arcs that proofs walk."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""What no edge or rule of a file says: which signals may be raised at a moment, and by whom.
-
-Imported by:  checker.bound, checker.paths.routes, checker.query.answers, checker.subject,
-checker.unused
-"""
+"""What no edge or rule of a file says: which signals may be raised at a moment, and by whom."""
 
 from __future__ import annotations
 

@@ -4,8 +4,6 @@
 ``run.steps >= 20 or vars.flag``. ``run.visits.plan < limits.rounds`` is false from the limit on.
 Found by judging the guard with the counter from a value upwards: once it is decided there, it
 stays so, for a counter never falls.
-
-Imported by:  checker.paths.routes
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@ First the literals are held against each other, which is always done and takes m
 they are not refuted, values are looked for that show it, and the real guards are tried with them.
 What neither settles goes to a solver, if there is one; and if that does not know either, the
 answer is that nobody knows.
-
-Imported by: checker.never, checker.guards, checker.hidden
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@ A literal is about a *term*: a fact, or what arithmetic, `len` or a text functio
 what is taken as it stands. Whole numbers are added up exactly; anything else that is computed is a
 term of its own, so that nothing rests on how floats round. What a registered guard answers is free
 each time. A fact that may be None has a literal for that.
-
-Imported by: proof.solve, proof.ask
 """
 
 from __future__ import annotations

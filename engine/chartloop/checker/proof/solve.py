@@ -4,8 +4,6 @@ Numbers are kept as differences between two terms, ``x - y <= c``, and contradic
 such differences add up to less than nothing round a circle (Bellman-Ford). A sum of more terms
 counts as a term of its own whose range is that of its parts. What is refuted here cannot hold;
 what is not refuted may still not hold, where terms were computed from the same facts.
-
-Imported by: proof.ask
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 A `World` is open about limits and variables, which a caller may give: a limit counts as what the
 file says only in a world that is `valued`.
-
-Imported by: proof.formula, proof.solver
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 A name is that of a state, an event, an action, a tool, a stop reason, or the id of an edge or rule
 as records and pictures have it. Where a machine has two things of one name, the word before it says
 which is meant: ``state:report``, ``action:report``.
-
-Imported by:  checker.query
 """
 
 from __future__ import annotations

@@ -6,8 +6,6 @@ A state that asks the model opens calls of the tools that it shows, and answers 
 gave, and may be of any tool.
 
 Where this is not sure it says more tools, never fewer.
-
-Imported by:  checker.query.answers
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@ With limits that are given, guards over `run.steps` close routes from a number o
 each place the least number of actions is known with which a run comes to it: a route that is closed
 from there on is taken by no run. Nothing else is counted here; what a walk gathers within several
 budgets at once is the question of `checker.bound`.
-
-Imported by:  checker.query
 """
 
 from __future__ import annotations

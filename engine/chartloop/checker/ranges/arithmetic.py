@@ -7,8 +7,6 @@ whole number that no float holds counts as the floats on both sides of it. An op
 in the run has no result, and nothing is said of it.
 
 Belongs here: numbers. Never: expressions, facts.
-
-Imported by:  checker.ranges.judging
 """
 
 from __future__ import annotations

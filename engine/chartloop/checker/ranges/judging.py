@@ -2,8 +2,6 @@
 
 Conservative: what it says to be true or false is so in every run in which the expression can
 be evaluated. One that raises stops the run, which is no way on.
-
-Imported by:  checker.proof.world, checker.paths, checker.bound
 """
 
 from __future__ import annotations

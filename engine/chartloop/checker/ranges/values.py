@@ -2,8 +2,6 @@
 
 A number lies in a `Range`, a yes-or-no is a `Truth`, of anything else it is only known whether
 it may be None.
-
-Imported by:  checker.ranges, checker.paths, checker.bound
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 A call is allowed because its name stands in a table here, never because Python has it.
 
-Imported by:  check
 Source:       design "language", section 3
 """
 

@@ -4,7 +4,6 @@ This is the whitelist: an expression is allowed because its kind stands in `_KIN
 because the scope declares it, a call because its function is in a table. Everything else is
 refused here, before anything is compiled.
 
-Imported by:  expression
 Source:       design "language", section 3
 """
 

@@ -5,7 +5,6 @@
 - ``fact >= x`` is false while the fact is None (an unknown cost has not reached a limit).
 - Like is compared with like; a text literal must be one of the words that the fact can be.
 
-Imported by:  check
 Source:       design "language", section 3
 """
 

@@ -3,8 +3,6 @@
 The code is built from checked nodes only, never from text, and sees no builtins: `runtime` is
 its world. It reads the facts it is given, asks an oracle for registered guards, and does nothing
 else. What it may raise is `GUARD_ERRORS`.
-
-Imported by:  reading, expression
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 Belongs here: state of one parse, and the refusals that every part needs. Never: rules of one
 kind of expression.
-
-Imported by:  names, comparison, calls, check
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 Everything beyond text and type is derived from the checked tree when it is first asked for, so
 that loading a file costs no compilation.
 
-Imported by:  language.load, machine, checker, view
 Source:       design "language", section 3; design "architecture", section 2 `Decision`
 """
 

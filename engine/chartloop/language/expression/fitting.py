@@ -2,8 +2,6 @@
 
 Literals are held against the wanted type element by element, so that ``[]``, ``0.95`` for a
 fraction and ``{"id": run.id}`` for a record are taken.
-
-Imported by:  calls, check
 """
 
 from __future__ import annotations

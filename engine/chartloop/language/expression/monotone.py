@@ -13,7 +13,6 @@ that a loop ends rest on it.
 - A comparison is one when one side climbs without end, by counters that only grow, and the
   other does not: ``min(run.steps, 3) >= 5`` grows with `run.steps` and bounds nothing.
 
-Imported by:  comparison, expression
 Source:       design "language", section 3 "Kind"
 """
 

@@ -2,7 +2,6 @@
 
 A name is a fact only if the scope declares it. Unknown ones are answered with the nearest.
 
-Imported by:  check
 Source:       design "language", sections 3 and 6
 """
 

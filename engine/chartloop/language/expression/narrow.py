@@ -3,7 +3,6 @@
 Used twice: while checking, from left to right within one text; and by whoever follows the
 edges of a machine, from the guard of an edge to what lies behind it.
 
-Imported by:  calls, check, expression
 Source:       design "language", section 3; the facts' own promises from section 6
 """
 

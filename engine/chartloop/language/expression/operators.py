@@ -3,7 +3,6 @@
 Durations and fractions are floats at run time and keep apart here. Arithmetic keeps `nonneg`,
 so that products and quotients have a direction.
 
-Imported by:  comparison, check, calls
 Source:       design "language", section 3
 """
 

@@ -4,7 +4,6 @@ An atom is one link of a comparison, a bool operand, or an `any` or `all`. They 
 person is shown to say why a guard held or not: each with its values, how much is left until it
 turns, and each evaluated by itself, also when the guard did not get that far.
 
-Imported by:  expression
 Source:       design "language", section 3 "margin"; design "architecture", `Decision`
 """
 

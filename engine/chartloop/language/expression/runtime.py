@@ -5,8 +5,6 @@ The whole of the world that the code of an expression sees is `NAMES`, the facts
 Numbers stay numbers: a float that is compared or handed out is finite, or `OverflowError`
 (``inf - inf`` would make every comparison silently false); a whole number that is handed out
 has at most 64 bits, so that none grows from step to step.
-
-Imported by:  compile, reading, expression
 """
 
 from __future__ import annotations

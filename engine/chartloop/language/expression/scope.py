@@ -3,7 +3,6 @@
 Belongs here: the two values that callers of the package give and get. Never: reading text,
 typing, files. A fault knows only its own text; the loader turns its offset into a place.
 
-Imported by:  everything in this package; language.load
 Source:       design "language", sections 3 and 9
 """
 

@@ -6,7 +6,6 @@ brackets) is refused before it is called.
 
 Belongs here: bounds, and hints for what other languages write differently. Never: names, types.
 
-Imported by:  check, expression
 Source:       design "language", section 3
 """
 

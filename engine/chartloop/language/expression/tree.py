@@ -5,8 +5,6 @@ sign analysis, readings) meets no surprise. Every node has its `type` and its `t
 written; a name under `define` is replaced by the tree of its text.
 
 Belongs here: the node kinds and walks over them. Never: typing rules, Python's `ast`.
-
-Imported by:  everything in this package but scope and syntax
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """What the shapes of a machine file are made of: scalars, names, and the base of all mappings.
 
 Belongs here: kinds of value. Never: a key of the language.
-
-Imported by: the rest of this folder; testing.scenario_file
 """
 
 from __future__ import annotations

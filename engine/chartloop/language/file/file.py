@@ -5,7 +5,6 @@ kinds of value, and the JSON Schema of editors is made from them; the text below
 an editor shows. What names refer to, what expressions mean and what is missing in the machine
 is not decided here.
 
-Imported by: the rest of this folder, language.readers, language.dump
 Source: design "language", sections 1, 2 and 4.
 """
 

@@ -3,7 +3,6 @@
 Asked once the file has its shape. A bad name stays as it is for what follows: nobody wants an
 unknown state on top of a bad name.
 
-Imported by: language.file.shape
 Source: design "language", section 1 (`machine`).
 """
 

@@ -2,7 +2,6 @@
 
 Descriptions of keys are what an editor shows beside them: they become the JSON Schema.
 
-Imported by: language.file.file; api.values
 Source: design "language", section 1.
 """
 

@@ -3,8 +3,6 @@
 Every fault becomes one finding with its place. To find the others in the same pass, what does
 not fit is taken out (a misspelt key is read as the key it was meant to be) and the rest is
 held against the shape again; what went is noted in `Unread`.
-
-Imported by: language.load
 """
 
 from __future__ import annotations

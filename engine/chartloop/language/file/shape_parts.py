@@ -1,8 +1,6 @@
 """The way from a fault that pydantic reports to the document, and out of the data again.
 
 Belongs here: locations, annotations, taking out what does not fit. Never: wording, findings.
-
-Imported by: language.file.shape
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """The words in which `shape` says what does not fit.
 
 Belongs here: wording. Never: what is wrong, or where.
-
-Imported by: language.file.shape
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 `anyOf` and its like try several schemas on the same data; where these lead back to one another,
 the ways multiply with each level of the data. They are counted here, so that no reply that a model
 writes can hold the run up.
-
-Imported by: language.json_schema.faults, language.json_schema.reply
 """
 
 from __future__ import annotations

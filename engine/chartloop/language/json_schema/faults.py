@@ -3,8 +3,6 @@
 A schema is refused when it is none by the metaschema of 2020-12, when a keyword would be passed
 over in silence (a misspelt one, one of an older draft or of OpenAPI), when a `$ref` leads nowhere
 or out of the schema, and when checking a reply could take for ever.
-
-Imported by: language.readers.withs
 """
 
 from __future__ import annotations

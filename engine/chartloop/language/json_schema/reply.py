@@ -1,7 +1,4 @@
-"""What a model's reply must be: a JSON Schema, and the Python class that it may come from.
-
-Imported by: language.readers.schemas, actions.talking
-"""
+"""What a model's reply must be: a JSON Schema, and the Python class that it may come from."""
 
 from __future__ import annotations
 

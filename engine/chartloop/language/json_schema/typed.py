@@ -2,7 +2,6 @@
 
 Belongs here: the part of JSON Schema that types can say; everything else is `any`.
 
-Imported by: language.readers.saves
 Source: design "language", section 8, `infer`.
 """
 

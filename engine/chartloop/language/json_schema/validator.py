@@ -5,8 +5,6 @@ leads to a place in the schema, or to the metaschemas that the library brings.
 
 Bounded: patterns by their size and by how far they are tried again, data by its depth. The depth
 is lower where each level may be read in several ways, since these multiply.
-
-Imported by: language.json_schema.faults, language.json_schema.reply
 """
 
 from __future__ import annotations

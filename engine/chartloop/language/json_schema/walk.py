@@ -1,7 +1,4 @@
-"""The schemas inside a schema, and where a `$ref` leads.
-
-Imported by: language.json_schema.cost, .faults, .typed
-"""
+"""The schemas inside a schema, and where a `$ref` leads."""
 
 from __future__ import annotations
 

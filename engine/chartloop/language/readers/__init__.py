@@ -6,5 +6,5 @@
     withs, saves, json_schema              what actions are given, and what is kept of them
     flow                                   what is known when a state is reached
 
-Imported by: language.load
+A reader takes shapes, never text.
 """

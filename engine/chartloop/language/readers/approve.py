@@ -1,7 +1,4 @@
-"""Reads `approve`, and takes the states apart that it is about.
-
-Imported by: language.load
-"""
+"""Reads `approve`, and takes the states apart that it is about."""
 
 from __future__ import annotations
 

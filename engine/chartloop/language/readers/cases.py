@@ -2,7 +2,6 @@
 
 Belongs here: pure rules. Never: places, findings.
 
-Imported by: language.readers.states; machine.ways through it
 Source: design "language", section 2 (`of`).
 """
 

@@ -1,6 +1,5 @@
 """Reads edges and assignments: where it goes, and what changes on the way.
 
-Imported by: language.readers.states, language.load
 Source: design "language", section 2 (edges, `set`).
 """
 

@@ -1,6 +1,5 @@
 """A state has one job: which it is, and which keys go with it.
 
-Imported by: language.readers.states
 Source: design "language", section 2, the table of jobs.
 """
 

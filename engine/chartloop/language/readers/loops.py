@@ -9,7 +9,6 @@ ordinary variables, so that every proof, picture and record knows them. An edge 
 
 Belongs here: what a loop stands for. Never: running it.
 
-Imported by: language.load
 Source: issue 12, section 6
 """
 

@@ -1,6 +1,5 @@
 """Reads what a machine counts with: limits, variables, definitions, memory blocks.
 
-Imported by: language.load
 Source: design "language", section 1.
 """
 

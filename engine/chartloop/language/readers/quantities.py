@@ -1,6 +1,5 @@
 """Values that a file writes plainly, and what they mean: `30m`, `95%`, `1_000_000`.
 
-Imported by: the readers; api, cli, testing (values from outside)
 Source: design "language", section 1 (`limits`, `vars`).
 """
 

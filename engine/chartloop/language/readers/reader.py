@@ -2,8 +2,6 @@
 
 One mistake gives one finding: what is said about a name that could not be read, wherever it is
 used, is not said again.
-
-Imported by: the readers of parts, `language.load`
 """
 
 from __future__ import annotations

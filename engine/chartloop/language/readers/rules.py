@@ -1,6 +1,5 @@
 """Reads rules: stops, signals and detours.
 
-Imported by: language.load
 Source: design "language", section 4.
 """
 

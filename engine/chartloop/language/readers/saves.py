@@ -1,6 +1,5 @@
 """Reads `save`: what is kept of an action's result; and of what type a result is.
 
-Imported by: language.readers.states, language.readers.withs
 Source: design "language", sections 6 (`last.result`) and 8 (`save`).
 """
 

@@ -4,7 +4,6 @@
 its name, `{class: Answer, schema: {...}}`: so the hash holds it, a machine is read without the
 class, and a class that has changed is noticed.
 
-Imported by: language.readers.withs
 Source: design "language", section 8, `infer`.
 """
 

@@ -1,6 +1,5 @@
 """Reads what a machine is set up with: model, tools, tasks, reasons, and notes for people.
 
-Imported by: language.load
 Source: design "language", sections 1 and 7.
 """
 

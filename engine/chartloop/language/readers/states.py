@@ -1,6 +1,5 @@
 """Reads states: their one job, what they do and ask, and where they lead.
 
-Imported by: language.load
 Source: design "language", section 2.
 """
 

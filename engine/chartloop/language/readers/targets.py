@@ -1,6 +1,5 @@
 """The variables that `set` and `save` write, and whether each value is appended.
 
-Imported by: language.readers.edges, language.readers.saves
 Source: design "language", sections 2 (`set`) and 8 (`save`).
 """
 

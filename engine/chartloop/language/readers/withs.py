@@ -3,7 +3,6 @@
 Each field is written as its action wants it: texts are templates, values are expressions;
 words, names and durations stand as they are.
 
-Imported by: language.readers.states
 Source: design "language", section 8.
 """
 

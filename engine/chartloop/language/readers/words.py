@@ -4,7 +4,6 @@ A variable that is only ever saved from an enum, or set to texts in quotes, hold
 words: a guard or case with another one is misspelt. A variable that the file never writes is a
 parameter, and one that takes a text from a model, a template or an application may hold anything.
 
-Imported by: language.load
 Source: design "language", section 3
 """
 

@@ -10,7 +10,6 @@ The tree is Jinja2's. Its nodes are told by the names of their classes, so that 
 fault its exact place.
 
 Belongs here: judging. Never: Jinja2, rendering.
-Imported by: language.template.template
 """
 
 from __future__ import annotations

@@ -18,7 +18,6 @@ Each is called with the `Meter` of the rendering first: a template that a strang
 an error, not with the memory.
 
 Belongs here: filters and what bounds them. Never: Jinja2.
-Imported by: language.template.template, language.template.check, language.label
 """
 
 from __future__ import annotations

@@ -11,8 +11,6 @@ run. What it may say is decided in `template_check`, its filters are in `templat
 
 Jinja2 is imported when the first template with a tag is parsed: a text without one never needs it.
 
-Imports:      language.template.check, language.template.filters
-Imported by:  language, run, checker
 Source:       design "language", section 1 (`instructions`) and 8; "architecture", section 5
 """
 

@@ -5,7 +5,6 @@ guard or a label with a sign that YAML keeps for itself, a tab, an indentation, 
 bracket that is not closed. `explain` looks at the line and says which, and how to mend it.
 
 Belongs here: one rule a mistake, over plain lines. Never: PyYAML, places, findings.
-Imported by: language.yaml.reading
 """
 
 from __future__ import annotations

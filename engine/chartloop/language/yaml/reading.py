@@ -17,8 +17,6 @@ refused too, though YAML allows it: nearly always a comma has cut a text there.
 
 Belongs here: text to plain data and findings. Never: what a key means.
 
-Imports:      language.yaml.document (places), scalar (values), fault (messages)
-Imported by:  language, testing, cli
 Source:       design "language", sections 2 and 9; YAML 1.2.2, section 10.3 "Core Schema"
 """
 

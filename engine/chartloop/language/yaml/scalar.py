@@ -7,7 +7,6 @@ that the parser gave and aligns the source with it, line by line. Where the two 
 aligned it says so, and never points at a wrong character.
 
 Belongs here: pure text. Never: PyYAML, places, findings.
-Imported by: language.yaml.reading, language.yaml.document
 """
 
 from __future__ import annotations

@@ -2,9 +2,6 @@
 
 Belongs here: which facts, rows and records are shown, and which buttons can be pressed. Never: how
 any of it looks, a thread, anywidget.
-
-Imports:      machine, run (read only)
-Imported by:  notebook.panel.desk
 """
 
 from __future__ import annotations

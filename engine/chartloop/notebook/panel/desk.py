@@ -6,9 +6,6 @@ what went wrong is told to the page, whatever it was. What others do with the ru
 the notebook, is shown too.
 
 Belongs here: who waits for whom. Never: a widget, a socket, the look of anything.
-
-Imports:      notebook.panel, run
-Imported by:  notebook.panel.widget
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Opens a panel, or says what it needs: light to import, so that `Run` can know of it.
-
-Imported by: api.run
-"""
+"""Opens a panel, or says what it needs: light to import, so that `Run` can know of it."""
 
 from __future__ import annotations
 

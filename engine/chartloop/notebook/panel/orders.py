@@ -1,9 +1,6 @@
 """What a page may ask for, read from a message that anybody may have written.
 
 Belongs here: the form of each order, and its refusal. Never: doing it.
-
-Imports:      core
-Imported by:  notebook.panel.desk
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
 """The picture of a panel: laid out once, then only painted; laid out anew when a limit changes.
 
 Belongs here: when a layout is needed. Never: a layout.
-
-Imports:      view.live
-Imported by:  notebook.panel.desk
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What the panel uses of a run, whoever made it.
-
-Imported by: notebook.panel
-"""
+"""What the panel uses of a run, whoever made it."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
 """The widget that shows a panel: the only door to anywidget.
 
 Belongs here: what is kept in step between the kernel and the page. Never: what is in it, a thread.
-
-Imports:      anywidget, traitlets
-Imported by:  notebook.panel.open (when a panel is opened)
 """
 
 from __future__ import annotations

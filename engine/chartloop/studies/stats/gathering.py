@@ -4,8 +4,6 @@ What an action took, spent and failed with stands in its record. How near a run 
 does not: its facts are folded once more, by the machine that it was recorded with.
 
 Belongs here: gathering. Never: reading runs, tables, plots.
-
-Imported by: api.stats
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Figures over many runs of one machine, as a table, as data, and as plots.
-
-Imported by: api.stats, cli
-"""
+"""Figures over many runs of one machine, as a table, as data, and as plots."""
 
 from __future__ import annotations
 

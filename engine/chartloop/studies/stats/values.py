@@ -1,8 +1,6 @@
 """The figures of many runs: distributions, and a line for each state, limit, reason and failure.
 
 Belongs here: values and their plain data. Never: folding records (`stats`), tables, plots.
-
-Imported by: studies.stats.gathering, studies.stats.result, studies.stats.plots
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@ Of a run that has ended nothing is before it. A change of words alone is none; w
 when a run starts (first tasks, first values) is none either.
 
 Belongs here: which of the differences of two files a run can meet. Never: finding them (`diff`).
-
-Imported by: studies.upgrade.judging
 """
 
 from __future__ import annotations

@@ -5,8 +5,6 @@ by_reason}` says nothing but its name. Here such a state is known by where it st
 lead to it and from it, and what it says is the same. It is a proposal, held against the records.
 
 Belongs here: pairs beyond those of `diff.aligning`. Never: whether they are right.
-
-Imported by: studies.upgrade.judging
 """
 
 from __future__ import annotations

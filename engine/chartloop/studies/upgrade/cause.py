@@ -2,8 +2,6 @@
 
 Belongs here: one difference of a replay, and the guard or edge of the new file that makes it.
 Never: finding the difference (`run.replay`).
-
-Imported by: studies.upgrade.judging
 """
 
 from __future__ import annotations

@@ -6,8 +6,6 @@ has done is done once more, or is read by rules that are not its own. All that t
 has begun are asked, those that have ended too, whether or not its parent's records tell of them.
 
 Belongs here: questions about children. Never: what else a run holds (`standing`).
-
-Imported by: studies.upgrade.standing
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@
 Nothing is run and nothing is written. A run that may go on goes on as a fork whose records are
 those of the new machine.
 
-Imported by: api.continuing, api.upgrading, cli
 Source:      the issue "Proofs", 5
 """
 

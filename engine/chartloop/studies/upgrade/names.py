@@ -4,8 +4,6 @@ What the new file says under `renamed` counts. What it does not say, and the ali
 files finds, is a proposal: it goes into the file first.
 
 Belongs here: names. Never: deciding anything with them (`upgrade`).
-
-Imported by: studies.upgrade.judging, studies.whatif.asking
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 Belongs here: which runs are judged and which are passed over, and how the verdicts are shown.
 Never: a verdict (`upgrade`), reading journals.
-
-Imported by: api.upgrading, cli
 """
 
 from __future__ import annotations

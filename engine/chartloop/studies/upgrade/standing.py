@@ -5,8 +5,6 @@ machine's. Left to ask is what no decision has looked at yet: values that came f
 action that was begun, its children, and limits that are used up already.
 
 Belongs here: questions about one position. Never: records that are decided otherwise (`upgrade`).
-
-Imported by: studies.upgrade.judging
 """
 
 from __future__ import annotations

@@ -6,8 +6,6 @@
     unsafe      a record is decided otherwise, or what the run holds does not fit
 
 Belongs here: the values, and how they are written. Never: finding a verdict (`upgrade`).
-
-Imported by: studies.upgrade.judging and its parts, api.continuing, api.upgrading, cli
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@ A what-if compares decisions with those of the machine and limits of then. A jou
 hold them: they are made again here, for the runs that need it.
 
 Belongs here: the run as it was. Never: what it would have been.
-
-Imported by: studies.whatif.asking
 """
 
 from __future__ import annotations

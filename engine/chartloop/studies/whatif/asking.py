@@ -15,7 +15,6 @@ there on. What a registered guard said is taken for what it is asked, not for th
 
 Belongs here: the verdict of one run. Never: reading runs, tables, effects.
 
-Imported by: api.whatif
 Source: design "architecture", section 3 (one function for the live run and every question to it)
 """
 

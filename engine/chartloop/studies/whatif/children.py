@@ -6,8 +6,6 @@ held against such a limit only ever grows, so a child that ended below both rest
 one on its way.
 
 Belongs here: the rest that a child is given. Never: what a child decides.
-
-Imported by: studies.whatif.asking
 """
 
 from __future__ import annotations

@@ -6,8 +6,6 @@ being sure there. What a child is given is another module's.
 
 Belongs here: the names that changed, followed through `set` and `save`, and the states whose
 actions read one. Never: decisions.
-
-Imported by: studies.whatif.asking, studies.whatif.children
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The answer to a what-if: every run with its verdict, the sums, and how much of it is sure.
-
-Imported by: api.whatif, cli
-"""
+"""The answer to a what-if: every run with its verdict, the sums, and how much of it is sure."""
 
 from __future__ import annotations
 

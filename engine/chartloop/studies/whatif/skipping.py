@@ -6,8 +6,6 @@ one of these comes to the old value or the new one, whichever is lower. So a run
 once as it was answers for many values at once, and only the rest is decided for each.
 
 Belongs here: how many records that are. Never: what is decided behind them.
-
-Imported by: studies.whatif.asking
 """
 
 from __future__ import annotations

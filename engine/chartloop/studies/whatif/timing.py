@@ -5,8 +5,6 @@ such a limit is another, an action may have been cut off, or a wait may have exp
 after it was.
 
 Belongs here: what the clock of the record says about it. Never: decisions.
-
-Imported by: studies.whatif.asking
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What a what-if says of one run: its verdict, and what would have been saved or lost.
-
-Imported by: studies.whatif.asking, studies.whatif.result
-"""
+"""What a what-if says of one run: its verdict, and what would have been saved or lost."""
 
 from __future__ import annotations
 

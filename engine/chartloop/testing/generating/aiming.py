@@ -9,8 +9,6 @@ Sources: Röger and Helmert, "The more, the merrier: combining heuristic estimat
 planning", 2010 (alternation); Lipovetzky and Geffner, "Best-first width search", 2017.
 
 Belongs here: orders of nodes. Never: what happens at a node, bounds of the search.
-
-Imported by:  testing.generating.search
 """
 
 from __future__ import annotations

@@ -8,8 +8,6 @@ that is large, only by the guards.
 
 This leaves out, never adds: what is found is a real run whatever is thought alike here. A way that
 is not found because two nodes were taken for alike is why nothing is called impossible by a search.
-
-Imported by:  testing.generating.search
 """
 
 from __future__ import annotations

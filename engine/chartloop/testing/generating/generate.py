@@ -4,7 +4,6 @@
 
 Belongs here: the order of these. Never: printing, a decision about a run.
 
-Imported by:  testing, cli.commands.scenarios
 Source:       issue "Proofs", 4 "Scenarios and coverage"
 """
 

@@ -4,8 +4,6 @@ A guard `usage.total_tokens >= limits.tokens` asks for a reply of so many tokens
 `"[FINALIZE]" in vars.plan` for that word. Nothing here says that a value is enough: it is tried.
 
 Belongs here: values, by what they are values of. Never: a run.
-
-Imported by:  testing.generating.replies, testing.generating.starts
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@ A node holds a position. To follow it a session is put where the node is, the wo
 answer, and the run takes one record: the engine's own action, the engine's own decision.
 
 Belongs here: from a node to the nodes behind it. Never: which node is followed.
-
-Imported by:  testing.generating.search
 """
 
 from __future__ import annotations

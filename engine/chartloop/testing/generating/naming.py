@@ -2,8 +2,6 @@
 
 The last line of the head holds a checksum of all that stands below and above it. A file whose
 checksum no longer fits is somebody's own.
-
-Imported by:  testing.generating.generate, testing.generating.result
 """
 
 from __future__ import annotations

@@ -9,8 +9,6 @@ Source: Korel, "Automated software test data generation", 1990; McMinn, "Search-
 data generation: a survey", 2004.
 
 Belongs here: numbers from guards and facts. Never: a run, or which node is followed.
-
-Imported by:  testing.generating.aiming
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """What a model may answer to a request: the plain answer first, then what differs from it.
 
 Belongs here: replies as a script writes them. Never: which of them is given.
-
-Imported by:  testing.generating.world
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What came of generating: scenarios that passed, and what they do not reach, with the reason.
-
-Imported by:  testing.generating.generate
-"""
+"""What came of generating: scenarios that passed, and what they do not reach, with the reason."""
 
 from __future__ import annotations
 

@@ -6,8 +6,6 @@ is looked for, and the shortest whole is kept. When a part of the work is spent,
 that are new, or near to what is still missing (`aiming`).
 
 Belongs here: order and bounds. Never: what may happen at a node (`moves`), files.
-
-Imported by:  testing.generating.generate
 """
 
 from __future__ import annotations

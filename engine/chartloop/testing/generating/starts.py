@@ -2,8 +2,6 @@
 
 Limits are lowered so that a stop at a limit is short, and raised where a guard turns on that. Each
 other start differs from the file's in one thing, the last in several limits.
-
-Imported by:  testing.generating.search
 """
 
 from __future__ import annotations

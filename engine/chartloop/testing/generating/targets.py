@@ -1,8 +1,6 @@
 """What is to be shown: each edge, each rule and each reason that a machine can stop for.
 
 Belongs here: which targets a machine has, which of them a run has shown. Never: a search.
-
-Imported by:  testing.generating.generate
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Why a target is not reached: proven impossible, opaque, not run, or not found.
 
 Belongs here: the order of the reasons, and their words. Never: the search.
-
-Imported by:  testing.generating.generate
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """A way as the keys of a scenario, for a person to read.
 
 Belongs here: what of a way a file says. Never: YAML (`scenario_text`), names of files, a run.
-
-Imported by:  testing.generating.generate
 """
 
 from __future__ import annotations

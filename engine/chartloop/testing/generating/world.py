@@ -4,8 +4,6 @@ A list of numbers says which answer is given, question by question; beyond its e
 stands for all. What was said is written down, as a scenario would say it.
 
 Belongs here: asking for a choice, and keeping the answer. Never: which choices are tried.
-
-Imported by:  testing.generating.moves
 """
 
 from __future__ import annotations

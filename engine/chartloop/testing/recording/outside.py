@@ -4,7 +4,6 @@ Answers, pauses, resumes, cancels, added tasks and edits stand in records of the
 did by itself, going on after a back-off or at a deadline, it does again by itself.
 
 Belongs here: one record. Never: when an event is delivered (`testing.outside`).
-Imported by: testing.recording.scenario
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 Belongs here: the order of the work, and what of it is said. Never: what a record says (`said`,
 `outside`), YAML (`scenario_text`).
-
-Imported by: testing, cli.commands.record
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ the same action would turn into that outcome. What only computes is not scripted
 tools for memory, actions without a model.
 
 Belongs here: one record. Never: the order of records, children, files.
-Imported by: testing.recording.scenario
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ Records are gone through in order, those of child runs where their parent waited
 replies stand in the order in which they were asked for.
 
 Belongs here: from records to plain data. Never: playing it, YAML, files.
-Imported by: testing.recording.recording
 """
 
 from __future__ import annotations

@@ -8,9 +8,6 @@ differences than there need be.
 How: nodes whose kind stands once in each chart are matched, from the finest kind to the coarsest;
 the others by what they share with nodes that are matched. Then a search that allows no difference,
 one, two ... tries to do better. Where both have as many nodes, their order is tried, too.
-
-Imports:      view.compare.alike, view.compare.search
-Imported by:  view.compare.difference
 """
 
 from __future__ import annotations

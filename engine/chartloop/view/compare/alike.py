@@ -3,8 +3,6 @@
 Belongs here: the graph that is compared, the cost of an alignment of two, and the kind of a node
 refined by those of its neighbours. Never: the search for the best alignment (`align`), words.
 
-Imports:      nothing
-Imported by:  the modules of this folder
 Source:       colour refinement after Weisfeiler and Leman
 """
 

@@ -2,9 +2,6 @@
 
 Belongs here: trying node after node, and what rules a try out early. Never: the first, quick
 alignment (`align`), what a difference costs (`alike`). The number of tries is bounded.
-
-Imports:      view.compare.alike
-Imported by:  view.compare.align
 """
 
 from __future__ import annotations

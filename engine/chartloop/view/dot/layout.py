@@ -2,8 +2,6 @@
 
 Belongs here: order, weights and effort, all of them read off the chart. Never: looks, ids.
 
-Imports:      view.flowchart
-Imported by:  view.dot.write
 Source:       design "look", `plain.png`
 """
 

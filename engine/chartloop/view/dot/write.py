@@ -3,8 +3,6 @@
 Belongs here: colours, fonts and margins of the plain picture, escapes of DOT. Never: running
 Graphviz (`engine`), reading files. Other pictures of a chart bring a `Dress` of their own.
 
-Imports:      view.dot.layout, view.flowchart, view.ids
-Imported by:  view.picture
 Source:       design "traps" (pictures); design "look", `plain.png`
 """
 

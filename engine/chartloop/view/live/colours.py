@@ -2,8 +2,6 @@
 
 Belongs here: colours and widths, and what each stands for. Never: a format.
 
-Imports:      view.dot.write (the colours of the plain picture)
-Imported by:  view.live, view.report
 Source:       design "look", `live.png`
 """
 

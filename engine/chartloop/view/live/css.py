@@ -5,8 +5,6 @@ Belongs here: selectors and declarations. Never: texts, layout, which colour mea
 Every selector begins with an id of this picture, so that pictures on one page leave each other
 alone. A rule for one part has the weight of the rule that fades all parts, and stands behind it.
 
-Imports:      view.dot.write, view.live.colours, view.live.plan, view.live.slots
-Imported by:  view.live.picture
 Source:       design "look", `live.png`
 """
 

@@ -6,8 +6,6 @@ and for formats that know no style. Never: SVG.
 
 Graphviz measures the texts that stand in the rooms; nothing moves when others take their place.
 
-Imports:      view.dot.write, view.live.plan, view.live.colours
-Imported by:  view.live.picture, view.live.slots
 Source:       design "look", `live.png`
 """
 

@@ -1,9 +1,6 @@
 """A chart with a moment of a run written into it, for formats that only know charts.
 
 Belongs here: labels and fills. Never: a format.
-
-Imports:      view.flowchart, view.live
-Imported by:  view.report.picture
 """
 
 from __future__ import annotations

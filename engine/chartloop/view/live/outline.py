@@ -2,9 +2,6 @@
 
 Belongs here: one line a box with a mark at the present one, its arrows under it with their
 counts. Never: a layout.
-
-Imports:      view.flowchart, view.live.plan
-Imported by:  view.live.picture
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 Belongs here: the painter that others use, and what it gives where there is no Graphviz. Never: a
 run, a notebook, a thread; whoever shows the picture says when.
 
-Imports:      view.dot, view.live
-Imported by:  notebook, api
 Source:       design "traps" (pictures and notebooks); design "look", `live.png`
 """
 

@@ -3,8 +3,6 @@
 Belongs here: which box is the present one, what was visited and taken, what badge, counts and
 caption say. Never: how any of it looks; CSS, DOT and plain text each have a module.
 
-Imports:      view.flowchart, view.from_graph (which box lists a rule)
-Imported by:  view.live, view.report
 Source:       design "look", `live.png`
 """
 

@@ -5,8 +5,6 @@ putting the pieces together again. Never: what is put into them.
 
 The text in a room is always the last of its box or arrow, so that no label can be taken for one.
 
-Imports:      view.dot.write, view.live.dress
-Imported by:  view.live.picture
 Source:       design "traps" (pictures and notebooks): lay out once, repaint on stable ids
 """
 

@@ -3,8 +3,6 @@
 Belongs here: the record that painters are given. Never: the run itself, its journal, a colour.
 It holds counts, not the path: what a repaint costs does not grow with the length of the run.
 
-Imports:      nothing
-Imported by:  view.live, view.report, notebook
 Source:       design "traps" (pictures and notebooks)
 """
 

@@ -1,9 +1,6 @@
 """What is wrong with a Mermaid text, in words: the sign that stands where another is meant.
 
 Belongs here: the wording of faults and their cures. Never: finding them (`parse`, `lexer`).
-
-Imports:      view.mermaid.lexer, view.mermaid.source
-Imported by:  view.mermaid.parse
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 Belongs here: codes, entities, breaks, tags, the number of trial that our own charts write. Never:
 where a label ends (`lexer`).
 
-Imports:      view.mermaid.write (the number)
-Imported by:  view.mermaid.read
 Source:       mermaid 12.3: `decodeEntities` of `utils.ts`, `common.ts`
 """
 

@@ -3,8 +3,6 @@
 Belongs here: the table, as a class for patterns. Never: what an id is (`lexer`). Python's own
 `isalpha` knows a later Unicode, with letters that Mermaid refuses.
 
-Imports:      nothing
-Imported by:  view.mermaid.lexer
 Source:       mermaid 12.3, `flow.jison`, UNICODE_TEXT
 """
 

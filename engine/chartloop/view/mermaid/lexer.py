@@ -7,8 +7,6 @@ what: a run of letters or of an edge's text is one token and not one a character
 link, a line with a direction, and the id of a link are looked for once a run, where Mermaid's
 patterns look anew at each token. So reading takes linear time.
 
-Imports:      view.mermaid.source, view.mermaid.letters
-Imported by:  view.mermaid.parse
 Source:       mermaid 12.3, the lexer of `flow.jison` as it is published
 """
 

@@ -4,8 +4,6 @@ Belongs here: which token may follow which, as in Mermaid's own grammar, and wha
 Never: where a token ends (`lexer`), what a statement does (`diagram`). One token is looked ahead;
 nested subgraphs are a stack, not calls.
 
-Imports:      view.mermaid.lexer, view.mermaid.diagram, view.mermaid.source, view.mermaid.faults
-Imported by:  view.mermaid.read
 Source:       mermaid 12.3, the grammar of `flow.jison`
 """
 

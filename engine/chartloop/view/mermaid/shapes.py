@@ -2,8 +2,6 @@
 
 Belongs here: the table. Never: how a shape is drawn (`view.dot`), or the grammar of brackets.
 
-Imports:      view.flowchart
-Imported by:  view.mermaid
 Source:       mermaid 12.3, `shapes.ts` and `flow.jison`
 """
 

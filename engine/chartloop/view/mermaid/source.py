@@ -3,8 +3,6 @@
 Belongs here: what Mermaid does to a text before it reads it (line ends, front matter, directives,
 comments, codes), in linear time where Mermaid's own patterns are not, and places. Never: a token.
 
-Imports:      core.errors, core.codes, language.yaml (front matter)
-Imported by:  view.mermaid.lexer, view.mermaid.parse, view.mermaid.read
 Source:       mermaid 12.3: `preprocess.ts`, `frontmatter.ts`, `regexes.ts`, `comments.ts`,
               `encodeEntities` of `utils.ts`, `flowParser.ts`
 """

@@ -3,8 +3,6 @@
 Belongs here: elements of that language. Never: escapes (`html_text` makes a text safe before it
 comes here), what a label says.
 
-Imports:      view.dot.write, view.live.colours
-Imported by:  view.report.dress
 Source:       design "look", `live.png` (ten cells; green, amber from 80 % on, red at 100 %)
 """
 

@@ -3,8 +3,6 @@
 Belongs here: labels of several lines, bars, the legend. Never: how a moment is painted, which is
 that of the live picture; where values come from.
 
-Imports:      view.dot.write, view.live
-Imported by:  view.report.picture
 Source:       design "look", `live.png`
 """
 

@@ -2,9 +2,6 @@
 
 Belongs here: which box, arrow or line of a list a value belongs to; the labels of formats that only
 know charts. Never: a format, a colour, where values come from.
-
-Imports:      view.flowchart, view.from_graph, view.live, view.report.cells
-Imported by:  view.report.dress, view.report.picture
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 Belongs here: which look draws it, and what its text form is. Never: where values come from.
 
-Imports:      view.picture, view.live, view.report.dress
-Imported by:  api
 Source:       design "look", `live.png`
 """
 

@@ -3,8 +3,6 @@
 Belongs here: a box, the arrows at it, what is known of each. Never: how a guard came out (a
 `Note` brings it).
 
-Imports:      view.text.draw, view.text.canvas, view.text.cells, view.text.outline, view.flowchart
-Imported by:  api, cli, tui
 Source:       issue 4, item 5
 """
 

@@ -1,9 +1,6 @@
 """A sheet of characters: lines that join where they meet, and texts over them.
 
 Belongs here: cells. Never: what the lines mean.
-
-Imports:      view.text.cells, view.flowchart
-Imported by:  view.text.draw, view.text.around
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 Belongs here: what a person sees as one character, its width, breaking lines. Never: a chart.
 
-Imports:      nothing
-Imported by:  view.text
 Source:       Unicode 16, annexes 11 (East Asian width) and 29 (grapheme clusters), the part that
               terminals follow
 """

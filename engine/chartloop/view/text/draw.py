@@ -7,8 +7,6 @@ How to read it: a box has its arrows at its right border and along the trunk bel
 a line that leads away to the right ends in a lane, which leads to one box only, where `◀` enters
 the trunk above it. `┼` is a crossing, never a junction.
 
-Imports:      view.text.order, view.text.place, view.text.lanes, view.text.cells
-Imported by:  view.picture, view.text.around
 Source:       issue 4, item 5
 """
 

@@ -2,9 +2,6 @@
 
 All arrows to one box that are not drawn straight share one lane, so a line that meets a lane
 always joins it, and one that goes on crosses it. Short lanes run near the boxes.
-
-Imports:      view.text.place
-Imported by:  view.text.draw
 """
 
 from __future__ import annotations

@@ -6,8 +6,6 @@ The longest way through a chart is the spine; it runs down. A short way off it (
 what only it leads to) stands beside the box that it leaves. Every other arrow, each way back
 among them, takes a lane at the right. Linear in boxes and arrows, apart from common dominators.
 
-Imports:      view.flowchart
-Imported by:  view.text.place, view.text.draw
 Source:       Cooper, Harvey, Kennedy 2001, "A simple, fast dominance algorithm"
 """
 

@@ -3,8 +3,6 @@
 Belongs here: one line a box, its arrows under it. Never: colours, widths of a terminal, boxes
 drawn with lines.
 
-Imports:      view.flowchart
-Imported by:  view.picture, view.text.around, cli
 Source:       design "architecture", section 2 (`Picture`)
 """
 

@@ -6,9 +6,6 @@ A box takes the full width of its column. Its arrows leave at its right border (
 along its trunk, which runs down from its bottom border; they enter by the trunk above it. So in
 each row at most one line is open to the right, and lanes can cross such a line but never meet it
 by accident.
-
-Imports:      view.text.order, view.text.cells, view.flowchart
-Imported by:  view.text.lanes, view.text.draw
 """
 
 from __future__ import annotations
