@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from itertools import count
+from threading import Event
 from typing import Any, NamedTuple
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from chartloop.actions.declare import tool
 from chartloop.api import Machine, load
 from chartloop.core.errors import SetupError
+from chartloop.run.events import Delta
 from chartloop.run.result import Result
 from tests.provider import STREAM, USAGE, Answer, Provider, event, http, reply, streamed
 
@@ -199,6 +201,33 @@ def test_a_reply_that_is_not_streamed_is_understood(kind: str, before: str) -> N
     result = played(answer, "stream: true", QUICK)
     assert (result.reason, result.output, asked) == ("completed", "hello", [True])
     assert result.facts.usage.prompt_tokens == 7
+
+
+def test_a_stream_of_json_lines_is_heard_as_it_comes() -> None:
+    heard, waited = Event(), list[bool]()
+
+    def line(text: str, **end: Any) -> bytes:
+        message = {"role": "assistant", "content": text}
+        return json.dumps({"model": "m", "message": message, "done": bool(end), **end}).encode()
+
+    def answer(_: int, body: Any) -> Iterator[bytes]:
+        if "messages" not in body:  # litellm asks what the model can do
+            yield from http({}, "404 Not Found")
+            return
+        yield b"HTTP/1.1 200 OK\r\ncontent-type: application/x-ndjson\r\nconnection: close\r\n\r\n"
+        yield line("hel") + b"\n"
+        waited.append(heard.wait(10))
+        yield line("lo") + b"\n"
+        yield line("", done_reason="stop", prompt_eval_count=7, eval_count=3) + b"\n"
+
+    with Provider(answer) as provider:
+        text = LOOP.format(url=provider.url.removesuffix("/v1"), model="timeout: 20s", state="")
+        run = load(text.replace("openai/gpt-4o-mini", "ollama_chat/m"), tools=[add]).start("a task")
+        for one in run.stream():
+            if isinstance(one, Delta):
+                heard.set()
+    assert (run.result.output, waited) == ("hello", [True])
+    assert run.result.facts.usage.prompt_tokens == 7
 
 
 class Odd(NamedTuple):

@@ -113,7 +113,8 @@ def _watched(ask: Any) -> Any:
         kept = None if wire.streamed else wire.whole
         body = _measured_class()(response.stream, wire.most * PER_CHARACTER + AROUND, kept)
         if wire.streamed:
-            if await body.begins_as_json():
+            lines = "ndjson" in response.headers.get("content-type", "")  # a stream, as Ollama's
+            if not lines and await body.begins_as_json():
                 return await _as_stream(response, body)
             body.most = wire.most * PER_PIECE + AROUND
         response.stream = body
