@@ -172,7 +172,7 @@ def bare_participle(name: str) -> bool:
     """Whether a function is called by one word such as `_shown` or `told`."""
     word = name.strip("_")
     irregular = {"said", "told", "shown", "drawn", "known", "made", "left", "kept", "held", "taken",
-                 "given", "written", "read_on", "seen", "done", "gone", "sent", "spent", "found",
+                 "given", "written", "seen", "done", "gone", "sent", "spent", "found",
                  "led", "cut", "met", "begun", "chosen"}  # fmt: skip
     return "_" not in word and (word in irregular or (len(word) > 4 and word.endswith("ed")))
 

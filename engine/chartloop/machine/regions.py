@@ -93,9 +93,8 @@ class Closable:
     closed: ClassVar[bool] = False  # an instance that is closed has a True of its own
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if self.closed:  # asked here: some thousand times for each machine that is built
-            self.refuse_if_closed(name, "set")
-        object.__setattr__(self, name, value)
+        self.refuse_if_closed(name, "set")
+        super().__setattr__(name, value)
 
     def __delattr__(self, name: str) -> None:
         self.refuse_if_closed(name, "deleted")

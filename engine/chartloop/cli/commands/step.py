@@ -61,10 +61,8 @@ def step(machine: str, task: str, to: str | None, plain: bool, **given: Any) -> 
 
     at_screen = _has_screen(plain=plain)
     echo = Echo()
-    if (
-        at_screen and task != "-"
-    ):  # what is typed before the screen is there would stay on the terminal
-        echo.off()
+    if at_screen and task != "-":
+        echo.off()  # what is typed before the screen is there would stay on the terminal
     try:
         code = _stepped(machine, task, to, at_screen, How.of(given))
     finally:
