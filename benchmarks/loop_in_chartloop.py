@@ -11,7 +11,7 @@ from typing import Any
 from loop import PAUSE, TOKENS, USER, Library, Loop, main
 
 from chartloop import load, tool
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.api import Machine
 from chartloop.core.facts import ToolCall
 from chartloop.run.journal import Journal, MemoryJournal

@@ -21,24 +21,24 @@ from typing import Any
 
 from chartloop import catalog
 from chartloop.actions import builtin
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
+from chartloop.analysis.coverage.collect import Seeing
+from chartloop.analysis.simulation.distributions import Amount
+from chartloop.analysis.simulation.play import Player
+from chartloop.analysis.simulation.world import Happens, World
 from chartloop.api import examine, lifecycle, load
 from chartloop.api.simulating import planned
-from chartloop.checker.bound import bound
 from chartloop.core.outcome import Outcome, Reply, Spent
 from chartloop.core.records import Input, Record
-from chartloop.coverage.seeing import Seeing
 from chartloop.language.load import load as load_text
 from chartloop.machine.build import Chart
 from chartloop.notebook.live import live_bundle
+from chartloop.proofs.bound import bound
 from chartloop.run.journal import Event, MemoryJournal, RunRow, Update
 from chartloop.run.loop import advance
 from chartloop.run.ports import ModelReply
 from chartloop.run.sync import by_hand
-from chartloop.simulation.amounts import Amount
-from chartloop.simulation.play import Player
-from chartloop.simulation.world import Happens, World
-from chartloop.testing import generate
+from chartloop.scenarios import generate
 from machines import (
     STEPS,
     TALK,

@@ -14,9 +14,9 @@ from functools import cache
 from pathlib import Path
 
 from chartloop import catalog
-from chartloop.coverage.coverage import Coverage
-from chartloop.coverage.items import Kind
-from chartloop.testing import Covering, collecting, find_scenarios, run_scenario
+from chartloop.analysis.coverage.coverage import Coverage
+from chartloop.analysis.coverage.targets import Kind
+from chartloop.scenarios import Covering, collecting, find_scenarios, run_scenario
 
 HERE = Path(__file__).resolve().parent
 SCENARIOS = HERE.parent / "tests" / "scenarios"

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from chartloop.core.errors import SpecError
-from chartloop.view.mermaid.diagram import Diagram, Link
-from chartloop.view.mermaid.labels import says
-from chartloop.view.mermaid.parse import parse
-from chartloop.view.mermaid.source import Source
+from chartloop.interchange.mermaid.diagram import Diagram, Link
+from chartloop.interchange.mermaid.labels import says
+from chartloop.interchange.mermaid.parse import parse
+from chartloop.interchange.mermaid.source import Source
 
 _SCRIPT = Path(__file__).with_name("node") / "oracle.mjs"
 

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from chartloop.actions.declare import tool
-from chartloop.testing import ScenarioReport, run_scenario
+from chartloop.scenarios import ScenarioReport, run_scenario
 
 GOOD = "machine: agent\nexpect: {reason: completed}\n"
 

@@ -17,10 +17,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from chartloop.actions.declare import action, guard, tool
     from chartloop.adapters.cancel import Cancellation, FileCancellation, SignalCancellation
-    from chartloop.adapters.sqlite import SqliteJournal
+    from chartloop.adapters.journal.sqlite import SqliteJournal
+    from chartloop.analysis.coverage.coverage import Coverage
+    from chartloop.analysis.diff.diff import Diff
+    from chartloop.analysis.simulation.result import Simulation
+    from chartloop.analysis.stats.result import Stats
+    from chartloop.analysis.upgrade.result import Upgraded
+    from chartloop.analysis.whatif.result import Sweep, WhatIf
     from chartloop.api import Machine, Run, check, draw, load
-    from chartloop.checker.bound import Bound
-    from chartloop.checker.query.answers import Answer
     from chartloop.core.errors import (
         AheadError,
         AnsweredError,
@@ -58,11 +62,11 @@ if TYPE_CHECKING:
     from chartloop.core.reasons import AgentStop, Continuation, StopReason, StopSignal, StopSignals
     from chartloop.core.records import Record
     from chartloop.core.specs import ToolSpec
-    from chartloop.coverage.coverage import Coverage
-    from chartloop.diff.diff import Diff
     from chartloop.machine.decision import Decision
     from chartloop.machine.explain import Explanation
     from chartloop.notebook.live import Live
+    from chartloop.proofs.bound import Bound
+    from chartloop.proofs.query.answer import Answer
     from chartloop.run.answering import Sent
     from chartloop.run.breakpoints import Breakpoints
     from chartloop.run.context import Context
@@ -84,10 +88,6 @@ if TYPE_CHECKING:
     from chartloop.run.result import Result
     from chartloop.run.steps import Step
     from chartloop.run.trace import Trace
-    from chartloop.simulation.result import Simulation
-    from chartloop.studies.stats.result import Stats
-    from chartloop.studies.upgrade.result import Upgraded
-    from chartloop.studies.whatif.result import Sweep, WhatIf
     from chartloop.view.picture import Picture
 
 _WHERE = {
@@ -95,10 +95,10 @@ _WHERE = {
     "AgentStatus": "chartloop.core.facts",
     "AgentStop": "chartloop.core.reasons",
     "AheadError": "chartloop.core.errors",
-    "Answer": "chartloop.checker.query.answers",
+    "Answer": "chartloop.proofs.query.answer",
     "AnsweredError": "chartloop.core.errors",
     "AnswerError": "chartloop.core.errors",
-    "Bound": "chartloop.checker.bound",
+    "Bound": "chartloop.proofs.bound",
     "Breakpoints": "chartloop.run.breakpoints",
     "Cancellation": "chartloop.adapters.cancel",
     "Category": "chartloop.core.errors",
@@ -108,10 +108,10 @@ _WHERE = {
     "ClosedChartError": "chartloop.core.errors",
     "Context": "chartloop.run.context",
     "Continuation": "chartloop.core.reasons",
-    "Coverage": "chartloop.coverage.coverage",
+    "Coverage": "chartloop.analysis.coverage.coverage",
     "Decision": "chartloop.machine.decision",
     "Delta": "chartloop.run.events",
-    "Diff": "chartloop.diff.diff",
+    "Diff": "chartloop.analysis.diff.diff",
     "draw": "chartloop.api",
     "Driven": "chartloop.core.errors",
     "Explanation": "chartloop.machine.explain",
@@ -157,18 +157,18 @@ _WHERE = {
     "SetupError": "chartloop.core.errors",
     "Severity": "chartloop.core.errors",
     "SignalCancellation": "chartloop.adapters.cancel",
-    "Simulation": "chartloop.simulation.result",
+    "Simulation": "chartloop.analysis.simulation.result",
     "SpecError": "chartloop.core.errors",
-    "SqliteJournal": "chartloop.adapters.sqlite",
+    "SqliteJournal": "chartloop.adapters.journal.sqlite",
     "Started": "chartloop.run.events",
     "StateProfile": "chartloop.run.profile",
-    "Stats": "chartloop.studies.stats.result",
+    "Stats": "chartloop.analysis.stats.result",
     "StatusError": "chartloop.core.errors",
     "Step": "chartloop.run.steps",
     "StopReason": "chartloop.core.reasons",
     "StopSignal": "chartloop.core.reasons",
     "StopSignals": "chartloop.core.reasons",
-    "Sweep": "chartloop.studies.whatif.result",
+    "Sweep": "chartloop.analysis.whatif.result",
     "Task": "chartloop.core.facts",
     "TaskError": "chartloop.core.errors",
     "Tokenizer": "chartloop.run.ports",
@@ -178,9 +178,9 @@ _WHERE = {
     "ToolSpec": "chartloop.core.specs",
     "Trace": "chartloop.run.trace",
     "UnknownRunError": "chartloop.core.errors",
-    "Upgraded": "chartloop.studies.upgrade.result",
+    "Upgraded": "chartloop.analysis.upgrade.result",
     "WaitError": "chartloop.core.errors",
-    "WhatIf": "chartloop.studies.whatif.result",
+    "WhatIf": "chartloop.analysis.whatif.result",
 }
 
 __all__ = [

@@ -18,8 +18,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from chartloop.actions.pruning import parted
-from chartloop.adapters.litellm import LiteLLM
+from chartloop.actions.prune import parted
+from chartloop.adapters.model.litellm import LiteLLM
 from chartloop.core.conversation import Messages, sliding, system, truncate
 from chartloop.core.errors import LimitError, SetupError
 from chartloop.core.outcome import Message

@@ -275,7 +275,7 @@ def test_it_fits_dark_pages_and_narrow_ones(shown: Shown) -> None:
 
 STORED = """
 from chartloop import load
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
 
 journal = SqliteJournal("runs.db")
 machine = load('''

@@ -14,7 +14,7 @@ import yaml
 
 from chartloop.api import examine
 from chartloop.interchange.documents import flowcharts
-from chartloop.interchange.verifying import verify
+from chartloop.interchange.verify import verify
 from tests.exploring import built
 
 HERE = Path(__file__).parent

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from chartloop import Run, load
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.testing import CrashAt, Crashed, ManualClock, MemoryJournal
 
 pytestmark = pytest.mark.extra("pydantic_monty", install='pip install -e ".[sandbox]"')  # noqa: S610 - no Django

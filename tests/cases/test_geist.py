@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from chartloop import Machine, Result, Run, guard, load, tool
-from chartloop.adapters.scripted import Scripted
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
+from chartloop.adapters.model.scripted import Scripted
 from chartloop.run.events import Recorded
 from chartloop.run.ports import ModelReply, ModelRequest, OnText
 from chartloop.testing.clock import ManualClock

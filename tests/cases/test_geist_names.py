@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from chartloop import AgentStop, load
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.compat import geist
 from chartloop.compat.geist import (
     AgentContext,

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from chartloop import Machine, Result, Run, Step, load
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.core.errors import LimitError
 from chartloop.run.ports import ModelReply
 from chartloop.testing import ManualClock

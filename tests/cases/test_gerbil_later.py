@@ -11,11 +11,11 @@ import pytest
 from chartloop import StateProfile, load, tool
 from chartloop.core.errors import SetupError
 from chartloop.core.facts import ToolCall
+from chartloop.interchange.mermaid.read import read_mermaid
 from chartloop.run.events import Delta, Event, Recorded, Started
 from chartloop.run.ports import ModelReply
 from chartloop.run.tally import Tally
 from chartloop.testing import CrashAt, Crashed, LoopbackServer, ManualClock, MemoryJournal
-from chartloop.view.mermaid.read import read_mermaid
 from tests.talks import Listening, call, calls, talk
 
 BUSY = {"error": {"category": "TRANSIENT", "message": "busy"}}

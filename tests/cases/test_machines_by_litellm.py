@@ -20,11 +20,12 @@ from typing import Any, NamedTuple
 import pytest
 
 from chartloop import Result, load
-from chartloop.adapters.scripted import parse_replies
+from chartloop.adapters.model.scripted import parse_replies
 from chartloop.catalog import shipped
 from chartloop.core.plain import plain
 from chartloop.run.sync import loop_thread
-from chartloop.testing import LoopbackServer, Scenario, find_scenarios, load_scenario, run_scenario
+from chartloop.scenarios import Scenario, find_scenarios, load_scenario, run_scenario
+from chartloop.testing import LoopbackServer
 
 pytestmark = [
     pytest.mark.extra("litellm", install='pip install -e ".[llm]"'),  # noqa: S610 - no Django

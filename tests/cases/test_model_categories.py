@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from chartloop.adapters.litellm import KINDS, LiteLLM
+from chartloop.adapters.model.litellm import KINDS, LiteLLM
 from chartloop.core.errors import Category, ModelError
 from chartloop.run.ports import ModelReply, ModelRequest
 from chartloop.testing.loopback import FAULTS, LoopbackServer

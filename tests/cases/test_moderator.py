@@ -15,9 +15,10 @@ from chartloop import Facts, load
 from chartloop.catalog import shipped
 from chartloop.core.errors import WaitError
 from chartloop.core.facts import ErrorFacts, ProgressFacts, UsageFacts
-from chartloop.testing import ManualClock, load_scenario, run_scenario
+from chartloop.interchange.mermaid.read import read_mermaid
+from chartloop.scenarios import load_scenario, run_scenario
+from chartloop.testing import ManualClock
 from chartloop.view.flowchart import Arrow, Box
-from chartloop.view.mermaid.read import read_mermaid
 from tests.cases.moderating import (
     BROKEN,
     BUSY,

@@ -10,7 +10,8 @@ import pytest
 
 from chartloop import ToolResult, load, tool
 from chartloop.catalog import shipped
-from chartloop.testing import ManualClock, run_scenario
+from chartloop.scenarios import run_scenario
+from chartloop.testing import ManualClock
 from tests.cases.moderating import BROKEN, BUSY, REFUSED, late, moderated, reply, upto, visits
 
 MINUTE = 60.0

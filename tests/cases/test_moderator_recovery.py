@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from chartloop import RunError, ToolResult, load, tool
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.core.errors import AnswerError, WaitError
 from chartloop.testing import ManualClock
 from tests.cases.moderating import BUSY, REFUSED, done_at, late, moderated, reply, upto, visits

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import pytest
 
-from chartloop.adapters.monty import CHECKPOINT, MontySandbox
+from chartloop.adapters.sandbox.monty import CHECKPOINT, MontySandbox
 from chartloop.run.ports import SandboxResult
 
 pytestmark = pytest.mark.extra("pydantic_monty", install='pip install -e ".[sandbox]"')  # noqa: S610 - no Django
@@ -229,7 +229,7 @@ def test_the_host_s_memory_stays_small() -> None:
     program = (
         "import asyncio, json, re, sys\n"
         "from pathlib import Path\n"
-        "from chartloop.adapters.monty import MontySandbox\n"
+        "from chartloop.adapters.sandbox.monty import MontySandbox\n"
         "for code in json.load(sys.stdin):\n"
         "    asyncio.run(MontySandbox().run(code, session=None, timeout=0.5))\n"
         "print(re.search(r'VmHWM:\\s+(\\d+) kB', Path('/proc/self/status').read_text())[1])"

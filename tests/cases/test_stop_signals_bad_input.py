@@ -14,7 +14,7 @@ import pytest
 
 from chartloop import AgentStop, Outcome, Run, StopSignal, load
 from chartloop.actions.declare import EffectWord, tool_spec
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.core.facts import ToolCall
 from chartloop.core.outcome import ToolResult
 from chartloop.core.reasons import REASONS

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from chartloop.adapters.sqlite import SqliteJournal
-from chartloop.adapters.sqlite_migrations import MIGRATIONS
+from chartloop.adapters.journal.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite_migrations import MIGRATIONS
 from chartloop.api import load
 from chartloop.cli.commands import letters
 from chartloop.run.journal import Letter

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from chartloop.testing import load_scenario
+from chartloop.scenarios import load_scenario
 from tests.cases.test_moderator import ENDINGS, SCENARIOS, Ending
 from tests.cli.shell import Shell
 

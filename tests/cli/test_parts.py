@@ -13,8 +13,8 @@ from chartloop.cli import out
 from chartloop.cli.table import Row, table
 from chartloop.cli.values import answer_data, read_value
 from chartloop.cli.words import say_cost
-from chartloop.core.columns import size
 from chartloop.core.errors import AnswerError
+from chartloop.core.text_table import size
 from chartloop.core.types import (
     ANY,
     BOOL,

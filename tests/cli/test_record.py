@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from chartloop import load
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.run.sync import wait
 from tests.cli.shell import ADD, ASK, Shell
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from chartloop import load
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.cli.how import How
 from chartloop.cli.stored import REMEMBERED, resume_line
 from chartloop.run.journal import MemoryJournal, RunRow

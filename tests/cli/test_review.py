@@ -12,8 +12,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from chartloop.interchange.mermaid.read import read_mermaid
 from chartloop.review.comment import MARKER, MOST
-from chartloop.view.mermaid.read import read_mermaid
 from tests.cli.shell import ADDER, Done, Shell, Terminal, program
 
 pytestmark = pytest.mark.system("git", install="apt-get install git")

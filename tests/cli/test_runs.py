@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.run.journal import RunRow
 from chartloop.run.recorded import RecordedRun, read_export
 from chartloop.run.sync import by_hand

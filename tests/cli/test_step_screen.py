@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from chartloop import load, tool
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.api import Run
 from chartloop.cli.screen import Stepping
 from tests.cli.shell import ADDER, ASKER, LOOPER

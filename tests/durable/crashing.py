@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
 
 from chartloop.actions.declare import tool_spec
-from chartloop.adapters.scripted import Scripted
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
+from chartloop.adapters.model.scripted import Scripted
 from chartloop.api import Machine, Run, load
 from chartloop.core.durability import Durability
 from chartloop.core.outcome import ToolResult

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.run.sync import wait
 
 pytestmark = pytest.mark.slow("kills processes")

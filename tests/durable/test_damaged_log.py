@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.api import load
 from chartloop.core.errors import JournalCorrupt
 from chartloop.run.sync import by_hand

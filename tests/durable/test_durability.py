@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from chartloop import load
-from chartloop.adapters.sqlite import COMMITS, SqliteJournal
-from chartloop.adapters.sqlite_migrations import MIGRATIONS, Connection, Migration
+from chartloop.adapters.journal.sqlite import COMMITS, SqliteJournal
+from chartloop.adapters.journal.sqlite_migrations import MIGRATIONS, Connection, Migration
 from chartloop.api.journals import journal_of
 from chartloop.core.durability import DURABILITIES, Durability
 from chartloop.core.errors import SetupError

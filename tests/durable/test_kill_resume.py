@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.run.sync import wait
 from tests.durable.crashing import RUN, doubts
 

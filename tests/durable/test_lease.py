@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.run.sync import by_hand
 from tests.cli.shell import program, started, until
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.api import Machine, Run, load
 from chartloop.core.errors import Fenced
 from chartloop.run.journal import Journal, MemoryJournal
@@ -59,7 +59,7 @@ def opened(journal: Journal, text: str = NEW) -> Run:
 LIVES = """
 import os, shutil, signal, sys
 from pathlib import Path
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
 from tests.durable.test_move import opened
 
 folder = Path(sys.argv[1])
@@ -139,7 +139,7 @@ def test_killed_at_every_statement_the_old_run_is_left_or_the_new_one(tmp_path: 
 
 MOVER = """
 import sys
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.core.errors import Driven, Fenced
 from tests.durable.test_move import NEW, OLD, opened
 

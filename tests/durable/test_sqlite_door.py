@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.core.outcome import Outcome, Reply
 from chartloop.core.records import Input, Record
 from chartloop.run.journal import Event, Letter, RunRow, Snapshot, digest

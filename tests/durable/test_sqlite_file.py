@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from chartloop.adapters.sqlite import SqliteJournal, default_journal_path, journals_above
-from chartloop.adapters.sqlite_migrations import MIGRATIONS, Connection, Migration
+from chartloop.adapters.journal.sqlite import SqliteJournal, default_journal_path, journals_above
+from chartloop.adapters.journal.sqlite_migrations import MIGRATIONS, Connection, Migration
 from chartloop.core.errors import (
     JournalCorrupt,
     JournalError,
@@ -231,7 +231,7 @@ def test_a_path_that_no_system_has_is_told() -> None:
 READ_ONLY = """
 import os, sys
 from pathlib import Path
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.core.errors import JournalError
 from chartloop.run.journal import RunRow
 from chartloop.run.sync import by_hand
@@ -333,7 +333,7 @@ def test_a_closed_journal_says_so(tmp_path: Path) -> None:
 
 FORK = """
 import os, sys
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.core.errors import JournalError
 from chartloop.run.sync import by_hand
 journal = SqliteJournal(sys.argv[1])

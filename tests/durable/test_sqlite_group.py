@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from chartloop.adapters.sqlite import SqliteJournal
-from chartloop.adapters.sqlite_migrations import MIGRATIONS, Connection, Migration
+from chartloop.adapters.journal.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite_migrations import MIGRATIONS, Connection, Migration
 from chartloop.core.errors import Fenced, JournalError, JournalLocked, RunError, UnknownRunError
 from chartloop.run.journal import Event, Letter, RunRow
 from chartloop.run.sync import by_hand

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from chartloop.adapters.sqlite import SqliteJournal
-from chartloop.adapters.sqlite_migrations import MIGRATIONS, Connection, Migration
+from chartloop.adapters.journal.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite_migrations import MIGRATIONS, Connection, Migration
 from chartloop.core.errors import JournalError, JournalTooNew
 from chartloop.core.outcome import Outcome
 from chartloop.core.records import Input, Record

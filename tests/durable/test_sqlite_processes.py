@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.core.durability import DURABILITIES, Durability
 from chartloop.core.errors import Fenced
 from chartloop.run.journal import Event, Letter, RunRow, Update
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow("kills processes")
 
 PRELUDE = """
 import asyncio, sys
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.core.errors import Fenced
 from chartloop.run.journal import Event, Letter, RunRow, Update
 from chartloop.run.sync import by_hand

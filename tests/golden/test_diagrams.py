@@ -13,13 +13,13 @@ import pytest
 from chartloop import ChartloopError, Machine, load
 from chartloop.catalog import shipped
 from chartloop.interchange.documents import flowcharts
-from chartloop.interchange.verifying import Verdict, verify
+from chartloop.interchange.mermaid.read import read_mermaid
+from chartloop.interchange.verify import Verdict, verify
 from chartloop.machine.graph import graph
 from chartloop.view.compare.difference import differences
 from chartloop.view.flowchart import Box, Flowchart, one_line
 from chartloop.view.from_graph import flowchart
 from chartloop.view.ids import safe_ids
-from chartloop.view.mermaid.read import read_mermaid
 
 ROOT = Path(__file__).resolve().parents[2]
 DIAGRAMS = ROOT / "diagrams"

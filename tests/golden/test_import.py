@@ -9,10 +9,10 @@ import pytest
 
 from chartloop.core.errors import SetupError
 from chartloop.interchange.documents import Read, flowcharts, read
-from chartloop.interchange.importing import import_chart
-from chartloop.interchange.verifying import verify
+from chartloop.interchange.import_chart import import_chart
+from chartloop.interchange.mermaid.read import read_mermaid
+from chartloop.interchange.verify import verify
 from chartloop.view.compare.difference import differences
-from chartloop.view.mermaid.read import read_mermaid
 
 CASES = Path(__file__).parents[1] / "cases"
 DOCUMENTS = [

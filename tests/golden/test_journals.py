@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.api import Machine
 from chartloop.api.loading import find_faults
 from chartloop.catalog import shipped

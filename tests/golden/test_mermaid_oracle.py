@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from chartloop.view.mermaid.read import read_flowchart
+from chartloop.interchange.mermaid.read import read_flowchart
 from tests.mermaid import Oracle, ours
 
 CASES = Path(__file__).parents[1] / "cases" / "mermaid"

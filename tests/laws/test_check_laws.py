@@ -20,9 +20,6 @@ from chartloop.actions import with_own
 from chartloop.actions.declare import specs_of
 from chartloop.api import lifecycle
 from chartloop.checker import Report, examine
-from chartloop.checker.proof.ask import Claim, Prover
-from chartloop.checker.proof.world import World
-from chartloop.checker.solver import Z3
 from chartloop.core.facts import Facts, sections
 from chartloop.core.outcome import Outcome, Reply, Spent
 from chartloop.core.position import Position
@@ -35,6 +32,9 @@ from chartloop.language.yaml.document import dotted
 from chartloop.machine.build import Chart
 from chartloop.machine.decision import Decision
 from chartloop.machine.evolve import evolve
+from chartloop.proofs.guards.domains import World
+from chartloop.proofs.guards.prover import Claim, Prover
+from chartloop.proofs.guards.z3_solver import Z3
 from tests.laws.test_machine_laws import drive
 from tests.strategies import happenings, machines, ticks
 from tests.support import actions

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.api import load
 from chartloop.core.errors import RunError
 from chartloop.run.recorded import RecordedRun, Unread, read_run

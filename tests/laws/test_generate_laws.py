@@ -19,14 +19,15 @@ from chartloop import guard, tool
 from chartloop.api import load
 from chartloop.core.errors import SpecError
 from chartloop.run.sync import wait
-from chartloop.testing import ManualClock, run_scenario
-from chartloop.testing.generating.generate import generate
-from chartloop.testing.generating.moves import Moves, Node
-from chartloop.testing.generating.search import Search
-from chartloop.testing.generating.starts import Start
-from chartloop.testing.generating.targets import Target, shown_by, targets_of
-from chartloop.testing.generating.unreached import impossible
-from chartloop.testing.generating.world import World
+from chartloop.scenarios import run_scenario
+from chartloop.scenarios.generator.generate import generate
+from chartloop.scenarios.generator.moves import Moves, Node
+from chartloop.scenarios.generator.search import Search
+from chartloop.scenarios.generator.starts import Start
+from chartloop.scenarios.generator.targets import Target, shown_by, targets_of
+from chartloop.scenarios.generator.unreached import impossible
+from chartloop.scenarios.generator.world import World
+from chartloop.testing import ManualClock
 from tests.strategies import costly_machines
 
 WORK = 400

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from chartloop.api.loading import find_faults
 from chartloop.interchange.documents import flowcharts, read
-from chartloop.interchange.importing import Imported, import_chart
-from chartloop.interchange.verifying import verify
+from chartloop.interchange.import_chart import Imported, import_chart
+from chartloop.interchange.mermaid.read import read_mermaid
+from chartloop.interchange.verify import verify
 from chartloop.view.compare.difference import differences
 from chartloop.view.flowchart import Arrow, Box, Flowchart, Shape
-from chartloop.view.mermaid.read import read_mermaid
-from chartloop.view.mermaid.write import to_mermaid
+from chartloop.view.mermaid import to_mermaid
 
 HOSTILE = [
     *('"', "'", "`x`", "{x}", "{{x}}", "{limits.x}", "}", "# x", "a: b", "- x", "\\", "null"),

@@ -23,7 +23,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.api import Run, load
 from chartloop.core.errors import AnswerError, StatusError
 from chartloop.core.records import Record

@@ -24,7 +24,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.core.errors import ChartloopError, Driven, UnknownRunError
 from chartloop.core.facts import Failure, Task, ToolCall
 from chartloop.core.outcome import Outcome, Reply, Spent

@@ -16,7 +16,7 @@ from chartloop.view.flowchart import Arrow, Box, Flowchart, RuleLine, one_line
 from chartloop.view.live.outline import Outline
 from chartloop.view.live.picture import LivePicture
 from chartloop.view.live.plan import Planner
-from chartloop.view.live.standing import How, Meter, Standing
+from chartloop.view.live.progress import How, Meter, Standing
 from chartloop.view.report.picture import RunPicture
 from tests.laws.test_view_laws import HOSTILE, charts, ids, labels
 

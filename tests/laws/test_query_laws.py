@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chartloop.api import Machine
-from chartloop.checker.query import Answer, Questions
-from chartloop.checker.query.asked import names_of
+from chartloop.proofs.query import Answer, Questions
+from chartloop.proofs.query.parse import names_of
 from chartloop.run.events import Recorded
 from tests.exploring import adversaries, built, playing
 from tests.pending import competing_machines

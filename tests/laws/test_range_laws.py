@@ -13,12 +13,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from chartloop.checker.ranges.arithmetic import arithmetic, rounded
-from chartloop.checker.ranges.judging import Known, judge
-from chartloop.checker.ranges.values import Range, Truth, Value, of_plain
 from chartloop.core.facts import Facts
 from chartloop.language.expression import Expression
 from chartloop.language.expression.tree import Fact, facts_of
+from chartloop.language.intervals.arithmetic import arithmetic, rounded
+from chartloop.language.intervals.evaluate import Known, judge
+from chartloop.language.intervals.interval import Range, Truth, Value, of_plain
 from tests.laws.test_expression_laws import (
     NOTHING,
     TRUTHS,

@@ -13,11 +13,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from chartloop.actions import with_own
-from chartloop.actions.assumed import assuming
 from chartloop.actions.declare import specs_of
+from chartloop.actions.undeclared import assuming
+from chartloop.analysis.diff.change import GROUPS
+from chartloop.analysis.diff.compare import compare
 from chartloop.api import load as load_machine
-from chartloop.diff.change import GROUPS
-from chartloop.diff.compare import compare
 from chartloop.language.dump import dump
 from chartloop.language.load import load
 from chartloop.language.spec import MachineSpec

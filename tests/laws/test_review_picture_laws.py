@@ -11,15 +11,15 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from chartloop.analysis.diff.diff import Diff
+from chartloop.analysis.diff.mermaid import MOST
 from chartloop.api import Machine, lifecycle
-from chartloop.diff.diff import Diff
-from chartloop.diff.mermaid import MOST
+from chartloop.interchange.mermaid.read import read_mermaid
 from chartloop.machine.build import Chart
 from chartloop.view.compare.difference import differences
 from chartloop.view.flowchart import one_line
+from chartloop.view.focus import HIDDEN
 from chartloop.view.ids import safe_ids
-from chartloop.view.mermaid.read import read_mermaid
-from chartloop.view.nearby import HIDDEN
 from tests.laws.test_review_laws import changed, nodes, spec_of
 from tests.strategies import machines
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from chartloop.actions import with_own
 from chartloop.actions.declare import specs_of, tool_spec
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.api import Machine, Run, lifecycle
 from chartloop.core.plain import plain
 from chartloop.core.records import Record

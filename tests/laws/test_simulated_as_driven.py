@@ -18,6 +18,9 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from chartloop import load
+from chartloop.analysis.simulation.assumptions import family_of
+from chartloop.analysis.simulation.play import Player, Simulated, opaque_guards, summary
+from chartloop.analysis.simulation.world import NOBODY, World
 from chartloop.api import Machine, Run, lifecycle
 from chartloop.api.simulating import planned, world_for
 from chartloop.core.errors import Category, ModelError
@@ -32,9 +35,6 @@ from chartloop.machine.build import Chart
 from chartloop.machine.evolve import evolve
 from chartloop.run.context import Context
 from chartloop.run.ports import ModelReply, ModelRequest, OnText
-from chartloop.simulation.assumed import family_of
-from chartloop.simulation.play import Player, Simulated, opaque_guards, summary
-from chartloop.simulation.world import NOBODY, World
 from chartloop.testing.clock import ManualClock
 from tests.exploring import built
 from tests.laws.test_simulation_laws import shares, world_of

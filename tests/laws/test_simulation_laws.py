@@ -16,13 +16,13 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from chartloop import load
+from chartloop.analysis.simulation.play import UNFINISHED
+from chartloop.analysis.simulation.result import Simulation
+from chartloop.analysis.simulation.sample import sample
+from chartloop.analysis.simulation.statistics import Spread
 from chartloop.api import Machine
 from chartloop.api.simulating import planned, world_for
 from chartloop.core.records import Record
-from chartloop.simulation.many import sample
-from chartloop.simulation.numbers import Spread
-from chartloop.simulation.play import UNFINISHED
-from chartloop.simulation.result import Simulation
 from tests.exploring import built
 from tests.strategies import costly_machines
 

@@ -11,6 +11,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from chartloop.analysis.upgrade.judge import Upgrade
+from chartloop.analysis.upgrade.verdict import Verdict
 from chartloop.api import Machine, Run
 from chartloop.core.reasons import StopSignals
 from chartloop.core.records import Record
@@ -20,8 +22,6 @@ from chartloop.run.recorded import RecordedRun, read_run
 from chartloop.run.renaming import as_now
 from chartloop.run.replay import replay
 from chartloop.run.sync import by_hand
-from chartloop.studies.upgrade.judging import Upgrade
-from chartloop.studies.upgrade.verdict import Verdict
 from chartloop.testing.clock import ManualClock
 from tests.driving import Made, begin, help_on, machine_of, made
 from tests.strategies import machines

@@ -15,6 +15,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from chartloop.core.errors import SpecError
+from chartloop.interchange.mermaid.read import read_mermaid
 from chartloop.view.compare.difference import Difference, differences
 from chartloop.view.dot.engine import render
 from chartloop.view.dot.write import svg_ids, to_dot
@@ -29,8 +30,7 @@ from chartloop.view.flowchart import (
     printable,
 )
 from chartloop.view.ids import KEYWORDS, safe_ids
-from chartloop.view.mermaid.read import read_mermaid
-from chartloop.view.mermaid.write import WIDE, to_mermaid
+from chartloop.view.mermaid import WIDE, to_mermaid
 from chartloop.view.picture import Picture
 from chartloop.view.text.outline import to_outline
 

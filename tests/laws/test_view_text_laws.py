@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from chartloop import load
 from chartloop.catalog import shipped
 from chartloop.view.flowchart import Arrow, Box, Flowchart, printable
-from chartloop.view.text.around import Note, neighbourhood
 from chartloop.view.text.cells import size, wrapped
 from chartloop.view.text.draw import FORMS, draw
+from chartloop.view.text.neighborhood import Note, neighbourhood
 from chartloop.view.text.order import all_nodes, ordered
 from chartloop.view.text.place import ENTRY, HERE, MARKS, Form
 from tests.following import Found, Reader

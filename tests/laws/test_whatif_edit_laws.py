@@ -12,10 +12,10 @@ import pytest
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
+from chartloop.analysis.whatif.question import reading
+from chartloop.analysis.whatif.verdict import Verdict
 from chartloop.core.errors import LimitError
 from chartloop.core.outcome import Blocked
-from chartloop.studies.whatif.asking import reading
-from chartloop.studies.whatif.values import Verdict
 from tests.driving import Made, machine_of, made
 from tests.laws.test_upgrade_edit_laws import edited, machine_after
 from tests.laws.test_whatif_laws import agrees, limited, limits, lived

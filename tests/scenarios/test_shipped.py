@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from chartloop.analysis.coverage.targets import Kind
 from chartloop.api import load
 from chartloop.catalog import shipped
 from chartloop.core.facts import FACTS
 from chartloop.core.plain import plain
-from chartloop.coverage.items import Kind
 from chartloop.language.yaml.reading import Document
-from chartloop.testing import (
+from chartloop.scenarios import (
     Covering,
     ScenarioReport,
     collecting,
@@ -24,7 +24,7 @@ from chartloop.testing import (
     load_scenario,
     run_scenario,
 )
-from chartloop.testing.scenario_file import scenario_of
+from chartloop.scenarios.file import scenario_of
 
 pytestmark = pytest.mark.slow("runs every shipped scenario several times")
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chartloop import Run, load, tool
-from chartloop.actions.monitoring import magnitude
+from chartloop.actions.checkpoints import magnitude
 from chartloop.actions.tasks import tasks_of
 from chartloop.core.errors import Category, ModelError, TaskError, ToolError
 from chartloop.core.facts import Task

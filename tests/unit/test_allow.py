@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from chartloop import load, tool
-from chartloop.adapters.scripted import Scripted
+from chartloop.adapters.model.scripted import Scripted
 from chartloop.core.conversation import assistant
 from chartloop.core.facts import ToolCall
 from chartloop.run.journal import MemoryJournal

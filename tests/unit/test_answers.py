@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from chartloop import Context, action
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.api import Machine, Run, load
 from chartloop.core.errors import (
     AheadError,
@@ -220,7 +220,7 @@ def test_the_same_message_may_come_again_after_its_wait() -> None:
 ANSWERS = """
 import sys
 from chartloop import RunError
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.api import load
 run = load(sys.stdin.read()).open("r", journal=SqliteJournal(sys.argv[1]))
 print("ready", flush=True)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from chartloop import load, tool
-from chartloop.adapters.scripted import Scripted
+from chartloop.adapters.model.scripted import Scripted
 from chartloop.api import examine
 from chartloop.core.errors import AnswerError
 from chartloop.language.dump import canonical

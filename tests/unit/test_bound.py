@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import pytest
 
 from chartloop import SpecError, load
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.api import Machine
 from chartloop.api.bounds import AT_START
 from chartloop.catalog import shipped
-from chartloop.checker.bound import Assume, Bound, bound
 from chartloop.core.errors import LimitError, SetupError
+from chartloop.proofs.bound import Assume, Bound, bound
 from tests.exploring import adversaries, built, playing
 
 MODEL = (

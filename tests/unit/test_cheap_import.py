@@ -35,8 +35,8 @@ HEAVY = (
 @pytest.mark.parametrize(
     "case",
     [
-        Import("from chartloop import tool", (*HEAVY, "chartloop.actions.calling")),
-        Import("from chartloop import action, guard", (*HEAVY, "chartloop.actions.talking")),
+        Import("from chartloop import tool", (*HEAVY, "chartloop.actions.call_tools")),
+        Import("from chartloop import action, guard", (*HEAVY, "chartloop.actions.infer")),
         Import("from chartloop import tool; tool(lambda: 1)", HEAVY),
         Import("from chartloop import StopReason, Outcome", (*HEAVY, "chartloop.actions")),
     ],

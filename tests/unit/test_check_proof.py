@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 import pytest
 
-from chartloop.checker.proof.ask import Claim, Prover
-from chartloop.checker.proof.world import World
-from chartloop.checker.solver import Z3
 from chartloop.core.facts import sections
 from chartloop.core.specs import GuardSpec
 from chartloop.core.types import BOOL, INT, STR, Type, struct
 from chartloop.extras import install
 from chartloop.language.expression import Scope, parse
+from chartloop.proofs.guards.domains import World
+from chartloop.proofs.guards.prover import Claim, Prover
+from chartloop.proofs.guards.z3_solver import Z3
 
 COUNT = Type("int", nonneg=True)
 SCOPE = Scope(

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import pytest
 
+from chartloop.analysis.coverage.targets import items_of
+from chartloop.analysis.coverage.unreachable import unreachable
 from chartloop.api import Machine, load
-from chartloop.coverage.items import items_of
-from chartloop.coverage.reach import unreachable
 
 HEAD = "chartloop: 1\nmachine: m\nmodel: {name: scripted}\nvars: {on: true}\n"
 

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from chartloop.actions.children import MOST
+from chartloop.actions.run_machines import MOST
 from chartloop.adapters.cancel import Cancellation
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.api import Machine, Run, find_faults, load
 from chartloop.checker.trust import needs_trust
 from chartloop.core.errors import AnswerError, SpecError, StatusError

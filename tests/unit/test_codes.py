@@ -12,7 +12,7 @@ import pytest
 
 from chartloop.core.codes import CODES
 from chartloop.core.errors import Finding, Severity, SpecError
-from chartloop.testing import scenario
+from chartloop.scenarios import scenario
 from tests.found import END, found, whole
 
 PACKAGE = Path(__file__).parents[2] / "engine" / "chartloop"

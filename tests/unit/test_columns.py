@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chartloop.core.columns import Line, Row, lay_out, size
+from chartloop.core.text_table import Line, Row, lay_out, size
 
 
 def texts(rows: list[tuple[str, ...]], width: int, spare: tuple[int, ...] = ()) -> list[str]:

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from chartloop.core.html import LONGEST, MOST, Cell, bundle, folded, image, line, pairs, table
+from chartloop.core.html_table import LONGEST, MOST, Cell, bundle, folded, image, line, pairs, table
 
 ALLOWED = {"table", "thead", "tbody", "tr", "th", "td", "p", "br", "img", "details", "summary"}
 MORE = {"img": {"alt", "src", "style"}}

@@ -11,19 +11,20 @@ from typing import Any
 import pytest
 
 from chartloop import guard, load
+from chartloop.analysis.coverage.coverage import Coverage, from_json, to_json, wanted_of
+from chartloop.analysis.coverage.figures import Figure
+from chartloop.analysis.coverage.heatmap import LOST as NOT_REACHED
+from chartloop.analysis.coverage.heatmap import NEVER, SHADES, Scale, Shade
+from chartloop.analysis.coverage.picture import HeatPicture
+from chartloop.analysis.coverage.targets import items_of
+from chartloop.analysis.coverage.unreachable import Search
 from chartloop.api import Machine
 from chartloop.api.coverage import covered
 from chartloop.core.errors import RunError, SetupError
-from chartloop.coverage.coverage import Coverage, from_json, to_json, wanted_of
-from chartloop.coverage.figures import Figure
-from chartloop.coverage.heat import LOST as NOT_REACHED
-from chartloop.coverage.heat import NEVER, SHADES, Scale, Shade
-from chartloop.coverage.items import items_of
-from chartloop.coverage.picture import HeatPicture
-from chartloop.coverage.reach import Search
 from chartloop.run.journal import MemoryJournal
 from chartloop.run.recorded import RecordedRun
-from chartloop.testing import Covering, ManualClock, collecting, scenario
+from chartloop.scenarios import Covering, collecting, scenario
+from chartloop.testing import ManualClock
 from chartloop.view.ids import safe_ids
 
 SHOP = """\

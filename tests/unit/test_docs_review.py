@@ -15,7 +15,7 @@ from typing import Any, cast
 import pytest
 from packaging.requirements import Requirement
 
-from chartloop.diff.change import Effect
+from chartloop.analysis.diff.change import Effect
 from chartloop.language.yaml.reading import read
 from tests.cli.test_review import KID, commit, git
 from tests.unit.test_docs_examples import blocks

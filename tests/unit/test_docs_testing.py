@@ -44,7 +44,7 @@ def run(folder: Path, *command: str) -> str:
     env = {
         **os.environ,
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-        "PYTEST_ADDOPTS": "-p chartloop.testing.plugin -p no:cacheprovider",
+        "PYTEST_ADDOPTS": "-p chartloop.scenarios.pytest_plugin -p no:cacheprovider",
         "NO_COLOR": "1",
         "COLUMNS": "80",
     }

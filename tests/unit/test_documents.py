@@ -15,8 +15,8 @@ from chartloop.interchange.documents import (
     read,
     read_document,
 )
+from chartloop.interchange.mermaid.read import read_flowchart, read_mermaid
 from chartloop.interchange.repair import LARGEST, repaired
-from chartloop.view.mermaid.read import read_flowchart, read_mermaid
 
 TWO = """\
 # The system

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from chartloop import Run, load, tool
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.core.errors import SpecError, StatusError, TaskError
 from chartloop.core.facts import QueueFacts, Task
 from chartloop.core.fold import named
@@ -18,7 +18,8 @@ from chartloop.core.records import Record
 from chartloop.run.journal import MemoryJournal
 from chartloop.run.redact import Redactor
 from chartloop.run.sync import by_hand
-from chartloop.testing import ManualClock, scenario
+from chartloop.scenarios import scenario
+from chartloop.testing import ManualClock
 
 WORKER = """
 chartloop: 1

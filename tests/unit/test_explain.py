@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chartloop import load
-from chartloop.core.columns import size
+from chartloop.core.text_table import size
 from chartloop.machine.explain import Explanation
 from chartloop.run.ports import ModelReply
 from chartloop.testing import ManualClock

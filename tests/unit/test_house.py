@@ -84,7 +84,7 @@ SKELETONS = frozenset(
     {
         "docs/documents.md",
         "engine/chartloop/cli/commands/importing.py",
-        "engine/chartloop/interchange/writing.py",
+        "engine/chartloop/interchange/machine_text.py",
         "tests/cli/test_documents.py",
     }
 )

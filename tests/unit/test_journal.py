@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import pytest
 
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.core.errors import Fenced, RunError, UnknownRunError
 from chartloop.core.outcome import Outcome, Reply
 from chartloop.core.reasons import REASONS, StopSignal, StopSignals

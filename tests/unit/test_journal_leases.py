@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.core.errors import Driven, Fenced
 from chartloop.run.journal import Event, MemoryJournal, RunRow, WholeRun
 from chartloop.run.lease import Driver, Left, here

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chartloop.adapters.litellm import FALL_BACK_ON, KINDS, LiteLLM
+from chartloop.adapters.model.litellm import FALL_BACK_ON, KINDS, LiteLLM
 from chartloop.core.errors import Category, ModelError, SetupError
 from chartloop.core.facts import ToolCall
 from chartloop.extras import install
@@ -100,7 +100,7 @@ def run(code: str) -> Any:
 
 def test_the_adapter_is_a_model_and_loads_nothing() -> None:
     code = (
-        "import json, sys; from chartloop.adapters.litellm import LiteLLM; LiteLLM();"
+        "import json, sys; from chartloop.adapters.model.litellm import LiteLLM; LiteLLM();"
         "print(json.dumps('litellm' in sys.modules))"
     )
     assert run(code) is False
@@ -112,7 +112,7 @@ def test_without_litellm_the_install_line_is_named() -> None:
     code = """
 import asyncio, json, sys
 sys.modules["litellm"] = None  # as if it were not installed
-from chartloop.adapters.litellm import LiteLLM
+from chartloop.adapters.model.litellm import LiteLLM
 from chartloop.core.errors import ModelError, SetupError
 from chartloop.run.ports import ModelRequest
 said = [LiteLLM().context_window({"name": "gpt-4o"})]
@@ -146,7 +146,7 @@ def test_litellm_is_loaded_quiet_and_offline() -> None:
     code = """
 import json, logging, os, sys
 logging.basicConfig(level=logging.DEBUG, stream=sys.stdout, format="LOG %(name)s %(message)s")
-from chartloop.adapters.litellm import LiteLLM
+from chartloop.adapters.model.litellm import LiteLLM
 LiteLLM().prepare({"name": "gpt-4o", "api_base": "http://127.0.0.1:1"})
 import litellm
 names = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
@@ -460,7 +460,7 @@ def test_context_window(settings: Mapping[str, Any], window: int | None) -> None
 
 TABLE = """
 import json, sys
-from chartloop.adapters.litellm import LiteLLM
+from chartloop.adapters.model.litellm import LiteLLM
 names = json.load(sys.stdin)
 without = [LiteLLM().worst({"name": name}) for name in names]
 assert "litellm" not in sys.modules

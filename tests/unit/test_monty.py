@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chartloop.adapters.monty import (
+from chartloop.adapters.sandbox.monty import (
     AS_BEFORE,
     LOST,
     POLICY,
@@ -26,7 +26,7 @@ from chartloop.adapters.monty import (
     sealed,
     unsealed,
 )
-from chartloop.adapters.monty_values import PRINTED, VALUE, Printed, as_json, text_of
+from chartloop.adapters.sandbox.monty_values import PRINTED, VALUE, Printed, as_json, text_of
 from chartloop.core.errors import SetupError
 from chartloop.extras import install
 from chartloop.run.ports import Sandbox, SandboxResult
@@ -328,7 +328,7 @@ def test_without_the_extra_the_module_is_there_and_the_sandbox_says_how_to_get_i
     code = (
         "import sys\n"
         "sys.modules['pydantic_monty'] = None\n"
-        "from chartloop.adapters.monty import MontySandbox\n"
+        "from chartloop.adapters.sandbox.monty import MontySandbox\n"
         "try: MontySandbox()\n"
         "except Exception as error: print(type(error).__name__, error)"
     )
@@ -339,7 +339,7 @@ def test_without_the_extra_the_module_is_there_and_the_sandbox_says_how_to_get_i
 
 @needs_monty
 def test_the_module_alone_imports_nothing_of_monty() -> None:
-    code = "import sys, chartloop.adapters.monty\nprint('pydantic_monty' in sys.modules)"
+    code = "import sys, chartloop.adapters.sandbox.monty\nprint('pydantic_monty' in sys.modules)"
     assert python(code) == "False\n"
 
 
@@ -375,7 +375,7 @@ def test_a_process_ends_well_and_at_once(end: str) -> None:
     """Several of each: through Monty's own event loop one in six of them was aborted."""
     code = (
         "import asyncio, threading, time\n"
-        "from chartloop.adapters.monty import MontySandbox\n"
+        "from chartloop.adapters.sandbox.monty import MontySandbox\n"
         "BOX = MontySandbox()\n"
         f"LOOP = 'while True: pass'\n{end}\n"
     )

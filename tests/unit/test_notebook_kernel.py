@@ -18,7 +18,7 @@ pytestmark = [
 OPEN = """
 from pathlib import Path
 from chartloop import load
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
 journal = SqliteJournal(Path("journal.db"))
 machine = load("agent")
 """

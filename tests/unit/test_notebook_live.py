@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from chartloop import Run, load, tool
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.core.errors import StatusError
 from chartloop.extras import install
 from chartloop.notebook import live as live_module

@@ -33,7 +33,7 @@ def add(a: int, b: int) -> int:
 def pytest_in(folder: Path, *options: str) -> tuple[int, str]:
     """Exit code and output of pytest with this plugin alone."""
     env = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "NO_COLOR": "1"}
-    command = [sys.executable, "-m", "pytest", "-p", "chartloop.testing.plugin", *options]
+    command = [sys.executable, "-m", "pytest", "-p", "chartloop.scenarios.pytest_plugin", *options]
     done = subprocess.run(
         command, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=100
     )
@@ -121,7 +121,7 @@ def test_pytest_pays_nothing_for_the_plugin_where_there_is_no_scenario(tmp_path:
     (tmp_path / "test_a.py").write_text(
         "import sys\n"
         "def test_a(pytestconfig):\n"
-        "    assert pytestconfig.pluginmanager.hasplugin('chartloop.testing.plugin')\n"
+        "    assert pytestconfig.pluginmanager.hasplugin('chartloop.scenarios.pytest_plugin')\n"
         "    late = ['pydantic', 'transitions', 'yaml', 'chartloop.api', 'chartloop.language']\n"
         "    assert [name for name in late if name in sys.modules] == []\n"
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from chartloop import load
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.api.recorded import recorded_runs
 from chartloop.core.errors import SetupError
 from chartloop.core.records import to_json

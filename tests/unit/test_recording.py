@@ -10,14 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chartloop import AgentStop, ToolResult, load, tool
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.core.errors import RunError, SetupError
 from chartloop.language.yaml.reading import read
 from chartloop.run.journal import MemoryJournal
-from chartloop.testing import ManualClock, load_scenario, recording, run_scenario
-from chartloop.testing.requests import Request, miss, written
-from chartloop.testing.requests import read as read_requests
-from chartloop.testing.scenario_text import scenario_text
+from chartloop.scenarios import load_scenario, run_scenario
+from chartloop.scenarios import record as recording
+from chartloop.scenarios.model_requests import Request, miss, written
+from chartloop.scenarios.model_requests import read as read_requests
+from chartloop.scenarios.text import scenario_text
+from chartloop.testing import ManualClock
 from tests.scenarios.test_shipped import SHIPPED
 
 SHOP = """

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from chartloop import check, load, tool
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.core.records import Record
 from chartloop.language.file.schema import schema
 from chartloop.run.journal import MemoryJournal

@@ -13,18 +13,18 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from chartloop import load
+from chartloop.analysis.diff.align import Pairs
+from chartloop.analysis.diff.diff import Diff, diff
+from chartloop.analysis.diff.merge import Merged, focus, merge
+from chartloop.analysis.diff.mermaid import ARROWS, MOST, to_review_mermaid
+from chartloop.analysis.diff.picture import ReviewPicture
+from chartloop.analysis.diff.style import ReviewDress
 from chartloop.api import Machine
-from chartloop.diff.aligning import Pairs
-from chartloop.diff.diff import Diff, diff
-from chartloop.diff.dress import ReviewDress
-from chartloop.diff.merged import Merged, focus, merge
-from chartloop.diff.mermaid import ARROWS, MOST, to_review_mermaid
-from chartloop.diff.picture import ReviewPicture
 from chartloop.extras import install
 from chartloop.view.dot.write import to_dot
 from chartloop.view.flowchart import Arrow, Box, Flowchart, one_line, printable
+from chartloop.view.focus import HIDDEN
 from chartloop.view.ids import safe_ids
-from chartloop.view.nearby import HIDDEN
 from tests.conftest import NODE
 from tests.unit.test_review_changes import between, ways
 

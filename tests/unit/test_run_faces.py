@@ -15,7 +15,7 @@ import pytest
 
 from chartloop.actions.declare import tool, tool_spec
 from chartloop.adapters.clock import SystemClock
-from chartloop.adapters.scripted import Scripted
+from chartloop.adapters.model.scripted import Scripted
 from chartloop.api import Machine, Run, load
 from chartloop.core.errors import (
     AnswerError,

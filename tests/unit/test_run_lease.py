@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from chartloop import tool
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.api import Machine, load
 from chartloop.core.errors import Driven, Fenced
 from chartloop.run.journal import Event, Journal, MemoryJournal

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from chartloop.actions import builtin
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.api import Machine, Run
 from chartloop.core.errors import MachineChangedError
 from chartloop.core.outcome import Outcome

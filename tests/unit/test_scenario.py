@@ -15,12 +15,8 @@ from hypothesis import strategies as st
 from chartloop import testing
 from chartloop.core.errors import SetupError, SpecError
 from chartloop.language.yaml.reading import Document
-from chartloop.testing import (
-    Scenario,
-    find_scenarios,
-    load_scenario,
-)
-from chartloop.testing.scenario_file import scenario_of
+from chartloop.scenarios import Scenario, find_scenarios, load_scenario
+from chartloop.scenarios.file import scenario_of
 from tests.playing import GOOD, JSON, played, written
 
 ROOT = Path(__file__).parents[2]

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chartloop.testing.beside import WIDEST, beside
-from chartloop.testing.expecting import same
+from chartloop.scenarios.expectation import same
+from chartloop.scenarios.side_by_side import WIDEST, beside
 from tests.playing import JSON, played
 
 # expectations ----------------------------------------------------------------------------------

@@ -10,14 +10,10 @@ import pytest
 
 from chartloop.api import load
 from chartloop.core.errors import SpecError
-from chartloop.testing import (
-    ManualClock,
-    MemoryJournal,
-    ScenarioFailed,
-    scenario,
-)
-from chartloop.testing.outside import play
-from chartloop.testing.scenario_file import OutsideEvent
+from chartloop.scenarios import ScenarioFailed, scenario
+from chartloop.scenarios.file import OutsideEvent
+from chartloop.scenarios.outside_events import play
+from chartloop.testing import ManualClock, MemoryJournal
 from tests.playing import ADDER, ASKER, add, played, told
 
 # replies and tools -----------------------------------------------------------------------------

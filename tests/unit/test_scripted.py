@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chartloop.adapters import scripted
 from chartloop.adapters.clock import SystemClock
-from chartloop.adapters.scripted import (
+from chartloop.adapters.model import scripted
+from chartloop.adapters.model.scripted import (
     Scripted,
     ScriptedCall,
     ScriptedError,
@@ -334,7 +334,7 @@ def test_nothing_can_be_missing() -> None:
 
 
 def test_litellm_is_never_loaded() -> None:
-    code = "import sys, chartloop.adapters.scripted; print('litellm' in sys.modules)"
+    code = "import sys, chartloop.adapters.model.scripted; print('litellm' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
 

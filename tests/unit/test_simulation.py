@@ -11,19 +11,19 @@ from typing import Any, NamedTuple
 import pytest
 
 from chartloop import SpecError, guard, load
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
+from chartloop.analysis.simulation.distributions import Amount, drawing, fixed, seen, weighted
+from chartloop.analysis.simulation.learn import learn
+from chartloop.analysis.simulation.limits import limits_watched, rounded_up
+from chartloop.analysis.simulation.statistics import quantile, share, spread
+from chartloop.analysis.simulation.world import World
+from chartloop.analysis.simulation.world_file import read_world, world_data, world_of, write_world
 from chartloop.catalog import shipped
 from chartloop.core.errors import SetupError
 from chartloop.language.yaml.reading import read
 from chartloop.run.journal import MemoryJournal
 from chartloop.run.recorded import RecordedRun, read_run
 from chartloop.run.sync import by_hand, wait
-from chartloop.simulation.amounts import Amount, drawing, fixed, seen, weighted
-from chartloop.simulation.learnt import learn
-from chartloop.simulation.limits import limits_watched, rounded_up
-from chartloop.simulation.numbers import quantile, share, spread
-from chartloop.simulation.world import World
-from chartloop.simulation.world_file import read_world, world_data, world_of, write_world
 
 ASKING = """chartloop: 1
 machine: asking

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 
 from chartloop.actions.declare import action
+from chartloop.analysis.stats.figures import Dist
+from chartloop.analysis.stats.result import Stats
 from chartloop.api import Machine, Run, load
 from chartloop.core.errors import SetupError
 from chartloop.core.outcome import Outcome, Spent
@@ -16,8 +18,6 @@ from chartloop.extras import install
 from chartloop.run.context import Context
 from chartloop.run.journal import MemoryJournal, RunRow
 from chartloop.run.recorded import RecordedRun
-from chartloop.studies.stats.result import Stats
-from chartloop.studies.stats.values import Dist
 from chartloop.testing.clock import ManualClock
 from tests.laws.test_run_laws import Made, machine_of, made
 from tests.laws.test_whatif_laws import limited, limits, lived

@@ -6,6 +6,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from chartloop.analysis.upgrade.judge import Upgrade
+from chartloop.analysis.upgrade.renames import block
+from chartloop.analysis.upgrade.result import Upgraded
+from chartloop.analysis.upgrade.verdict import Verdict
 from chartloop.api import Machine, Run
 from chartloop.core.errors import MachineChangedError, SetupError
 from chartloop.core.outcome import Blocked
@@ -15,10 +19,6 @@ from chartloop.run.moving import ORIGIN
 from chartloop.run.recorded import RecordedRun, Unread, read_run
 from chartloop.run.renaming import Names, as_now
 from chartloop.run.sync import by_hand
-from chartloop.studies.upgrade.judging import Upgrade
-from chartloop.studies.upgrade.names import block
-from chartloop.studies.upgrade.result import Upgraded
-from chartloop.studies.upgrade.verdict import Verdict
 from chartloop.testing.clock import ManualClock
 from tests.support import failure, machine
 

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import pytest
 
+from chartloop.analysis.upgrade.judge import Upgrade
+from chartloop.analysis.upgrade.verdict import Verdict
 from chartloop.api import Machine
 from chartloop.run.journal import MemoryJournal
 from chartloop.run.recorded import RecordedRun, read_run
 from chartloop.run.sync import by_hand
-from chartloop.studies.upgrade.judging import Upgrade
-from chartloop.studies.upgrade.verdict import Verdict
 from chartloop.testing import CrashAt, Crashed, ManualClock
 from tests.support import machine
 

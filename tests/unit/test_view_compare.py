@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from chartloop.interchange.mermaid.read import read_mermaid
 from chartloop.view.compare.difference import differences
 from chartloop.view.flowchart import Arrow, Box, Flowchart
-from chartloop.view.mermaid.read import read_mermaid
 
 SOURCES = Path(__file__).parents[1] / "cases" / "sources"
 

@@ -16,7 +16,7 @@ from chartloop import load
 from chartloop.api import Run
 from chartloop.view.dot.theme import PAPER
 from chartloop.view.live.picture import LivePicture
-from chartloop.view.live.standing import Standing
+from chartloop.view.live.progress import Standing
 from chartloop.view.report.cells import EMPTY_CELL
 
 pytestmark = pytest.mark.system("dot", install="apt-get install graphviz")

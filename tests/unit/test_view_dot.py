@@ -12,10 +12,10 @@ import pytest
 
 from chartloop.core.errors import RunError, SetupError
 from chartloop.extras import install
+from chartloop.interchange.mermaid.read import read_mermaid
 from chartloop.view.dot.engine import Engine, render
 from chartloop.view.dot.write import PAINTS, to_dot
 from chartloop.view.flowchart import Arrow, Box, Flowchart, Role
-from chartloop.view.mermaid.read import read_mermaid
 
 SOURCES = Path(__file__).parents[1] / "cases" / "sources"
 SVG = "{http://www.w3.org/2000/svg}"

@@ -9,9 +9,9 @@ import pytest
 from chartloop import load
 from chartloop.view.flowchart import Arrow, Box, Flowchart
 from chartloop.view.picture import Picture
-from chartloop.view.text.around import Note, neighbourhood
 from chartloop.view.text.cells import size
 from chartloop.view.text.draw import MOST, draw
+from chartloop.view.text.neighborhood import Note, neighbourhood
 from tests.following import Reader
 
 LOOP = Flowchart(

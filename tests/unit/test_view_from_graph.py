@@ -9,10 +9,10 @@ import networkx as nx
 import pytest
 
 from chartloop import load
+from chartloop.interchange.mermaid.read import read_mermaid
 from chartloop.view.compare.difference import differences
 from chartloop.view.flowchart import Arrow, Box, Flowchart, RuleDrawing
 from chartloop.view.from_graph import StateGraph, flowchart
-from chartloop.view.mermaid.read import read_mermaid
 
 STOPS = {
     "steps_limit": "run.steps >= limits.steps",

@@ -17,7 +17,7 @@ from chartloop.view.flowchart import Arrow, Box, Flowchart
 from chartloop.view.live.colours import width
 from chartloop.view.live.picture import LivePicture
 from chartloop.view.live.plan import Planner, say_times
-from chartloop.view.live.standing import Standing
+from chartloop.view.live.progress import Standing
 from chartloop.view.picture import Picture
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import pytest
 
+from chartloop.interchange.mermaid.read import read_mermaid
 from chartloop.view.flowchart import Arrow, Box, Direction, Flowchart
 from chartloop.view.ids import safe_ids
-from chartloop.view.mermaid.read import read_mermaid
-from chartloop.view.mermaid.write import WIDE, escape, to_mermaid
+from chartloop.view.mermaid import WIDE, escape, to_mermaid
 
 
 def test_a_chart_is_written_box_by_box_arrow_by_arrow() -> None:

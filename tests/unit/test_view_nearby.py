@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chartloop import RunError, load
+from chartloop.interchange.mermaid.read import read_mermaid
 from chartloop.view.flowchart import Arrow, Box, Flowchart
-from chartloop.view.mermaid.read import read_mermaid
-from chartloop.view.nearby import HIDDEN, around, near, part
+from chartloop.view.focus import HIDDEN, around, near, part
 
 LOOP = read_mermaid("flowchart LR\n a --> b --> c --> d --> e --> a\n c --> x\n")
 

@@ -14,9 +14,9 @@ import pytest
 from chartloop.core.errors import RunError, SetupError
 from chartloop.extras import install
 from chartloop.view.flowchart import Arrow, Box, Flowchart
-from chartloop.view.mermaid.write import to_mermaid, too_large
+from chartloop.view.mermaid import to_mermaid, too_large
 from chartloop.view.picture import Picture
-from chartloop.view.saving import write_whole
+from chartloop.view.save import write_whole
 
 CHART = Flowchart("A <title>", (Box("a", "A"), Box("b", "B")), (Arrow("a", "b", "x"),))
 PYGRAPHVIZ = pytest.mark.extra(  # noqa: S610 - no Django

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import pytest
 
 from chartloop.core.errors import SpecError
+from chartloop.interchange.mermaid.read import read_flowchart, read_mermaid
 from chartloop.view.flowchart import Flowchart, Role, Shape
-from chartloop.view.mermaid.read import read_flowchart, read_mermaid
 
 SOURCES = Path(__file__).parents[1] / "cases" / "sources"
 

@@ -12,12 +12,12 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from chartloop import Run, load
+from chartloop.interchange.mermaid.read import read_mermaid
 from chartloop.run.standing import meters_of, standing_of
 from chartloop.testing import ManualClock
 from chartloop.view.flowchart import Arrow, Box, Flowchart, RuleLine
 from chartloop.view.live.colours import TAKEN, badge_ink
-from chartloop.view.live.standing import Meter, Standing
-from chartloop.view.mermaid.read import read_mermaid
+from chartloop.view.live.progress import Meter, Standing
 from chartloop.view.report.cells import AMBER_CELL, EMPTY_CELL, GREEN_CELL, RED_CELL, bar
 from chartloop.view.report.picture import Look, RunPicture
 from tests.cases.moderating import REFUSED, moderated, upto

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chartloop.view.flowchart import Arrow, Box, Flowchart, RuleLine
-from chartloop.view.text.around import neighbourhood
+from chartloop.view.text.neighborhood import neighbourhood
 from chartloop.view.text.outline import to_outline
 
 

@@ -8,8 +8,8 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from chartloop import load
+from chartloop.analysis.coverage.heatmap import LOST, NEVER, SHADES
 from chartloop.core.errors import RunError
-from chartloop.coverage.heat import LOST, NEVER, SHADES
 from chartloop.view.dot.theme import PAPER, dark, darkened
 from chartloop.view.dot.write import INK, PAINTS, to_dot
 from chartloop.view.flowchart import Arrow, Box, Flowchart

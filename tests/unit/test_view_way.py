@@ -12,7 +12,7 @@ from chartloop.api.drawn import DrawnBound
 from chartloop.core.errors import SetupError
 from chartloop.view.live.colours import PALE, TAKEN
 from chartloop.view.picture import Picture
-from chartloop.view.way import CLOSING, FOR_EVER
+from chartloop.view.witness import CLOSING, FOR_EVER
 
 LOOPS = """chartloop: 1
 machine: loops

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 import pytest
 
 from chartloop import load
-from chartloop.adapters.webhook import WebhookNotifier
+from chartloop.adapters.notify.webhook import WebhookNotifier
 from chartloop.core.errors import Category, SetupError, ToolError
 
 SECRET = "tok3n-in-the-query"

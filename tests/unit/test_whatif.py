@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from chartloop.actions.declare import action, guard
+from chartloop.analysis.whatif.verdict import Judged, Verdict
 from chartloop.api import Machine, Run, load
 from chartloop.core.errors import LimitError
 from chartloop.core.outcome import Outcome, Spent
 from chartloop.run.context import Context
 from chartloop.run.journal import MemoryJournal, RunRow
 from chartloop.run.recorded import RecordedRun
-from chartloop.studies.whatif.values import Judged, Verdict
 from chartloop.testing.clock import ManualClock
 from tests.support import failure, machine
 

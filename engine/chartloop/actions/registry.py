@@ -6,19 +6,15 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from chartloop.actions import (
-    approving,
-    calling,
-    children,
-    code,
-    control,
-    monitoring,
-    pruning,
-    reading,
-    reporting,
-    talking,
-    tasks,
-)
+from chartloop.actions import approval as approving
+from chartloop.actions import call_tools as calling
+from chartloop.actions import checkpoints as monitoring
+from chartloop.actions import code, control, tasks
+from chartloop.actions import infer as talking
+from chartloop.actions import parse as reading
+from chartloop.actions import prune as pruning
+from chartloop.actions import report as reporting
+from chartloop.actions import run_machines as children
 from chartloop.actions.builtin_tools import TOOLS
 from chartloop.actions.declare import ATTRIBUTE, specs_of
 from chartloop.core.specs import ActionSpec, Registry, TypeSpec

@@ -17,9 +17,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, cast
 
-from chartloop.actions.children import drive, outcome_of, waiting
-from chartloop.actions.running import run_tool
-from chartloop.actions.talking import complete, request_messages
+from chartloop.actions.infer import complete, request_messages
+from chartloop.actions.run_machines import drive, outcome_of, waiting
+from chartloop.actions.run_tool import run_tool
 from chartloop.core.conversation import user
 from chartloop.core.errors import Category, ModelError, TaskError, nearest
 from chartloop.core.facts import EMPTY, Failure, QueueFacts, Task

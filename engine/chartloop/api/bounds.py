@@ -18,7 +18,7 @@ from chartloop.language.values import limit_value, var_value
 
 if TYPE_CHECKING:
     from chartloop.api.drawn import DrawnBound
-    from chartloop.checker.bound import Assume, Bound
+    from chartloop.proofs.bound import Assume, Bound
     from chartloop.view.of_machine import OfMachine
 
 RESOURCES = ("actions", "llm_calls", "tool_calls", "tokens", "usd", "waiting")
@@ -57,7 +57,7 @@ class Bounds:
         `effort`: the steps that the proof may take; 0 as many as usual.
         """
         from chartloop.api.drawn import drawn_bound  # noqa: PLC0415  when it is asked for
-        from chartloop.checker.bound import EFFORT, bound  # noqa: PLC0415
+        from chartloop.proofs.bound import EFFORT, bound  # noqa: PLC0415
 
         vars = {name: value for name, value in vars.items() if name in self._read}
         key = json.dumps([limits, vars, str(assume), brief, effort], sort_keys=True, default=str)
@@ -99,7 +99,7 @@ def assumed(settings: Mapping[str, Any] | None) -> Assume | None:
     said = {n: v for n, v in model_settings(settings or {}).items() if n in _COSTS}
     if not said:
         return None
-    from chartloop.checker.bound import Assume  # noqa: PLC0415  when it is asked for
+    from chartloop.proofs.bound import Assume  # noqa: PLC0415  when it is asked for
 
     return Assume(settings=said)
 
@@ -112,8 +112,8 @@ def with_known_models(
     `model` is the run's; by default litellm, where it is installed. It is loaded only if something
     is missing: that takes seconds.
     """
-    from chartloop.adapters.litellm import LiteLLM  # noqa: PLC0415  when it is asked for
-    from chartloop.checker.bound import Assume, KnownModel  # noqa: PLC0415
+    from chartloop.adapters.model.litellm import LiteLLM  # noqa: PLC0415  when it is asked for
+    from chartloop.proofs.bound import Assume, KnownModel  # noqa: PLC0415
 
     assume, known = assume or Assume(), dict[str, KnownModel]()
     worst: Any = getattr(LiteLLM() if model is None else model, "worst", None)

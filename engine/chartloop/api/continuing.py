@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from chartloop.actions.assumed import assuming
+from chartloop.actions.undeclared import assuming
 from chartloop.core.errors import MachineChangedError, RunError, StatusError
 from chartloop.core.plain import plain
 from chartloop.core.records import Record
@@ -29,7 +29,7 @@ from chartloop.run.replay import position_before
 from chartloop.run.session import Session
 
 if TYPE_CHECKING:
-    from chartloop.studies.upgrade.verdict import Verdict
+    from chartloop.analysis.upgrade.verdict import Verdict
 
 RECORDED = "<recorded>"
 """What the file of a machine from a journal is called."""
@@ -66,7 +66,7 @@ async def judged(
     None for a run that has no record yet, or cannot be read.
     """
     # the room above: whoever opens a run with its own machine does not load it
-    from chartloop.studies.upgrade.judging import Upgrade  # noqa: PLC0415
+    from chartloop.analysis.upgrade.judge import Upgrade  # noqa: PLC0415
 
     run = await read_run(journal, row)
     if isinstance(run, Unread):

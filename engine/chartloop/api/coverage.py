@@ -17,9 +17,9 @@ from chartloop.machine.build import Chart
 from chartloop.view.of_machine import OfMachine
 
 if TYPE_CHECKING:
+    from chartloop.analysis.coverage.coverage import Coverage
+    from chartloop.analysis.coverage.gather import Gathering
     from chartloop.api.recorded import Runs
-    from chartloop.coverage.coverage import Coverage
-    from chartloop.coverage.gathering import Gathering
     from chartloop.run.recorded import Recorded, RecordedRun
 
 Tick = Callable[[], object]
@@ -51,8 +51,8 @@ def covered(
     tick: Tick | None = None,
 ) -> Coverage:  # fmt: skip
     """The coverage of a machine by these runs, with what was saved before."""
-    from chartloop.coverage.coverage import total  # noqa: PLC0415  when it is asked for
-    from chartloop.coverage.gathering import Gathering  # noqa: PLC0415
+    from chartloop.analysis.coverage.coverage import total  # noqa: PLC0415  when it is asked for
+    from chartloop.analysis.coverage.gather import Gathering  # noqa: PLC0415
 
     gathering = Gathering()
     gathering.know(machine.chart)
@@ -70,7 +70,7 @@ def covered(
 
 def _read(path: str | Path, machine: str) -> Coverage:
     """The coverage of a machine that a file holds."""
-    from chartloop.coverage.coverage import from_json  # noqa: PLC0415  when it is asked for
+    from chartloop.analysis.coverage.coverage import from_json  # noqa: PLC0415  when it is asked for
 
     try:
         text = Path(path).read_text("utf-8")
@@ -110,8 +110,8 @@ class _Reading:
 
     def _otherwise(self, name: str, machine_hash: str, text: str) -> str:
         """Why runs of a machine are not counted; empty where they are: it is known from now on."""
-        from chartloop.coverage.coverage import changes  # noqa: PLC0415  when it is asked for
-        from chartloop.coverage.gathering import family  # noqa: PLC0415
+        from chartloop.analysis.coverage.coverage import changes  # noqa: PLC0415  when it is asked for
+        from chartloop.analysis.coverage.gather import family  # noqa: PLC0415
 
         now = {chart.name: chart for chart in family(self._chart)}
         if name not in now:

@@ -7,7 +7,7 @@ from typing import TypedDict, get_args
 
 from chartloop.core.errors import refuse_unknown
 from chartloop.view.flowchart import Direction, Flowchart, RuleDrawing
-from chartloop.view.nearby import around as around_state
+from chartloop.view.focus import around as around_state
 
 
 class DrawOptions(TypedDict, total=False):

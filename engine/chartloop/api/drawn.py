@@ -1,7 +1,7 @@
 """Bounds and answers that can be looked at: the witness of a proof on the picture of its machine.
 
 Belongs here: what of a witness is drawn, and the values that know their machine. Never: proofs
-(`checker`), colours (`view.way`).
+(`checker`), colours (`view.witness`).
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from chartloop.checker.bound import Bound
-from chartloop.checker.bound.result import WORDS, Figure
-from chartloop.checker.query import Answer, Questions
 from chartloop.core.errors import SetupError, nearest
 from chartloop.core.facts import Facts
-from chartloop.core.html import Cell, Tone, bundle, folded, image, line, table
+from chartloop.core.html_table import Cell, Tone, bundle, folded, image, line, table
+from chartloop.proofs.bound import Bound
+from chartloop.proofs.bound.result import WORDS, Figure
+from chartloop.proofs.query import Answer, Questions
 from chartloop.view.flowchart import RuleDrawing
 from chartloop.view.of_machine import OfMachine
-from chartloop.view.way import Way, WayPicture
+from chartloop.view.witness import Way, WayPicture
 
 _TONES: Mapping[bool | None, Tone] = {True: "good", False: "bad", None: "warn"}
 

@@ -76,6 +76,6 @@ def _at(given: str | Path, make: bool, durability: Durability) -> Journal:
         raise UnknownRunError(
             f"there is no journal at `{path}`", hint="name the file that the run was started with"
         )
-    from chartloop.adapters.sqlite import shared_journal  # noqa: PLC0415  when it is needed
+    from chartloop.adapters.journal.sqlite import shared_journal  # noqa: PLC0415  when it is needed
 
     return shared_journal(path, durability)

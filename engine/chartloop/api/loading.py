@@ -9,17 +9,17 @@ from typing import NamedTuple, Unpack
 
 from chartloop import catalog
 from chartloop.actions import with_own
-from chartloop.actions.assumed import assuming
 from chartloop.actions.declare import specs_of
+from chartloop.actions.undeclared import assuming
 from chartloop.api.drawing import DrawOptions
 from chartloop.api.machine import Machine, lifecycle
 from chartloop.checker import examine as examine_chart
-from chartloop.checker.solver import solver
 from chartloop.core.errors import Finding, Findings, SetupError, SpecError, nearest
 from chartloop.core.specs import Registry
 from chartloop.language.load import Find, Found
 from chartloop.language.load import load as load_text
 from chartloop.machine.build import Chart
+from chartloop.proofs.guards.z3_solver import solver
 from chartloop.view.picture import Picture
 
 Own = object

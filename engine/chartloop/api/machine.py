@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Unpack, get_args
 
 from chartloop import __version__, catalog
 from chartloop.actions import builtin, own_sources, with_own
-from chartloop.actions.assumed import own_upkeep
 from chartloop.actions.declare import specs_of
+from chartloop.actions.undeclared import own_upkeep
 from chartloop.api.bounds import (
     AT_START,
     Bounds,
@@ -54,9 +54,9 @@ from chartloop.view.from_graph import flowchart
 from chartloop.view.picture import Picture
 
 if TYPE_CHECKING:
+    from chartloop.analysis.diff.diff import Diff
     from chartloop.api.drawn import DrawnAnswer, DrawnBound, DrawnQuestions
-    from chartloop.checker.bound import Assume
-    from chartloop.diff.diff import Diff
+    from chartloop.proofs.bound import Assume
 
 
 @cache
@@ -170,7 +170,7 @@ class Machine(HasCoverage, HasWhatIf, HasStats, HasUpgrade, HasSimulation):
         writing are the same machine.
         """
         # the room above: whoever never compares does not load it
-        from chartloop.diff.diff import diff  # noqa: PLC0415
+        from chartloop.analysis.diff.diff import diff  # noqa: PLC0415
 
         return diff(self, other)
 

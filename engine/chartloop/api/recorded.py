@@ -64,7 +64,7 @@ def _of_file(path: Path, machine: str, children: bool) -> Iterator[Recorded]:
     if path.suffix == ".jsonl":
         yield from read_export(path.read_text("utf-8"), path.name)
         return
-    from chartloop.adapters.sqlite import SqliteJournal  # noqa: PLC0415  sqlite3: when it is needed
+    from chartloop.adapters.journal.sqlite import SqliteJournal  # noqa: PLC0415  sqlite3: when it is needed
 
     journal = SqliteJournal(path)
     try:

@@ -26,13 +26,13 @@ from chartloop.run.session import start_data
 from chartloop.run.sync import wait
 
 if TYPE_CHECKING:
+    from chartloop.analysis.simulation.play import Simulated as Played
+    from chartloop.analysis.simulation.result import Simulation
+    from chartloop.analysis.simulation.sample import Plan
+    from chartloop.analysis.simulation.world import World
     from chartloop.api.recorded import Runs
     from chartloop.api.run import Run
-    from chartloop.checker.bound import Bound
-    from chartloop.simulation.many import Plan
-    from chartloop.simulation.play import Simulated as Played
-    from chartloop.simulation.result import Simulation
-    from chartloop.simulation.world import World
+    from chartloop.proofs.bound import Bound
 
     Given = World | Mapping[str, Any] | str | Path | None
 
@@ -113,9 +113,9 @@ class HasSimulation:
             SetupError: a Python guard of which nobody says how often it holds.
             LimitError: a limit or variable that a run would refuse.
         """
-        from chartloop.simulation.limits import suggestions  # noqa: PLC0415  when it is asked for
-        from chartloop.simulation.many import sample  # noqa: PLC0415
-        from chartloop.simulation.result import Simulation  # noqa: PLC0415
+        from chartloop.analysis.simulation.limits import suggestions  # noqa: PLC0415  when it is asked for
+        from chartloop.analysis.simulation.result import Simulation  # noqa: PLC0415
+        from chartloop.analysis.simulation.sample import sample  # noqa: PLC0415
 
         made = world_for(self, world, learn_from, smooth)
         chosen, first = checked_values(self.spec, limits, vars)
@@ -185,7 +185,7 @@ def planned(
     vars: Mapping[str, Any], tasks: Sequence[Any] | None,
 ) -> Plan:  # fmt: skip
     """What is simulated: each run begins as a real one does."""
-    from chartloop.simulation.many import Plan  # noqa: PLC0415
+    from chartloop.analysis.simulation.sample import Plan  # noqa: PLC0415
 
     queue = first_tasks(machine.spec, machine.folder or Path(), tasks)
     start = start_data(
@@ -198,10 +198,10 @@ def world_for(
     machine: Simulated, given: Given, learn_from: Runs = (), smooth: float = 0.0
 ) -> World:
     """The world that somebody gives, as a file, as data or as recorded runs."""
+    from chartloop.analysis.simulation.learn import learn  # noqa: PLC0415
+    from chartloop.analysis.simulation.world import World  # noqa: PLC0415
+    from chartloop.analysis.simulation.world_file import read_world, world_of  # noqa: PLC0415
     from chartloop.api.recorded import recorded_runs  # noqa: PLC0415  it needs `api.run`
-    from chartloop.simulation.learnt import learn  # noqa: PLC0415
-    from chartloop.simulation.world import World  # noqa: PLC0415
-    from chartloop.simulation.world_file import read_world, world_of  # noqa: PLC0415
 
     if isinstance(given, World):
         return given

@@ -1,6 +1,6 @@
 """`machine.stats`: figures over many recorded runs.
 
-Belongs here: what a caller gives, gathered. Never: the figures (`studies.stats.gathering`).
+Belongs here: what a caller gives, gathered. Never: the figures (`analysis.stats.gather`).
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from chartloop.machine.build import Chart
 from chartloop.view.of_machine import OfMachine
 
 if TYPE_CHECKING:
+    from chartloop.analysis.stats.result import Stats
     from chartloop.api.recorded import Runs
     from chartloop.run.recorded import Recorded
-    from chartloop.studies.stats.result import Stats
 
 
 class HasStats:
@@ -38,10 +38,10 @@ def gathered(
     machine: OfMachine, runs: Iterable[Recorded], tick: Callable[[], object] | None = None
 ) -> Stats:
     """The figures of runs of this machine. Each is folded by the machine that it began with."""
+    from chartloop.analysis.stats.gather import Gathering  # noqa: PLC0415
+    from chartloop.analysis.stats.result import Stats  # noqa: PLC0415
+    from chartloop.analysis.whatif.verdict import BROKEN  # noqa: PLC0415
     from chartloop.run.recorded import RecordedRun, Unread  # noqa: PLC0415  when it is asked for
-    from chartloop.studies.stats.gathering import Gathering  # noqa: PLC0415
-    from chartloop.studies.stats.result import Stats  # noqa: PLC0415
-    from chartloop.studies.whatif.values import BROKEN  # noqa: PLC0415
 
     chart, unread = machine.chart, list[Unread]()
     older = older_charts(chart)

@@ -9,8 +9,8 @@ from chartloop.api.continuing import recorded_chart
 from chartloop.machine.build import Chart
 
 if TYPE_CHECKING:
+    from chartloop.analysis.upgrade.result import Upgraded
     from chartloop.api.recorded import Runs
-    from chartloop.studies.upgrade.result import Upgraded
     from chartloop.view.of_machine import OfMachine
 
 
@@ -31,8 +31,8 @@ class HasUpgrade:
         go on: what is spent by then is spent. A run goes on with `open(run_id, changed=True)`.
         """
         # the rooms above: whoever never asks does not load them
+        from chartloop.analysis.upgrade.result import upgraded  # noqa: PLC0415
         from chartloop.api.recorded import recorded_runs  # noqa: PLC0415
-        from chartloop.studies.upgrade.result import upgraded  # noqa: PLC0415
 
         name = self.chart.name if old is None else old.name
         return upgraded(

@@ -1,6 +1,7 @@
 """`machine.whatif` and `machine.sweep`: recorded runs decided again, without effects.
 
-Belongs here: what a caller gives, made into questions. Never: verdicts (`studies.whatif.asking`).
+Belongs here: what a caller gives, made into questions. Never: verdicts
+(`analysis.whatif.question`).
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from chartloop.machine.saying import say_value
 from chartloop.view.of_machine import OfMachine
 
 if TYPE_CHECKING:
+    from chartloop.analysis.whatif.result import Sweep, WhatIf
     from chartloop.api.recorded import Runs
     from chartloop.run.recorded import Recorded
-    from chartloop.studies.whatif.result import Sweep, WhatIf
 
 Tick = Callable[[], object]
 """Called after each run, for whoever shows how far it has come."""
@@ -51,8 +52,8 @@ class HasWhatIf:
 
         `limits` are others, which stay. `LimitError` for a value that the machine refuses.
         """
+        from chartloop.analysis.whatif.result import Sweep  # noqa: PLC0415
         from chartloop.api.recorded import recorded_runs  # noqa: PLC0415  when it is asked for
-        from chartloop.studies.whatif.result import Sweep  # noqa: PLC0415
 
         points = [{**(limits or {}), limit: value} for value in values]
         if not points:
@@ -66,10 +67,10 @@ def asked(
     tick: Tick | None = None,
 ) -> list[WhatIf]:  # fmt: skip
     """The answer to each question, in one reading of the runs: `points` are limits."""
+    from chartloop.analysis.whatif.question import Question, Subject, reading  # noqa: PLC0415
+    from chartloop.analysis.whatif.result import WhatIf  # noqa: PLC0415
+    from chartloop.analysis.whatif.verdict import BROKEN  # noqa: PLC0415
     from chartloop.run.recorded import Unread  # noqa: PLC0415  when it is asked for
-    from chartloop.studies.whatif.asking import Question, Subject, reading  # noqa: PLC0415
-    from chartloop.studies.whatif.result import WhatIf  # noqa: PLC0415
-    from chartloop.studies.whatif.values import BROKEN  # noqa: PLC0415
 
     chart, name = machine.chart, machine.name
     checked = [checked_values(machine.spec, limits, None)[0] for limits in points]

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from chartloop.adapters.clock import SystemClock
-from chartloop.adapters.litellm import LiteLLM
-from chartloop.adapters.monty import MontySandbox
-from chartloop.adapters.notify import LogNotifier
-from chartloop.adapters.scripted import Scripted
+from chartloop.adapters.model.litellm import LiteLLM
+from chartloop.adapters.model.scripted import Scripted
+from chartloop.adapters.notify.log import LogNotifier
+from chartloop.adapters.sandbox.monty import MontySandbox
 from chartloop.api.tasks import first_tasks, inline_tasks
 from chartloop.api.values import model_settings
 from chartloop.core.durability import Durability

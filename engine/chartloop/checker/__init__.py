@@ -11,32 +11,32 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from chartloop.checker.approvals import check_approvals
+from chartloop.checker.certain_failures import check_failing
 from chartloop.checker.children import begun_by, check_children
-from chartloop.checker.endings import check_endings
-from chartloop.checker.endless import check_endless
-from chartloop.checker.exact import check_exact
-from chartloop.checker.failing import check_failing
+from chartloop.checker.context import ALONE, Begun, Subject
+from chartloop.checker.endless_loops import check_endless
+from chartloop.checker.exact_budgets import check_exact
 from chartloop.checker.forks import check_forks
 from chartloop.checker.guards import check_guards
-from chartloop.checker.hidden import check_hidden
 from chartloop.checker.knowledge import Knowledge
 from chartloop.checker.labels import check_labels
 from chartloop.checker.limits import check_limits
 from chartloop.checker.loops import check_budgets, check_loops
-from chartloop.checker.never import check_never
-from chartloop.checker.pointless import check_pointless
-from chartloop.checker.proof.ask import Solver
+from chartloop.checker.missing_inputs import check_supplies
+from chartloop.checker.no_effect import check_pointless
 from chartloop.checker.secrets import check_secrets
+from chartloop.checker.shadowed import check_hidden
+from chartloop.checker.stops import check_endings
 from chartloop.checker.structure import check_structure
-from chartloop.checker.subject import ALONE, Begun, Subject
-from chartloop.checker.supplies import check_supplies
 from chartloop.checker.tool_arguments import check_tool_arguments
 from chartloop.checker.trust import check_trust
+from chartloop.checker.unsatisfiable import check_never
 from chartloop.checker.unused import check_unused
-from chartloop.checker.waiting import check_detours, check_waits
+from chartloop.checker.waits import check_detours, check_waits
 from chartloop.core.errors import Finding
-from chartloop.language.file.unread import Unread
+from chartloop.language.file.unreadable import Unread
 from chartloop.machine.build import Chart
+from chartloop.proofs.guards.prover import Solver
 
 
 @dataclass(frozen=True)

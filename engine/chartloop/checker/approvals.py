@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from chartloop.checker.paths.signalling import carried_out
-from chartloop.checker.subject import Subject
+from chartloop.checker.context import Subject
 from chartloop.language.approval import CARRYING
 from chartloop.language.spec import Approve, MachineSpec, StateSpec
 from chartloop.language.yaml.document import Path
+from chartloop.machine.abstract.signals import carried_out
 
 _BY_MODEL = (*CARRYING, "update_memory", "work")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from chartloop.checker.context import Subject
 from chartloop.checker.knowledge import Knowledge, Known
-from chartloop.checker.proof.ask import Claim
-from chartloop.checker.subject import Subject
 from chartloop.language.spec import Rule, StateSpec
 from chartloop.machine.regions import GuardedTransition
+from chartloop.proofs.guards.prover import Claim
 
 _CONSTANT = {"True": "always holds", "False": "never holds"}
 

@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 
-from chartloop.checker.latest import Latest
-from chartloop.checker.proof.ask import Claim
-from chartloop.checker.standing import Standing
+from chartloop.checker.context import Subject, in_order_of_ways
+from chartloop.checker.invariants import Standing
+from chartloop.checker.last_action import Latest
 from chartloop.checker.structure import epilogue
-from chartloop.checker.subject import Subject, in_order_of_ways
 from chartloop.core.types import BOOL, NONE, type_of
 from chartloop.language.expression.tree import Compare, Const, Link, Node, facts_of
 from chartloop.language.readers.cases import case_value
 from chartloop.language.spec import Assign, Edge, Rule, StateSpec
+from chartloop.proofs.guards.prover import Claim
 
 MOST = 16
 """How many guards are remembered at one state, the newest."""

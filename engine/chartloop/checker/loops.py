@@ -7,13 +7,13 @@ Time bounds time, not actions.
 
 from __future__ import annotations
 
-from chartloop.checker.bound.program import OutOfEffort
-from chartloop.checker.bound.prove import paid
-from chartloop.checker.bound.result import say_round
-from chartloop.checker.bound.uncut import uncut_loops
-from chartloop.checker.paths.places import TooLarge
+from chartloop.checker.context import Subject
 from chartloop.checker.structure import passing_loops
-from chartloop.checker.subject import Subject
+from chartloop.machine.abstract.position import TooLarge
+from chartloop.proofs.bound.linear_program import OutOfEffort
+from chartloop.proofs.bound.prove import paid
+from chartloop.proofs.bound.result import say_round
+from chartloop.proofs.bound.unbounded_loops import uncut_loops
 
 LOOPS = "loops"
 """Stands among what is not settled where it could not be told in time whether budgets cut all."""

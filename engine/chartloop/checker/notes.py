@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from chartloop.checker.unused import parameters
-from chartloop.checker.waiting import endless_waits
+from chartloop.checker.waits import endless_waits
 from chartloop.core.errors import Note
 from chartloop.machine.build import Chart
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from chartloop.checker.paths.counting import Again, Counting
-from chartloop.checker.subject import Subject, loops
+from chartloop.checker.context import Subject, loops
 from chartloop.language.expression.tree import Compare, Fact, Logic, Node, facts_of
 from chartloop.language.spec import HIGHEST, RETURN, Edge
+from chartloop.machine.abstract.counters import Again, Counting
 
 
 def check_structure(subject: Subject) -> None:

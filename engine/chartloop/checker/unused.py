@@ -8,8 +8,7 @@ from functools import cache
 from itertools import combinations
 from typing import Any, cast
 
-from chartloop.checker.paths.signalling import OUTSIDE, carried_out, signalled
-from chartloop.checker.subject import Subject
+from chartloop.checker.context import Subject
 from chartloop.core.reasons import REASONS
 from chartloop.core.specs import ActionSpec
 from chartloop.language.expression import Expression
@@ -18,6 +17,7 @@ from chartloop.language.label import Label
 from chartloop.language.spec import Assign, MachineSpec, Save, StateSpec
 from chartloop.language.template.template import Template
 from chartloop.language.yaml.reading import Path
+from chartloop.machine.abstract.signals import OUTSIDE, carried_out, signalled
 
 _ANSWERING = frozenset({"call_tools", "call_tool", "update_memory"})
 _ELSEWHERE = frozenset({"registry", "document", "roots", "machines", "define", "action"})

@@ -1,6 +1,7 @@
 """One state of a run in characters, with what is known of the ways that leave it.
 
-Belongs here: what a note at an arrow says. Never: how the drawing is made (`view.text.around`).
+Belongs here: what a note at an arrow says. Never: how the drawing is made
+(`view.text.neighborhood`).
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from chartloop.machine.saying import say_value, type_of
-from chartloop.view.text.around import Note, neighbourhood
+from chartloop.view.text.neighborhood import Note, neighbourhood
 
 if TYPE_CHECKING:
     from chartloop.api import Run

@@ -122,7 +122,7 @@ def _spec_of_run(ctx: click.Context) -> tuple[MachineSpec | None, RunRow | None]
 
 
 def _journal(ctx: click.Context) -> Any:
-    from chartloop.adapters.sqlite import SqliteJournal, default_journal_path
+    from chartloop.adapters.journal.sqlite import SqliteJournal, default_journal_path
 
     path = Path(ctx.params.get("journal") or default_journal_path(Path.cwd()))
     try:

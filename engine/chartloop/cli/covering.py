@@ -15,9 +15,9 @@ from chartloop.cli import out
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from chartloop.analysis.coverage.coverage import Coverage
+    from chartloop.analysis.coverage.targets import Kind
     from chartloop.cli.how import How
-    from chartloop.coverage.coverage import Coverage
-    from chartloop.coverage.items import Kind
 
 threshold_option = click.option(
     "--fail-under", multiple=True, metavar="[WHAT=]PERCENT",
@@ -32,9 +32,9 @@ save_option = click.option(
 
 def wanted_of(how: How) -> dict[Kind, float]:
     """The thresholds. `MisuseError` for what is none."""
+    from chartloop.analysis.coverage.coverage import wanted_of as read
     from chartloop.cli.faults import MisuseError
     from chartloop.core.errors import SetupError
-    from chartloop.coverage.coverage import wanted_of as read
 
     try:
         return read(how.more["fail_under"])
@@ -44,8 +44,8 @@ def wanted_of(how: How) -> dict[Kind, float]:
 
 def save(how: How, coverages: Sequence[Coverage]) -> None:
     """Write the file that `--save` names, if it names one."""
-    from chartloop.coverage.coverage import to_json
-    from chartloop.view.saving import write_whole
+    from chartloop.analysis.coverage.coverage import to_json
+    from chartloop.view.save import write_whole
 
     if (file := how.more["save"]) is not None:
         write_whole(Path(file), to_json(coverages).encode())
@@ -54,9 +54,9 @@ def save(how: How, coverages: Sequence[Coverage]) -> None:
 
 def tell(coverages: Sequence[Coverage]) -> None:
     """One machine with all its figures; of several a line for each, and what they lack."""
+    from chartloop.analysis.coverage.table import told_lines
     from chartloop.cli.table import styled
-    from chartloop.core.columns import Line
-    from chartloop.coverage.table import told_lines
+    from chartloop.core.text_table import Line
 
     lines = told_lines(coverages, out.width())
     for line in styled(Line(out.plain(line.text), line.colour) for line in lines):

@@ -77,7 +77,7 @@ class Interrupts:
 
 def drive(run: Run, how: How, interrupts: Interrupts, script: Script | None = None) -> Result:
     """Drive the run to its end, or to where it waits and nobody answers."""
-    from chartloop.testing.outside import play
+    from chartloop.scenarios.outside_events import play
 
     view = interrupts.view = view_for(run, how)
     stop = run.listen(view.see)

@@ -1,6 +1,6 @@
 """`chartloop test MACHINE --generate`: what is written, what is left, and how far the search is.
 
-Belongs here: printing. Never: the search (`testing.generating`).
+Belongs here: printing. Never: the search (`scenarios.generator`).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from chartloop.cli.stored import shown
 from chartloop.core.units import say_count, say_number
 
 if TYPE_CHECKING:
-    from chartloop.testing import Generated
-    from chartloop.testing.generating.search import Progress
+    from chartloop.scenarios import Generated
+    from chartloop.scenarios.generator.search import Progress
 
 _EVERY = 0.1
 """Seconds between two paints of the line that says how far the search is."""
@@ -32,8 +32,8 @@ def generated(paths: Sequence[str], folder: str, how: How) -> int:
     """Generate, print and write; the exit code."""
     from chartloop.cli.loading import load_tools, locate, with_tools_hint
     from chartloop.core.errors import SpecError
-    from chartloop.testing.generating.generate import generate
-    from chartloop.testing.generating.search import WORK
+    from chartloop.scenarios.generator.generate import generate
+    from chartloop.scenarios.generator.search import WORK
 
     machine = _machine(paths, folder)
     path = locate(machine)

@@ -34,7 +34,7 @@ def seen_machine(source: str, how: How) -> Machine:
 
     Without --tools, what nobody here declared is taken as the file names it, and said on stderr.
     """
-    from chartloop.actions.assumed import assumed_in
+    from chartloop.actions.undeclared import assumed_in
     from chartloop.api import find_faults
 
     if how.tools:
@@ -144,7 +144,7 @@ def _declared(source: str) -> Registry:
 
 
 def _imported(source: str) -> object:
-    from chartloop.testing import own_from
+    from chartloop.api.user_code import own_from
 
     where = source.partition(":")[0]
     file = Path(where).absolute() if where.endswith(".py") else None

@@ -16,7 +16,7 @@ from chartloop.cli import out
 from chartloop.cli.drive import Interrupts
 from chartloop.cli.picture import coloured, columns
 from chartloop.cli.stepping import Commands, StoppedInside
-from chartloop.core.columns import Line
+from chartloop.core.text_table import Line
 
 if TYPE_CHECKING:
     from chartloop.api import Run

@@ -59,7 +59,7 @@ def refuse_undeclared(spec: MachineSpec) -> None:
 
     Tools are not called, and what guards said is on the record.
     """
-    from chartloop.actions.assumed import assumed_in
+    from chartloop.actions.undeclared import assumed_in
     from chartloop.core.errors import SetupError
 
     for named in assumed_in(spec):

@@ -17,7 +17,7 @@ from chartloop.cli.standing import standing_head, standing_rows
 from chartloop.cli.stepping import COMMANDS, Commands, StoppedInside
 from chartloop.cli.table import table_lines
 from chartloop.cli.values import read_value
-from chartloop.core.columns import Line
+from chartloop.core.text_table import Line
 from chartloop.core.types import accepts
 from chartloop.run.sync import loop_thread
 from chartloop.tui.board import Board, Watcher

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic import ValidationError
 
 from chartloop import catalog
-from chartloop.adapters.scripted import Scripted
+from chartloop.adapters.model.scripted import Scripted
 from chartloop.core.codes import finding
 from chartloop.core.errors import Finding, ScriptError, SpecError, nearest
 from chartloop.language.yaml.reading import Document, read
-from chartloop.testing.scenario_file import EventShape, OutsideEvent, event_of, kinds_of
+from chartloop.scenarios.file import EventShape, OutsideEvent, event_of, kinds_of
 
 if TYPE_CHECKING:
     from chartloop.api import Run

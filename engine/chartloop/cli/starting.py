@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chartloop.adapters.notify import LogNotifier
+from chartloop.adapters.notify.log import LogNotifier
 from chartloop.cli import out
 from chartloop.cli.loading import tasks_of
 from chartloop.cli.values import figures_of, values_of
@@ -133,6 +133,6 @@ def _notifier(how: How) -> Notifier:
         if how.notify_secret:
             raise click.UsageError("--notify-secret goes with --notify URL")
         return TerminalNotifier()
-    from chartloop.adapters.webhook import WebhookNotifier
+    from chartloop.adapters.notify.webhook import WebhookNotifier
 
     return WebhookNotifier(how.notify, secret_env=how.notify_secret or "")

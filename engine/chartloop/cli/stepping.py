@@ -19,8 +19,8 @@ from chartloop.cli.records import records_lines
 from chartloop.cli.standing import standing
 from chartloop.cli.table import Row, table_lines
 from chartloop.cli.values import answer_data, read_value
-from chartloop.core.columns import Line
 from chartloop.core.errors import ChartloopError, LimitError, RunError, nearest
+from chartloop.core.text_table import Line
 from chartloop.machine.saying import fact_value, say_value
 from chartloop.run.events import Delta, Event
 from chartloop.run.loop import is_action

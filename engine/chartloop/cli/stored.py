@@ -45,7 +45,7 @@ REMEMBERED = "cli"
 
 def open_journal(how: How, *, make: bool = False) -> Journal:
     """The journal that is meant. Without `make`, one that is not there is an error."""
-    from chartloop.adapters.sqlite import SqliteJournal, default_journal_path
+    from chartloop.adapters.journal.sqlite import SqliteJournal, default_journal_path
     from chartloop.core.durability import known_durability
     from chartloop.run.journal import MemoryJournal
 
@@ -68,7 +68,7 @@ def open_journal(how: How, *, make: bool = False) -> Journal:
 
 def _elsewhere(path: Path) -> str:
     """Where else runs of this place may be kept: in a journal of a folder further up."""
-    from chartloop.adapters.sqlite import journals_above
+    from chartloop.adapters.journal.sqlite import journals_above
 
     others = [other for other in journals_above(Path.cwd()) if other != path.absolute()]
     return f"there is one further up: --journal {shlex.quote(str(others[0]))}" if others else ""
@@ -130,7 +130,7 @@ def machine_of(journal: Journal, row: RunRow, how: How, *, to_run: bool = False)
     To look at a run its own tools, actions and guards are not needed: what they gave is on the
     record. `to_run` asks for them.
     """
-    from chartloop.actions.assumed import upkeep_stand_ins
+    from chartloop.actions.undeclared import upkeep_stand_ins
     from chartloop.api import find_faults, load
     from chartloop.run.session import upkeep_of
     from chartloop.run.sync import by_hand

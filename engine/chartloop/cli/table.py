@@ -1,11 +1,11 @@
-"""Tables on a terminal: laid out by `core.columns`, cleaned and coloured here."""
+"""Tables on a terminal: laid out by `core.text_table`, cleaned and coloured here."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
 from chartloop.cli import out
-from chartloop.core.columns import Line, Row, lay_out
+from chartloop.core.text_table import Line, Row, lay_out
 
 __all__ = ["Line", "Row", "styled", "table", "table_lines"]
 

@@ -19,7 +19,7 @@ from typing import Any, Unpack
 from anyio import to_thread
 
 from chartloop.actions.declare import action_spec, tool_spec
-from chartloop.adapters.scripted import Scripted
+from chartloop.adapters.model.scripted import Scripted
 from chartloop.api import Run, load
 from chartloop.api.journals import JournalOrPath
 from chartloop.api.wiring import PortOptions

@@ -34,7 +34,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Literal, NamedTuple, Self
 
-from chartloop.core.html import Cell, bundle, line, table
+from chartloop.core.html_table import Cell, bundle, line, table
 
 __all__ = [
     "AnswerError",

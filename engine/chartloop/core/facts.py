@@ -17,9 +17,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, cast
 
-from chartloop.core.html import Cell, Cells, bundle, folded, table
+from chartloop.core.format import say_value
+from chartloop.core.html_table import Cell, Cells, bundle, folded, table
 from chartloop.core.plain import plain
-from chartloop.core.saying import say_value
 from chartloop.core.types import (
     ANY,
     BOOL,

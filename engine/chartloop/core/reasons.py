@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
-from chartloop.core.html import Cell, bundle, line, table
+from chartloop.core.html_table import Cell, bundle, line, table
 from chartloop.core.units import say_count, say_duration
 
 EndStatus = Literal["completed", "error"]

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from chartloop.core.facts import EMPTY
-from chartloop.core.html import Cell, bundle, pairs
+from chartloop.core.html_table import Cell, bundle, pairs
 from chartloop.core.outcome import Outcome
 from chartloop.core.reasons import NO_SIGNALS, REASONS, StopReason, StopSignals
 from chartloop.core.units import say_elapsed

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from chartloop.core.errors import Finding, SetupError, SpecError
 from chartloop.core.units import say_count
+from chartloop.interchange.mermaid.read import Note, Reading, read_flowchart
 from chartloop.interchange.repair import Repair, repaired
-from chartloop.view.mermaid.read import Note, Reading, read_flowchart
 
 LARGEST = 4_000_000
 """Bytes of a document that is read."""

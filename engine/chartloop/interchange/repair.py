@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from chartloop.core.errors import SpecError
-from chartloop.view.mermaid.read import read_flowchart
+from chartloop.interchange.mermaid.read import read_flowchart
 
 MOST = 300
 """Repairs of one chart."""

@@ -23,8 +23,8 @@ from xml.sax.saxutils import XMLGenerator
 from xml.sax.xmlreader import AttributesImpl
 
 from chartloop.api import Machine
-from chartloop.interchange.from_live import statechart, status_chart
 from chartloop.interchange.statechart import PARENT, Deed, Node, Predicate, Statechart, Way
+from chartloop.interchange.statechart_of_machine import statechart, status_chart
 
 NAMESPACE = "urn:chartloop:1"
 HOLDING = "holding"

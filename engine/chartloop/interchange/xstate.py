@@ -17,8 +17,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from chartloop.api import Machine
-from chartloop.interchange.from_live import statechart, status_chart
 from chartloop.interchange.statechart import CHECK, PARENT, Deed, Node, Predicate, Statechart, Way
+from chartloop.interchange.statechart_of_machine import statechart, status_chart
 
 Data = dict[str, Any]
 

@@ -22,7 +22,7 @@ from chartloop.language.expression import Expression, Scope
 from chartloop.language.file import file
 from chartloop.language.file.names import bad_name
 from chartloop.language.file.shape import Shaped, shape
-from chartloop.language.file.unread import Unread
+from chartloop.language.file.unreadable import Unread
 from chartloop.language.readers.approve import read_approve
 from chartloop.language.readers.edges import Slot, read_edge
 from chartloop.language.readers.flow import Flow, flow

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from chartloop.core.facts import Facts, Failure
-from chartloop.core.html import Cell, bundle, pairs
+from chartloop.core.html_table import Cell, bundle, pairs
 from chartloop.core.reasons import NO_SIGNALS, StopSignals
 from chartloop.core.records import Input
 from chartloop.core.values import Value

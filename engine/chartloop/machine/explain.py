@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
-from chartloop.core.columns import Line, lay_out
-from chartloop.core.columns import Row as Cells
-from chartloop.core.html import Cell, Tone, bundle, line, pairs, table
+from chartloop.core.html_table import Cell, Tone, bundle, line, pairs, table
 from chartloop.core.plain import plain
+from chartloop.core.text_table import Line, lay_out
+from chartloop.core.text_table import Row as Cells
 from chartloop.language.expression import Expression
 from chartloop.machine.build import Chart
 from chartloop.machine.decision import Decision, Look

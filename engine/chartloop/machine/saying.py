@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from chartloop.core.facts import Facts
+from chartloop.core.format import say_value
 from chartloop.core.plain import plain
-from chartloop.core.saying import say_value
 from chartloop.core.types import Type
 from chartloop.language.expression import Bound, Expression, Reading
 

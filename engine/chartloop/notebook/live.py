@@ -19,14 +19,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from chartloop.core.errors import ChartloopError
-from chartloop.core.html import image
+from chartloop.core.html_table import image
 from chartloop.notebook.screen import Screen, when_cells_end
 from chartloop.run.events import Event, Recorded
 from chartloop.run.session import Session
 from chartloop.run.standing import standing_of, status_of
 from chartloop.view.flowchart import one_line
 from chartloop.view.live.picture import LivePicture
-from chartloop.view.live.standing import Standing
+from chartloop.view.live.progress import Standing
 from chartloop.view.picture import Picture
 
 EVERY = 0.1

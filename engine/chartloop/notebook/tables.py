@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, SupportsIndex, overload
 
-from chartloop.core.columns import Row, lay_out
 from chartloop.core.facts import Facts
-from chartloop.core.html import Cell, Cells, bundle, table
+from chartloop.core.html_table import Cell, Cells, bundle, table
 from chartloop.core.records import Record
+from chartloop.core.text_table import Row, lay_out
 from chartloop.machine.build import Chart
 from chartloop.run.frames import frame
 from chartloop.run.words import action_of, because, duration_of, outcome_of, path_of

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from chartloop import catalog
 from chartloop.actions import with_own
-from chartloop.actions.assumed import assumed_in, assuming
+from chartloop.actions.undeclared import assumed_in, assuming
 from chartloop.api import Machine, child_file, examine_text, find_faults
 from chartloop.core.errors import Finding, SetupError
 from chartloop.core.specs import Registry

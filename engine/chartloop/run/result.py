@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from chartloop.core.facts import Facts
-from chartloop.core.html import Cell, Tone, bundle, folded, line, pairs, table
+from chartloop.core.html_table import Cell, Tone, bundle, folded, line, pairs, table
 from chartloop.core.plain import plain
 from chartloop.core.position import METADATA, Position
 from chartloop.core.reasons import NO_SIGNALS, ResultKind, StopReason, StopSignals

@@ -15,7 +15,7 @@ from chartloop.machine.budgets import value_of
 from chartloop.machine.build import Chart
 from chartloop.machine.saying import say_value
 from chartloop.run.session import Session
-from chartloop.view.live.standing import How, Meter, Standing
+from chartloop.view.live.progress import How, Meter, Standing
 
 
 def standing_of(session: Session) -> Standing:

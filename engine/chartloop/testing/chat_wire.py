@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from chartloop.adapters.scripted import ScriptedCall, ScriptedReply, parse_replies, pieces
+from chartloop.adapters.model.scripted import ScriptedCall, ScriptedReply, parse_replies, pieces
 from chartloop.core.errors import ScriptError, nearest
 from chartloop.testing.chat_rules import FAULTS, REFUSALS, Refusal, fields_of
 

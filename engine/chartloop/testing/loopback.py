@@ -24,7 +24,7 @@ from collections.abc import Collection, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple, Self
 
-from chartloop.adapters.scripted import pieces
+from chartloop.adapters.model.scripted import pieces
 from chartloop.testing.chat_rules import FAULTS, REFUSALS, Refusal, fields_of, refuse
 from chartloop.testing.chat_wire import SAMPLE, Answer, Turn, read_script, turn_of
 
@@ -45,7 +45,7 @@ class LoopbackRequest(NamedTuple):
 class LoopbackServer:
     """A provider on 127.0.0.1, on a free port, for as long as a `with` block lasts.
 
-    `replies` are those of a script (`adapters.scripted`) or ``{"fault": name}``, one for each
+    `replies` are those of a script (`adapters.model.scripted`) or ``{"fault": name}``, one for each
     request in the order of arrival; a request too many is refused. Without `replies` each gets
     the same short answer. The model ``fault-<name>`` breaks in that way and uses up no reply.
     With `key`, a request with another key is refused.

@@ -18,7 +18,7 @@ from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.widgets import Footer, Input, Static
 
-from chartloop.core.columns import Line
+from chartloop.core.text_table import Line
 from chartloop.core.units import say_count
 from chartloop.tui.board import Board, Controls
 from chartloop.tui.panes import Log, Pane, StatePane, facts_of, records_of, why_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from chartloop.core.columns import Line
+from chartloop.core.text_table import Line
 from chartloop.view.picture import Picture
 from chartloop.view.text.draw import Drawing
 

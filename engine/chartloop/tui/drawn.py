@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from textual.content import Content
 
-from chartloop.core.columns import Line
+from chartloop.core.text_table import Line
 from chartloop.view.text.draw import Drawing
 
 _LINES: Mapping[str, str] = MappingProxyType(

@@ -10,7 +10,7 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from chartloop.core.columns import Line
+from chartloop.core.text_table import Line
 from chartloop.tui.board import Board
 from chartloop.tui.drawn import of_changes, of_drawing, of_lines
 

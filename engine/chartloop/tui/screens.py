@@ -19,7 +19,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Footer, Input, Label, OptionList, Static, TextArea
 from textual.widgets.option_list import Option
 
-from chartloop.core.columns import Line, Row, lay_out
+from chartloop.core.text_table import Line, Row, lay_out
 from chartloop.tui.board import Board
 from chartloop.tui.drawn import of_drawing, of_lines
 

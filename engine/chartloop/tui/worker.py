@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from queue import SimpleQueue
 from typing import NamedTuple
 
-from chartloop.core.columns import Line
+from chartloop.core.text_table import Line
 from chartloop.tui.board import Board, Controls
 from chartloop.view.picture import Picture
 

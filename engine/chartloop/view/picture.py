@@ -20,16 +20,16 @@ from types import MappingProxyType
 from typing import Any, Literal, Self, get_args
 
 from chartloop.core.errors import ChartloopError, refuse_unknown
-from chartloop.core.html import image
+from chartloop.core.html_table import image
 from chartloop.extras import install
-from chartloop.view.dot.described import described
+from chartloop.view.dot.accessible import described
 from chartloop.view.dot.engine import Engine, find_engine, render
 from chartloop.view.dot.theme import Theme, adaptive, darkened
 from chartloop.view.dot.write import svg_ids, to_dot
 from chartloop.view.flowchart import Flowchart, one_line
-from chartloop.view.mermaid.write import to_mermaid, too_large
+from chartloop.view.mermaid import to_mermaid, too_large
 from chartloop.view.pages import PAPERS, Paper, fitting, split, titled
-from chartloop.view.saving import save
+from chartloop.view.save import save
 from chartloop.view.text.draw import MOST, WIDTH, Drawing, draw
 from chartloop.view.text.outline import to_outline
 

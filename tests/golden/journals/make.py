@@ -14,11 +14,11 @@ import sys
 from pathlib import Path
 
 from chartloop import __version__
-from chartloop.adapters.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.catalog import shipped
 from chartloop.run.journal import CHILD_MARK, Journal, WholeRun
 from chartloop.run.sync import by_hand
-from chartloop.testing import find_scenarios, load_scenario, run_scenario
+from chartloop.scenarios import find_scenarios, load_scenario, run_scenario
 
 HERE = Path(__file__).parent
 SCENARIOS = HERE.parents[1] / "scenarios"

@@ -16,7 +16,7 @@ from chartloop.cli.how import How
 from chartloop.cli.table import Row, table
 
 if TYPE_CHECKING:
-    from chartloop.checker.bound import Assume, Bound, Figure
+    from chartloop.proofs.bound import Assume, Bound, Figure
 
 _FIGURES = ("actions", "llm_calls", "tool_calls", "tokens", "usd", "waiting")
 _KNOBS = ("tokens_per_call", "calls_per_reply", "input_price", "output_price")
@@ -72,10 +72,10 @@ def bound(machine: str | None, of_run: str | None, output: str | None, **given: 
     """
     from chartloop import __version__
     from chartloop.api.bounds import wanted_bounds, with_known_models
-    from chartloop.checker.bound.result import WORDS
     from chartloop.cli.loading import read_machine
     from chartloop.cli.values import figures_of, values_of
-    from chartloop.view.saving import write_whole
+    from chartloop.proofs.bound.result import WORDS
+    from chartloop.view.save import write_whole
 
     how = How.of(given)
     if (machine is None) == (of_run is None):
@@ -124,7 +124,7 @@ def _stored(run: str, how: How) -> str:
 
 
 def _show_stored(certificate: str, output: str | None, how: How) -> None:
-    from chartloop.view.saving import write_whole
+    from chartloop.view.save import write_whole
 
     data: dict[str, Any] = json.loads(certificate)
     if output is not None:
@@ -138,9 +138,9 @@ def _show_stored(certificate: str, output: str | None, how: How) -> None:
 
 
 def _assume(pairs: Any) -> Assume | None:
-    from chartloop.checker.bound import Assume
     from chartloop.cli.values import read_number
     from chartloop.core.errors import nearest
+    from chartloop.proofs.bound import Assume
 
     if not pairs:
         return None
@@ -160,7 +160,7 @@ def _assume(pairs: Any) -> Assume | None:
 
 def _certified(data: Mapping[str, Any]) -> Iterator[str]:
     """What a certificate says, which may be of another version: what it lacks is left out."""
-    from chartloop.checker.bound.result import WORDS
+    from chartloop.proofs.bound.result import WORDS
 
     head = f"{data['machine']} {data['hash'][:12]}, proven by chartloop {data['chartloop']}"
     if data.get("unknown"):
@@ -186,7 +186,7 @@ def _assuming(assumptions: Iterable[str]) -> Iterator[str]:
 
 
 def _said(found: Bound) -> Iterator[str]:
-    from chartloop.checker.bound.result import WORDS
+    from chartloop.proofs.bound.result import WORDS
 
     if found.unknown:
         yield f"{found.machine}: unknown: {found.unknown}"
@@ -228,7 +228,7 @@ def _colour(figure: Figure) -> str:
 
 
 def _costs(costs: Mapping[str, float | None]) -> str:
-    from chartloop.checker.bound.result import WORDS, say_amount
+    from chartloop.proofs.bound.result import WORDS, say_amount
 
     known = [
         f"{WORDS[n]} {'not known' if value is None else say_amount(n, value)}"
@@ -238,7 +238,7 @@ def _costs(costs: Mapping[str, float | None]) -> str:
 
 
 def _child(child: Mapping[str, Any]) -> str:
-    from chartloop.checker.bound.result import WORDS, say_amount
+    from chartloop.proofs.bound.result import WORDS, say_amount
 
     parts = [
         f"{WORDS[n]} {value if isinstance(value, str) else say_amount(n, value)}"

@@ -122,7 +122,7 @@ def _unsettled(checked: Checked) -> str:
 
 
 def _unsettled_guards(places: Sequence[str]) -> str:
-    from chartloop.checker import solver
+    from chartloop.proofs.guards import z3_solver as solver
 
     count = say_count(len(places), "guard")
     which = ", ".join(places[:3]) + (", …" if len(places) > 3 else "")

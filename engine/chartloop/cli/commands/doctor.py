@@ -184,7 +184,7 @@ def _sandbox() -> Check:
     if util.find_spec("pydantic_monty") is None:
         cure = install("sandbox")
         return Check("sandbox", "missing", "not installed: no machine can run Python code", cure)
-    from chartloop.adapters.monty import MontySandbox
+    from chartloop.adapters.sandbox.monty import MontySandbox
     from chartloop.run.sync import wait
 
     try:
@@ -211,7 +211,7 @@ def _keys() -> Check:
 
 
 def _journal(how: How) -> Check:
-    from chartloop.adapters.sqlite import SqliteJournal, default_journal_path
+    from chartloop.adapters.journal.sqlite import SqliteJournal, default_journal_path
     from chartloop.cli.stored import close_later, shown
     from chartloop.run.sync import by_hand
 

@@ -134,7 +134,7 @@ def draw(machine: str | None, output: str | None, everything: bool, **given: Any
 
 def _write(picture: Picture, path: Path, form: str | None) -> None:
     """Write a picture, and say what is in it."""
-    from chartloop.view.saving import write_whole
+    from chartloop.view.save import write_whole
 
     if form is None:
         _save(picture, path)
@@ -162,7 +162,7 @@ def _is_text(form: str | None, output: str | None) -> bool:
 
 def _say_too_large(picture: Picture, form: str) -> None:
     """What Mermaid draws only where it is told to."""
-    from chartloop.view.mermaid.write import too_large
+    from chartloop.view.mermaid import too_large
 
     if form in ("mermaid", ".mmd", ".mermaid") and (said := too_large(picture.mermaid())):
         out.say(said, "yellow")

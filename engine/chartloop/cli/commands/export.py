@@ -59,7 +59,7 @@ def export(
 ) -> None:
     """Write a machine for XState, or as SCXML."""
     from chartloop.cli.loading import read_machine
-    from chartloop.view.saving import write_whole
+    from chartloop.view.save import write_whole
 
     path = None if output is None or output == "-" else Path(output)
     write = _writer(language or _said_by(path))

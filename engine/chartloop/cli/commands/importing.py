@@ -16,7 +16,7 @@ from chartloop.core.errors import SetupError
 from chartloop.core.units import say_count
 
 if TYPE_CHECKING:
-    from chartloop.interchange.importing import Imported
+    from chartloop.interchange.import_chart import Imported
 
 
 @click.command(
@@ -51,7 +51,7 @@ def import_(document: str, output: str | None, force: bool, **given: Any) -> Non
     DOCUMENT is a Markdown file with a Mermaid flowchart in a fence, or a .mmd file.
     """
     from chartloop.interchange.documents import read
-    from chartloop.interchange.importing import import_chart
+    from chartloop.interchange.import_chart import import_chart
 
     how = How.of(given)
     path = None if output in (None, "-") else Path(str(output))
@@ -77,7 +77,7 @@ def import_(document: str, output: str | None, force: bool, **given: Any) -> Non
 
 
 def _write_whole(path: Path, text: str) -> None:
-    from chartloop.view.saving import write_whole
+    from chartloop.view.save import write_whole
 
     if not path.parent.is_dir():
         raise MisuseError(f"there is no folder `{path.parent}`", hint="make it first")

@@ -30,7 +30,7 @@ def new(name: str, **given: Any) -> None:
 
     NAME is the folder; its last part, with - as _, names the machine.
     """
-    from chartloop.adapters.sqlite_migrations import FOLDER, keep_runs_here
+    from chartloop.adapters.journal.sqlite_migrations import FOLDER, keep_runs_here
     from chartloop.cli.starter import COMMANDS, files
     from chartloop.language.file.schema import schema
 

@@ -14,7 +14,7 @@ from chartloop.cli.how import How
 
 if TYPE_CHECKING:
     from chartloop.api.drawn import DrawnAnswer
-    from chartloop.checker.query import Answer
+    from chartloop.proofs.query import Answer
 
 _COLOURS = {True: "green", False: "red", None: "yellow"}
 
@@ -56,10 +56,10 @@ def query(machine: str, queries: tuple[str, ...], **given: Any) -> None:
     change says `unless`. If something can happen, the shortest ordinary path is shown;
     guards may forbid it.
     """
-    from chartloop.checker.query import OUTSIDE, QueryFault
     from chartloop.cli.faults import say_error
     from chartloop.cli.loading import read_machine
     from chartloop.cli.values import values_of
+    from chartloop.proofs.query import OUTSIDE, QueryFault
 
     how = How.of(given)
     loaded = read_machine(machine, how)

@@ -17,7 +17,7 @@ from chartloop.core.units import say_count
 
 if TYPE_CHECKING:
     from chartloop.run.journal import RunRow
-    from chartloop.testing.recording.recording import Recording
+    from chartloop.scenarios.recorder.record import Recording
 
 
 @click.command(
@@ -60,7 +60,7 @@ def record(
     from chartloop.cli.stored import find_run, machine_of, open_journal, remembered
     from chartloop.run.recorded import Unread, read_run
     from chartloop.run.sync import by_hand
-    from chartloop.testing.recording.recording import recording
+    from chartloop.scenarios.recorder.record import recording
 
     how = How.of(given)
     _refuse_to_lose(output, force=how.more["force"])
@@ -87,7 +87,7 @@ def record(
 
 
 def _refuse_to_lose(output: str | None, *, force: bool) -> None:
-    from chartloop.testing.scenarios import SUFFIX
+    from chartloop.scenarios.runner import SUFFIX
 
     if output is None:
         return

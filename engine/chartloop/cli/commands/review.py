@@ -14,7 +14,7 @@ from chartloop.cli.how import How
 from chartloop.core.errors import ChartloopError
 
 if TYPE_CHECKING:
-    from chartloop.review.changed import Reviewed, Scope
+    from chartloop.review.changed_machines import Reviewed, Scope
 
 DIFFERS = 1
 
@@ -75,8 +75,8 @@ def _reviewed(base: str, paths: Sequence[str], given: Mapping[str, Any]) -> list
     from chartloop.actions.declare import specs_of
     from chartloop.cli.commands.diff import save
     from chartloop.cli.loading import load_tools
-    from chartloop.review.changed import Scope
-    from chartloop.review.changed import review as changed
+    from chartloop.review.changed_machines import Scope
+    from chartloop.review.changed_machines import review as changed
     from chartloop.review.sources import Looking
 
     how = How.of(given)

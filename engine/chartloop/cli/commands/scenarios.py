@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
+    from chartloop.analysis.coverage.coverage import Coverage
     from chartloop.core.specs import Registry
-    from chartloop.coverage.coverage import Coverage
 
 
 @click.command(
@@ -104,7 +104,7 @@ def _run(paths: tuple[str, ...], how: How) -> None:
     """Run the scenarios that are there, and say how each went."""
     from chartloop.cli.loading import load_tools
     from chartloop.cli.stored import shown
-    from chartloop.testing import Covering, collecting
+    from chartloop.scenarios import Covering, collecting
 
     wanted = covering.wanted_of(how)
     found = _found(paths or (".",))
@@ -153,7 +153,7 @@ def _say_short(passed: Iterable[str], short: Iterable[str]) -> None:
 
 def _found(paths: tuple[str, ...]) -> list[Path]:
     from chartloop.core.errors import SetupError
-    from chartloop.testing import find_scenarios
+    from chartloop.scenarios import find_scenarios
 
     try:
         return find_scenarios(paths)
@@ -174,7 +174,7 @@ class Played(NamedTuple):
 def _play(path: Path, own: list[Registry], how: How) -> tuple[bool, tuple[str, ...], str]:
     """Play one file. A fault of the file fails it, and the others are played all the same."""
     from chartloop.cli.loading import with_tools_hint
-    from chartloop.testing import run_scenario
+    from chartloop.scenarios import run_scenario
 
     try:
         report = run_scenario(path, tools=own)

@@ -16,12 +16,12 @@ from chartloop.cli.table import Row, table
 from chartloop.core.units import parse_fraction
 
 if TYPE_CHECKING:
+    from chartloop.analysis.simulation.limits import Suggestion
+    from chartloop.analysis.simulation.result import Simulation
+    from chartloop.analysis.simulation.world import World
     from chartloop.api import Machine
     from chartloop.language.spec import MachineSpec
     from chartloop.run.recorded import RecordedRun
-    from chartloop.simulation.limits import Suggestion
-    from chartloop.simulation.result import Simulation
-    from chartloop.simulation.world import World
 
 CELLS = 24
 """Of a bar."""
@@ -213,15 +213,15 @@ def _tasks(machine: Machine, how: How) -> list[dict[str, Any]] | None:
 
 def _plays(spec: MachineSpec, how: How) -> int:
     """How many runs are played: for a suggestion each limit has three times some of its own."""
-    from chartloop.simulation.limits import RUNS, limits_watched
+    from chartloop.analysis.simulation.limits import RUNS, limits_watched
 
     suggested = 0 if how.more["at_most"] is None else 3 * RUNS * len(limits_watched(spec))
     return how.more["runs"] + suggested
 
 
 def _write(world: World, path: Path) -> None:
-    from chartloop.simulation.world_file import write_world
-    from chartloop.view.saving import write_whole
+    from chartloop.analysis.simulation.world_file import write_world
+    from chartloop.view.save import write_whole
 
     write_whole(path, write_world(world).encode())
     out.say(f"{path}: a world of {len(world.states)} states. {world.about}".rstrip(), "dim")
@@ -267,7 +267,7 @@ def _show_run(
 
 
 def _draw(machine: Machine, found: Simulation, path: Path) -> None:
-    from chartloop.view.live.standing import Standing
+    from chartloop.view.live.progress import Standing
     from chartloop.view.report.picture import RunPicture
 
     standing = Standing(
@@ -280,7 +280,7 @@ def _draw(machine: Machine, found: Simulation, path: Path) -> None:
 
 def said(found: Simulation) -> Iterator[str]:
     """The result for people."""
-    from chartloop.simulation.saying import NAMES, say
+    from chartloop.analysis.simulation.format import NAMES, say
 
     yield out.style(found.head(), bold=True)
     if found.learnt:
@@ -348,7 +348,7 @@ def _suggested(suggestions: tuple[Suggestion, ...]) -> Iterator[str]:
 
 def _columns(suggestion: Suggestion) -> tuple[str, str, str, str]:
     """The limit that is enough, what it stops, what it saves on average and proves lower."""
-    from chartloop.simulation.saying import NAMES, say
+    from chartloop.analysis.simulation.format import NAMES, say
 
     if suggestion.stops is None:
         return "", "", "", out.plain(suggestion.because)

@@ -17,9 +17,9 @@ from chartloop.cli.recorded import choice_options, chosen
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from chartloop.analysis.stats.result import Stats
     from chartloop.api import Machine
     from chartloop.run.recorded import Recorded, RecordedRun
-    from chartloop.studies.stats.result import Stats
 
 _COLUMNS = ("machine", "table", "row", "measure", "value")
 
@@ -120,7 +120,7 @@ def _by_machine(
 
 def _recorded_machine(run: RecordedRun) -> Machine | None:
     """A machine to be looked at: tools, actions and guards of its own are taken as named."""
-    from chartloop.actions.assumed import upkeep_stand_ins
+    from chartloop.actions.undeclared import upkeep_stand_ins
     from chartloop.api import find_faults
     from chartloop.run.session import upkeep_of
 

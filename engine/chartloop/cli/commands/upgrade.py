@@ -25,9 +25,9 @@ from chartloop.cli.recorded import (
 from chartloop.core.errors import ChartloopError
 
 if TYPE_CHECKING:
+    from chartloop.analysis.upgrade.result import Upgraded
     from chartloop.api import Machine
     from chartloop.run.recorded import RecordedRun
-    from chartloop.studies.upgrade.result import Upgraded
 
 OWN = "-"
 """In place of OLD: each run's own machine, as the journal has it."""
@@ -135,8 +135,8 @@ def _each(
 
 def _shown(found: Upgraded, listed: int) -> Iterator[str]:
     """The summary, the table, and what is said of the runs; both up to so many."""
+    from chartloop.analysis.upgrade.result import HEAD, heading, unsaid
     from chartloop.cli.table import Row, table
-    from chartloop.studies.upgrade.result import HEAD, heading, unsaid
 
     yield out.style(out.plain(found.summary), "green" if found.all_go_on else "", bold=True)
     colours = [_COLOURS[verdict.kind] for verdict in found.ranked]

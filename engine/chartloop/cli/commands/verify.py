@@ -14,7 +14,7 @@ from chartloop.core.errors import SpecError
 from chartloop.core.units import say_count
 
 if TYPE_CHECKING:
-    from chartloop.interchange.verifying import Deviation, Verdict
+    from chartloop.interchange.verify import Deviation, Verdict
 
 
 @click.command(
@@ -46,7 +46,7 @@ def verify(document: str, machine: str, **given: Any) -> None:
     DOCUMENT is a Markdown file with a Mermaid flowchart in a fence, or a .mmd file.
     """
     from chartloop.cli.loading import read_machine
-    from chartloop.interchange.verifying import verify as compared
+    from chartloop.interchange.verify import verify as compared
 
     how = How.of(given)
     found = found_in(document, how)

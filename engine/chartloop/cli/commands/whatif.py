@@ -13,7 +13,7 @@ from chartloop.cli.how import How
 from chartloop.cli.recorded import choice_options, refuse_undeclared, runs_argument
 
 if TYPE_CHECKING:
-    from chartloop.studies.whatif.result import Sweep, WhatIf
+    from chartloop.analysis.whatif.result import Sweep, WhatIf
 
 _GATES = ("lost", "changed", "unsure")
 
@@ -85,8 +85,8 @@ def whatif(machine: str, runs: tuple[str, ...], first: int, **given: Any) -> Non
 
 
 def _print(answers: list[WhatIf], swept: str, how: How, first: int) -> None:
+    from chartloop.analysis.whatif.result import Sweep
     from chartloop.cli.table import styled
-    from chartloop.studies.whatif.result import Sweep
 
     told: WhatIf | Sweep = Sweep(swept, tuple(answers)) if swept else answers[0]
     if how.is_json:

@@ -12,6 +12,7 @@ nothing that is compiled can do more than read facts.
 Source: design "language", section 3
 """
 
+from chartloop.language.expression.atoms import Bound, Reading
 from chartloop.language.expression.expression import (
     Direction,
     Expression,
@@ -20,7 +21,6 @@ from chartloop.language.expression.expression import (
     parse,
     widen,
 )
-from chartloop.language.expression.reading import Bound, Reading
 from chartloop.language.expression.runtime import GUARD_ERRORS, Oracle, no_oracle
 from chartloop.language.expression.scope import ExpressionFault, Scope
 

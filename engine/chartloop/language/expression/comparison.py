@@ -17,7 +17,7 @@ from chartloop.core.types import BOOL, Type
 from chartloop.core.units import parse_fraction
 from chartloop.language.expression import operators
 from chartloop.language.expression.context import Context
-from chartloop.language.expression.fitting import duration_text
+from chartloop.language.expression.fit import duration_text
 from chartloop.language.expression.monotone import never_falls
 from chartloop.language.expression.names import bare_word, resolves
 from chartloop.language.expression.tree import (

@@ -17,12 +17,13 @@ from typing import Any, Literal
 from chartloop.core.errors import ChartloopError
 from chartloop.core.facts import Facts
 from chartloop.core.types import Type
+from chartloop.language.expression import atoms as reading
 from chartloop.language.expression import compile as code
-from chartloop.language.expression import monotone, operators, reading
+from chartloop.language.expression import monotone, operators
+from chartloop.language.expression.atoms import Atom, Bound, Probe, Reading
 from chartloop.language.expression.check import Checker
-from chartloop.language.expression.failing import may_fail
+from chartloop.language.expression.may_fail import may_fail
 from chartloop.language.expression.narrow import implied
-from chartloop.language.expression.reading import Atom, Bound, Probe, Reading
 from chartloop.language.expression.runtime import GUARD_ERRORS, Function, Oracle, no_oracle
 from chartloop.language.expression.scope import ExpressionFault, Scope
 from chartloop.language.expression.syntax import read

@@ -36,7 +36,7 @@ from chartloop.language.file.shape_parts import (
     value_at,
 )
 from chartloop.language.file.shape_words import IN_PLACE_OF, Fault, hint_for, message_of, noun_of
-from chartloop.language.file.unread import TOO_MANY, Unread
+from chartloop.language.file.unreadable import TOO_MANY, Unread
 from chartloop.language.yaml.document import dotted, short
 from chartloop.language.yaml.reading import MAX_FINDINGS, Document, Path
 

@@ -16,7 +16,7 @@ from chartloop.core.types import ANY, FLOAT, STR, Type, parse_type, type_of
 from chartloop.core.units import parse_number
 from chartloop.language.expression import Expression, ExpressionFault, parse
 from chartloop.language.file import file
-from chartloop.language.file.unread import names_in
+from chartloop.language.file.unreadable import names_in
 from chartloop.language.readers.quantities import coerce, doubtful, nonneg, quantity
 from chartloop.language.readers.reader import NULLABLE, Reader
 from chartloop.language.spec import BlockSpec, LimitSpec, VarSpec

@@ -34,7 +34,7 @@ from chartloop.core.types import (
 )
 from chartloop.core.units import parse_duration, parse_fraction
 from chartloop.language.expression import Expression, ExpressionFault, Scope, parse
-from chartloop.language.file.unread import TOO_MANY, Unread, names_in
+from chartloop.language.file.unreadable import TOO_MANY, Unread, names_in
 from chartloop.language.label import Label, LabelFault, parse_label
 from chartloop.language.readers.flow import Flow, Moment
 from chartloop.language.spec import said_at

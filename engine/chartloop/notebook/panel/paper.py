@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 from chartloop.core.errors import ChartloopError
-from chartloop.core.html import line
+from chartloop.core.html_table import line
 from chartloop.notebook.live import described, on_page
 from chartloop.notebook.panel.stepped import Stepped
 from chartloop.run.standing import standing_of
 from chartloop.view.dot.engine import Engine
 from chartloop.view.live.picture import LivePicture
-from chartloop.view.live.standing import Standing
+from chartloop.view.live.progress import Standing
 
 Json = dict[str, Any]
 PATIENCE = 10.0

@@ -18,7 +18,7 @@ from heapq import heapify, heappop, heappush
 from itertools import product
 from typing import Any
 
-from chartloop.view.compare.alike import (
+from chartloop.view.compare.cost import (
     GONE,
     Graph,
     Kinds,

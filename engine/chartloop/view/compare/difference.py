@@ -17,7 +17,7 @@ from itertools import zip_longest
 from typing import Literal
 
 from chartloop.view.compare.align import align
-from chartloop.view.compare.alike import Graph, Labels, Node
+from chartloop.view.compare.cost import Graph, Labels, Node
 from chartloop.view.flowchart import Box, Flowchart, one_line
 
 Change = Literal["added", "removed", "label", "shape", "fill"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 
-from chartloop.view.compare.alike import (
+from chartloop.view.compare.cost import (
     GONE,
     RENAMED,
     Graph,

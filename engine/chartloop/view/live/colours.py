@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from chartloop.view.dot.write import PAINTS, Paint
 from chartloop.view.flowchart import Box
-from chartloop.view.live.standing import How
+from chartloop.view.live.progress import How
 
 NOW = Paint("#fde68a", "#b45309")
 TAKEN = "#2563eb"

@@ -28,8 +28,8 @@ from chartloop.view.live.colours import (
     width,
 )
 from chartloop.view.live.plan import Plan
+from chartloop.view.live.progress import How
 from chartloop.view.live.slots import Slots
-from chartloop.view.live.standing import How
 
 
 class Css:

@@ -15,18 +15,18 @@ from typing import Literal, NamedTuple
 
 from chartloop.core.errors import ChartloopError
 from chartloop.extras import install
-from chartloop.view.dot.described import described
+from chartloop.view.dot.accessible import described
 from chartloop.view.dot.engine import Engine, find_engine, render
 from chartloop.view.dot.theme import adaptive, dark_attributes, dark_rules, preferred
 from chartloop.view.dot.write import svg_ids, to_dot
 from chartloop.view.flowchart import Flowchart
 from chartloop.view.live.css import Css
-from chartloop.view.live.dress import LiveDress, PaintedDress
 from chartloop.view.live.outline import Outline
 from chartloop.view.live.plan import Plan, Planner, say_times
+from chartloop.view.live.progress import Standing
 from chartloop.view.live.slots import Slots, slot_id
-from chartloop.view.live.standing import Standing
-from chartloop.view.saving import save
+from chartloop.view.live.style import LiveDress, PaintedDress
+from chartloop.view.save import save
 from chartloop.view.text.outline import to_outline
 
 PageTheme = Literal["light", "auto"]

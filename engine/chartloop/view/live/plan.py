@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from chartloop.view.flowchart import Arrow, Box, Flowchart, shorten
 from chartloop.view.from_graph import rule_boxes
-from chartloop.view.live.standing import How, Standing
+from chartloop.view.live.progress import How, Standing
 
 _MARKS: Mapping[How, str] = {"": "●", "natural": "✓", "human": "■", "limit": "■", "error": "✗"}
 _REASON = 22

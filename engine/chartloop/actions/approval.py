@@ -1,0 +1,94 @@
+"""Asking for approval of tool calls, and which calls were approved.
+
+An approval is for the calls that were shown, by id, name and arguments. Nothing else opens the way:
+what the model asks for later has to be shown again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from chartloop.actions.run_tool import failed
+from chartloop.core.conversation import unanswered
+from chartloop.core.facts import EMPTY, ToolCall
+from chartloop.core.outcome import Outcome, ToolResult
+from chartloop.core.position import APPROVAL
+from chartloop.core.specs import ActionSpec, ArgSpec, Effect
+from chartloop.core.types import STR, list_of, struct
+from chartloop.run.context import Context
+
+CALL = struct({"id": STR, "name": STR, "arguments": STR}, keyed=True)
+
+
+def ask_approval(
+    ctx: Context, *, tools: Sequence[str], wait: str, by: str = "", text: str = "",
+    first: bool = False,
+) -> Outcome:  # fmt: skip
+    """The open calls of these tools, and the question whether they may be carried out."""
+    open_ = unanswered(ctx.messages)
+    calls = [call for call in (open_[:1] if first else open_) if call.name in tools]
+    shown = [call.to_mapping() for call in calls]
+    kept: dict[str, Any] = {APPROVAL: {"calls": shown, "wait": wait}}
+    if calls:
+        kept["ask_user"] = question(calls, by, text)
+    return Outcome(result=shown, kept=kept)
+
+
+def question(calls: Sequence[ToolCall], by: str, text: str) -> str:
+    """What the person reads: every call that the answer is for, whole."""
+    what = "this" if len(calls) == 1 else "all of these"
+    head = text or f"May {what} be carried out?"
+    who = [f"(for {by})"] if by else []
+    return "\n".join([head, *who, *(f"  {call.name} {call.arguments}" for call in calls)])
+
+
+class Approvals:
+    """Which calls may be carried out now, of a machine in which some need an approval."""
+
+    def __init__(self, ctx: Context) -> None:
+        given = ctx.machine.approve
+        self.tools = frozenset(given.tools) if given is not None else frozenset[str]()
+        self.asked: Mapping[str, Any] = ctx.kept.get(APPROVAL, EMPTY) if self.tools else EMPTY
+
+    @property
+    def spent(self) -> Mapping[str, Any]:
+        """What is kept once all calls are done: an approval is good for one time."""
+        return {APPROVAL: {"calls": [], "wait": ""}} if self.asked else EMPTY
+
+    def refusal(self, call: ToolCall) -> ToolResult | None:
+        """What the model reads of a call that was not approved; None for one that may be made."""
+        if call.name not in self.tools:
+            return None
+        shown = call.to_mapping() in self.asked.get("calls", ())
+        answer = str(self.asked.get("answer", "")) if shown else ""
+        if answer == "accept":
+            return None
+        why = {"deny": "it was denied", "expired": "nobody answered in time"}.get(
+            answer, "nobody was asked"
+        )
+        note = str(self.asked.get("note", "")) if answer == "deny" else ""
+        return failed(f"`{call.name}` was not approved: {why}" + (f": {note}" if note else ""))
+
+
+ACTIONS = (
+    ActionSpec(
+        "ask_approval",
+        ask_approval,
+        (
+            ArgSpec(
+                "tools", "data", list_of(STR), required=True,
+                about="The tools whose calls need an approval.",
+            ),
+            ArgSpec("wait", "data", STR, about="The wait that takes the answer."),
+            ArgSpec("by", "data", STR, about="Who may answer."),
+            ArgSpec("text", "text", STR, about="What is shown above the calls."),
+            ArgSpec("first", "data", about="Whether only the first call will be carried out."),
+        ),
+        result=list_of(CALL),
+        work=False,
+        effect=Effect.PURE,
+        suspends=False,
+        about="Lists the open calls that need an approval: made by the file's `approve`.",
+    ),
+)  # fmt: skip

@@ -1,0 +1,360 @@
+"""Calling tools: `call_tools`, `call_tool`, `tool`, `update_memory`.
+
+What goes wrong in a tool goes back to the model as the tool's reply, and is counted; the
+action itself succeeds, unless the file says `on_error: fail`.
+
+Source: 004 "Tool Call Step", "Memory Update Step"; 002 "AgentStopException"; 000 "Adapters".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import anyio
+
+from chartloop.actions.approval import Approvals
+from chartloop.actions.builtin_tools import append_text, replace_text
+from chartloop.actions.run_tool import failed, refusal, run_tool
+from chartloop.core.conversation import calls_of, tool_reply, trim_calls, unanswered
+from chartloop.core.errors import Category
+from chartloop.core.facts import EMPTY, ToolCall
+from chartloop.core.outcome import NOTHING_SPENT, Outcome, Spent, ToolResult
+from chartloop.core.reasons import StopSignal
+from chartloop.core.specs import MOST_CALLS, ActionSpec, ArgSpec, Effect, ToolSpec
+from chartloop.core.types import ANY, BOOL, INT, STR, list_of, struct
+from chartloop.core.units import say_count
+from chartloop.run.context import Context
+from chartloop.run.failing import describe
+from chartloop.run.sound import cut, sound_text
+
+AT_ONCE = 64
+"""Calls of one reply that are made at the same time; the others wait for a place."""
+
+CALLED = struct({"id": STR, "name": STR, "ok": BOOL, "content": STR, "result": ANY}, keyed=True)
+
+
+TOO_MANY = "error: this call was not carried out: at most {most} calls of one reply are"
+"""What a model reads where it asked for more calls at once than are carried out."""
+
+
+async def call_tools(
+    ctx: Context, on_error: str = "reply", at_most: int = MOST_CALLS
+) -> Outcome:  # fmt: skip
+    """The calls of the newest reply, at once; memory tools one after the other."""
+    calls = unanswered(ctx.messages)
+    outcome = await _carry_out(ctx, calls[:at_most], on_error)
+    return without(outcome, calls[at_most:], at_most) if len(calls) > at_most else outcome
+
+
+def without(outcome: Outcome, left: Sequence[ToolCall], most: int) -> Outcome:
+    """The outcome with the calls that were too many: answered, on the record, warned of."""
+    said = TOO_MANY.format(most=most)
+    asked = say_count(most + len(left), "call")
+    warning = f"a reply asked for {asked}; {most} were carried out, the rest were refused"
+    return outcome.replace(
+        messages=(*outcome.messages, *(tool_reply(call, said) for call in left)),
+        dropped=tuple(left), warnings=(*outcome.warnings, warning),
+    )  # fmt: skip
+
+
+async def call_tool(ctx: Context, on_error: str = "reply") -> Outcome:
+    """The first call of the newest reply; the others are dropped and go on the record.
+
+    Source: 004 "Execute first tool call".
+    """
+    calls = unanswered(ctx.messages)
+    outcome = await _carry_out(ctx, calls[:1], on_error)
+    if len(calls) < 2:
+        return outcome
+    trimmed = trim_calls(ctx.messages, _kept_ids(ctx, calls))
+    left = ", ".join(f"`{sound_text(call.name)}`" for call in calls[1:])
+    said = f"only the first of {len(calls)} calls was made; left out: {left}"
+    return outcome.replace(
+        rewrite=tuple(trimmed), dropped=tuple(calls[1:]), warnings=(*outcome.warnings, said)
+    )
+
+
+def _kept_ids(ctx: Context, calls: Sequence[ToolCall]) -> set[str]:
+    """The ids of the newest reply's calls that stay: the first of these, and what was answered."""
+    said = next(m for m in reversed(ctx.messages) if m["role"] == "assistant")
+    return {c.id for c in calls_of(said)} - {c.id for c in calls[1:]} | {calls[0].id}
+
+
+async def _carry_out(ctx: Context, calls: Sequence[ToolCall], on_error: str) -> Outcome:
+    batch = _Batch(ctx, calls)
+    ctx.so_far = batch.outcome
+    await batch.carry_out()
+    outcome = batch.outcome()
+    if outcome.tool_errors and on_error == "fail":
+        text = cut("; ".join(outcome.tool_errors))
+        failed_ = Outcome.failed(Category.RECOVERABLE, text, kind="tool")
+        return outcome.replace(ok=False, error=failed_.error, tool_errors=())
+    return outcome
+
+
+class _Batch:
+    """The calls of one reply, and what came of those that are done."""
+
+    def __init__(self, ctx: Context, calls: Sequence[ToolCall]) -> None:
+        self.ctx = ctx
+        self.calls = calls
+        self.known = {tool.name: tool for tool in ctx.tools}
+        self.approvals = Approvals(ctx)
+        self.done: dict[int, ToolResult] = {}
+        seen: dict[str, int] = {}
+        self.keys: list[str] = []
+        for call in calls:  # a model may write the same id twice
+            times = seen.get(call.id, 0)
+            self.keys.append(f"{ctx.key}/{call.id}#{times}" if times else f"{ctx.key}/{call.id}")
+            seen[call.id] = times + 1
+
+    async def carry_out(self) -> None:
+        """Do every call: memory tools in order, since each reads what the one before it wrote."""
+        memory = [n for n, c in enumerate(self.calls) if self._edits_memory(c)]
+        others = [n for n in range(len(self.calls)) if n not in set(memory)]
+        if len(others) < 2 or not any(self._suspends(n) for n in others):
+            for n in others:
+                await self._do(self.ctx, n)
+        else:
+            places = anyio.CapacityLimiter(AT_ONCE)
+            async with anyio.create_task_group() as group:
+                for n in others:
+                    group.start_soon(self._take_place, places, n)
+        blocks = dict(self.ctx.facts.memory)
+        for n in memory:
+            facts = self.ctx.facts.replace(memory=blocks)
+            await self._do(replace(self.ctx, facts=facts), n)
+            changes = self.done[n].changes
+            blocks |= {name.removeprefix("memory."): v for name, v in changes.items()}
+
+    def outcome(self) -> Outcome:
+        """What the calls that are done came to, in the order in which the model asked."""
+        done = [(self.calls[n], self.done[n]) for n in sorted(self.done)]
+        counts: dict[str, int] = {}
+        for call, _ in done:
+            if call.name in self.known:
+                counts[call.name] = counts.get(call.name, 0) + 1
+        outcome = Outcome(
+            result=[
+                {
+                    "id": sound_text(c.id),
+                    "name": sound_text(c.name),
+                    "ok": d.ok,
+                    "content": d.text,
+                    "result": d.result,
+                }
+                for c, d in done
+            ],
+            messages=tuple([tool_reply(c, d.text) for c, d in done]),
+            spent=Spent(tools=counts) if counts else NOTHING_SPENT,
+            kept=self.approvals.spent if len(done) == len(self.calls) else EMPTY,
+        )
+        if all(d.is_text for _, d in done):
+            return outcome
+        return outcome.replace(
+            tool_errors=tuple(f"{c.name}: {d.text}" for c, d in done if not d.ok),
+            changes={name: value for _, d in done for name, value in d.changes.items()},
+            signals=tuple(signal for _, d in done for signal in d.signals),
+            partial=tuple(part for _, d in done for part in d.partial),
+            warnings=tuple(warning for _, d in done for warning in d.warnings),
+            progressed=any(d.progressed for _, d in done),
+        )
+
+    def _edits_memory(self, call: ToolCall) -> bool:
+        return call.name in self.known and self.known[call.name].memory
+
+    def _suspends(self, n: int) -> bool:
+        tool = self.known.get(self.calls[n].name)
+        return tool is not None and tool.suspends
+
+    async def _take_place(self, places: anyio.CapacityLimiter, n: int) -> None:
+        async with places:
+            await self._do(self.ctx, n)
+
+    async def _do(self, ctx: Context, n: int) -> None:
+        """One call, whatever the model wrote."""
+        call, spec = self.calls[n], self.known.get(self.calls[n].name)
+        if (refused := self.approvals.refusal(call)) is not None:
+            self.done[n] = refused
+            return
+        if spec is None:
+            self.done[n] = refusal(ctx, call.name, "may not be called here")
+            return
+        try:
+            arguments = spec.parse(call.arguments)
+        except Exception as error:  # noqa: BLE001  a schema of the application reads them
+            text = str(error) if isinstance(error, ValueError) else describe(error)
+            self.done[n] = failed(text)
+            return
+        if spec.effect is not Effect.PAID:
+            await ctx.settle()
+            self.done[n] = await run_tool(ctx, spec, arguments)
+        else:
+            self.done[n] = await self._pay(ctx, n, spec, arguments)
+
+    async def _pay(
+        self, ctx: Context, n: int, spec: ToolSpec, arguments: Mapping[str, Any]
+    ) -> ToolResult:
+        """A call that costs: its intent, the call, its result. What is recorded is not repeated."""
+        key = self.keys[n]
+        if key in ctx.recorded:
+            return _read_result(ctx, ctx.recorded[key])
+        await ctx.intent(key, {"state": ctx.state.name, "tool": spec.name})
+        result = await run_tool(ctx, spec, arguments)
+        last = len(self.done) == len(self.calls) - 1
+        await ctx.result(key, _written_result(result), last=last)
+        return result
+
+
+def _written_result(result: ToolResult) -> dict[str, Any]:
+    data = {"text": result.text, "ok": result.ok, "result": result.result}
+    more = {
+        "changes": dict(result.changes), "partial": list(result.partial),
+        "signals": [signal.to_dict() for signal in result.signals],
+        "progressed": result.progressed, "warnings": list(result.warnings),
+    }  # fmt: skip
+    return data | {name: value for name, value in more.items() if value}
+
+
+def _read_result(ctx: Context, data: Mapping[str, Any]) -> ToolResult:
+    given = {name: data[name] for name in ToolResult.__struct_fields__ if name in data}
+    reasons = ctx.machine.reasons
+    given["partial"] = tuple(data.get("partial", ()))
+    given["warnings"] = tuple(data.get("warnings", ()))
+    given["signals"] = tuple(StopSignal.from_dict(s, reasons) for s in data.get("signals", ()))
+    return ToolResult(**given)
+
+
+async def tool(ctx: Context, name: str, arguments: Mapping[str, Any] | None = None) -> Outcome:
+    """One registered tool without a model."""
+    spec = ctx.machine.registry.tools[name]
+    try:
+        given = spec.parse(json.dumps(arguments or {}, ensure_ascii=False))
+    except ValueError as error:
+        return Outcome.failed(Category.RECOVERABLE, str(error), kind="arguments")
+    done = await run_tool(ctx, spec, given)
+    outcome = Outcome(
+        result=done.result if done.result is not None else done.text, spent=Spent(tools={name: 1}),
+        changes=done.changes, signals=done.signals, partial=done.partial,
+        progressed=done.progressed, warnings=done.warnings,
+    )  # fmt: skip
+    if done.ok:
+        return outcome
+    error = Outcome.failed(done.category, done.text, kind="tool").error
+    return outcome.replace(ok=False, error=error)
+
+
+async def update_memory(
+    ctx: Context, block: str = "", append: str = "", old: str = "", new: str = ""
+) -> Outcome:
+    """Memory blocks: what the model's memory tools ask for, or what `with` says."""
+    if not block:
+        editing = {tool.name for tool in ctx.tools if tool.memory}
+        asked = [call for call in unanswered(ctx.messages) if call.name in editing]
+        outcome = await _carry_out(ctx, asked[:MOST_CALLS], "reply")
+        left = asked[MOST_CALLS:]
+        return without(outcome, left, MOST_CALLS) if left else outcome
+    done = append_text(ctx, block, append) if append else replace_text(ctx, block, old, new)
+    if not done.ok:
+        return Outcome.failed(Category.RECOVERABLE, done.text, kind="memory")
+    return Outcome(result=done.result, changes=done.changes)
+
+
+_ON_ERROR = ArgSpec(
+    "on_error", "enum", STR, choices=("reply", "fail"),
+    about="`reply`: what goes wrong is told to the model; `fail`: the action fails.",
+)  # fmt: skip
+
+
+def _number(value: Any) -> str | None:
+    """What is wrong with a number of calls."""
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return None if whole and 1 <= value <= MOST else f"a number from 1 to {MOST:,}"
+
+
+MOST = 1_000
+_AT_MOST = ArgSpec(
+    "at_most", "data", INT, check=_number,
+    about=f"How many calls of one reply are carried out; default {MOST_CALLS}. The model reads of"
+    " each call past it that it was not carried out.",
+)  # fmt: skip
+ACTIONS = (
+    ActionSpec(
+        "call_tools",
+        call_tools,
+        (_ON_ERROR, _AT_MOST),
+        result=list_of(CALLED),
+        effect=Effect.PAID,
+        suspends=False,
+        calls_tools=True,
+        leaves=True,
+        sound=True,
+        own_intents=True,
+        settles_itself=True,
+        most_calls="at_most",
+        changes=frozenset({"memory.*"}),
+        supplies=frozenset({"conversation"}),
+        about="Carries out the tool calls of the newest reply, at once.",
+    ),
+    ActionSpec(
+        "call_tool",
+        call_tool,
+        (_ON_ERROR,),
+        result=list_of(CALLED),
+        effect=Effect.PAID,
+        suspends=False,
+        calls_tools=True,
+        leaves=True,
+        sound=True,
+        own_intents=True,
+        settles_itself=True,
+        changes=frozenset({"memory.*"}),
+        supplies=frozenset({"conversation"}),
+        about="Carries out the first tool call of the newest reply; drops the others.",
+    ),
+    ActionSpec(
+        "tool",
+        tool,
+        (
+            ArgSpec("name", "name", STR, required=True, names="tool", about="The tool's name."),
+            ArgSpec(
+                "arguments",
+                "texts",
+                arguments_of="name",
+                about="Its arguments; every text is a template.",
+            ),
+        ),
+        effect=Effect.PAID,
+        suspends=False,
+        calls_tools=True,
+        leaves=True,
+        changes=frozenset({"memory.*"}),
+        about="Calls one registered tool without a model.",
+    ),
+    ActionSpec(
+        "update_memory",
+        update_memory,
+        (
+            ArgSpec(
+                "block",
+                "name",
+                STR,
+                names="block",
+                about="The block; without it, the model's own memory calls.",
+            ),
+            ArgSpec("append", "text", STR, about="Text to add at the end of the block."),
+            ArgSpec("old", "text", STR, about="Text to replace."),
+            ArgSpec("new", "text", STR, about="What to put in its place."),
+        ),
+        effect=Effect.PURE,
+        suspends=False,
+        calls_tools=True,
+        leaves=True,
+        changes=frozenset({"memory.*"}),
+        supplies=frozenset({"conversation"}),
+        about="Appends to or replaces in memory blocks: what memory tools or `with` say.",
+    ),
+)

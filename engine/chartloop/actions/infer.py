@@ -1,0 +1,418 @@
+"""Talking to the model: `receive`, `prompt`, `infer`.
+
+Source: 004 "User Message Step", "LLM Inference Step", `build-llm-messages`,
+`build-system-message`; 001 "Construct Prompt", "Call LLM".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from chartloop.actions.run_tool import refusal
+from chartloop.core.amounts import is_cost, is_tokens, say
+from chartloop.core.conversation import system, tool_reply, user
+from chartloop.core.errors import Category, SetupError
+from chartloop.core.facts import ToolCall
+from chartloop.core.outcome import Message, Outcome, Reply, Spent
+from chartloop.core.position import REPAIRED, repaired
+from chartloop.core.specs import ActionSpec, ArgSpec, Effect
+from chartloop.core.tokens import estimate_messages
+from chartloop.core.transcript import estimate, sendable, with_head
+from chartloop.core.types import BOOL, FLOAT, INT, STR, Type, list_of, struct
+from chartloop.language.json_schema.reply import BrokenReplyError, ReplySchema
+from chartloop.machine.saving import template_names
+from chartloop.run.context import Context
+from chartloop.run.ports import Model, ModelReply, ModelRequest
+from chartloop.run.sound import cut, is_sound, read_json, sound_data, sound_text
+
+KEEP = "prompt"
+"""Under this name `prompt` leaves a note for the `infer` that follows."""
+
+_CALL = struct({"id": STR, "name": STR, "arguments": STR}, keyed=True)
+REPLY: Type = struct(
+    {"text": STR, "finish_reason": STR, "tool_calls": list_of(_CALL), "model": STR}, keyed=True
+)
+
+
+def receive(ctx: Context, optional: bool = False) -> Outcome:
+    """The task, into the conversation. A run that only continues a conversation has none."""
+    task = ctx.facts.run.task
+    if task:
+        return Outcome(result={"text": task}, messages=(user(task),))
+    if ctx.messages or optional:
+        return Outcome(result={"text": ""})
+    return Outcome.failed(Category.RECOVERABLE, "the run was given no task", kind="no_task")
+
+
+def prompt(ctx: Context, user: str = "", system: str = "", keep: bool = False) -> Outcome:
+    """The messages of the next model call."""
+    said: list[Message] = []
+    if user:
+        said.append({"role": "user", "content": user})
+    head: tuple[Message, ...] = ({"role": "system", "content": system},) if system else ()
+    note = {KEEP: {"keep": keep}}
+    if not keep:
+        return Outcome(result={"messages": [*head, *said]}, prompt=(*head, *said), kept=note)
+    whole = (*head, *ctx.messages, *said)
+    return Outcome(
+        result={"messages": [*whole]},
+        prompt=whole if head else None,
+        messages=tuple(said),
+        kept=note,
+    )
+
+
+def system_message(ctx: Context) -> str:
+    """Instructions, then every memory block that they do not show themselves.
+
+    Source: 004 "System message includes persona and memory blocks".
+    """
+    machine, facts = ctx.machine, ctx.facts
+    parts: list[str] = []
+    shown: frozenset[str] = frozenset()
+    if machine.instructions is not None:
+        shown = machine.instructions.reads
+        parts.append(machine.instructions.render(template_names(machine, facts, shown)).strip())
+    for name, block in machine.memory.items():
+        if f"memory.{name}" in shown or "memory" in shown:
+            continue
+        parts.append(block.in_prompt(name, facts.memory.get(name, "")))
+    return "\n\n".join(p for p in parts if p)
+
+
+def request_messages(ctx: Context) -> Sequence[Message]:
+    """What the model is sent: a prompt's own messages, else system message and conversation."""
+    messages = sendable(ctx.messages if ctx.prompt is None else ctx.prompt)
+    if messages and messages[0].get("role") == "system":
+        return messages
+    head = system_message(ctx)
+    return with_head((system(head),), messages) if head else messages
+
+
+class Asked(NamedTuple):
+    """What the `with` of an `infer` says about the call."""
+
+    model: str = ""
+    output: ReplySchema | None = None
+    tool_choice: Any = None
+    temperature: float | None = None
+    keep: bool | None = None
+    repair: int = 0
+
+
+async def infer(ctx: Context, **fields: Any) -> Outcome:
+    """One model call."""
+    asked = Asked(**fields)
+    answered = await complete(ctx, request_messages(ctx), ctx.offered, asked)
+    outcome = _refused(ctx, _outcome(ctx, answered, asked.keep), answered.reply)
+    if asked.output is None:
+        return outcome
+    structured = _structured(outcome, answered.reply.text, asked.output)
+    return structured if structured.ok else ask_again(ctx, structured, asked)
+
+
+class Answered(NamedTuple):
+    """What a model call gave."""
+
+    reply: Reply
+    spent: Spent
+    warnings: tuple[str, ...] = ()
+    """What is odd about it: usage that was estimated, a reply that was cut off."""
+
+
+async def complete(
+    ctx: Context, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = (),
+    asked: Asked | None = None,
+) -> Answered:  # fmt: skip
+    """What the run's model answers to these messages, and what that took."""
+    asked, model = asked or Asked(), ctx.ports.model
+    if model is None:
+        raise SetupError(
+            "this run has no model",
+            hint="give one: `model=` in Python, `--model` or `--script` on the command line",
+        )
+    settings = {**ctx.machine.model, **ctx.ports.settings}
+    if asked.model:
+        settings["name"] = asked.model
+    if asked.temperature is not None:
+        settings["temperature"] = asked.temperature
+    request = ModelRequest(
+        messages, tools, settings,
+        asked.tool_choice if tools else None, asked.output and asked.output.schema, ctx.key,
+        ctx.facts.usage.llm_calls + ctx.failed_calls,
+    )  # fmt: skip
+    streaming = ctx.streaming or bool(settings.get("stream"))
+    before, ctx.so_far = ctx.so_far, partial(_unanswered, ctx.so_far)
+    made = _sound(await model.complete(request, ctx.tell if streaming else None), ctx)
+    ctx.so_far = before
+    memory = ctx.host.chart.memory_tools
+    wants_memory = bool(made.tool_calls) and all(c.name in memory for c in made.tool_calls)
+    reply = Reply(made.text, made.finish_reason, made.tool_calls, wants_memory, made.model)
+    spent, warnings = _spent(made, request, model, reply)
+    if made.finish_reason == "length":
+        warnings += (CUT_OFF,)
+    return Answered(reply, spent, warnings)
+
+
+def _spent(
+    made: ModelReply, request: ModelRequest, model: Model, reply: Reply
+) -> tuple[Spent, tuple[str, ...]]:
+    """What a call took: as it was reported, and estimated where that cannot be believed."""
+    sent, written, cost = made.prompt_tokens, made.completion_tokens, made.cost
+    if sent == written == 0:  # no call takes nothing: some servers send zeros for "not counted"
+        sent = written = None
+    told = {"prompt_tokens": sent, "completion_tokens": written}
+    missing = [name for name, count in told.items() if count is None]
+    wrong = [f"{n} {say(c)}" for n, c in told.items() if c is not None and not is_tokens(c)]
+    told_of = missing and not getattr(model, "scripted", False)  # a script costs nothing
+    warnings = (UNBELIEVED.format(", ".join(wrong)),) if wrong else (ESTIMATED,) if told_of else ()
+    if cost is not None and not is_cost(cost):
+        warnings, cost = (*warnings, WRONG_COST.format(say(cost))), None
+    if sent is None or not is_tokens(sent):
+        sent = estimate(request.messages)
+    if written is None or not is_tokens(written):
+        written = estimate_messages((reply.message,))
+    if cost is None:
+        cost = _cost(made, request.settings, model, (sent, written))
+    return Spent(1, sent, written, cost, bool(wrong or missing)), warnings
+
+
+def _unanswered(so_far: Callable[[], Outcome] | None) -> Outcome:
+    """What an action has come to while a model call is under way: if it is cut off, it was made."""
+    return (so_far() if so_far is not None else Outcome()).replace(unanswered=1)
+
+
+LONGEST_ID = 200
+"""Characters of a call's id that are kept; a longer one is replaced."""
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
+
+
+def _sound(reply: ModelReply, ctx: Context) -> ModelReply:
+    """The reply as conversations and journals hold it, whatever the model wrote.
+
+    A provider refuses a name with other characters and an id that is missing or comes twice, and
+    the conversation would carry them into every later call.
+    """
+    calls: list[ToolCall] = []
+    ids: set[str] = set()
+    for n, call in enumerate(reply.tool_calls):
+        unique = sound_text(str(call.id or ""))
+        if not unique or unique in ids or len(unique) > LONGEST_ID:
+            unique = f"call_{ctx.step}_{n}"
+        ids.add(unique)
+        called = _NOT_IN_NAMES.sub("_", str(call.name or ""))[:64] or "unnamed"
+        calls.append(ToolCall(unique, called, cut(call.arguments or "{}")))
+    return reply.replace(
+        text=sound_text(reply.text or ""), tool_calls=tuple(calls),
+        finish_reason=sound_text(str(reply.finish_reason)), model=sound_text(str(reply.model)),
+    )  # fmt: skip
+
+
+def _outcome(ctx: Context, answered: Answered, keep: bool | None) -> Outcome:
+    reply, spent, warnings = answered
+    size = spent.prompt_tokens + spent.completion_tokens
+    empty = not (reply.text.strip() or reply.tool_calls)
+    return Outcome(
+        result=reply.result,
+        reply=reply,
+        messages=_added(ctx, reply, keep),
+        spent=spent,
+        context_tokens=size if ctx.prompt is None else None,
+        warnings=(*warnings, EMPTY) if empty else warnings,
+    )
+
+
+def _refused(ctx: Context, outcome: Outcome, reply: Reply) -> Outcome:
+    """The outcome with an answer to each call of a tool that this state did not show.
+
+    Such a call is answered here, beside the reply that asks for it: whatever comes between this
+    state and one that carries calls out, and whichever run or child continues the conversation,
+    finds no open call of a tool that the model was not shown. A name that nobody registered is
+    left to the state that carries calls out, which says that there is no such tool.
+    """
+    if not reply.tool_calls:
+        return outcome
+    offered, known = {tool.name for tool in ctx.tools}, ctx.machine.registry.tools
+    refused = [
+        (call, refusal(ctx, call.name, "was not offered here").text)
+        for call in reply.tool_calls
+        if call.name not in offered and call.name in known
+    ]
+    if not refused:
+        return outcome
+    replies = tuple(tool_reply(call, text) for call, text in refused)
+    size = outcome.context_tokens
+    return outcome.replace(
+        messages=(*outcome.messages, *replies),
+        tool_errors=tuple(f"{call.name}: {text}" for call, text in refused),
+        context_tokens=None if size is None else size + estimate_messages(replies),
+    )
+
+
+ESTIMATED = "a reply came without usage; its tokens were estimated"
+"""A warning: the limits on tokens are kept by an estimate."""
+UNBELIEVED = "a reply came with usage that cannot be: {}; these tokens were estimated"
+"""A warning: what the provider counts is not used."""
+WRONG_COST = "a reply came with a cost that cannot be: {} USD; it was reckoned by the model's price"
+"""A warning: as for tokens. Without a price the cost is not known."""
+CUT_OFF = "a reply was cut off at its longest (finish_reason `length`): see `max_tokens`"
+"""A warning: the text or the tool calls of the reply may lack their end."""
+EMPTY = "the model gave an empty reply: neither text nor tool calls"
+"""A warning: most machines take such a reply for the last one."""
+
+
+def _cost(
+    made: ModelReply, settings: Mapping[str, Any], model: Model, tokens: tuple[int, int]
+) -> float | None:
+    """What the call cost by the file's prices, else by those that the model's port knows.
+
+    With fallbacks the file's prices may not be those of the model that answered.
+    """
+    prices = settings.get("input_cost_per_token"), settings.get("output_cost_per_token")
+    other = settings.get("fallbacks") and made.model != settings.get("name")
+    if None in prices or other:
+        known = getattr(model, "prices", None)
+        if known is None:
+            return None
+        prices = known({**settings, "name": made.model or settings.get("name")}) or (None, None)
+    cost = sum(n * price for n, price in zip(tokens, prices, strict=True) if price is not None)
+    return None if None in prices else cost
+
+
+def _added(ctx: Context, reply: Reply, keep: bool | None) -> tuple[Message, ...]:
+    """What a reply adds to the conversation."""
+    said = reply.message
+    if ctx.prompt is None:
+        return (said,) if keep is not False or reply.tool_calls else ()
+    if keep or ctx.kept.get(KEEP, {}).get("keep"):
+        return (said,)
+    if reply.tool_calls:  # their replies must find the call: the question comes along
+        return (*(m for m in ctx.prompt if m.get("role") != "system"), said)
+    return ()
+
+
+def _structured(outcome: Outcome, text: str, wanted: ReplySchema) -> Outcome:
+    """A reply that must be JSON of a schema: its data becomes the result."""
+    try:
+        data = wanted.data_of(read_json(text))
+    except BrokenReplyError as error:
+        problem = f"the reply does not fit the schema: {cut(str(error))}"
+    except ValueError as error:
+        problem = f"the reply is no JSON: {error}"
+    else:
+        if not is_sound(data):  # halves of characters
+            data = sound_data(data)
+        return outcome.replace(result={**outcome.result, "data": data})
+    failed = Outcome.failed(Category.RECOVERABLE, problem, kind="output")
+    return outcome.replace(ok=False, error=failed.error)
+
+
+def ask_again(ctx: Context, broken: Outcome, asked: Asked) -> Outcome:
+    """A reply that breaks its schema, with the request to mend it while one is left.
+
+    The next attempt is a step and a record of its own, so that rules are looked at between.
+    """
+    times = repaired(ctx.kept, ctx.state.name, ctx.position.attempt)
+    if times >= asked.repair or ctx.position.stopping:
+        return broken
+    assert broken.error is not None
+    assert broken.reply is not None
+    wrong = user(f"{broken.error.message}\nReply again, with nothing but the JSON.")
+    kept: dict[str, Any] = {REPAIRED: {"state": ctx.state.name, "times": times + 1}}
+    if ctx.prompt is None and asked.keep is not False:
+        return broken.replace(messages=(*broken.messages, wrong), kept=kept, again=True)
+    if ctx.prompt is None:
+        kept[KEEP] = {"keep": False}
+    sent = ctx.messages if ctx.prompt is None else ctx.prompt
+    prompt = (*sent, broken.reply.message, wrong)
+    return broken.replace(messages=(), prompt=prompt, kept=kept, again=True)
+
+
+def _times(value: Any) -> str | None:
+    """What is wrong with a number of times."""
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return None if whole and 0 <= value <= MOST_REPAIRS else f"a number from 0 to {MOST_REPAIRS}"
+
+
+MOST_REPAIRS = 10
+
+ACTIONS = (
+    ActionSpec(
+        "receive",
+        receive,
+        (
+            ArgSpec(
+                "optional",
+                "value",
+                BOOL,
+                about="Whether a run may begin with neither a task nor a conversation.",
+            ),
+        ),
+        result=struct({"text": STR}, keyed=True),
+        work=False,
+        effect=Effect.PURE,
+        suspends=False,
+        supplies=frozenset({"conversation"}),
+        about="Puts the task into the conversation.",
+    ),
+    ActionSpec(
+        "prompt",
+        prompt,
+        (
+            ArgSpec("user", "text", STR, about="The user message, a template."),
+            ArgSpec(
+                "system", "text", STR, about="The system message; default: the file's instructions."
+            ),
+            ArgSpec(
+                "keep", "value", BOOL, about="Keep the text and the reply in the conversation."
+            ),
+        ),
+        work=False,
+        effect=Effect.PURE,
+        suspends=False,
+        supplies=frozenset({"conversation"}),
+        about="Builds the messages of the next `infer` only; the conversation is left as it is.",
+    ),
+    ActionSpec(
+        "infer",
+        infer,
+        (
+            ArgSpec("model", "text", STR, about="Another model than the file's."),
+            ArgSpec(
+                "output",
+                "schema",
+                about="JSON Schema that the reply must satisfy, or the name of a pydantic class"
+                " that `--tools` brings; its data is `result.data`.",
+            ),
+            ArgSpec(
+                "repair",
+                "data",
+                INT,
+                check=_times,
+                needs="output",
+                about="How often a reply that breaks `output` is answered with what is wrong, and"
+                " asked for again: 0 to 10, default 0. Each is a step and a model call of its own.",
+            ),
+            ArgSpec(
+                "tool_choice",
+                "data",
+                STR,
+                about="`auto`, `none`, `required`, or one tool as the provider writes it.",
+            ),
+            ArgSpec("temperature", "value", FLOAT, about="Another temperature than the file's."),
+            ArgSpec("keep", "value", BOOL, about="Whether the reply stays in the conversation."),
+        ),
+        result=REPLY,
+        effect=Effect.PAID,
+        suspends=False,
+        sound=True,
+        repairs="repair",
+        uses=frozenset({"model"}),
+        needs="conversation",
+        supplies=frozenset({"conversation"}),
+        about="One model call: sends instructions, memory, conversation and the state's tools.",
+    ),
+)

@@ -1,0 +1,173 @@
+"""Shortening the conversation: `prune_context`, and its four strategies.
+
+A call and its replies stay together, whatever is left out.
+
+Source: 004 "Optimization Strategies", "Summarize Strategy"; 003 "Context Overflow Recovery".
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from chartloop.actions.infer import complete
+from chartloop.actions.tasks import done_when, kept
+from chartloop.core.conversation import (
+    Count,
+    Messages,
+    groups,
+    prunable,
+    sliding,
+    truncate,
+    user,
+    without_reopened,
+)
+from chartloop.core.outcome import NOTHING_SPENT, Message, Outcome, Spent
+from chartloop.core.specs import ActionSpec, ArgSpec, Effect
+from chartloop.core.tokens import estimate_messages
+from chartloop.core.transcript import sendable
+from chartloop.core.types import COUNT, FRACTION, STR, struct
+from chartloop.run.context import Context
+
+SUMMARIZE = (
+    "Summarize the conversation so far for yourself: what was asked, what was decided and done, "
+    "what is known and what is still open. Keep names, numbers and exact wording that will be "
+    "needed. Write only the summary."
+)
+"""What the model is asked by the strategy `summarize`."""
+
+
+class Shortened(NamedTuple):
+    """A conversation after pruning, and what the pruning took."""
+
+    messages: tuple[Message, ...]
+    spent: Spent = NOTHING_SPENT
+    warnings: tuple[str, ...] = ()
+
+
+async def prune_context(
+    ctx: Context, *, strategy: str = "sliding", keep_first: int = 2, target: float = 0.5,
+    system_tokens: int = 0, response_tokens: int = 0,
+) -> Outcome:  # fmt: skip
+    """Shorten the conversation to a share of the window, with room kept free."""
+    count = ctx.ports.tokenizer.count if ctx.ports.tokenizer is not None else estimate_messages
+    messages = ctx.messages.whole()
+    before = count(messages)
+    window = ctx.facts.usage.context_window or before
+    budget = max(0, int(window * target) - system_tokens - response_tokens)
+    match strategy:
+        case "truncate":
+            made = Shortened(truncate(messages, budget, count))
+        case "essentials":
+            made = Shortened(essentials(ctx, messages))
+        case "summarize":
+            made = await _summarized(ctx, messages, parted(messages, budget, count))
+        case _:
+            shorter = sliding(messages, budget, count, first=keep_first)
+            made = Shortened(without_reopened(shorter, messages))
+    after = count(made.messages)
+    result = {"before": before, "after": after, "removed": len(messages) - len(made.messages)}
+    if made.messages == messages:
+        return Outcome(result=result, prunable=False)
+    return Outcome(
+        result=result, rewrite=made.messages, context_tokens=after + system_tokens,
+        prunable=prunable(made.messages), spent=made.spent, warnings=made.warnings,
+    )  # fmt: skip
+
+
+def essentials(ctx: Context, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """The task at hand, its acceptance criteria and the newest results, as one message.
+
+    Source: 003 "Context Overflow Recovery" (current task, acceptance criteria, recent 3 commits).
+    """
+    task = ctx.facts.queue.current or (ctx.queue[0] if ctx.queue else None)
+    parts = [f"Task: {task.text}" if task is not None else f"Task: {ctx.facts.run.task}"]
+    if task is not None and task.acceptance:
+        parts.append(done_when(task))
+    parts += [f"Earlier result: {text}" for text in kept(ctx).results]
+    short = (user("\n\n".join(parts)),)
+    return messages if messages == short or not messages else short
+
+
+SUMMARY = "Summary of the conversation so far:\n\n"
+"""What stands before a summary in the conversation."""
+
+
+class Parted(NamedTuple):
+    """A conversation that is to be summarized."""
+
+    older: Messages
+    """What a summary takes the place of; empty where there is nothing but one group."""
+    newest: Messages
+    """What stays as it is."""
+
+    @property
+    def request(self) -> Messages:
+        """What the model is sent for the summary."""
+        return (*sendable(self.older), user(SUMMARIZE))
+
+    def with_summary(self, text: str) -> Messages:
+        """The conversation with the summary in place of the older messages."""
+        return (user(SUMMARY + text), *self.newest)
+
+
+def parted(messages: Messages, budget: int, count: Count) -> Parted:
+    """The newest groups within half of the budget, and at least one; the others are older."""
+    newest = truncate(messages, budget // 2, count)
+    if len(newest) < len(messages):
+        return Parted(messages[: len(messages) - len(newest)], newest)
+    parts = groups(messages)
+    if len(parts) < 2:
+        return Parted((), messages)
+    return Parted(messages[: -len(parts[-1])], parts[-1])
+
+
+async def _summarized(ctx: Context, messages: Messages, parts: Parted) -> Shortened:
+    """The newest messages, after a summary of all others that the model wrote."""
+    if not parts.older:
+        return Shortened(messages)
+    await ctx.intent(ctx.key, {"state": ctx.state.name, "action": "prune_context"})
+    reply, spent, warnings = await complete(ctx, parts.request)
+    return Shortened(parts.with_summary(reply.text), spent, warnings)
+
+
+ACTIONS = (
+    ActionSpec(
+        "prune_context",
+        prune_context,
+        (
+            ArgSpec(
+                "strategy",
+                "enum",
+                STR,
+                choices=("sliding", "truncate", "summarize", "essentials"),
+                about="`sliding` keeps the first and the newest messages, `truncate` the newest, "
+                "`summarize` the newest after a summary by the model, `essentials` the task at "
+                "hand with its acceptance and the newest results.",
+            ),
+            ArgSpec(
+                "keep_first",
+                "value",
+                COUNT,
+                about="How many of the first groups `sliding` keeps; default 2.",
+            ),
+            ArgSpec(
+                "target",
+                "value",
+                FRACTION,
+                about="The share of the window to come down to; default 50%.",
+            ),
+            ArgSpec(
+                "system_tokens", "value", COUNT, about="Tokens to keep free for the system message."
+            ),
+            ArgSpec("response_tokens", "value", COUNT, about="Tokens to keep free for the reply."),
+        ),
+        result=struct({"before": COUNT, "after": COUNT, "removed": COUNT}, keyed=True),
+        work=False,
+        effect=Effect.PAID,
+        own_intents=True,
+        suspends=False,
+        may_use=frozenset({"model"}),
+        changes=frozenset({"usage.messages", "usage.context_tokens", "usage.prunable"}),
+        about="Shortens the conversation, keeping calls and their replies together.",
+    ),
+)

@@ -1,0 +1,202 @@
+"""Saying and keeping: `report`, `save_run`, `notify`.
+
+Source: 003 "Generate Final Report", "Save Final State", "Notify User"; 001 "Save Turn to Store";
+000 "Partial results".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from chartloop.actions.tasks import kept
+from chartloop.core.errors import SetupError
+from chartloop.core.facts import Task
+from chartloop.core.outcome import Outcome
+from chartloop.core.plain import plain
+from chartloop.core.specs import ActionSpec, ArgSpec, Effect
+from chartloop.core.types import BOOL, STR, struct
+from chartloop.core.units import say_count, say_elapsed
+from chartloop.run.context import Context
+from chartloop.view.flowchart import walked
+from chartloop.view.from_graph import flowchart
+from chartloop.view.mermaid import to_mermaid
+
+
+def summary(ctx: Context) -> dict[str, Any]:
+    """How the run stands, in a few figures."""
+    facts = ctx.facts
+    return {
+        "machine": facts.run.machine, "run": facts.run.id, "task": facts.run.task,
+        "reason": facts.signals.top, "steps": facts.run.steps, "elapsed": facts.run.elapsed,
+        "llm_calls": facts.usage.llm_calls, "tool_calls": facts.usage.tool_calls,
+        "total_tokens": facts.usage.total_tokens, "cost": facts.usage.cost,
+        "errors": facts.errors.total,
+    }  # fmt: skip
+
+
+TIMELINE = 200
+"""Entries of a report's timeline; of a longer run the newest."""
+
+
+def account(ctx: Context) -> dict[str, Any]:
+    """Everything that a report says. Times in seconds, cost in USD (None: not known)."""
+    facts, tally, queue = ctx.facts, ctx.host.tally, ctx.facts.queue
+    return {
+        **summary(ctx),
+        "signals": ctx.position.signals.to_list(),
+        "metrics": {
+            "usage": plain(facts.usage), "errors": plain(facts.errors),
+            "progress": plain(facts.progress), "reported": dict(kept(ctx).metrics),
+        },
+        "tasks": {
+            "done": queue.done, "failed": queue.failed, "waiting": [_task(t) for t in ctx.queue],
+            "results": [*kept(ctx).results],
+        },
+        "failures": [dict(error) for error in tally.errors],
+        "timeline": [
+            {"at": at, "state": state, "tokens": tokens}
+            for at, state, tokens in tally.moments[-TIMELINE:]
+        ],
+        "path": [*tally.path],
+        "picture": _way(ctx),
+    }  # fmt: skip
+
+
+def _way(ctx: Context) -> str:
+    """The states entered and the edges taken so far, with counts, as Mermaid text."""
+    from chartloop.machine.graph import graph  # noqa: PLC0415 - networkx, which only pictures cost
+
+    live = graph(ctx.host.chart, facts=ctx.facts, engine=True)
+    chart = flowchart(live, rules="none", all=True)
+    return to_mermaid(walked(chart, ctx.facts.run.visits, ctx.host.tally.taken))
+
+
+def _task(task: Task) -> dict[str, Any]:
+    return {"id": task.id, "text": task.text, "kind": task.kind, "attempts": task.attempts}
+
+
+def markdown(data: Mapping[str, Any]) -> str:
+    """The same for people."""
+    cost = "not known" if data["cost"] is None else f"${data['cost']:.4f}"
+    tasks = data["tasks"]
+    rows = [
+        ("Stopped for", data["reason"] or "not stopped"), ("Steps", f"{data['steps']:,}"),
+        ("Time", say_elapsed(data["elapsed"])), ("Model calls", f"{data['llm_calls']:,}"),
+        ("Tool calls", f"{data['tool_calls']:,}"), ("Tokens", f"{data['total_tokens']:,}"),
+        ("Cost", cost), ("Errors", f"{data['errors']:,}"),
+        *([("Tasks", _said(tasks))] if any(tasks.values()) else []),
+        *((_cell(name), f"{value:g}") for name, value in data["metrics"]["reported"].items()),
+    ]  # fmt: skip
+    parts = [
+        f"# Report: {data['machine']}", data["task"] or "(no task)",
+        "\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)]),
+        _section(
+            "Signals", [f"`{s['reason']}` {_cell(s['message'])}".rstrip() for s in data["signals"]]
+        ),
+        _section("Newest results", [_cell(text, 500) or "(nothing)" for text in tasks["results"]]),
+        _section(
+            "Tasks that are left",
+            [
+                f"{_cell(t['text'])} ({t['kind']}, tried {say_count(t['attempts'], 'time')})"
+                for t in tasks["waiting"]
+            ],
+        ),
+        _section(
+            "Errors",
+            [
+                f"step {e['step']}, {e['state']}: {e['category']} {_cell(e['message'])}"
+                for e in data["failures"]
+            ],
+        ),
+        _section(
+            "Timeline", [f"{say_elapsed(m['at'])}: {m['state']}" for m in data["timeline"][-20:]]
+        ),
+        f"## The way\n\n```mermaid\n{data['picture'].rstrip()}\n```",
+    ]  # fmt: skip
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _said(tasks: Mapping[str, Any]) -> str:
+    return f"{tasks['done']} done, {tasks['failed']} failed, {len(tasks['waiting'])} left"
+
+
+def _section(title: str, lines: Sequence[str]) -> str:
+    return "\n".join([f"## {title}", "", *(f"- {line}" for line in lines)]) if lines else ""
+
+
+def _cell(text: str, longest: int = 200) -> str:
+    """One line of Markdown that stays one line, whatever a model wrote."""
+    short = " ".join(text.split())
+    short = short if len(short) <= longest else f"{short[:longest]}…"
+    return re.sub(r"([\\`*_|<>\[\]#])", r"\\\1", short)
+
+
+def report(ctx: Context, text: str = "", partial: bool = False) -> Outcome:
+    """A report of the run as it stands; `partial` adds it to the partial results."""
+    data = account(ctx)
+    written = text or markdown(data)
+    return Outcome(
+        result={"text": written, **data}, partial=(written,) if partial else (), progressed=partial
+    )
+
+
+def save_run(ctx: Context) -> Outcome:
+    """A snapshot of the run, written before it goes on."""
+    ctx.save()
+    return Outcome(result={"steps": ctx.step})
+
+
+async def notify(ctx: Context, text: str = "") -> Outcome:
+    """Tell somebody: whoever the run's notifier reaches."""
+    if ctx.ports.notifier is None:
+        raise SetupError("this run has no notifier", hint="give one: `notifier=`")
+    data = summary(ctx)
+    said = text or f"{data['machine']}: {data['reason'] or 'at ' + ctx.state.name}"
+    await ctx.ports.notifier.notify(said, data)
+    return Outcome(result={"text": said})
+
+
+_TEXT = struct({"text": STR}, keyed=True)
+ACTIONS = (
+    ActionSpec(
+        "report",
+        report,
+        (
+            ArgSpec(
+                "text",
+                "text",
+                STR,
+                about="The report, a template; default: reason, usage and errors.",
+            ),
+            ArgSpec(
+                "partial", "value", BOOL, about="Append it to the partial results and the stream."
+            ),
+        ),
+        result=_TEXT,
+        work=False,
+        effect=Effect.PURE,
+        suspends=False,
+        about="Writes a report of the run as it stands.",
+    ),
+    ActionSpec(
+        "save_run",
+        save_run,
+        work=False,
+        effect=Effect.LOCAL,
+        suspends=False,
+        about="Writes a snapshot of the run, from which it opens without reading its log.",
+    ),
+    ActionSpec(
+        "notify",
+        notify,
+        (ArgSpec("text", "text", STR, about="What to say; default: the reason, or the state."),),
+        result=_TEXT,
+        work=False,
+        effect=Effect.PAID,
+        suspends=False,
+        uses=frozenset({"notifier"}),
+        about="Sends a notice to the terminal, to a webhook, or to your own notifier.",
+    ),
+)

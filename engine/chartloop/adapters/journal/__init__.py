@@ -1,0 +1,1 @@
+"""Journals: where the records of runs are kept."""

@@ -1,0 +1,194 @@
+"""The journal's port over a SQLite file, whoever carries its calls out, and when.
+
+Each call of the port becomes a `Job`: work on the open file, and what it needs. A face performs
+jobs: each at once (`sqlite.SqliteJournal`) or several together (`sqlite_group.GroupedJournal`).
+Texts are made, and secrets hidden, before a job is handed on: outside of every transaction.
+
+Belongs here: the port's methods, once. Never: SQL, locks, threads.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from chartloop.adapters.journal import sqlite_leases, sqlite_rows, sqlite_texts
+from chartloop.adapters.journal.sqlite_migrations import Connection
+from chartloop.adapters.journal.sqlite_rows import Append, Filled, Writer
+from chartloop.run.journal import Check, Event, Letter, RunRow, Snapshot, Update, WholeRun, digest
+from chartloop.run.lease import TTL, Acquired, Claim, Driver, Lease
+from chartloop.run.redact import Redactor
+
+T = TypeVar("T")
+
+
+class Job(NamedTuple):
+    """One call of the port."""
+
+    work: Callable[[Connection], Any]
+    writes: bool = True
+    long: bool = False
+    """May take more than a moment: is not gathered with others."""
+
+
+class Done(NamedTuple):
+    """What came of a job."""
+
+    value: Any = None
+    error: Exception | None = None
+
+    def get(self) -> Any:
+        """The value. The error is raised."""
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
+class JournalFace(ABC):
+    """The port's methods, as jobs."""
+
+    def __init__(self, writer: Writer, now: Callable[[], float]) -> None:
+        self._writer = writer
+        self._now = now
+
+    @property
+    def redactor(self) -> Redactor | None:
+        """What hides secrets before they are written, and in what is told live."""
+        return self._writer.redactor
+
+    @abstractmethod
+    async def _perform(
+        self,
+        run_id: str,
+        work: Callable[[Connection], T],
+        *,
+        writes: bool = True,
+        long: bool = False,
+    ) -> T:
+        """Carry out a job of these, for that run; for all runs where it is empty."""
+
+    async def create(self, row: RunRow) -> None:
+        await self._perform(row.run_id, lambda db: sqlite_rows.create(db, row))
+
+    async def create_whole(
+        self, runs: Sequence[WholeRun], *, after: Sequence[RunRow] = (), take_over: bool = False
+    ) -> None:
+        given = [Filled(row, self._writer.lines(events), of) for row, events, of in runs]
+        claim = Claim(None, take_over=take_over)
+        await self._perform(
+            "", lambda db: sqlite_rows.create_whole(db, given, after, claim, self._now()), long=True
+        )
+
+    async def acquire(
+        self, run_id: str, driver: Driver | None = None, *, ttl: float = TTL,
+        take_over: bool = False,
+    ) -> tuple[RunRow, Acquired]:  # fmt: skip
+        claim = Claim(driver, ttl, take_over)
+        return await self._perform(
+            run_id, lambda db: sqlite_rows.acquire(db, run_id, claim, self._now())
+        )
+
+    async def renew(self, run_id: str, driver: Driver, *, ttl: float = TTL) -> bool:
+        token = driver.token
+        return await self._perform(
+            run_id, lambda db: sqlite_leases.renew(db, run_id, token, self._now(), ttl)
+        )
+
+    async def release(self, run_id: str, driver: Driver) -> None:
+        await self._perform(run_id, lambda db: sqlite_leases.release(db, run_id, driver.token))
+
+    async def lease(self, run_id: str) -> Lease | None:
+        return await self._perform(run_id, lambda db: sqlite_leases.lease(db, run_id), writes=False)
+
+    async def append(
+        self,
+        run_id: str,
+        head: int,
+        epoch: int,
+        events: Sequence[Event],
+        *,
+        update: Update | None = None,
+        consumed: Sequence[str] = (),
+    ) -> int:
+        given = Append(run_id, head, epoch, self._writer.lines(events), update, consumed)
+        return await self._perform(run_id, lambda db: sqlite_rows.append(db, given))
+
+    async def events(self, run_id: str, start: int = 0, limit: int | None = None) -> list[Event]:
+        return await self._perform(
+            run_id,
+            lambda db: sqlite_rows.events(db, run_id, start, limit),
+            writes=False,
+            long=True,
+        )
+
+    async def row(self, run_id: str) -> RunRow | None:
+        return await self._perform(run_id, lambda db: sqlite_rows.row(db, run_id), writes=False)
+
+    async def rows(
+        self,
+        *,
+        machine: str | None = None,
+        status: str | None = None,
+        agent: str | None = None,
+        session: str | None = None,
+        parent: str | None = None,
+        prefix: str | None = None,
+        children: bool = True,
+        limit: int | None = None,
+    ) -> list[RunRow]:
+        columns = {
+            "machine": machine, "status": status, "agent": agent, "session": session,
+            "parent": parent,
+        }  # fmt: skip
+        wanted = {name: value for name, value in columns.items() if value is not None}
+        return await self._perform(
+            "",
+            lambda db: sqlite_rows.rows(db, wanted, prefix, limit, children=children),
+            writes=False,
+            long=True,
+        )
+
+    async def send(self, run_id: str, letter: Letter, *, check: Check | None = None) -> bool:
+        data = self._writer.document(letter.data)
+        return await self._perform(
+            run_id, lambda db: sqlite_rows.send(db, run_id, letter, data, check)
+        )
+
+    async def received(self, run_id: str, msg_id: str) -> bool:
+        return await self._perform(
+            run_id, lambda db: sqlite_rows.received(db, run_id, msg_id), writes=False
+        )
+
+    async def letters(self, run_id: str) -> list[Letter]:
+        return await self._perform(run_id, lambda db: sqlite_rows.letters(db, run_id), writes=False)
+
+    async def put_blob(self, data: str) -> str:
+        # the hash of the whole text: it is looked up by those who have that one
+        key, hide = digest(data), self._writer.text
+        return await self._perform(
+            "", lambda db: sqlite_texts.put_blob(db, key, lambda: hide(data))
+        )
+
+    async def blob(self, digest: str) -> str | None:
+        return await self._perform(
+            "", lambda db: sqlite_texts.blob(db, digest), writes=False, long=True
+        )
+
+    async def put_snapshot(self, run_id: str, snapshot: Snapshot) -> None:
+        data = self._writer.document(snapshot.data)
+        await self._perform(run_id, lambda db: sqlite_rows.put_snapshot(db, run_id, snapshot, data))
+
+    async def snapshot(self, run_id: str) -> Snapshot | None:
+        return await self._perform(
+            run_id, lambda db: sqlite_rows.snapshot(db, run_id), writes=False, long=True
+        )
+
+    async def fork(self, run_id: str, record_seq: int, row: RunRow) -> int:
+        return await self._perform(
+            run_id, lambda db: sqlite_rows.fork(db, run_id, record_seq, row), long=True
+        )
+
+    async def remove(self, run_ids: Iterable[str]) -> int:
+        given = tuple(run_ids)
+        return await self._perform("", lambda db: sqlite_rows.remove(db, given), long=True)

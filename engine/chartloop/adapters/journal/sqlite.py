@@ -1,0 +1,306 @@
+"""The journal in one SQLite file: the default of the command line, shared by processes.
+
+The file is in write-ahead mode, so that reading waits for nobody. An append is one transaction,
+fenced by the run's head and epoch. What has been written survives the end of the process; with
+``durability="power"`` it is on the disk when the call returns, and survives the loss of power.
+
+The write-ahead log is brought into the file after `COMMITS` transactions. That waits for the disk,
+and so does the first transaction after it: neither happens on an event loop.
+
+    journal = SqliteJournal(default_journal_path(Path.cwd()))
+    journal            for a run that is driven by hand: no method ever suspends
+    journal.grouped    for event loops: the same file, and no call holds the loop
+
+Belongs here: transactions, the lock among threads, and where the file stands. The tables are in
+`sqlite_migrations`, what is written to them in `sqlite_rows`.
+Source: design "architecture", section 4.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from pathlib import Path
+from threading import Lock
+from typing import Literal, TypeVar
+from weakref import WeakValueDictionary
+
+from chartloop.adapters.journal.face import Done, Job, JournalFace
+from chartloop.adapters.journal.sqlite_group import Engine, GroupedJournal
+from chartloop.adapters.journal.sqlite_migrations import (
+    FOLDER,
+    MIGRATIONS,
+    Connection,
+    Migration,
+    explain,
+    is_busy,
+    open_database,
+)
+from chartloop.adapters.journal.sqlite_rows import Writer
+from chartloop.core.durability import Durability, known_durability
+from chartloop.core.errors import ChartloopError, JournalError, JournalLocked, RunError
+from chartloop.run.redact import Redactor
+
+T = TypeVar("T")
+NAME = "journal.db"
+COMMITS = 1_000
+"""Transactions after which the write-ahead log is brought into the file."""
+LARGEST_LOG = 4_000
+"""Pages of the write-ahead log after which a transaction brings it into the file itself."""
+PROJECT = "pyproject.toml"
+"""A folder with this file is a project: its runs are kept there, and not further up."""
+
+
+def default_journal_path(start: Path) -> Path:
+    """`.chartloop/journal.db` of the project that `start` is in.
+
+    The project is the nearest folder from `start` upward with `.chartloop/` or `pyproject.toml`,
+    else `start` itself. Nothing is made here: opening the journal makes the folder, with a
+    `.gitignore` of its own.
+    """
+    start = start.absolute()
+    for folder in (start, *start.parents):
+        # where nothing may be read, nothing is
+        if os.path.isdir(folder / FOLDER) or os.path.isfile(folder / PROJECT):  # noqa: PTH112, PTH113
+            return folder / FOLDER / NAME
+    return start / FOLDER / NAME
+
+
+def journals_above(start: Path) -> list[Path]:
+    """The journals of all folders from `start` upward, the nearest first."""
+    start = start.absolute()
+    places = (folder / FOLDER / NAME for folder in (start, *start.parents))
+    return [place for place in places if os.path.isfile(place)]  # noqa: PTH113
+
+
+def shared_journal(path: Path, durability: Durability = "process") -> SqliteJournal:
+    """The journal at `path`: the one that is open in this process, else opened now.
+
+    It is closed once nothing uses it any more.
+    """
+    with _opening:
+        known = _open.get(_file(path))
+        if known is None or known.closed:
+            known = SqliteJournal(path, durability=durability)
+            known.close_when_unused()
+            _open[_file(path)] = known
+        return known
+
+
+class SqliteJournal(JournalFace):
+    """A journal in the file `path`, made if it is missing and brought up to date.
+
+    `durability` is what a write survives once it has returned: ``"process"`` the end of the
+    process, by ``kill -9`` too, ``"power"`` the loss of power as well, at the price of a flush of
+    the disk for each transaction.
+    `wait` is how many seconds another process may hold the file before `JournalLocked`.
+    `redactor` hides secrets before they are written; by default those of the environment.
+    `now` is the clock of leases, in seconds since the epoch.
+    Raises `JournalCorrupt` and `JournalTooNew` with the file left as it is, and `SetupError` for
+    a `durability` that there is not.
+
+    Threads may share one. A forked process opens its own.
+    """
+
+    suspends = False
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        durability: Durability = "process",
+        wait: float = 30.0,
+        redactor: Redactor | Literal["environment"] | None = "environment",
+        migrations: Sequence[Migration] = MIGRATIONS,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        writer = Writer(Redactor() if redactor == "environment" else redactor)
+        super().__init__(writer, now)
+        self.path = Path(path).absolute()
+        self._wait = wait
+        self.durability: Durability = known_durability(durability)
+        """What a write survives once it has returned."""
+        self._database = open_database(
+            self.path, wait=wait, durability=durability, migrations=migrations
+        )
+        self._database.execute(f"PRAGMA wal_autocheckpoint = {LARGEST_LOG}")
+        self._database.execute("PRAGMA busy_timeout = 0")
+        self._process = os.getpid()
+        self._lock = Lock()
+        self._closed = False
+        self._commits = 0
+        """Since the write-ahead log was begun. The one that begins it waits for the disk."""
+        self._worker: Executor | None = None
+        self.grouped = GroupedJournal(
+            Engine(
+                self._together, self._attempt, self._one_worker, self.name, durability, self._close
+            ),
+            writer,
+            now,
+        )
+        """The same journal for event loops."""
+
+    @property
+    def name(self) -> str:
+        return str(self.path)
+
+    def close_when_unused(self) -> None:
+        """Close the file once nothing uses the journal any more."""
+        weakref.finalize(self, _close_own, self._database, os.getpid())
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    async def close(self) -> None:
+        self._close()
+
+    async def _perform(
+        self,
+        run_id: str,
+        work: Callable[[Connection], T],
+        *,
+        writes: bool = True,
+        long: bool = False,
+    ) -> T:
+        return self._together((Job(work, writes, long),))[0].get()
+
+    def _together(self, jobs: Sequence[Job]) -> list[Done]:
+        """Perform jobs in one transaction; each has its own outcome.
+
+        A job that cannot be written takes nobody with it: the others are then written one by
+        one. Only when the file is locked they are not, since each would wait as long again.
+        """
+        with self._lock:
+            try:
+                return self._patiently(jobs)
+            except Exception as error:  # noqa: BLE001 - goes to those who asked
+                failure = self._explain(error)
+                if len(jobs) == 1 or isinstance(failure, JournalLocked):
+                    return [Done(error=failure)] * len(jobs)
+        return [done for job in jobs for done in self._together((job,))]
+
+    def _attempt(self, job: Job) -> Done | None:
+        """Perform a short job in this thread. None where it would wait: then nothing was done."""
+        if job.writes and (self.durability == "power" or not 0 < self._commits < COMMITS):
+            return None
+        if not self._lock.acquire(blocking=False):
+            return None
+        try:
+            return self._transaction((job,))[0]
+        except Exception as error:  # noqa: BLE001 - goes to the one who asked
+            return None if is_busy(error) else Done(error=self._explain(error))
+        finally:
+            self._lock.release()
+
+    def _patiently(self, jobs: Sequence[Job]) -> list[Done]:
+        """Perform jobs in one transaction, once nobody else has the file."""
+        try:
+            return self._transaction(jobs)
+        except sqlite3.Error as error:
+            if not is_busy(error):
+                raise
+        self._database.execute(f"PRAGMA busy_timeout = {round(self._wait * 1000)}")
+        try:
+            return self._transaction(jobs)
+        finally:
+            self._database.execute("PRAGMA busy_timeout = 0")
+
+    def _transaction(self, jobs: Sequence[Job]) -> list[Done]:
+        self._check()
+        database = self._database
+        writes = long = False
+        for job in jobs:
+            writes, long = writes or job.writes, long or job.long
+        if writes:
+            if self._commits >= COMMITS:
+                self._end_log()
+            database.execute("BEGIN IMMEDIATE")
+        elif long:
+            database.execute("BEGIN")
+        try:
+            outcomes = [self._outcome(job) for job in jobs]
+            if database.in_transaction:
+                database.execute("COMMIT")
+        except BaseException:
+            if database.in_transaction:
+                database.execute("ROLLBACK")
+            raise
+        self._commits += writes
+        return outcomes
+
+    def _end_log(self) -> None:
+        """Bring the write-ahead log into the file, as far as nobody needs it: the next begins."""
+        with contextlib.suppress(sqlite3.Error):  # the log holds all of it: the next time
+            self._database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        self._commits = 0
+
+    def _outcome(self, job: Job) -> Done:
+        try:
+            return Done(job.work(self._database))
+        except ChartloopError as refusal:
+            return Done(error=refusal)
+
+    def _check(self) -> None:
+        if self._closed:
+            raise JournalError(f"the journal `{self.path}` is closed", hint="open it anew")
+        if os.getpid() != self._process:
+            raise JournalError(
+                f"the journal `{self.path}` was opened in another process",
+                hint="open it after the fork: two processes must not share an open SQLite file",
+            )
+
+    def _explain(self, error: Exception) -> Exception:
+        if isinstance(error, sqlite3.Error):
+            failure = explain(error, self.path, self._wait)
+        elif isinstance(error, (UnicodeEncodeError, OverflowError)):
+            failure = RunError(
+                f"this cannot be kept in a journal: {error}",
+                hint="names and ids are text without lone surrogates, numbers have 64 bits",
+            )
+        else:
+            return error
+        failure.__cause__ = error
+        return failure
+
+    def _one_worker(self) -> Executor:
+        with self._lock:
+            self._check()
+            if self._worker is None:
+                self._worker = ThreadPoolExecutor(1, thread_name_prefix="chartloop-journal")
+            return self._worker
+
+    def _close(self) -> None:
+        with self._lock:  # what has begun is written first
+            if not self._closed:
+                self._closed = True
+                self._database.close()
+            worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.shutdown()
+
+
+_opening = Lock()
+_open: WeakValueDictionary[tuple[int, ...], SqliteJournal] = WeakValueDictionary()
+"""The journals that were opened by their path, by process and file."""
+
+
+def _close_own(database: Connection, process: int) -> None:
+    """Close a file that nothing uses any more; one that a fork inherited is left to its parent."""
+    if process == os.getpid():
+        database.close()
+
+
+def _file(path: Path) -> tuple[int, ...]:
+    """What tells a file from another that stands, or will stand, at the same path."""
+    try:
+        found = path.stat()
+    except OSError:  # there is none yet
+        return ()
+    return os.getpid(), found.st_dev, found.st_ino

@@ -1,0 +1,63 @@
+"""Leases as rows of a SQLite file. Who gets one is `run.lease`'s to say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from chartloop.adapters.journal.sqlite_migrations import Connection
+from chartloop.run.lease import Acquired, Claim, Driver, Lease, ancestry, grant
+from chartloop.run.plausible import is_number
+from chartloop.run.processes import Process
+
+
+def take(db: Connection, run_id: str, claim: Claim, now: float) -> Acquired:
+    """What a claim gets, kept in place of the lease before. `Driven` with nothing written."""
+    acquired = granted(db, run_id, claim, now)
+    db.execute("DELETE FROM lease WHERE run_id = ?", (run_id,))
+    if acquired.lease is not None:
+        driver, *times = acquired.lease
+        columns = (run_id, driver.token, driver.face, *driver.process, *times)
+        db.execute("INSERT INTO lease VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", columns)
+    return acquired
+
+
+def granted(db: Connection, run_id: str, claim: Claim, now: float) -> Acquired:
+    """What a claim gets; nothing is written."""
+    return grant(run_id, _leases(db, *ancestry(run_id)), claim, now)
+
+
+def lease(db: Connection, run_id: str) -> Lease | None:
+    """The run's lease, or None."""
+    return _leases(db, run_id).get(run_id)
+
+
+def _leases(db: Connection, *run_ids: str) -> dict[str, Lease]:
+    """The leases of these runs, by id, in the order in which they are named."""
+    marks = ", ".join("?" * len(run_ids))
+    found = {
+        run_id: Lease(Driver(token, face, Process(*process)), since, renewed, until)
+        for run_id, token, face, *process, since, renewed, until in db.execute(
+            f"SELECT * FROM lease WHERE run_id IN ({marks})",  # noqa: S608  marks alone
+            run_ids,
+        )
+        if _is_sound((token, face), Process(*process), (since, renewed, until))
+    }
+    return {run_id: found[run_id] for run_id in run_ids if run_id in found}
+
+
+def _is_sound(names: Sequence[object], process: Process, times: Sequence[object]) -> bool:
+    """Whether a row can be a lease. One that was edited holds nobody back."""
+    host, pid, place, born = process
+    named = all(isinstance(text, str) for text in (*names, host, place, born))
+    return named and type(pid) is int and 0 <= pid < 1 << 31 and all(map(is_number, times))
+
+
+def renew(db: Connection, run_id: str, token: str, now: float, ttl: float) -> bool:
+    """Let a driver's lease last longer. False when it has none."""
+    sql = "UPDATE lease SET renewed = ?, until = ? WHERE run_id = ? AND token = ?"
+    return db.execute(sql, (now, now + ttl, run_id, token)).rowcount == 1
+
+
+def release(db: Connection, run_id: str, token: str) -> None:
+    """Forget a driver's lease."""
+    db.execute("DELETE FROM lease WHERE run_id = ? AND token = ?", (run_id, token))

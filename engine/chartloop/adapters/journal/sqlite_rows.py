@@ -1,0 +1,437 @@
+"""What the journal's tables hold, read and written: one function for each thing a run needs.
+
+The functions begin and end no transaction: whoever performs them does, and may perform several
+in one. So that a refusal concerns nobody else, each refuses (`ChartloopError`) before it has
+written anything.
+
+Belongs here: SQL, and events as rows. Never: locks, transactions, threads, errors of SQLite.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from chartloop.adapters.journal import sqlite_leases, sqlite_texts
+from chartloop.adapters.journal.sqlite_migrations import Connection
+from chartloop.adapters.journal.sqlite_texts import UNREAD, Stored, blob, read_text, stored_text
+from chartloop.core.errors import JournalCorrupt, JournalTooNew, RunError, UnknownRunError
+from chartloop.core.facts import EMPTY
+from chartloop.core.records import KINDS, Record, to_json_fast
+from chartloop.run.journal import (
+    BY_HAND,
+    CHILD_MARK,
+    Check,
+    Event,
+    Letter,
+    RunRow,
+    Snapshot,
+    Update,
+    fenced,
+    is_own_commit,
+    refuse_damaged,
+    refuse_overtaken,
+    taken,
+)
+from chartloop.run.kept import EVENT_TYPES, UNREADABLE
+from chartloop.run.lease import Acquired, Claim
+from chartloop.run.payload import DEEPEST, pack, too_deep, unpack
+from chartloop.run.plausible import as_row, wrong_with_letter
+from chartloop.run.redact import Redactor
+
+
+class Line(NamedTuple):
+    """An event, ready to be written."""
+
+    type: str
+    record: int | None
+    at: float
+    data: Stored
+    blobs: Mapping[str, str]
+
+
+class Writer:
+    """Turns what is to be kept into text without secrets."""
+
+    def __init__(self, redactor: Redactor | None) -> None:
+        self.redactor = redactor
+        self._hide: Callable[[str], str] = redactor.json if redactor else str
+        self._hide_text: Callable[[str], str] = redactor.text if redactor else str
+
+    def document(self, data: Mapping[str, Any]) -> str:
+        """JSON text. `RunError` when the data is no JSON, or nested too deeply to be read back."""
+        try:
+            text = to_json_fast(data)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise _unfit(str(error)) from error
+        if too_deep(data, text):
+            raise _unfit(f"it is nested more than {DEEPEST} levels deep")
+        return self._hide(text)
+
+    def text(self, text: str) -> str:
+        """Plain text."""
+        return self._hide_text(text)
+
+    def lines(self, events: Iterable[Event]) -> list[Line]:
+        """Events as rows."""
+        return [self._line(event) for event in events]
+
+    def _line(self, event: Event) -> Line:
+        record = event.record
+        try:
+            data = event.data if record is None else record.to_dict()
+        except RecursionError as error:
+            raise _unfit(str(error)) from error
+        packed = pack(self.document(data))
+        number = None if record is None else record.seq
+        return Line(event.type, number, event.at, stored_text(packed.text), packed.blobs)
+
+
+def _unfit(why: str) -> RunError:
+    return RunError(
+        f"this cannot be kept in a journal: {why}",
+        hint="actions, tools and answers give JSON data: text, numbers, lists and mappings",
+    )
+
+
+# -- runs --------------------------------------------------------------------------------------
+
+_COLUMNS = ", ".join(RunRow.__struct_fields__)
+_MARKS = ", ".join("?" * len(RunRow.__struct_fields__))
+
+
+def create(db: Connection, row: RunRow) -> None:
+    """A new run. `RunError` when the id is taken."""
+    sql = f"INSERT INTO run ({_COLUMNS}) VALUES ({_MARKS}) ON CONFLICT (run_id) DO NOTHING"  # noqa: S608
+    if db.execute(sql, row.to_tuple()).rowcount == 0:
+        raise taken(row.run_id)
+
+
+def row(db: Connection, run_id: str) -> RunRow | None:
+    """One run's row, or None."""
+    sql = f"SELECT {_COLUMNS} FROM run WHERE run_id = ?"  # noqa: S608
+    found = db.execute(sql, (run_id,)).fetchone()
+    return as_row(found) if found else None
+
+
+def known(db: Connection, run_id: str) -> RunRow:
+    """One run's row. `UnknownRunError` when there is none, `JournalCorrupt` for a damaged one."""
+    found = row(db, run_id)
+    if found is None:
+        raise UnknownRunError(f"there is no run `{run_id}` in this journal")
+    refuse_damaged(found)
+    return found
+
+
+def rows(
+    db: Connection, wanted: Mapping[str, str], prefix: str | None, limit: int | None, *,
+    children: bool = True,
+) -> list[RunRow]:  # fmt: skip
+    """Runs whose columns are as `wanted`, whose id begins with `prefix`, the newest first."""
+    tests = [f"{column} = ?" for column in wanted]
+    values: list[Any] = list(wanted.values())
+    if prefix:
+        tests.append("run_id >= ?")
+        values.append(prefix)
+        if (beyond := _beyond(prefix)) is not None:
+            tests.append("run_id < ?")
+            values.append(beyond)
+    if not children:
+        tests.append("instr(run_id, ?) = 0")
+        values.append(CHILD_MARK)
+    where = f"WHERE {' AND '.join(tests)}" if tests else ""
+    sql = f"SELECT {_COLUMNS} FROM run {where} ORDER BY created DESC, rowid DESC LIMIT ?"  # noqa: S608
+    found = db.execute(sql, (*values, -1 if limit is None else limit))
+    return [as_row(columns) for columns in found]
+
+
+def _beyond(prefix: str) -> str | None:
+    """The first text after all that begin with `prefix`, in the order of code points.
+
+    A range, and no pattern: nothing in an id needs escaping, and the index finds it.
+    """
+    while prefix:
+        following = ord(prefix[-1]) + 1
+        prefix = prefix[:-1]
+        if following <= 0x10FFFF:
+            # the code points between are surrogates, which no column holds
+            return prefix + chr(0xE000 if following == 0xD800 else following)
+    return None
+
+
+def acquire(db: Connection, run_id: str, claim: Claim, now: float) -> tuple[RunRow, Acquired]:
+    """Raise the run's epoch, and give the claim its lease. `Driven` where it gets none."""
+    known(db, run_id)
+    acquired = sqlite_leases.take(db, run_id, claim, now)
+    db.execute("UPDATE run SET epoch = epoch + 1 WHERE run_id = ?", (run_id,))
+    return known(db, run_id), acquired
+
+
+def remove(db: Connection, run_ids: Iterable[str]) -> int:
+    """Forget runs and the payloads that no other run refers to."""
+    removed = 0
+    for named in run_ids:
+        below = [row.run_id for row in rows(db, {}, named + CHILD_MARK, None)]
+        removed += _remove(db, named)
+        for child in below:
+            _remove(db, child)
+    return removed
+
+
+def _remove(db: Connection, run_id: str) -> int:
+    removed = db.execute("DELETE FROM run WHERE run_id = ?", (run_id,)).rowcount
+    sql = "SELECT DISTINCT hash FROM event_blob WHERE run_id = ?"
+    payloads = db.execute(sql, (run_id,)).fetchall()
+    for table in ("event", "event_blob", "inbox", "snapshot", "lease"):
+        db.execute(f"DELETE FROM {table} WHERE run_id = ?", (run_id,))  # noqa: S608
+    db.executemany(
+        "DELETE FROM blob WHERE hash = ?1 AND NOT kept "
+        "AND NOT EXISTS (SELECT 1 FROM event_blob WHERE hash = ?1)",
+        payloads,
+    )
+    return removed
+
+
+# -- events ------------------------------------------------------------------------------------
+
+_HEAD = "UPDATE run SET head = ? WHERE run_id = ? AND head = ? AND epoch = ?"
+_HEAD_AND_MORE = (
+    "UPDATE run SET head = ?, status = ?, state = ?, reason = ?, steps = ?, wake_at = ?, "
+    "updated = coalesce(?, updated) WHERE run_id = ? AND head = ? AND epoch = ?"
+)
+_INSERT = (
+    "INSERT INTO event (run_id, seq, epoch, type, record, at, data) VALUES (?, ?, ?, ?, ?, ?, ?)"
+)
+_LAST = "SELECT epoch, type, record, at, data FROM event WHERE run_id = ? AND seq >= ? ORDER BY seq"
+
+
+class Append(NamedTuple):
+    """What is to be appended to a run, and where."""
+
+    run_id: str
+    head: int
+    epoch: int
+    lines: Sequence[Line]
+    update: Update | None
+    consumed: Sequence[str]
+
+
+def append(db: Connection, given: Append) -> int:
+    """Write events; gives the new head. `Fenced` when another driver's are expected."""
+    run_id, head, epoch, lines, update, consumed = given
+    after = head + len(lines)
+    if update is None:
+        moved = db.execute(_HEAD, (after, run_id, head, epoch))
+    else:
+        updated = lines[-1].at if lines else None
+        moved = db.execute(
+            _HEAD_AND_MORE, (after, *update.to_tuple(), updated, run_id, head, epoch)
+        )
+    if moved.rowcount == 0:
+        return _refuse(db, given)
+    _insert(db, run_id, head, epoch, lines)
+    for msg_id in consumed:
+        sql = "UPDATE inbox SET seq = ? WHERE run_id = ? AND msg_id = ? AND seq IS NULL"
+        db.execute(sql, (head, run_id, msg_id))
+    return after
+
+
+def _insert(db: Connection, run_id: str, head: int, epoch: int, lines: Sequence[Line]) -> None:
+    for seq, line in enumerate(lines, head):
+        db.execute(_INSERT, (run_id, seq, epoch, line.type, line.record, line.at, line.data))
+        if line.blobs:
+            _keep_payloads(db, run_id, seq, line.blobs)
+
+
+def _refuse(db: Connection, given: Append) -> int:
+    """An append that does not fit: a commit of our own whose answer was lost, or `Fenced`."""
+    run_id, head, epoch, lines = given[:4]
+    found = known(db, run_id)
+    if is_own_commit(found, head, epoch, len(lines)):
+        there = db.execute(_LAST, (run_id, head)).fetchall()
+        if there == [(epoch, line.type, line.record, line.at, line.data) for line in lines]:
+            return found.head
+    raise fenced(found, head, epoch)
+
+
+def _keep_payloads(db: Connection, run_id: str, seq: int, blobs: Mapping[str, str]) -> None:
+    for key, text in blobs.items():
+        db.execute(
+            "INSERT INTO blob VALUES (?, ?, 0) ON CONFLICT (hash) DO NOTHING",
+            (key, stored_text(text)),
+        )
+        db.execute("INSERT INTO event_blob VALUES (?, ?, ?)", (run_id, seq, key))
+
+
+def events(db: Connection, run_id: str, start: int, limit: int | None = None) -> list[Event]:
+    """The events from number `start` on, in order; at most `limit` of them."""
+    sql = (
+        "SELECT seq, type, at, data, record, epoch FROM event "
+        "WHERE run_id = ? AND seq >= ? ORDER BY seq LIMIT ?"
+    )
+    found = db.execute(sql, (run_id, start, -1 if limit is None else limit)).fetchall()
+    if not found:
+        known(db, run_id)
+
+    def fetch(key: str) -> str:
+        text = blob(db, key)
+        if text is None:
+            raise JournalCorrupt(f"run `{run_id}` refers to payload {key}, which is not there")
+        return text
+
+    try:
+        return [_event(columns, fetch) for columns in found]
+    except UNREAD as error:
+        raise JournalCorrupt(
+            f"an event of run `{run_id}` cannot be read: {type(error).__name__} {error}",
+            hint=f"{BY_HAND}; a fork below it still works",
+        ) from error
+
+
+_KINDS = frozenset(KINDS)
+
+
+def _event(columns: Sequence[Any], fetch: Callable[[str], str]) -> Event:
+    seq, kind, at, stored, number, epoch = columns
+    if kind not in EVENT_TYPES:
+        raise _too_new(seq, kind)
+    if not (type(seq) is int and type(epoch) is int and type(at) in (float, int)):
+        raise TypeError("its number, epoch or time is none")
+    if (kind == "record") != (type(number) is int):
+        raise ValueError(f"it is a {kind}, and its number as a record is {number}")
+    data = unpack(stored if type(stored) is str else read_text(stored), fetch)
+    if number is None:
+        return Event(seq, kind, at, None, data, epoch)
+    if data["kind"] not in _KINDS and isinstance(data["kind"], str):
+        raise _too_new(seq, data["kind"])
+    return Event(seq, kind, at, Record.from_dict(number, data), EMPTY, epoch)
+
+
+def _too_new(seq: int, kind: object) -> JournalTooNew:
+    return JournalTooNew(
+        f"event {seq} is of a kind that this version of chartloop does not know: {kind!a}",
+        hint="a newer version wrote it: update chartloop to open this run; nothing was written",
+    )
+
+
+def fork(db: Connection, run_id: str, record_seq: int, new: RunRow) -> int:
+    """A new run with the events below a record; gives its head."""
+    known(db, run_id)
+    sql = "SELECT coalesce(max(seq) + 1, 0) FROM event WHERE run_id = ? AND record < ?"
+    head: int = db.execute(sql, (run_id, record_seq)).fetchone()[0]
+    create(db, new.replace(parent=run_id, fork_seq=record_seq, head=head))
+    db.execute(
+        "INSERT INTO event SELECT ?, seq, 0, type, record, at, data FROM event "
+        "WHERE run_id = ? AND seq < ? ORDER BY seq",
+        (new.run_id, run_id, head),
+    )
+    db.execute(
+        "INSERT INTO event_blob SELECT ?, seq, hash FROM event_blob WHERE run_id = ? AND seq < ?",
+        (new.run_id, run_id, head),
+    )
+    return head
+
+
+class Filled(NamedTuple):
+    """A run that comes into being with all that it holds, ready to be written."""
+
+    row: RunRow
+    lines: Sequence[Line]
+    letters_of: str
+
+
+def create_whole(
+    db: Connection, runs: Sequence[Filled], after: Sequence[RunRow], claim: Claim, now: float
+) -> None:
+    """New runs with their events and letters. `Fenced` when a run of `after` went on since."""
+    for read in after:
+        found = known(db, read.run_id)
+        sqlite_leases.granted(db, read.run_id, claim, now)
+        refuse_overtaken(found, read)
+    for run in runs:
+        if row(db, run.row.run_id) is not None:
+            raise taken(run.row.run_id)
+    for read in after:
+        acquire(db, read.run_id, claim._replace(take_over=True), now)
+    for run in runs:
+        new = run.row.run_id
+        create(db, run.row.replace(head=len(run.lines), epoch=0))
+        _insert(db, new, 0, 0, run.lines)
+        db.execute(
+            "INSERT INTO inbox (run_id, msg_id, at, data) SELECT ?, msg_id, at, data FROM inbox "
+            "WHERE run_id = ? AND seq IS NULL ORDER BY number",
+            (new, run.letters_of),
+        )
+
+
+# -- inbox -------------------------------------------------------------------------------------
+
+
+def send(
+    db: Connection, run_id: str, letter: Letter, data: str, check: Check | None = None
+) -> bool:
+    """Put a letter into the inbox, if `check` has nothing against it.
+
+    False when a letter of that id is there already.
+    """
+    if check is not None:
+        sql = "SELECT 1 FROM inbox WHERE run_id = ? AND msg_id = ?"
+        if db.execute(sql, (run_id, letter.msg_id)).fetchone():
+            return False
+        check(known(db, run_id), letters(db, run_id))
+    sent = db.execute(
+        "INSERT INTO inbox (run_id, msg_id, at, data) SELECT run_id, ?, ?, ? FROM run "
+        "WHERE run_id = ? ON CONFLICT (run_id, msg_id) DO NOTHING",
+        (letter.msg_id, letter.at, stored_text(data), run_id),
+    )
+    if sent.rowcount == 0:
+        known(db, run_id)
+    return sent.rowcount == 1
+
+
+def received(db: Connection, run_id: str, msg_id: str) -> bool:
+    """Whether the run or a child of it was ever sent a letter of that id."""
+    below = run_id + CHILD_MARK
+    sql = "SELECT 1 FROM inbox WHERE msg_id = ? AND (run_id = ? OR run_id >= ? AND run_id < ?)"
+    return db.execute(sql, (msg_id, run_id, below, _beyond(below))).fetchone() is not None
+
+
+def letters(db: Connection, run_id: str) -> list[Letter]:
+    """Letters not yet consumed, in order of arrival."""
+    found = db.execute(
+        "SELECT msg_id, at, data FROM run LEFT JOIN inbox "
+        "ON inbox.run_id = run.run_id AND inbox.seq IS NULL "
+        "WHERE run.run_id = ? ORDER BY inbox.number",
+        (run_id,),
+    ).fetchall()
+    if not found:
+        known(db, run_id)
+    return [_letter(*columns) for columns in found if columns[0] is not None]
+
+
+def _letter(msg_id: str, at: Any, stored: Stored) -> Letter:
+    """A letter; one that nobody can read says so, and is dropped by the run that gets it."""
+    data: Any = None
+    try:
+        data = json.loads(read_text(stored))
+        wrong = wrong_with_letter(at, data)
+    except UNREAD as error:
+        wrong = f"{type(error).__name__} {error}"
+    if wrong:
+        return Letter(msg_id, 0.0, {"kind": UNREADABLE, "why": wrong})
+    return Letter(msg_id, at, data)
+
+
+def put_snapshot(db: Connection, run_id: str, snapshot: Snapshot, data: str) -> None:
+    """Keep a snapshot in place of the earlier one."""
+    if not sqlite_texts.put_snapshot(db, run_id, snapshot, data):
+        known(db, run_id)
+
+
+def snapshot(db: Connection, run_id: str) -> Snapshot | None:
+    """The run's snapshot, or None."""
+    found = sqlite_texts.snapshot(db, run_id)
+    if found is None:
+        known(db, run_id)
+    return found

@@ -1,0 +1,195 @@
+"""What can go wrong with a model call: the kinds, and how an exception is told to be of one.
+
+Every failure becomes a `ModelError` of one of `KINDS`, whose category decides what a machine may
+do about it; its text holds no key.
+
+Belongs here: what exceptions and statuses mean. Never: a call, or an import of the library that
+raised; its exceptions are known by the names of their classes.
+Source: 003 "Error Categories"; design "traps", litellm.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from chartloop.adapters.model.target import Target
+from chartloop.adapters.model.wire import Wire
+from chartloop.core.errors import Category, ModelError
+
+if TYPE_CHECKING:
+    from chartloop.adapters.model.reply import Heard
+
+__all__ = ["FALL_BACK_ON", "KINDS", "Kind", "classified", "failure"]
+
+
+class Kind(NamedTuple):
+    """One of the known failures of a model call, and what helps."""
+
+    category: Category
+    cure: str
+
+
+_T, _R, _C = Category.TRANSIENT, Category.RECOVERABLE, Category.CRITICAL
+
+KINDS: Mapping[str, Kind] = MappingProxyType(
+    {
+        "rate_limit": Kind(_T, "wait, as long as `retry_after` says, and call again"),
+        "timeout": Kind(_T, "call again, or raise `model.timeout`"),
+        "server": Kind(_T, "the provider failed: call again later"),
+        "connection": Kind(_T, "check the network and `model.api_base`, and call again"),
+        "broken_body": Kind(_T, "the answer is no model's reply: check `model.api_base`"),
+        "stream_broken": Kind(_T, "the reply was cut off: call again"),
+        "empty_stream": Kind(_T, "call again; for a server that cannot stream, `stream: false`"),
+        "unreadable": Kind(_R, "the provider's reply has another form: check `model.api_base`"),
+        "too_long": Kind(_R, "ask for less, set `max_tokens`, or raise `model.reply_limit`"),
+        "context_overflow": Kind(_R, "prune the conversation"),
+        "content_filter": Kind(_R, "change the prompt"),
+        "quota": Kind(_C, "raise the limit or add credit at the provider"),
+        "auth": Kind(_C, "check the key, and what it may be used for"),
+        "model_not_found": Kind(_C, "check `model.name`"),
+        "bad_request": Kind(_C, "the provider does not take this request: see its message"),
+        "setup": Kind(_C, "install or set what is named"),
+        "unexpected": Kind(_C, "litellm failed in a way that is not known: report it"),
+    }
+)
+"""What can go wrong with a call. The category decides what a machine may do about it."""
+
+FALL_BACK_ON = frozenset({"server", "timeout", "rate_limit", "model_not_found"})
+"""Kinds after which another model may do better."""
+
+
+class _Sign(NamedTuple):
+    """How a kind is recognised: by a class in the chain, or by a status and a word."""
+
+    kind: str
+    classes: str
+    statuses: Sequence[int] = ()
+    words: Sequence[str] = ("",)
+
+    def fits(self, names: set[str], status: int | None, text: str) -> bool:
+        said = status in self.statuses and any(word in text for word in self.words)
+        return said or not names.isdisjoint(self.classes.split())
+
+
+# The first that fits counts. The order matters: litellm calls a 403 and a full window a
+# BadRequestError, an empty account a RateLimitError, a torn body an InternalServerError.
+_SIGNS = (
+    _Sign("too_long", "TooLongError"),
+    _Sign("context_overflow", "ContextWindowExceededError", (400, 413), ("context_length",)),
+    _Sign("content_filter", "ContentPolicyViolationError", (400,), ("content_policy", "safety")),
+    _Sign("quota", "", (403, 429), ("quota", "billing", "credit balance")),
+    _Sign("quota", "PaymentRequiredError", (402,)),
+    _Sign("auth", "AuthenticationError PermissionDeniedError", (401, 403)),
+    _Sign("rate_limit", "RateLimitError", (429,)),
+    _Sign("model_not_found", "NotFoundError", (404,)),
+    _Sign("timeout", "Timeout TimeoutError TimeoutException", (408,)),
+    _Sign("bad_request", "BadRequestError UnprocessableEntityError", (400, 405, 413, 422)),
+    _Sign("setup", "ImportError"),
+    _Sign("broken_body", "JSONDecodeError ClientPayloadError", (500,), ("invalid response from",)),
+    _Sign("connection", "ConnectError ReadError RemoteProtocolError ClientConnectionError"),
+    _Sign("server", "APIError APIStatusError", range(500, 600)),
+)
+
+
+def classified(
+    error: Exception, target: Target, heard: Heard, wire: Wire, outer: BaseException | None
+) -> ModelError:
+    """What a call raised, as one of the kinds.
+
+    `heard` is what had arrived, `wire` what the server said, `outer` what the caller was handling.
+    """
+    partial = heard.text
+    chain = list(_chain(error, outer))
+    names = {cls.__name__ for e in chain for cls in type(e).__mro__}
+    # litellm gives a status of its own to what has none
+    status = next((s for e in chain if isinstance(s := getattr(e, "status_code", None), int)), None)
+    status = wire.status if wire.status is not None and wire.status >= 400 else status
+    text = " ".join(f"{e} {getattr(e, 'code', '')}" for e in chain).lower()
+    kind = next((s.kind for s in _SIGNS if s.fits(names, status, text)), "unexpected")
+    if kind in {"server", "connection", "broken_body"}:
+        kind = "stream_broken" if partial or "MidStreamFallbackError" in names else kind
+    kind = "unreadable" if heard.unreadable else kind
+    if kind == "timeout":
+        said = f"no answer within {target.timeout:g} s"
+        said = f"no further piece within {target.idle:g} s" if heard.idle else said
+    elif kind == "too_long":
+        said = f"the reply has more than {target.most:,} characters"
+    else:
+        said = _said(chain)
+        if said.strip() == f"Error code: {wire.status}":  # the client's words where it has no text
+            said = f"HTTP {wire.status}"
+        told = wire.status is None or wire.status < 400 or str(wire.status) in said
+        said = said if told or kind in _PLAIN else f"HTTP {wire.status}: {said}"
+    after = wire.retry_after if wire.after else _retry_after(chain)
+    more: dict[str, Any] = {"status": status, "retry_after": after}
+    return failure(kind, f"{target.name}: {_without_keys(said, target)}", partial=partial, **more)
+
+
+_PLAIN = frozenset({"rate_limit", "quota", "auth", "context_overflow", "content_filter"})
+"""Kinds of which the status says nothing more."""
+
+
+def _chain(error: BaseException, outer: BaseException | None) -> Iterator[BaseException]:
+    """The error and what caused it, without what the caller was handling before."""
+    link: BaseException | None = error
+    for _ in range(16):
+        if link is None or link is outer:
+            return
+        yield link
+        link = getattr(link, "original_exception", None) or link.__cause__ or link.__context__
+
+
+_PREFIX = re.compile(r"\A(?:(?:litellm\.)?\w*(?:Error|Exception|Timeout)(?::| -)\s*)+")
+
+_QUOTED = re.compile(r'"message": ?"((?:[^"\\]|\\.)+)"')
+
+
+def _said(chain: Sequence[BaseException]) -> str:
+    """What the provider said, without the names that litellm puts before it."""
+    told = chain[1] if getattr(chain[0], "original_exception", None) else chain[0]
+    whole = str(told)
+    head, traceback, rest = whole.partition("Traceback (most recent call last)")
+    if traceback:  # where litellm failed to read a reply: its last line says at what
+        last = next((line for line in reversed(rest.splitlines()) if line.strip()), "")
+        whole = f"{head.strip().rstrip(',')}: {last.strip()}"[:300]
+    text = " ".join(_PREFIX.sub("", whole).split())
+    quoted = _QUOTED.search(text)
+    return (quoted[1] if quoted else text) or type(told).__name__
+
+
+_NAMES_SECRET = re.compile(r"(?i)KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL")
+_LOOKS_SECRET = re.compile(r"\b(?:sk|pk)-[\w\-]{8,}|(?i:bearer) [\w.\-]{8,}")
+
+
+def _without_keys(text: str, target: Target) -> str:
+    """The text, cut, with everything replaced that is or looks like a key."""
+    secrets = [value for name, value in os.environ.items() if _NAMES_SECRET.search(name)]
+    secrets += [target.where.get("api_key", "")]
+    secrets += re.findall(r"[^\s'\"{},]{6,}", str(target.headers))
+    for secret in sorted(secrets, key=len, reverse=True):
+        # Shorter ones are words of the text.
+        text = text.replace(secret, "***") if len(secret) >= 6 else text
+    return _LOOKS_SECRET.sub("***", text)[:1000]
+
+
+def _retry_after(chain: Sequence[BaseException]) -> float | None:
+    """Seconds that the provider asks to wait. The only place where both versions keep it."""
+    for error in chain:
+        headers: Mapping[str, str] = getattr(error, "litellm_response_headers", None) or {}
+        with contextlib.suppress(ValueError):
+            if 0 <= (seconds := float(headers.get("retry-after", ""))) < math.inf:
+                return seconds
+    return None
+
+
+def failure(kind: str, message: str, **more: Any) -> ModelError:
+    """A failure of that kind, with its category and cure. `more` is what `ModelError` takes."""
+    made = ModelError(message, category=KINDS[kind].category, kind=kind, **more)
+    made.hint = KINDS[kind].cure
+    return made

@@ -1,0 +1,203 @@
+"""What has arrived of one reply, in one piece or in many, and whether it is one.
+
+Belongs here: how litellm's answers are read, and what it makes up; and answers that litellm cannot
+read, because a part has another type than it should. Never: a call.
+Source: design "traps", litellm; OpenAI API reference, "Streaming".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+from chartloop.adapters.model.target import Target
+from chartloop.adapters.model.wire import TooLongError, Wire
+from chartloop.core.facts import ToolCall
+from chartloop.run.ports import ModelReply, ModelRequest, OnText
+
+__all__ = ["Heard"]
+
+
+class Heard:
+    """What has arrived of one reply."""
+
+    def __init__(self, on_text: OnText | None, most: int) -> None:
+        self.text = ""
+        self.size = 0
+        self.most = most
+        self.idle = False
+        """The last piece of a stream was waited for in vain."""
+        self.unreadable = False
+        """A whole reply came, in a form that nobody can read."""
+        self.usage: Any = None
+        self.cost: float | None = None
+        """USD, where litellm has counted them."""
+        self._on_text = on_text
+        self._calls: list[dict[str, Any]] = []
+        self._finish = ""
+        self._cut = self._lone = False
+
+    def take(self, response: Any) -> None:
+        """A reply in one piece. litellm puts zeros where the provider sent no usage."""
+        self.usage = _told(getattr(response, "usage", None))
+        self.cost = getattr(response, "_hidden_params", {}).get("response_cost")
+        for choice in response.choices[:1]:
+            self._add(choice.message, choice.finish_reason)
+
+    async def listen(self, stream: Any, idle: float) -> None:
+        """A reply in pieces, `idle` seconds apart at most. However it ends, it is closed."""
+        async with contextlib.aclosing(stream):
+            try:
+                await self._pieces(stream, idle)
+            except Exception as error:
+                # What comes after the finish is usage: without it the reply is still whole.
+                if isinstance(error, TooLongError) or not stream.received_finish_reason:
+                    raise
+                self._finish = self._finish or stream.received_finish_reason
+        # litellm makes up a finish and a usage, and takes a body that is no stream for one event.
+        self._lone = len(stream.chunks) == 1
+        self._cut = not (stream.received_finish_reason or stream.intermittent_finish_reason)
+        if not any(getattr(chunk, "usage", None) for chunk in stream.chunks):
+            self.usage = None
+
+    async def _pieces(self, stream: Any, idle: float) -> None:
+        pause: float | None = None  # a model may think for long before its first word
+        while True:
+            scope = asyncio.timeout(pause)
+            try:
+                async with scope:
+                    chunk = await anext(stream, None)
+            finally:
+                self.idle = scope.expired()
+            pause = idle
+            if chunk is None:
+                break
+            self.usage = _told(getattr(chunk, "usage", None)) or self.usage
+            for choice in chunk.choices[:1]:
+                self._add(choice.delta, choice.finish_reason)
+
+    def read(self, wire: Wire) -> bool:
+        """Take a whole reply that litellm could not read; False where there is none.
+
+        It was paid for. What has another type than it should is handed on as text, or left out.
+        """
+        if wire.status is None or wire.status >= 400 or not wire.whole or self._calls:
+            return False
+        try:
+            body = json.loads(b"".join(wire.whole))
+            choice = body["choices"][0]
+        except (IndexError, KeyError, TypeError, ValueError, RecursionError):
+            return False
+        self.text, self.size = "", 0
+        try:
+            self._add(_message(choice["message"]), _text(choice.get("finish_reason")) or "stop")
+            self.usage = _counts(body.get("usage"))
+        except (AttributeError, KeyError, TypeError, RecursionError, TooLongError) as error:
+            self.unreadable = not isinstance(error, TooLongError)
+            return False
+        return True
+
+    def _add(self, part: Any, finish: str | None) -> None:
+        self._finish = finish or self._finish
+        self._measure(part)
+        if part.content:
+            self.text += part.content
+            if self._on_text is not None:
+                self._on_text(part.content)
+        for n, delta in enumerate(part.tool_calls or ()):
+            call = self._call(getattr(delta, "index", n), delta.id or "")
+            call["name"] += delta.function.name or ""
+            call["arguments"] += delta.function.arguments or ""
+
+    def _measure(self, part: Any) -> None:
+        self.size += len(part.content or "")
+        self.size += sum(len(call.function.arguments or "") for call in part.tool_calls or ())
+        if self.size > self.most:
+            raise TooLongError
+
+    def _call(self, index: int, given: str) -> dict[str, Any]:
+        """The call that a piece belongs to. Some servers number all calls 0."""
+        call = next((c for c in reversed(self._calls) if c["index"] == index), None)
+        if call is None or (given and call["id"] not in ("", given)):
+            call = {"index": index, "id": "", "name": "", "arguments": ""}
+            self._calls.append(call)
+        call["id"] = call["id"] or given
+        return call
+
+    def problem(self, *, streamed: bool) -> tuple[str, str] | None:
+        """Kind and text, when this is no reply although nothing was raised."""
+        told = self.usage and self._finish and not self._lone
+        if not (self.text or self._calls or told) and self._finish in ("", "stop"):
+            return ("empty_stream" if streamed else "broken_body"), "the answer is empty"
+        return ("stream_broken", "the stream ended before the reply did") if self._cut else None
+
+    def reply(self, request: ModelRequest, target: Target, cost: float | None) -> ModelReply:
+        """The reply. A call without an id gets one that is the same whenever this is replayed."""
+        calls = tuple(
+            ToolCall(c["id"] or f"call_{request.number}_{n}", c["name"], c["arguments"] or "{}")
+            for n, c in enumerate(self._calls)
+        )
+        finish = self._finish or "stop"
+        finish = "tool_calls" if calls and finish == "stop" else finish
+        prompt = getattr(self.usage, "prompt_tokens", None)
+        completion = getattr(self.usage, "completion_tokens", None)
+        return ModelReply(self.text, calls, finish, prompt, completion, cost, target.name)
+
+
+class _Part(NamedTuple):
+    """A message, as litellm's classes have it."""
+
+    content: str
+    tool_calls: Sequence[_Call]
+
+
+class _Call(NamedTuple):
+    id: str
+    function: _Function
+
+
+class _Function(NamedTuple):
+    name: str
+    arguments: str
+
+
+def _message(message: Mapping[str, Any]) -> _Part:
+    calls = [
+        _Call(
+            _text(call.get("id")),
+            _Function(_text(call["function"]["name"]), _text(call["function"].get("arguments"))),
+        )
+        for call in message.get("tool_calls") or ()
+    ]
+    return _Part(_text(message.get("content")), calls)
+
+
+def _text(value: Any) -> str:
+    """A text as it is; nothing as none; anything else as JSON."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else json.dumps(value)
+
+
+class _Usage(NamedTuple):
+    """What a call took, as far as it is known."""
+
+    prompt_tokens: int | None
+    completion_tokens: int | None
+
+
+def _counts(usage: Any) -> _Usage | None:
+    """The counts of a usage; what is no number was not sent."""
+    sent = isinstance(usage, Mapping)
+    given: Mapping[str, Any] = cast("Mapping[str, Any]", usage) if sent else {}
+    counts = [given.get(name) for name in _Usage._fields]
+    return _told(_Usage(*(n if isinstance(n, int) else None for n in counts)))
+
+
+def _told(usage: Any) -> Any:
+    """Usage, unless it is all zeros: that of no call, which litellm makes up."""
+    counts = (getattr(usage, name, 0) for name in ("prompt_tokens", "completion_tokens"))
+    return usage if any(counts) else None

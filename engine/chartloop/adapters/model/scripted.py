@@ -1,0 +1,321 @@
+"""A model that says what a script tells it to: for tests, demos and scenarios.
+
+    replies:
+      - {text: Let me add., tool_calls: [{name: add, arguments: {a: 2, b: 3}}],
+         usage: {prompt_tokens: 120, completion_tokens: 18}}
+      - {error: {category: TRANSIENT, message: rate limited}}
+      - {text: "5", finish_reason: stop, delay: 30s}
+
+The n-th model call of a run gets the n-th reply. Calls are counted by what the run has
+recorded (`ModelRequest.number`), not by what this object has seen: a resumed run goes on with
+the reply after its recorded calls, and a failed call that was recorded counts as one.
+
+Belongs here: the form of a reply, its reading, and the model that gives it. Never: litellm,
+a file, a real clock. `testing.loopback` serves the same form over HTTP.
+
+Source: design "language", section 10.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+import anyio
+
+from chartloop.core.errors import Category, ModelError, ScriptError, nearest
+from chartloop.core.facts import ToolCall
+from chartloop.core.units import parse_duration, parse_number
+from chartloop.run.ports import Clock, ModelReply, ModelRequest, OnText
+
+__all__ = [
+    "Scripted",
+    "ScriptedCall",
+    "ScriptedError",
+    "ScriptedReply",
+    "deliver",
+    "parse_replies",
+    "pieces",
+]
+
+
+class ScriptedCall(NamedTuple):
+    """One tool call of a scripted reply."""
+
+    name: str
+    arguments: str = "{}"
+    """JSON text. A mapping in the script is written out; a text is taken as it stands, so that
+    arguments which are no JSON can be scripted too."""
+    id: str = ""
+    """Empty: `call_<number of the model call>_<n>`, both counted from 0."""
+
+
+class ScriptedError(NamedTuple):
+    """A failure instead of a reply; becomes a `ModelError` with the same fields."""
+
+    category: Category
+    message: str
+    kind: str = ""
+    retry_after: float | None = None
+    """Seconds."""
+
+
+class ScriptedReply(NamedTuple):
+    """One reply of a script, read and checked."""
+
+    text: str = ""
+    """With `error`: what had arrived before the failure."""
+    tool_calls: tuple[ScriptedCall, ...] = ()
+    finish_reason: str = "stop"
+    """When the script says none: `tool_calls` where there are any, else `stop`."""
+    prompt_tokens: int | None = None
+    """None when the script gives no usage: the run estimates and marks it."""
+    completion_tokens: int | None = None
+    cost: float | None = None
+    """USD; None when the script gives none, never 0."""
+    delay: float = 0.0
+    """Seconds on the run's clock before the first word."""
+    error: ScriptedError | None = None
+
+    def calls(self, number: int) -> tuple[ToolCall, ...]:
+        """The tool calls with their ids, for the model call of that number."""
+        return tuple(
+            ToolCall(call.id or f"call_{number}_{n}", call.name, call.arguments)
+            for n, call in enumerate(self.tool_calls)
+        )
+
+
+class Scripted:
+    """A deterministic `Model`. Raises `ScriptError` when the script cannot be read.
+
+    >>> from chartloop.adapters.model.scripted import Scripted
+    >>> model = Scripted(["Hello.", {"text": "Bye.", "usage": {"completion_tokens": 2}}])
+    >>> model.suspends, model.left_over(used=1)
+    (False, 1)
+    """
+
+    scripted = True
+    """Nobody is paid for a reply: that it came without usage is not worth a warning."""
+
+    def __init__(
+        self, replies: Sequence[Mapping[str, Any] | str], *, clock: Clock | None = None
+    ) -> None:
+        self.replies, problems = parse_replies(replies)
+        if problems:
+            raise ScriptError(
+                "the script cannot be read:\n  " + "\n  ".join(problems),
+                hint="a reply is a text, or {text, tool_calls, finish_reason, usage, delay, error}",
+            )
+        self._clock = clock
+
+    @property
+    def suspends(self) -> bool:
+        """Whether a reply is delayed, on a clock that really waits."""
+        waits = self._clock is None or self._clock.suspends
+        return waits and any(reply.delay for reply in self.replies)
+
+    def prepare(self, settings: Mapping[str, Any]) -> None:
+        """Nothing can be missing."""
+
+    def context_window(self, settings: Mapping[str, Any]) -> int | None:
+        """The window that the file gives: a script has none of its own."""
+        return settings.get("context_window")
+
+    async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
+        """Give the reply of number `request.number`; with `on_text` word by word.
+
+        Raises `ModelError` where the script says so and `ScriptError` when it has too few.
+        """
+        return await deliver(self._reply(request.number), request, self._clock, on_text)
+
+    def left_over(self, used: int) -> int:
+        """How many replies a run that made `used` model calls never asked for."""
+        return max(0, len(self.replies) - used)
+
+    def _reply(self, number: int) -> ScriptedReply:
+        if number < len(self.replies):
+            return self.replies[number]
+        raise ScriptError(
+            f"the script has too few replies: it holds {len(self.replies)}, "
+            f"and model call {number + 1} was asked for",
+            hint="add a reply for each model call, failed calls included, or stop the run earlier",
+        )
+
+
+async def deliver(
+    reply: ScriptedReply, request: ModelRequest, clock: Clock | None, on_text: OnText | None = None
+) -> ModelReply:
+    """A scripted reply, as a model gives it: late, in pieces, or as the failure that it is."""
+    if reply.delay:
+        await (clock.sleep if clock else anyio.sleep)(reply.delay)
+    if on_text is not None:
+        for piece in pieces(reply.text):
+            on_text(piece)
+    if (error := reply.error) is not None:
+        raise ModelError(
+            error.message,
+            category=error.category,
+            kind=error.kind,
+            retry_after=error.retry_after,
+            partial=reply.text,
+        )
+    return ModelReply(
+        reply.text,
+        reply.calls(request.number),
+        reply.finish_reason,
+        reply.prompt_tokens,
+        reply.completion_tokens,
+        reply.cost,
+        "scripted",
+    )
+
+
+def pieces(text: str) -> list[str]:
+    """The words of a text, each with the white space after it: what a stream brings."""
+    return re.findall(r"\A\s+|\S+\s*", text)
+
+
+def parse_replies(data: Any) -> tuple[list[ScriptedReply], list[str]]:
+    """Read the `replies` of a script: what could be read, and everything that is wrong.
+
+    Each problem begins with where it is: ``replies.2.usage: unknown field ...``, counted from 0.
+    """
+    if not isinstance(data, Sequence) or isinstance(data, (str, bytes)):
+        return [], ["replies: a list is needed, with one reply for each model call"]
+    reader = _Reader()
+    entries = cast(Sequence[Any], data)
+    return [reader.reply(f"replies.{n}", e) for n, e in enumerate(entries)], reader.problems
+
+
+class _Reader:
+    """Reads plain data into `ScriptedReply`, and goes on after a problem to find the next."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+
+    def reply(self, at: str, data: Any) -> ScriptedReply:
+        if isinstance(data, str):
+            return ScriptedReply(data)
+        given = self._fields(
+            at, data, ("text", "tool_calls", "finish_reason", "usage", "delay", "error")
+        )
+        calls = self._calls(f"{at}.tool_calls", given.get("tool_calls", ()))
+        usage = self._fields(
+            f"{at}.usage", given.get("usage", {}), ("prompt_tokens", "completion_tokens", "cost")
+        )
+        error = self._error(f"{at}.error", given["error"]) if "error" in given else None
+        if error and calls:
+            self._say(at, "`error` and `tool_calls` do not go together: a failed call asks nothing")
+        return ScriptedReply(
+            self._text(at, given, "text"),
+            calls,
+            self._text(at, given, "finish_reason") or ("tool_calls" if calls else "stop"),
+            self._count(f"{at}.usage", usage, "prompt_tokens"),
+            self._count(f"{at}.usage", usage, "completion_tokens"),
+            self._amount(f"{at}.usage", usage, "cost", "USD"),
+            self._seconds(at, given, "delay") or 0.0,
+            error,
+        )
+
+    def _calls(self, at: str, data: Any) -> tuple[ScriptedCall, ...]:
+        if not isinstance(data, Sequence) or isinstance(data, (str, bytes)):
+            self._say(at, "a list of {name, arguments, id} is needed")
+            return ()
+        entries = cast(Sequence[Any], data)
+        return tuple(self._call(f"{at}.{n}", entry) for n, entry in enumerate(entries))
+
+    def _call(self, at: str, data: Any) -> ScriptedCall:
+        given = self._fields(at, data, ("name", "arguments", "id"), needed=("name",))
+        arguments = given.get("arguments", {})
+        if not isinstance(arguments, str):
+            arguments = self._json(f"{at}.arguments", arguments)
+        return ScriptedCall(self._text(at, given, "name"), arguments, self._text(at, given, "id"))
+
+    def _json(self, at: str, arguments: Any) -> str:
+        if isinstance(arguments, Mapping):
+            try:
+                return json.dumps(arguments, ensure_ascii=False, allow_nan=False)
+            except (TypeError, ValueError, RecursionError):
+                pass
+        self._say(at, "a mapping of JSON values is needed, or the JSON as a text")
+        return "{}"
+
+    def _error(self, at: str, data: Any) -> ScriptedError:
+        given = self._fields(
+            at, data, ("category", "message", "kind", "retry_after"), needed=("category", "message")
+        )
+        category = given.get("category", Category.TRANSIENT)
+        words = [str(c) for c in Category]
+        if category not in words:
+            self._say(at, f"unknown category {_shown(category)}: one of {', '.join(words)}")
+            category = Category.TRANSIENT
+        return ScriptedError(
+            Category(category),
+            self._text(at, given, "message"),
+            self._text(at, given, "kind"),
+            self._seconds(at, given, "retry_after"),
+        )
+
+    def _fields(
+        self, at: str, data: Any, known: Sequence[str], *, needed: Sequence[str] = ()
+    ) -> Mapping[str, Any]:
+        if not isinstance(data, Mapping):
+            self._say(at, "a mapping of " + ", ".join(f"`{k}`" for k in known) + " is needed")
+            return {}
+        given = cast(Mapping[Any, Any], data)
+        for name in given:
+            if name not in known:
+                hint = nearest(_shown(name).strip("`"), known)
+                self._say(at, f"unknown field {_shown(name)}: {hint}")
+        for name in needed:
+            if name not in given:
+                self._say(at, f"`{name}` is missing")
+        return {k: v for k, v in given.items() if k in known}
+
+    def _text(self, at: str, given: Mapping[str, Any], name: str) -> str:
+        value = given.get(name, "")
+        if isinstance(value, str):
+            return value
+        self._say(f"{at}.{name}", f"a text is needed, not {_shown(value)}: put it in quotes")
+        return ""
+
+    def _count(self, at: str, given: Mapping[str, Any], name: str) -> int | None:
+        value = self._amount(at, given, name, "tokens")
+        if value is None or isinstance(value, int):
+            return value
+        self._say(f"{at}.{name}", f"a whole number of tokens is needed, not {_shown(value)}")
+        return None
+
+    def _seconds(self, at: str, given: Mapping[str, Any], name: str) -> float | None:
+        value = given.get(name)
+        if isinstance(value, str) and (seconds := parse_duration(value)) is not None:
+            return seconds
+        return self._amount(at, given, name, "seconds, or a duration such as `30s`")
+
+    def _amount(self, at: str, given: Mapping[str, Any], name: str, unit: str) -> float | None:
+        value = given.get(name)
+        if value is None:
+            return None
+        number = parse_number(value) if isinstance(value, str) else value
+        if isinstance(number, (int, float)) and not isinstance(number, bool):
+            if 0 <= number < math.inf:
+                return number
+        self._say(
+            f"{at}.{name}", f"a number of {unit}, zero or more, is needed, not {_shown(value)}"
+        )
+        return None
+
+    def _say(self, at: str, message: str) -> None:
+        self.problems.append(f"{at}: {message}")
+
+
+def _shown(value: Any) -> str:
+    """A value as a problem shows it: never long, and never through its own `repr`."""
+    if isinstance(value, str):
+        return f"`{value[:60]}`"
+    if isinstance(value, bool) or (isinstance(value, (int, float)) and abs(value) < 1e12):
+        return f"`{value}`"
+    return f"a value of type {type(value).__name__}"

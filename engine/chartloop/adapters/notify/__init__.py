@@ -1,0 +1,1 @@
+"""Notifiers: how people hear that a run needs them."""

@@ -1,0 +1,198 @@
+"""Records to counts: each is decided again, and what was taken and looked at is counted.
+
+The work of a record does not depend on how many came before it. What a run shows is counted only
+when all of it could be decided again as it was recorded.
+
+Belongs here: one chart, its runs, numbers. Never: what there is to see (`items`), words.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+from chartloop.analysis.coverage.deciding_atoms import Shape, Value, deciding, shape_of
+from chartloop.analysis.coverage.targets import atom_kind
+from chartloop.core.errors import RunError, StatusError
+from chartloop.core.facts import Facts
+from chartloop.core.records import Record
+from chartloop.language.expression import GUARD_ERRORS, Expression
+from chartloop.language.expression.compile import function
+from chartloop.machine.build import Chart
+from chartloop.machine.decision import Decision, Look
+from chartloop.machine.evolve import evolve
+from chartloop.machine.regions import Holds
+from chartloop.run.replay import as_now
+
+_BROKEN = (StatusError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError)
+"""What deciding a record may raise that is no record of this machine."""
+
+
+class NotDecided(RunError):
+    """A run cannot be decided again by this machine as it was recorded."""
+
+
+class Seeing:
+    """Counts what runs of one chart show, by the key of each item."""
+
+    def __init__(self, chart: Chart) -> None:
+        self.chart = chart
+        self.counts: Counter[str] = Counter()
+        self.status: Counter[str] = Counter()
+        """What the runs have shown of the machine of their status, which runs beside each."""
+        self.runs = 0
+        self.records = 0
+        self._rules = [_Watched(rule.id, rule.when) for rule in chart.spec.rules]
+        self._signalling = {r.id for r in chart.spec.rules if r.kind == "signal"}
+        self._edges: dict[tuple[str, str, str], tuple[_Tried, ...]] = {}
+
+    def add(self, run_id: str, records: Iterable[Record]) -> None:
+        """Count one run in. `NotDecided` leaves everything as it was."""
+        counts, status, number = Counter[str](), Counter({"state:idle": 1}), 0
+        for decision, ended in self._decided(run_id, records):
+            number += 1
+            self._note(counts, status, decision)
+            if ended and decision.winner:
+                counts[f"reason:{decision.winner}"] += 1
+        self.counts += counts
+        self.status += status
+        self.runs += 1
+        self.records += number
+
+    def _decided(self, run_id: str, records: Iterable[Record]) -> Iterator[tuple[Decision, bool]]:
+        """The records decided again, each with whether the run had ended then."""
+        chart = self.chart
+        position, renamed = chart.position(run_id), chart.spec.renamed
+        for recorded in records:
+            record = as_now(recorded, renamed)
+            try:
+                position, decision = evolve(chart, position, record.input, trace=True)
+            except _BROKEN as error:
+                said = f"record {record.seq} cannot be decided again: {error}"
+                raise NotDecided(said) from error
+            if (decision.taken, position.state) != (record.taken, record.next):
+                raise NotDecided(f"record {record.seq} at `{record.state}` is decided otherwise")
+            yield decision, position.ended
+
+    def _note(self, counts: Counter[str], status: Counter[str], decision: Decision) -> None:
+        for state in decision.path:
+            counts[f"state:{state}"] += 1
+        for origin in decision.taken:
+            counts[f"rule:{origin}" if origin.startswith("rules.") else f"edge:{origin}"] += 1
+        for signal in decision.signals:
+            if signal.source in self._signalling:
+                counts[f"rule:{signal.source}"] += 1
+        outcome = decision.input.outcome
+        if outcome is not None and outcome.result is not None and self.chart.spec.machines:
+            for name in _machines_of(outcome.result):
+                counts[f"child:{decision.state}/{name}"] += 1
+        for look in decision.looks:
+            match look.kind:
+                case "rules":
+                    self._note_rules(counts, look)
+                case "edges":
+                    self._note_edges(counts, look)
+                case "status":
+                    self._note_edges(status, look)
+
+    def _note_rules(self, counts: Counter[str], look: Look) -> None:
+        said = look.oracle.said
+        for number in dict.fromkeys(look.rules):
+            for key in self._rules[number].keys(look.facts, said):
+                counts[key] += 1
+
+    def _note_edges(self, counts: Counter[str], look: Look) -> None:
+        """The guards of a state's ways, one after the other, up to the way that was taken."""
+        said = look.oracle.said
+        place = (look.kind, look.state, look.trigger)
+        tried = self._edges.get(place)
+        if tried is None:
+            tried = self._edges[place] = tuple(self._tried(look))
+        for way in tried:
+            if way.watched is not None:
+                for key in way.watched.keys(look.facts, said):
+                    counts[key] += 1
+                if not look.taken and way.watched.raises(look.facts, said):
+                    return
+            if way.origin == look.taken:
+                if look.kind == "status":
+                    _note_status(counts, way)
+                return
+
+    def _tried(self, look: Look) -> Iterator[_Tried]:
+        """The ways of a state at a trigger, each once: a way back is a transition to each place."""
+        region = self.chart.status if look.kind == "status" else self.chart.step
+        event = region.triggers.get(look.trigger)
+        seen: set[str] = set()
+        for t in event.at(look.state) if event is not None else ():
+            if t.origin not in seen:
+                seen.add(t.origin)
+                guard = next((g.expression for g in t.guards if isinstance(g, Holds)), None)
+                watched = None if guard is None else _Watched(t.origin, guard)
+                yield _Tried(t.origin, t.dest or "", watched)
+
+
+class _Watched:
+    """A guard, ready to be read atom by atom."""
+
+    def __init__(self, owner: str, guard: Expression) -> None:
+        self._functions = [function(atom.node) for atom in guard.atoms]
+        self._shape: Shape = shape_of(guard.root)
+        self._names = [f"{atom_kind(guard, n)}:{owner}#{n}" for n in range(len(guard.atoms))]
+        self._known: dict[tuple[Value, ...], tuple[str, ...]] = {}
+        self._guard = guard.fn
+
+    def keys(self, facts: Facts, said: Any) -> Sequence[str]:
+        """The keys of the atoms that decided, each with its value; none where the guard raises."""
+        values: list[Value] = []
+        for read in self._functions:
+            try:
+                values.append(bool(read(facts, said)))
+            except GUARD_ERRORS:
+                values.append(None)
+        if None in values and self.raises(facts, said):
+            return ()
+        came = tuple(values)
+        found = self._known.get(came)
+        if found is None:
+            found = self._known[came] = tuple(
+                f"{self._names[number]}={'true' if value else 'false'}"
+                for number, value in deciding(self._shape, came)
+            )
+        return found
+
+    def raises(self, facts: Facts, said: Any) -> bool:
+        """Whether the guard has no value: nothing behind it was tried."""
+        try:
+            self._guard(facts, said)
+        except GUARD_ERRORS:
+            return True
+        return False
+
+
+class _Tried(NamedTuple):
+    """One way of a state, and its guard if it has one of the file's."""
+
+    origin: str
+    to: str
+    watched: _Watched | None
+
+
+def _note_status(counts: Counter[str], way: _Tried) -> None:
+    counts[f"edge:{way.origin}"] += 1
+    counts[f"state:{way.to}"] += 1
+    if way.to in ("completed", "error"):
+        counts[f"reason:{way.to}"] += 1
+
+
+def _machines_of(result: Any) -> Iterator[str]:
+    """The machines of the children whose results are in what an action returned."""
+    if not isinstance(result, Mapping):
+        return
+    data = cast("Mapping[str, Any]", result)
+    if {"run", "machine", "reason", "kind"} <= data.keys():
+        yield str(data["machine"])
+    elif isinstance(several := data.get("children"), (list, tuple)):
+        for one in cast("Sequence[Any]", several):
+            yield from _machines_of(one)

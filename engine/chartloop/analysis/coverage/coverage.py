@@ -1,0 +1,287 @@
+"""The coverage of a machine: what its runs have shown, of all that there is to see.
+
+A value: it adds up with the coverage of other runs, is written as JSON and read back, so that
+several processes and several days come to one figure. It knows no chart, except to be drawn.
+
+Belongs here: figures, sums, JSON, what a threshold says. Never: tables (`table`), pictures.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, reduce
+from operator import add
+from typing import Any
+
+from chartloop.analysis.coverage.figures import PLURAL, Covered, Figure, figure_of
+from chartloop.analysis.coverage.picture import HeatPicture
+from chartloop.analysis.coverage.table import bundle_of, lines_of
+from chartloop.analysis.coverage.targets import KINDS, Kind, items_of
+from chartloop.core.errors import RunError, SetupError, nearest
+from chartloop.core.units import say_count
+from chartloop.machine.build import Chart
+from chartloop.machine.graph import graph
+from chartloop.run.frames import frame
+from chartloop.view.flowchart import RuleDrawing
+from chartloop.view.from_graph import flowchart
+
+FORMAT = "chartloop-coverage/1"
+_LISTED = 6
+"""Items that a refusal names."""
+
+
+class OtherItemsError(RunError):
+    """Coverages of different machines do not add up; the message says in what they differ."""
+
+    def __init__(self, machine: str, one: Mapping[str, str], other: Mapping[str, str]) -> None:
+        super().__init__(
+            f"`{machine}` is not the same machine in both: {_differences(one, other)}",
+            hint="a coverage is added to one of the same states, edges, rules and guards",
+        )
+
+
+def changes(old: Chart, new: Chart) -> str:
+    """Which items differ between two charts, in words; empty where coverages of both add up."""
+    one, other = ({i.key: i.meaning for i in items_of(chart)} for chart in (old, new))
+    return "" if one == other else _differences(one, other)
+
+
+def _differences(one: Mapping[str, str], other: Mapping[str, str]) -> str:
+    new = tuple(key for key in other if key not in one)
+    gone = tuple(key for key in one if key not in other)
+    changed = tuple(key for key in one if key in other and one[key] != other[key])
+    parts = (("new", new), ("gone", gone), ("changed", changed))
+    return "; ".join(f"{word}: {_named(keys)}" for word, keys in parts if keys)
+
+
+def _named(keys: tuple[str, ...]) -> str:
+    names = list(dict.fromkeys(k.partition("=")[0].replace(":", " ", 1) for k in keys))
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ", ".join(f"`{name}`" for name in names[:_LISTED]) + more
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """What runs of one machine have shown. `coverage + coverage` is that of all their runs."""
+
+    machine: str
+    covered: tuple[Covered, ...]
+    """Everything that there is to see, in the order of the file."""
+    runs: int = 0
+    records: int = 0
+    beside: Mapping[str, int] = field(default_factory=dict[str, int])
+    """What came and is none of the file's: ways out and ends that the engine adds, and reasons
+    from outside, by key: ``reason:user_requested``."""
+    inside: tuple[Coverage, ...] = ()
+    """Those of its child machines, of the same runs."""
+    passed: tuple[str, ...] = field(default=(), compare=False)
+    """The runs that were not counted, each with the reason."""
+    unsettled: str = field(default="", compare=False)
+    """Why it is not known of all items whether they can be reached; empty where it is."""
+    chart: Chart | None = field(default=None, compare=False, repr=False)
+    """What it is drawn on; a coverage that was read back has none."""
+
+    # figures --------------------------------------------------------------------------------
+
+    @property
+    def figures(self) -> Mapping[Kind, Figure]:
+        """How many of each kind were seen; kinds that the machine has none of are left out."""
+        return self._figures
+
+    @cached_property
+    def _figures(self) -> dict[Kind, Figure]:
+        return {kind: figure_of(self.of(kind)) for kind in KINDS if any(self.of(kind))}
+
+    def of(self, kind: Kind) -> tuple[Covered, ...]:
+        """The items of a kind, also those that cannot be reached."""
+        return self._by_kind.get(kind, ())
+
+    @cached_property
+    def _by_kind(self) -> dict[Kind, tuple[Covered, ...]]:
+        return {k: tuple(c for c in self.covered if c.item.kind == k) for k in KINDS}
+
+    def roles(self, kind: Kind) -> dict[str, Figure]:
+        """The figures of a kind by role: of the edges `on`, `expired`, `retry`, `all` ..."""
+        return _by_role(self.of(kind))
+
+    @property
+    def missing(self) -> tuple[Covered, ...]:
+        """What was not seen, and can be."""
+        return tuple(c for c in self.covered if not c.times and not c.unreachable)
+
+    @property
+    def unreachable(self) -> tuple[Covered, ...]:
+        """What no run can show, each with the proof's reason."""
+        return tuple(c for c in self.covered if c.unreachable)
+
+    def times(self, kind: Kind) -> dict[str, int]:
+        """How often each item of a kind was seen, by id; of an atom both ways together."""
+        out: dict[str, int] = {}
+        for one in self.of(kind):
+            out[one.item.id] = out.get(one.item.id, 0) + one.times
+        return out
+
+    def below(self, wanted: Mapping[Kind, float]) -> tuple[str, ...]:
+        """What falls short of these percentages, in words; empty when nothing does."""
+        out: list[str] = []
+        for kind, least in wanted.items():
+            figure = self.figures.get(kind)
+            if figure is not None and figure.percent < least:
+                said = f"{figure} {PLURAL[kind]} are {figure.percent:g} %, below {least:g} %"
+                out.append(f"`{self.machine}`: {said}")
+        return tuple(out)
+
+    # sums -----------------------------------------------------------------------------------
+
+    @property
+    def file(self) -> str:
+        """Where the machine stands; empty where nobody knows."""
+        return self.covered[0].item.file if self.covered else ""
+
+    @cached_property
+    def meanings(self) -> Mapping[str, str]:
+        """What each item says, by key: equal for machines whose coverages add up."""
+        return {c.item.key: c.item.meaning for c in self.covered}
+
+    def __add__(self, other: Coverage) -> Coverage:
+        """The coverage of the runs of both. `OtherItemsError` for another machine."""
+        if (self.machine, self.meanings) != (other.machine, other.meanings):
+            if self.machine != other.machine:
+                raise RunError(f"`{self.machine}` and `{other.machine}` do not add up")
+            raise OtherItemsError(self.machine, self.meanings, other.meanings)
+        theirs = {c.item.key: c for c in other.covered}
+        beside = {k: self.beside.get(k, 0) + n for k, n in other.beside.items()}
+        return replace(
+            self, covered=tuple(c + theirs[c.item.key] for c in self.covered),
+            runs=self.runs + other.runs, records=self.records + other.records,
+            beside={**self.beside, **beside}, inside=total((*self.inside, *other.inside)),
+            passed=(*self.passed, *other.passed), unsettled=self.unsettled or other.unsettled,
+            chart=self.chart or other.chart,
+        )  # fmt: skip
+
+    # data -----------------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data: the figures, and every item with how often it was seen."""
+        return {
+            "format": FORMAT, "machine": self.machine, "runs": self.runs, "records": self.records,
+            "figures": {
+                PLURAL[kind]: {**figure._asdict(), "percent": figure.percent}
+                for kind, figure in self.figures.items()
+            },
+            "items": [one.to_dict() for one in self.covered],
+            "beside": dict(self.beside), "passed": list(self.passed),
+            "unsettled": self.unsettled,
+            "inside": [one.to_dict() for one in self.inside],
+        }  # fmt: skip
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Coverage:
+        """Read back what `to_dict` wrote. `SetupError` for what is none."""
+        try:
+            if data["format"] != FORMAT:
+                raise SetupError(f"a coverage of another format: `{data['format']}`")
+            covered = tuple(Covered.from_dict(one) for one in data["items"])
+            beside = {str(k): int(n) for k, n in data["beside"].items()}
+            return cls(
+                str(data["machine"]), covered, int(data["runs"]), int(data["records"]), beside,
+                tuple(map(cls.from_dict, data.get("inside", ()))),
+                unsettled=str(data.get("unsettled", "")),
+            )  # fmt: skip
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise _no_coverage(error) from None
+
+    def frame(self) -> Any:
+        """A pandas frame with a row for each item."""
+        rows = [{"key": c.item.key, **c.item._asdict(), **c.shown} for c in self.covered]
+        return frame(rows, "key")
+
+    # shown ----------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        said = ", ".join(f"{figure} {PLURAL[kind]}" for kind, figure in self.figures.items())
+        runs = say_count(self.runs, "run")
+        return f"<Coverage of {self.machine} by {runs}: {said}>"
+
+    def __str__(self) -> str:
+        return "\n".join(line.text for line in lines_of(self))
+
+    def draw(self, *, rules: RuleDrawing = "box") -> HeatPicture:
+        """The machine's picture, coloured by how often runs have been where.
+
+        `SetupError` for a coverage that was read back: add it to ``machine.coverage()``.
+        """
+        if self.chart is None:
+            hint = "`machine.coverage() + coverage` is one that can be"
+            raise SetupError("a coverage that was read back cannot be drawn", hint=hint)
+        return HeatPicture(flowchart(graph(self.chart), rules=rules), self.covered)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What IPython prints in a terminal."""
+        printer.text(str(self))
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """What a notebook shows: the figures, and what was not seen."""
+        return bundle_of(self)
+
+
+def _by_role(found: Iterable[Covered]) -> dict[str, Figure]:
+    by_role: dict[str, list[Covered]] = {}
+    for one in found:
+        by_role.setdefault(one.item.role, []).append(one)
+    return {role: figure_of(ones) for role, ones in by_role.items()}
+
+
+def _no_coverage(error: Exception) -> SetupError:
+    hint = "`chartloop coverage MACHINE --save FILE` writes one"
+    return SetupError(f"this is no coverage: {type(error).__name__} {error}", hint=hint)
+
+
+def total(coverages: Iterable[Coverage]) -> tuple[Coverage, ...]:
+    """Coverages of several machines, those of one machine added up; in order of first sight.
+
+    Two of one name that are not the same machine stay two.
+    """
+    same: dict[tuple[str, frozenset[tuple[str, str]]], list[Coverage]] = {}
+    for one in coverages:
+        same.setdefault((one.machine, frozenset(one.meanings.items())), []).append(one)
+    return tuple(reduce(add, found) for found in same.values())
+
+
+def to_json(coverages: Iterable[Coverage]) -> str:
+    """Coverages as the text of a file that `from_json` reads."""
+    data = {"format": FORMAT, "machines": [one.to_dict() for one in coverages]}
+    return json.dumps(data, ensure_ascii=False, indent=1) + "\n"
+
+
+def from_json(text: str) -> tuple[Coverage, ...]:
+    """What `to_json` wrote. `SetupError` for what is none."""
+    try:
+        data: Any = json.loads(text)
+        return tuple(Coverage.from_dict(one) for one in data["machines"])
+    except (ValueError, RecursionError, KeyError, TypeError) as error:
+        raise _no_coverage(error) from None
+
+
+def wanted_of(texts: Iterable[str]) -> dict[Kind, float]:
+    """Thresholds as a command line says them: ``90`` (of the edges), ``atoms=80``.
+
+    `SetupError` for what is none.
+    """
+    kinds: dict[str, Kind] = {word: kind for kind, word in PLURAL.items()}
+    out: dict[Kind, float] = {}
+    for text in texts:
+        word, sign, number = text.rpartition("=")
+        name = word.strip() if sign else "edges"
+        try:
+            percent = float(number.strip().removesuffix("%"))
+        except ValueError:
+            percent = -1.0
+        if name not in kinds:
+            raise SetupError(f"nothing called `{name}` is covered", hint=nearest(name, kinds))
+        if not 0 <= percent <= 100:
+            raise SetupError(f"`{text}` is no percentage", hint="write 100, or atoms=80")
+        out[kinds[name]] = percent
+    return out

@@ -1,0 +1,328 @@
+"""What differs between two machines, in meaning: the specs, aspect by aspect.
+
+Belongs here: from two specs to `Change` records, and which guard does what to the run. Never: how a
+difference is said (`change`), shown or drawn.
+
+Source:      the issue "Pictures", 3
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from chartloop.analysis.diff.align import (
+    Matched,
+    Pairs,
+    edges_of,
+    match,
+    rules_of,
+    states_of,
+    tasks_of,
+)
+from chartloop.analysis.diff.change import GROUPS, Change, Effect, Kind, Side, Way
+from chartloop.analysis.diff.guards import Shift
+from chartloop.analysis.diff.parts import (
+    Aspect,
+    Part,
+    Renaming,
+    edge_part,
+    machine_part,
+    named_parts,
+    state_part,
+)
+from chartloop.core.errors import Place
+from chartloop.language.expression import Expression
+from chartloop.language.spec import MachineSpec
+
+
+class Comparison(NamedTuple):
+    """What differs, and which thing of one machine is which of the other."""
+
+    changes: tuple[Change, ...]
+    pairs: Pairs
+    """Of the machines themselves; their children have pairs of their own."""
+
+
+class _Guard(NamedTuple):
+    """A guard that both machines have, under what it is called in each."""
+
+    before: str
+    after: str
+    old: Expression
+    new: Expression
+    stops: int
+    """1 when the run stops where it holds, -1 when it stops where it does not, else 0."""
+    deadline: bool = False
+    """Whether it is no guard but the time that an action or a wait is given."""
+
+
+def compare(a: MachineSpec, b: MachineSpec) -> Comparison:
+    """What must change to make the first machine the second, sorted as it is shown."""
+    made = _Comparing(a, b, ())
+    changes = [*made.all_changes()]
+    return Comparison(tuple(sorted(changes, key=_shown_at)), made.pairs())
+
+
+def _shown_at(change: Change) -> tuple[Any, ...]:
+    place = change.side.place
+    return (change.within, GROUPS.index(change.group), place.line, place.column, str(change))
+
+
+@dataclass
+class _Comparing:
+    """One comparison of two machines, without their children's."""
+
+    a: MachineSpec
+    b: MachineSpec
+    within: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        self.states = states_of(self.a, self.b)
+        self.names = Renaming({o: n for o, n in self.states.items() if o != n})
+        self.shift = Shift(
+            {n: x.value for n, x in self.a.limits.items()},
+            {n: x.value for n, x in self.b.limits.items()},
+            self.names.text,
+        )
+        self.edges: dict[str, str] = {}
+        self.rules: dict[str, str] = {}
+        self.guards: list[_Guard] = []
+
+    def pairs(self) -> Pairs:
+        return Pairs(self.states, self.edges, self.rules)
+
+    def all_changes(self) -> Iterator[Change]:
+        yield from self._differences(machine_part(self.a, self.names), machine_part(self.b))
+        yield from self._states()
+        yield from self._error_edge()
+        yield from self._rules()
+        yield from self._named()
+        yield from self._tasks()
+        yield from self._children()
+
+    # things ---------------------------------------------------------------------------------
+
+    def _states(self) -> Iterator[Change]:
+        back = {new: old for old, new in self.states.items()}
+        gone = [state_part(s) for n, s in self.a.states.items() if n not in self.states]
+        new = [state_part(s) for n, s in self.b.states.items() if n not in back]
+        yield from self._come_and_gone(gone, new)
+        for old, now in self.states.items():
+            before, after = self.a.states[old], self.b.states[now]
+            one, other = state_part(before, self.names), state_part(after)
+            if old != now:
+                yield self._change("renamed", one, other)
+            yield from self._differences(one, other)
+            for ours, theirs, matched in edges_of(before, after, self.names):
+                yield from self._listed(matched)
+                self.edges |= {x.id: y.id for x, y in matched.both}
+                if matched.moved(ours, theirs):
+                    yield self._order((one, other), "all" if before.all else "next", ours, theirs)
+
+    def _error_edge(self) -> Iterator[Change]:
+        ours, theirs = (
+            [edge_part(spec.on_error, names)] if spec.on_error else []
+            for spec, names in self._both()
+        )
+        matched = match(ours, theirs, [lambda part: part.what])
+        yield from self._listed(matched)
+        self.edges |= {x.id: y.id for x, y in matched.both}
+
+    def _both(self) -> tuple[tuple[MachineSpec, Renaming], ...]:
+        return (self.a, self.names), (self.b, Renaming())
+
+    def _rules(self) -> Iterator[Change]:
+        ours, theirs, matched = rules_of(self.a, self.b, self.names)
+        yield from self._listed(matched)
+        self.rules |= {x.id: y.id for x, y in matched.both}
+        if matched.moved(ours, theirs):
+            whole = machine_part(self.a), machine_part(self.b)
+            yield self._order(whole, "rules", ours, theirs)
+
+    def _named(self) -> Iterator[Change]:
+        ours, theirs = [*named_parts(self.a, self.names)], [*named_parts(self.b)]
+        matched = match(ours, theirs, [lambda part: (part.what, part.name)])
+        yield from self._come_and_gone(matched.gone, matched.new)
+        for one, other in matched.both:
+            yield from self._differences(one, other)
+        tools = [[p for p in parts if p.what == "tool"] for parts in (ours, theirs)]
+        both = Matched([pair for pair in matched.both if pair[0].what == "tool"], [], [])
+        if both.moved(*tools):
+            whole = machine_part(self.a), machine_part(self.b)
+            yield self._order(whole, "tools", *tools)
+
+    def _tasks(self) -> Iterator[Change]:
+        ours, theirs, matched = tasks_of(self.a, self.b)
+        yield from self._listed(matched)
+        if matched.moved(ours, theirs):
+            yield self._order((machine_part(self.a), machine_part(self.b)), "order", ours, theirs)
+
+    def _children(self) -> Iterator[Change]:
+        def part(name: str, spec: MachineSpec) -> Part:
+            said = f"{len(spec.states)} states"
+            return Part("child", name, name, ("machines", name), {}, said)
+
+        gone = [part(n, s) for n, s in self.a.machines.items() if n not in self.b.machines]
+        new = [part(n, s) for n, s in self.b.machines.items() if n not in self.a.machines]
+        yield from self._come_and_gone(gone, new)
+        for name in (n for n in self.a.machines if n in self.b.machines):
+            inner = _Comparing(self.a.machines[name], self.b.machines[name], (*self.within, name))
+            yield from inner.all_changes()
+
+    # records --------------------------------------------------------------------------------
+
+    def _come_and_gone(self, gone: Iterable[Part], new: Iterable[Part]) -> Iterator[Change]:
+        yield from (self._change("removed", part, None) for part in gone)
+        yield from (self._change("added", None, part) for part in new)
+
+    def _listed(self, matched: Matched) -> Iterator[Change]:
+        """What differs in two lists but for their order."""
+        yield from self._come_and_gone(matched.gone, matched.new)
+        for one, other in matched.both:
+            yield from self._differences(one, other)
+
+    def _differences(self, one: Part, other: Part) -> Iterator[Change]:
+        """What differs between two parts, aspect by aspect."""
+        for name in dict.fromkeys((*one.aspects, *other.aspects)):
+            head = name.partition(".")[0]
+            if head != name and (head in one.aspects) != (head in other.aspects):
+                continue  # the whole of it is new or gone, and told as one
+            old, new = one.aspects.get(name), other.aspects.get(name)
+            if old is not None and new is not None and old.guard and new.guard:
+                self._note_guard(name, (one, other), (old, new))
+            if old is None or new is None or old.value != new.value:
+                yield self._aspect(name, (one, other), (old, new))
+
+    def _aspect(
+        self, name: str, parts: tuple[Part, Part], said: tuple[Aspect | None, Aspect | None]
+    ) -> Change:
+        one, (old, new) = parts[0], said
+        kind: Kind = "removed" if new is None else "added" if old is None else "changed"
+        effects: tuple[Effect, ...] = ()
+        if old is not None and new is not None:
+            if one.what == "edge" and name == "to":
+                kind = "retargeted"
+            elif old.guard is not None and new.guard is not None and old.guard.type.kind == "bool":
+                kind, effects = self._guard_change(parts, old.guard, new.guard)
+            elif one.what == "limit" and name == "value":
+                effects = tuple(self._of_limit(one.name))
+        sides = [
+            None
+            if aspect is None
+            else Side(part.name, aspect.text, self._at(n, aspect.path), part.id)
+            for n, (part, aspect) in enumerate(zip(parts, said, strict=True))
+        ]
+        return Change(kind, one.what, name, sides[0], sides[1], effects, self.within)
+
+    def _change(self, kind: Kind, one: Part | None, other: Part | None) -> Change:
+        """The whole of a part: new, gone or renamed."""
+        sides = [
+            None
+            if part is None
+            else Side(part.name, part.text, self._at(n, part.path, key=True), part.id)
+            for n, part in enumerate((one, other))
+        ]
+        known = one or other
+        assert known is not None
+        return Change(kind, known.what, "", sides[0], sides[1], (), self.within)
+
+    def _order(
+        self, parts: tuple[Part, Part], aspect: str, ours: Sequence[Part], theirs: Sequence[Part]
+    ) -> Change:
+        """The same entries in another order."""
+        path = {"rules": ("rules",), "tools": ("tools",), "order": ("tasks",)}.get(aspect)
+        said = [_in_order(entries) for entries in (ours, theirs)]
+        sides = [
+            Side(part.name, text, self._at(n, path or (*part.path, aspect), key=True), part.id)
+            for n, (part, text) in enumerate(zip(parts, said, strict=True))
+        ]
+        return Change("moved", parts[0].what, aspect, sides[0], sides[1], (), self.within)
+
+    def _at(self, number: int, path: Any, *, key: bool = False) -> Place:
+        return (self.a, self.b)[number].place(path, key=key)
+
+    # guards ---------------------------------------------------------------------------------
+
+    def _guard_change(
+        self, parts: tuple[Part, Part], old: Expression, new: Expression
+    ) -> tuple[Kind, tuple[Effect, ...]]:
+        moved = self.shift.of(old.root, new.root)
+        if not moved:
+            return "changed", ()
+        way = _way(moved, self._stops(parts)) if parts[0].what != "definition" else None
+        kind: Kind = "loosened" if moved > 0 else "tightened"
+        return kind, (Effect("", "", way),) if way else ()
+
+    def _note_guard(self, name: str, parts: tuple[Part, Part], said: tuple[Aspect, Aspect]) -> None:
+        """Remember a guard that is written alike in both, for what the limits in it do to it."""
+        old, new = said[0].guard, said[1].guard
+        if old is None or new is None or said[0].value != said[1].value:
+            return
+        if name not in ("when", "within"):
+            return
+        before, after = (part.name for part in parts)
+        deadline = name == "within"
+        stops = 0 if deadline else self._stops(parts)
+        self.guards.append(_Guard(before, after, old, new, stops, deadline))
+
+    def _stops(self, parts: tuple[Part, Part]) -> int:
+        """Whether the run stops where a guard holds, as both machines say."""
+        one, other = _stops(self.a, parts[0]), _stops(self.b, parts[1])
+        return one if one == other else 0
+
+    def _of_limit(self, name: str) -> Iterator[Effect]:
+        """What another value of a limit does to the guards that read it."""
+        old, new = self.a.limits[name].value, self.b.limits[name].value
+        for guard in self.guards:
+            if f"limits.{name}" not in guard.new.reads:
+                continue
+            if old is None or new is None:
+                yield Effect(guard.before, guard.after, "on" if old is None else "off")
+                continue
+            signs = [e.direction(f"limits.{name}") for e in (guard.old, guard.new)]
+            if signs[0] != signs[1] or signs[0] not in ("+", "-") or not _ordered(old, new):
+                continue
+            moved = (1 if new > old else -1) * (1 if signs[0] == "+" else -1)
+            time: Way = "longer" if moved > 0 else "shorter"
+            way = time if guard.deadline else _way(moved, guard.stops)
+            yield Effect(guard.before, guard.after, way)
+
+
+def _ordered(old: Any, new: Any) -> bool:
+    return all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in (old, new))
+
+
+def _way(moved: int, stops: int) -> Way:
+    if not stops:
+        return "more" if moved > 0 else "fewer"
+    return "sooner" if moved * stops > 0 else "later"
+
+
+def _stops(spec: MachineSpec, part: Part) -> int:
+    """Whether a run stops where the guard of a part holds (1), where not (-1), or neither."""
+    if part.what == "rule":
+        return 1 if "stop" in part.aspects else 0
+    if part.what == "edge":
+        edge = next((e for e in spec.edges() if e.id == part.id), None)
+        return int(edge is not None and (bool(edge.stop) or _is_stop(spec, edge.target)))
+    state = spec.states.get(part.id)
+    ends = {e.role: bool(e.stop) or _is_stop(spec, e.target) for e in state.edges} if state else {}
+    return int(ends.get("then", False)) - int(ends.get("else", False))
+
+
+def _is_stop(spec: MachineSpec, name: str) -> bool:
+    state = spec.states.get(name)
+    return state is not None and bool(state.stop or state.end)
+
+
+_NAMED = 12
+"""Entries of a list whose order is told."""
+
+
+def _in_order(entries: Sequence[Part]) -> str:
+    """The names of a list's entries: where edges are meant, where they lead."""
+    named = [p.aspects["to"].text if p.what == "edge" else p.name for p in entries]
+    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+    return ", ".join(named[:_NAMED]) + more

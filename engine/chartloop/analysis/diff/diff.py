@@ -1,0 +1,186 @@
+"""The difference of two machines as one thing to ask: in words, as data, as pictures.
+
+Source:       the issue "Pictures", 3
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from chartloop.analysis.diff.change import GROUPS, Change, Group, Way
+from chartloop.analysis.diff.compare import Comparison, compare
+from chartloop.analysis.diff.merge import Merged, focus, merge
+from chartloop.analysis.diff.picture import ReviewPicture
+from chartloop.core.units import say_count
+from chartloop.view.flowchart import one_line
+from chartloop.view.of_machine import OfMachine
+
+FORMAT = 1
+"""The version of the JSON shape: fields are added, never renamed."""
+
+
+_TOLD: tuple[tuple[str, tuple[Way, Way]], ...] = (
+    ("stops", ("sooner", "later")),
+    ("waits", ("longer", "shorter")),
+)
+"""What a verdict says of the effects."""
+
+
+@dataclass(frozen=True)
+class Diff:
+    """What must change to make one machine the other.
+
+        diff = load("old.yaml").diff(load("new.yaml"))
+        print(diff.verdict)
+        diff.picture().save("diff.svg")
+
+    True where the machines differ.
+    """
+
+    before: OfMachine
+    after: OfMachine
+    names: tuple[str, str] = ("", "")
+    """How the two are called: files, revisions."""
+    _comparison: Comparison | None = field(default=None, repr=False, compare=False)
+
+    @cached_property
+    def comparison(self) -> Comparison:
+        """The changes, and which thing of one machine is which of the other."""
+        return self._comparison or compare(self.before.spec, self.after.spec)
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """Every difference, in the order in which they are shown."""
+        return self.comparison.changes
+
+    @property
+    def same(self) -> bool:
+        """Whether both files mean the same machine, however they are written."""
+        return not self.changes
+
+    def __bool__(self) -> bool:
+        return not self.same
+
+    @property
+    def groups(self) -> Mapping[Group, tuple[Change, ...]]:
+        """The changes under the headings that they are shown under."""
+        found: dict[Group, tuple[Change, ...]] = {}
+        for group in GROUPS:
+            if changes := tuple(c for c in self.changes if c.group == group):
+                found[group] = changes
+        return found
+
+    @property
+    def verdict(self) -> str:
+        """What it comes to, in a line."""
+        name = self.after.name
+        if self.same:
+            told = self.before.canonical() == self.after.canonical()
+            return f"{name}: the same machine" + ("" if told else ", written in another way")
+        words = [change for change in self.changes if change.only_words]
+        real = len(self.changes) - len(words)
+        if not real:
+            return f"{name}: does the same; {_count(len(words))} of words"
+        said = f"{name}: {_count(real)}" + (f" and {len(words)} of words" if words else "")
+        ways = {e.way for change in self.changes for e in change.effects}
+        for verb, both in _TOLD:
+            if found := [way for way in both if way in ways]:
+                said += f"; {verb} {' and '.join(found)}"
+        return said
+
+    def text(self) -> str:
+        """The verdict, then every difference with its place."""
+        lines = [self.verdict]
+        for group, changes in self.groups.items():
+            lines += ["", group]
+            lines += [f"  {c.sign} {say(c)}  {where(c, self.files)}".rstrip() for c in changes]
+        return "\n".join(lines) + "\n"
+
+    @property
+    def files(self) -> tuple[str, str]:
+        """The files of both machines, as places name them."""
+        return self.before.spec.file, self.after.spec.file
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The public JSON shape; docs/review.md describes it."""
+        return {
+            "format": FORMAT,
+            "same": self.same,
+            "verdict": self.verdict,
+            "before": _machine(self.before, self.names[0]),
+            "after": _machine(self.after, self.names[1]),
+            "changes": [change.to_dict() for change in self.changes],
+        }
+
+    # pictures -------------------------------------------------------------------------------
+
+    @property
+    def title(self) -> str:
+        """The heading of the pictures."""
+        name = self.after.spec.title or self.after.name
+        before, after = self.names
+        return f"{name}: {before} → {after}" if before and after and before != after else name
+
+    @cached_property
+    def merged(self) -> Merged:
+        """Both flowcharts as one."""
+        before, after = self.before.draw().chart, self.after.draw().chart
+        return merge(before, after, self.comparison.pairs, self.changes, title=self.title)
+
+    def picture(self, *, full: bool = False, prefix: str | None = None) -> ReviewPicture:
+        """Both flowcharts as one: what changed and what touches it, or all of it.
+
+        A change in a child machine stands in the words only: the child has a flowchart of its own.
+        """
+        merged = self.merged if full else focus(self.merged)
+        return ReviewPicture(merged, prefix=prefix)
+
+    @property
+    def drawn(self) -> bool:
+        """Whether the flowcharts differ at all: not every difference can be seen in them."""
+        marks = (*self.merged.boxes.values(), *self.merged.arrows.values())
+        return any(marked.mark != "same" for marked in marks)
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
+        """What a notebook shows: the words, and the focus picture where the flowcharts differ."""
+        text = self.text()
+        return self.picture().bundle(text) if self.drawn else {"text/plain": text}
+
+
+def _count(number: int) -> str:
+    return say_count(number, "difference")
+
+
+def say(change: Change) -> str:
+    """A change in one line that may be shown anywhere."""
+    return one_line(str(change))
+
+
+def where(change: Change, files: tuple[str, str] = ("", "")) -> str:
+    """Where a change stands: ``old.yaml:3 → new.yaml:5``, or the only side that there is.
+
+    The names of `files` are known to whoever reads it, and left out: ``line 3 → 5``.
+    """
+    sides = [(s, f) for s, f in zip((change.before, change.after), files, strict=True) if s]
+    placed = [(side.place, known) for side, known in sides if side.place.line]
+    if placed and all(place.file == known for place, known in placed):
+        return f"line {' → '.join(dict.fromkeys(str(place.line) for place, _ in placed))}"
+    return " → ".join(dict.fromkeys(f"{place.file}:{place.line}" for place, _ in placed))
+
+
+def _machine(machine: OfMachine, name: str) -> dict[str, Any]:
+    return {
+        "name": machine.name, "file": name or machine.spec.file, "hash": machine.hash,
+        "states": len(machine.spec.states),
+    }  # fmt: skip
+
+
+def diff(before: OfMachine, after: OfMachine, *, names: tuple[str, str] = ("", "")) -> Diff:
+    """The difference of two machines."""
+    return Diff(before, after, names)

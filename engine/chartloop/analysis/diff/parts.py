@@ -1,0 +1,405 @@
+"""A machine as a flat list of named things, each with what can be said about it.
+
+Everything that a file can say is an aspect of some part: a law changes every key of every shipped
+machine and sees a difference. Left out is only what has no meaning: the order of keys of a mapping,
+`start` where it names the first state, the ways of writing a quantity or an expression.
+
+Belongs here: what is compared, in a form that can be, and how people read it. Never: comparing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, cast
+
+from chartloop.analysis.diff.change import What
+from chartloop.analysis.diff.guards import plain
+from chartloop.core.types import Type
+from chartloop.core.units import say_number, write_duration
+from chartloop.language.expression import Expression
+from chartloop.language.label import Label
+from chartloop.language.spec import (
+    Assign,
+    Edge,
+    Given,
+    MachineSpec,
+    Rule,
+    Save,
+    StateSpec,
+)
+from chartloop.language.template.template import Template
+from chartloop.language.yaml.document import Path, dotted
+from chartloop.machine.saying import say_value
+
+_VISITS = re.compile(r"\brun\.visits\.(\w+)")
+
+
+@dataclass(frozen=True)
+class Renaming:
+    """The states of one machine by the names that another machine has for them."""
+
+    names: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def state(self, name: str) -> str:
+        """The name of a state there."""
+        return self.names.get(name, name)
+
+    def text(self, text: str) -> str:
+        """The text of an expression or template there: ``run.visits.plan``."""
+        if not self.names:
+            return text
+        return _VISITS.sub(lambda found: f"run.visits.{self.state(found[1])}", text)
+
+
+SAME = Renaming()
+
+
+class Aspect(NamedTuple):
+    """One thing that is said about a part."""
+
+    value: str
+    """What is compared: the same text exactly when the same is said."""
+    text: str
+    """What people read."""
+    path: Path
+    guard: Expression | None = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """A state, an edge, a limit ... of one machine."""
+
+    what: What
+    id: str
+    name: str
+    path: Path
+    aspects: Mapping[str, Aspect] = field(default_factory=dict[str, Aspect])
+    text: str = ""
+    """What it is, in a line: shown where it is new or gone."""
+
+    def says(self, *aspects: str) -> tuple[str | None, ...]:
+        """The values of some aspects, None where nothing is said."""
+        return tuple(a.value if (a := self.aspects.get(n)) else None for n in aspects)
+
+
+# values -------------------------------------------------------------------------------------
+
+
+def _data(value: Any) -> Any:
+    """A value of a spec as plain data, so that equal meanings are equal texts."""
+    match value:
+        case Expression(text=text):
+            return {"=": plain(text)}
+        case Template(text=text) | Label(text=text):
+            return text
+        case Given(value=inner):
+            return _data(inner)
+        case Type():
+            return str(value)
+        case Mapping():
+            given = cast("Mapping[str, Any]", value)
+            return {str(k): _data(v) for k, v in given.items()}
+        case list() | tuple():
+            return [_data(v) for v in cast("list[Any] | tuple[Any, ...]", value)]
+        case float() if value.is_integer():
+            return int(value)
+        case _:
+            return value
+
+
+def canonical(value: Any) -> str:
+    """A text that two values share when they mean the same."""
+    return json.dumps(_data(value), sort_keys=True, ensure_ascii=False, default=str)
+
+
+def shown(value: Any) -> str:
+    """A value of a spec as people read it."""
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return str(value).lower()
+        case int() | float():
+            return say_number(value)
+        case str():
+            return value
+        case Expression(text=text) | Template(text=text) | Label(text=text):
+            return " ".join(text.split()) if isinstance(value, Expression) else text
+        case Given(value=inner):
+            return shown(inner)
+        case _:
+            return json.dumps(_read(value), ensure_ascii=False, default=str)
+
+
+def _read(value: Any) -> Any:
+    found = _data(value)
+    if isinstance(found, dict):
+        known = cast("dict[str, Any]", found)
+        return known["="] if set(known) == {"="} else {k: _read(v) for k, v in known.items()}
+    return [_read(v) for v in cast("list[Any]", found)] if isinstance(found, list) else found
+
+
+def _seconds(value: Expression | float) -> str:
+    return shown(value) if isinstance(value, Expression) else write_duration(value)
+
+
+class _Aspects(dict[str, Aspect]):
+    """Collects the aspects of a part; what a file does not say is left out."""
+
+    def __init__(self, base: Path, renaming: Renaming = SAME) -> None:
+        super().__init__()
+        self.base = base
+        self.renaming = renaming
+
+    def add(
+        self, name: str, value: Any, path: Path = (), *, text: str | None = None,
+        guard: Expression | None = None,
+    ) -> None:  # fmt: skip
+        """One aspect; `path` is taken from the part's."""
+        if value in (None, "", (), False) and not isinstance(value, (int, float)):
+            return
+        if value is False:
+            return
+        at = (*self.base, *(path or name.split(".")))
+        said = self.renaming.text(canonical(value))
+        self[name] = Aspect(said, shown(value) if text is None else text, at, guard)
+
+    def guard(self, name: str, guard: Expression | None, path: Path = ()) -> None:
+        """An expression."""
+        self.add(name, guard, path, guard=guard)
+
+    def sets(self, assigns: Iterable[Assign]) -> None:
+        """What a `set` does, a variable at a time."""
+        for one in assigns:
+            text = f"append {shown(one.value)}" if one.append else shown(one.value)
+            self.add(f"set.{one.target}", [one.value, one.append], ("set", one.target), text=text)
+
+    def saves(self, saves: Iterable[Save]) -> None:
+        """What a `save` keeps."""
+        for one in saves:
+            kept = _saved(one)
+            text = f"append {kept}" if one.append else kept
+            self.add(f"save.{one.target}", [kept, one.append], ("save", one.target), text=text)
+
+
+def _saved(save: Save) -> str:
+    if save.template is not None:
+        return save.template.text
+    steps = (f".{p}" if isinstance(p, str) else f"[{p}]" for p in save.path or ())
+    return f"result{''.join(steps)}"
+
+
+# parts --------------------------------------------------------------------------------------
+
+
+def state_part(state: StateSpec, names: Renaming = SAME) -> Part:
+    """A state without its edges. `names` puts names of states into the other machine's words."""
+    base: Path = ("states", state.name)
+    said = _Aspects(base, names)
+    said.add("job", state.job, ())
+    said.add("do", state.action.name if state.action else None)
+    for name, given in state.args.items():
+        seconds = _is_duration(state, name) and isinstance(given.value, float)
+        text = write_duration(given.value) if seconds else None
+        said.add(f"with.{name}", given, ("with", name), text=text)
+    said.saves(state.save)
+    said.guard("of", state.of)
+    then = next((e for e in state.edges if e.role == "then"), None)
+    said.guard("when", then.when if then else None)
+    if state.warn_at is not None:
+        said.add("warn_at", state.warn_at, text=_share(state.warn_at))
+    if state.within is not None:
+        read = state.within if isinstance(state.within, Expression) else None
+        said.add("within", state.within, text=_seconds(state.within), guard=read)
+    if state.retry is not None:
+        retry = state.retry
+        waits = f"{write_duration(retry.base)} × {shown(retry.factor)}"
+        said.add("retry", "given", text=f"{retry.times}, after {waits}, on {', '.join(retry.on)}")
+        said.add("retry.times", retry.times, text=f"{retry.times}")
+        said.add("retry.base", retry.base, text=write_duration(retry.base))
+        said.add("retry.factor", retry.factor)
+        said.add("retry.on", sorted(retry.on), text=", ".join(retry.on))
+        said.add("retry.most", retry.most, text=write_duration(retry.most))
+    said.add("failed", "next" if state.failed_next else None)
+    if state.allow is not None:
+        said.add("allow", sorted(state.allow), text=", ".join(state.allow) or "no tools")
+    said.add("in_doubt", state.in_doubt)
+    said.sets(state.set)
+    for name in ("status", "stop", "message", "end", "label", "ask", "about", "role"):
+        said.add(name, getattr(state, name))
+    said.add("shape", state.shape or None)
+    return Part("state", state.name, state.name, base, said, _state_line(state))
+
+
+def _is_duration(state: StateSpec, name: str) -> bool:
+    arg = state.action.arg(name) if state.action is not None else None
+    return arg is not None and (arg.kind == "duration" or arg.type.kind == "duration")
+
+
+def _share(value: Expression | float) -> str:
+    return shown(value) if isinstance(value, Expression) else f"{value * 100:g}%"
+
+
+def _state_line(state: StateSpec) -> str:
+    """What a state does, in a line: ``decides: errors.rate >= limits.rate``."""
+    match state.job:
+        case "act":
+            said = f"acts: {state.action.name if state.action else ''}"
+        case "decide":
+            asked = next((e.when for e in state.edges if e.role == "then"), None) or state.of
+            said = f"decides: {shown(asked)}" if asked else "decides"
+        case "wait":
+            events = dict.fromkeys(e.trigger for e in state.edges if e.role == "on")
+            said = f"waits for {', '.join(events)}"
+        case "fork":
+            said = f"checks all of {', '.join(state.all)}"
+        case "pass":
+            said = "goes on"
+        case "end":
+            said = "ends"
+    stop = f"stops: {state.stop}" if state.stop else ""
+    said = "" if stop and state.job in ("pass", "end") else said
+    onward = ", ".join(dict.fromkeys(e.target for e in state.edges))
+    return "; ".join(part for part in (said, stop, f"to {onward}" if onward else "") if part)
+
+
+def edge_part(edge: Edge, names: Renaming = SAME) -> Part:
+    """An edge. The guard of a decision's `then` is the decision's."""
+    said = _Aspects(edge.path, names)
+    said.add("to", names.state(edge.target), ("to",), text=edge.target)
+    if edge.role in ("next", "on"):
+        said.guard("when", edge.when)
+    said.add("label", edge.label)
+    said.sets(edge.set)
+    said.add("stop", edge.stop)
+    said.add("message", edge.message)
+    for name, type in edge.data:
+        said.add(f"data.{name}", type, ("data", name), text=str(type))
+    name = dotted(edge.path[1:] if edge.path[:1] == ("states",) else edge.path)
+    when = f" when {shown(edge.when)}" if edge.when and edge.role in ("next", "on") else ""
+    return Part("edge", edge.id, name, edge.path, said, f"to {edge.target}{when}")
+
+
+def rule_part(rule: Rule, number: int, names: Renaming = SAME) -> Part:
+    """A rule, called by the reason that it raises or the state that it leads to."""
+    said = _Aspects(("rules", number), names)
+    said.guard("when", rule.when)
+    said.add("stop", rule.stop)
+    said.add("signal", rule.signal)
+    said.add("to", names.state(rule.to) if rule.to else None, text=rule.to)
+    for name in ("at", "before"):
+        given = cast("tuple[str, ...]", getattr(rule, name))
+        said.add(name, tuple(sorted(map(names.state, given))), text=", ".join(given))
+    said.add("message", rule.message)
+    if rule.warn_at is not None:
+        said.add("warn_at", rule.warn_at, text=_share(rule.warn_at))
+    called = rule.stop or rule.signal or f"to {rule.to}"
+    raises = f"{rule.kind} {rule.stop or rule.signal}".strip() if rule.kind != "detour" else ""
+    does = ", ".join(part for part in (raises, f"to {rule.to}" if rule.to else "") if part)
+    line = f"when {shown(rule.when)}: {does}"
+    return Part("rule", rule.id, called, ("rules", number), said, line)
+
+
+def named_parts(spec: MachineSpec, names: Renaming = SAME) -> Iterator[Part]:
+    """What a machine has by name: limits, variables, definitions, reasons, blocks, tools, notes."""
+    for name, limit in spec.limits.items():
+        said = _Aspects(("limits", name))
+        text = "off" if limit.value is None else say_value(limit.value, limit.type)
+        said.add("value", [limit.value], ("value",), text=text)
+        said.add("type", str(limit.type.known()), ("type",))
+        yield Part("limit", name, name, ("limits", name), said, text)
+    for name, var in spec.vars.items():
+        said = _Aspects(("vars", name))
+        text = write_duration(var.value) if _is_seconds(var.type, var.value) else shown(var.value)
+        said.add("value", [var.value], ("value",), text=text or '""')
+        said.add("type", str(var.type), ("type",))
+        yield Part("variable", name, name, ("vars", name), said, text or '""')
+    for name, made in spec.define.items():
+        said = _Aspects(("define", name), names)
+        said.guard("", made)
+        said[""] = said[""]._replace(path=("define", name))
+        yield Part("definition", name, name, ("define", name), said, shown(made))
+    for name, reason in spec.reasons.items():
+        said = _Aspects(("reasons", name))
+        said.add("priority", [reason.priority], text=f"{reason.priority}")
+        said.add("forced", [reason.forced], text=shown(reason.forced))
+        said.add("status", [reason.status], text=str(reason.status))
+        line = f"priority {reason.priority}, {reason.status}"
+        yield Part("reason", name, name, ("reasons", name), said, line)
+    for name, block in spec.memory.items():
+        said = _Aspects(("memory", name))
+        said.add("value", [block.value], text=block.value or '""')
+        for one in ("limit", "label", "template", "on_demand"):
+            said.add(one, getattr(block, one))
+        yield Part("memory", name, name, ("memory", name), said, block.value)
+    for name, value in spec.model.items():
+        said = _Aspects(("model", name))
+        text = write_duration(value) if name == "timeout" and isinstance(value, float) else None
+        said.add("", [value], ("model", name), text=shown(value) if text is None else text)
+        said[""] = said[""]._replace(path=("model", name))
+        yield Part("model", name, name, ("model", name), said, said[""].text)
+    for number, name in enumerate(spec.tools):
+        yield Part("tool", name, name, ("tools", number))
+    yield from _notes(spec)
+
+
+def _is_seconds(type: Type, value: Any) -> bool:
+    return type.kind == "duration" and isinstance(value, (int, float))
+
+
+def _notes(spec: MachineSpec) -> Iterator[Part]:
+    """What people and programs read, and no run does."""
+    found: list[tuple[str, Path, Any]] = [
+        *((f"metadata.{n}", ("metadata", n), v) for n, v in spec.metadata.items()),
+        *((f"renamed.{old}", ("renamed", old), new) for old, new in spec.renamed.items()),
+        *(
+            (f"ignore {i.code} {i.at}".strip(), ("ignore", n), i.reason)
+            for n, i in enumerate(spec.ignore)
+        ),
+        *(
+            (f"deviation {d.difference}", ("deviations", n), d.reason)
+            for n, d in enumerate(spec.deviations)
+        ),
+    ]  # fmt: skip
+    seen: dict[str, int] = {}
+    for name, path, value in found:
+        seen[name] = seen.get(name, 0) + 1
+        called = name if seen[name] == 1 else f"{name} ({seen[name]})"
+        said = {"": Aspect(canonical([value]), shown(value), path)}
+        yield Part("note", called, called, path, said, shown(value))
+
+
+def task_parts(spec: MachineSpec) -> list[Part]:
+    """The tasks that a file holds."""
+    out: list[Part] = []
+    for number, task in enumerate(spec.tasks if isinstance(spec.tasks, tuple) else ()):
+        said = _Aspects(("tasks", number))
+        for name, value in task.items():
+            said.add(name, [value], text=shown(value))
+        out.append(
+            Part("task", f"{task['id']}", f"{task['id']}", ("tasks", number), said, task["text"])
+        )
+    return out
+
+
+def machine_part(spec: MachineSpec, names: Renaming = SAME) -> Part:
+    """What is said of the machine as a whole."""
+    said = _Aspects((), names)
+    said.add("machine", spec.name)
+    for name in ("title", "about", "source", "instructions", "agent"):
+        said.add(name, getattr(spec, name))
+    said.add("in_doubt", spec.in_doubt)
+    said.add("start", names.state(spec.start), text=spec.start)
+    said.add("on_stop", names.state(spec.on_stop) if spec.on_stop else None, text=spec.on_stop)
+    if isinstance(spec.tasks, str):
+        said.add("tasks", spec.tasks)
+    output = spec.output
+    if isinstance(output, Mapping):
+        for name, made in output.items():
+            said.guard(f"output.{name}", made, ("output", name))
+    else:
+        said.guard("output", output)
+    return Part("machine", spec.name, spec.name, (), said)

@@ -1,0 +1,63 @@
+"""The picture of a difference, in whatever format is asked for; it shows itself in a notebook."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from chartloop.analysis.diff.merge import Merged
+from chartloop.analysis.diff.mermaid import to_review_mermaid
+from chartloop.analysis.diff.style import INKS, ReviewDress
+from chartloop.view.dot.engine import Engine
+from chartloop.view.dot.write import to_dot
+from chartloop.view.flowchart import one_line
+from chartloop.view.picture import Picture
+from chartloop.view.text.draw import WIDTH, Drawing
+
+
+class ReviewPicture(Picture):
+    """A merged chart: `Picture` with what was added, removed and changed."""
+
+    def __init__(
+        self,
+        merged: Merged,
+        *,
+        prefix: str | None = None,
+        engine: Engine | None = None,
+        timeout: float = 30.0,
+    ) -> None:
+        super().__init__(merged.chart, prefix=prefix, engine=engine, timeout=timeout)
+        self.merged = merged
+
+    def mermaid(self) -> str:
+        """Mermaid text of fewer than 50,000 characters; what does not fit is counted in it."""
+        return to_review_mermaid(self.merged)
+
+    def dot(self) -> str:
+        return to_dot(self.chart, prefix=self.prefix, dress=ReviewDress(self.merged))
+
+    def drawn(self, *, width: int = WIDTH, here: str = "") -> Drawing | None:
+        """None: characters show the changes as a list."""
+        return None
+
+    def bundle(self, text: str | None = None) -> dict[str, Any]:
+        """See `Picture.bundle`; `text` takes the place of the list."""
+        return self._bundle(self.text() if text is None else text)
+
+    def outline(self) -> str:
+        """Boxes and arrows that are new, gone or changed, a line each."""
+        merged = self.merged
+        lines = [one_line(self.chart.title)]
+        for box in self.chart.boxes:
+            marked = merged.of_box(box)
+            if marked.mark != "same":
+                was = f" (was: {one_line(marked.old)})" if marked.old else ""
+                lines.append(f"{INKS[marked.mark].sign} {box.id}: {one_line(box.label)}{was}")
+        for arrow in self.chart.arrows:
+            marked = merged.of_arrow(arrow)
+            if marked.mark != "same":
+                said = f" {words}" if (words := one_line(arrow.whole)) else ""
+                was = f" (was: {one_line(marked.old)})" if marked.old else ""
+                lines.append(f"{INKS[marked.mark].sign} {arrow.source} →{said} {arrow.target}{was}")
+        if merged.hidden:
+            lines.append(f"… {merged.hidden} unchanged hidden")
+        return "\n".join(lines) + "\n"

@@ -1,0 +1,253 @@
+"""How a merged chart looks in Graphviz: green what is new, red what is gone, amber what changed.
+
+The old words stand struck through over the new. Signs (+ − ~) say the same as the colours, for who
+cannot tell them apart. Labels are HTML-like, so every text of a file passes `escaped`.
+
+Belongs here: colours and labels. Never: what changed (`merged`).
+
+Source:       design "look", `review_focus.png`
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from chartloop.analysis.diff.change import differing
+from chartloop.analysis.diff.merge import Line, Mark, Marked, Merged, Note
+from chartloop.view.dot.write import (
+    BOLD,
+    FONT,
+    Dress,
+    Html,
+    Style,
+    arrow_style,
+    box_style,
+    dot_tip,
+    html_text,
+    in_lines,
+)
+from chartloop.view.flowchart import Arrow, Box, Flowchart, one_line, printable
+from chartloop.view.focus import HIDDEN
+
+
+class Ink(NamedTuple):
+    """The colours of a mark."""
+
+    line: str
+    fill: str
+    text: str
+    sign: str
+
+
+INKS: Mapping[Mark, Ink] = MappingProxyType(
+    {
+        "added": Ink("#166534", "#dcfce7", "#14532d", "+"),
+        "removed": Ink("#b91c1c", "#fee2e2", "#7f1d1d", "−"),
+        "changed": Ink("#92400e", "#fef3c7", "#1e293b", "~"),
+        "same": Ink("#858e9b", "#ffffff", "#5b6472", ""),
+    }
+)
+_OLD = "#b91c1c"
+_SMALL = "9"
+_WIDE = 30
+"""Characters of a note on one line."""
+_LONG = 90
+"""Characters of a note in all."""
+_LINE = 60
+"""Characters of a label on one line."""
+_LISTED = 84
+"""The same of a rule in its box."""
+
+
+_CLOSE = {"nodesep": ".2", "ranksep": ".22"}
+"""The distances of the focus view: changes that lie far apart are to be seen at once."""
+_BESIDE = {"fontsize": "9.5", "height": ".3"}
+_BESIDE_DIAMOND = {"width": "1.2", "height": ".72"}
+"""What only touches a change is smaller there."""
+
+
+class ReviewDress(Dress):
+    """The look of one merged chart."""
+
+    def __init__(self, merged: Merged) -> None:
+        self.merged = merged
+
+    def title(self, chart: Flowchart) -> Style:
+        return {**super().title(chart), **(_CLOSE if self.merged.hidden else {})}
+
+    def box(self, box: Box) -> Style:
+        marked = self.merged.of_box(box)
+        ink = INKS[marked.mark]
+        style = dict(box_style(box))
+        if box.id == HIDDEN:
+            return style | {
+                "label": Html(f"<{escaped(box.label)}>"), "shape": "plaintext", "style": "",
+                "fontcolor": INKS["same"].text, "fontname": FONT,
+            }  # fmt: skip
+        style |= {"fillcolor": ink.fill, "color": ink.line, "fontcolor": ink.text}
+        style |= {"fontname": FONT, "penwidth": "1" if marked.mark == "same" else "2.2"}
+        style["style"] = _lines(style.get("style", "rounded,filled"), marked.mark)
+        style["label"] = Html(f"<{_box_label(box, marked)}>")
+        style["tooltip"] = dot_tip(_tip(marked, box.label))
+        if self.merged.hidden and marked.mark == "same":
+            style |= _BESIDE | (_BESIDE_DIAMOND if box.shape == "diamond" else {})
+        return style
+
+    def arrow(self, arrow: Arrow) -> Style:
+        marked = self.merged.of_arrow(arrow)
+        ink = INKS[marked.mark]
+        style = dict(arrow_style(arrow))
+        style |= {"color": ink.line, "fontcolor": ink.line if marked.mark != "same" else ink.text}
+        if marked.mark != "same":
+            style |= {"penwidth": "2", "arrowsize": ".8"}
+        if marked.mark == "removed":
+            style["style"] = "dashed"
+        if label := _arrow_label(arrow, marked):
+            style["label"] = Html(f"<{label}>")
+        tip = dot_tip(_tip(marked, arrow.tip))
+        return style | {"tooltip": tip, "labeltooltip": tip}
+
+
+def _lines(style: str, mark: Mark) -> str:
+    return f"{style},dashed" if mark == "removed" and "dashed" not in style else style
+
+
+def _tip(marked: Marked, label: str) -> str:
+    said = one_line(label)
+    if marked.mark == "same":
+        return said or " "
+    was = f" (was: {one_line(marked.old)})" if marked.old else ""
+    notes = "; ".join(_said(note) for note in marked.notes)
+    return f"{marked.mark}: {said}{was}{'; ' if notes else ''}{notes}"
+
+
+def _said(note: Note) -> str:
+    name = f"{note.name}: " if note.name else ""
+    return f"{name}{one_line(note.old)} → {one_line(note.new)}"
+
+
+# labels -------------------------------------------------------------------------------------
+
+
+def escaped(text: str) -> str:
+    """A text within an HTML-like label; never empty, which Graphviz refuses inside a tag."""
+    return html_text(text) or "&#160;"
+
+
+def _broken(text: str) -> str:
+    """A text with its line breaks."""
+    return "<BR/>".join(escaped(line) for line in _rows(text))
+
+
+def _rows(text: str) -> list[str]:
+    """The lines of a text; a very long one is broken, so that its box can be looked at."""
+    return in_lines(printable(text).strip("\n"), narrowest=_LINE).split("\n")
+
+
+def _small(text: str, colour: str) -> str:
+    return f'<FONT POINT-SIZE="{_SMALL}" COLOR="{colour}">{text}</FONT>'
+
+
+def _struck(text: str) -> str:
+    """The old words. Each line by itself: Graphviz draws no strike across a break."""
+    return "<BR/>".join(f"<S>{escaped(line)}</S>" for line in _rows(text))
+
+
+def _box_label(box: Box, marked: Marked) -> str:
+    if marked.lines:
+        return _rules(box, marked)
+    now = _broken(box.label)
+    rows = [now]
+    match marked.mark:
+        case "added":
+            rows.append(_small("<B>+ added</B>", INKS["added"].line))
+        case "removed":
+            rows.append(_small("<B>− removed</B>", INKS["removed"].line))
+        case "changed":
+            rows = [_small(_struck(marked.old), _OLD)] if marked.old else []
+            rows.append(f"<B>{now}</B>" if marked.old else now)
+            rows += [_note(note) for note in marked.notes]
+        case "same":
+            pass
+    return "<BR/>".join(rows)
+
+
+def _note(note: Note) -> str:
+    """What no label shows: its name, the old words struck through, the new ones."""
+    colour = INKS["changed"].line
+    if not note.name:
+        return _small(f"<B>~ was </B><S>{escaped(note.old)}</S>", colour)
+    if not (note.old or note.new):
+        return _small(f"<B>~ {escaped(note.name)}</B>", colour)
+    old, new = differing(note.old, note.new)
+    if len(old) + len(new) + len(note.name) <= _WIDE:
+        was = f"<S>{escaped(old)}</S> " if old else ""
+        return _small(
+            f"<B>~ {escaped(note.name)}</B> {was}<B>{escaped(new) if new else 'gone'}</B>", colour
+        )
+    rows = [f"<B>~ {escaped(note.name)}</B>"]
+    rows += [f"<S>{line}</S>" for line in _folded(old)] if old else []
+    rows += [f"<B>{line}</B>" for line in _folded(new)] if new else []
+    return "<BR/>".join(_small(row, colour) for row in rows)
+
+
+def _folded(text: str) -> Iterator[str]:
+    """A text in short lines, cut where it is long."""
+    text = text if len(text) <= _LONG else f"{text[: _LONG - 1]}…"
+    yield from (escaped(line) for line in textwrap.wrap(text, _WIDE, break_on_hyphens=False))
+
+
+def _rules(box: Box, marked: Marked) -> str:
+    """A box of rules: its title, and a line for each, aligned on the left."""
+    left = '<BR ALIGN="LEFT"/>'
+    title = f"{_broken(box.label)}{left}"
+    return title + left.join(row for line in marked.lines for row in _rule(line)) + left
+
+
+def _rule(line: Line) -> Iterable[str]:
+    ink = INKS[line.mark]
+    rows: list[str] = []
+    if line.old:
+        rows += [f'<FONT COLOR="{_OLD}">− <S>{row}</S></FONT>' for row in _wrapped(line.old)]
+    text = [*_wrapped(line.text)]
+    if line.mark == "removed":
+        text = [f"<S>{row}</S>" for row in text]
+    if line.mark != "same":
+        text = [
+            f"<B>{ink.sign} {text[0]}</B>" if line.mark != "removed" else f"{ink.sign} {text[0]}",
+            *text[1:],
+        ]
+    colour = ink.line if line.mark != "same" else ink.text
+    return [*rows, *(f'<FONT COLOR="{colour}">{row}</FONT>' for row in text)]
+
+
+def _wrapped(text: str) -> list[str]:
+    return [escaped(row) for row in textwrap.wrap(text, _LISTED, break_on_hyphens=False)] or [
+        "&#160;"
+    ]
+
+
+def _arrow_label(arrow: Arrow, marked: Marked) -> str:
+    shown = arrow.shown.strip()
+    rows = [f"&#160;{escaped(line)}&#160;" for line in _rows(shown)] if shown else []
+    sign = INKS[marked.mark].sign
+    match marked.mark:
+        case "same":
+            pass
+        case "changed":
+            if marked.old:
+                rows = [f"<B>{row}</B>" for row in rows]
+                was = f'<FONT COLOR="{_OLD}">{_struck(marked.old)}</FONT>'
+                rows.insert(0, f"&#160;{was}&#160;")
+            rows += [f"&#160;{_note(note)}&#160;" for note in marked.notes]
+            rows[0] = f"&#160;<B>{sign}</B>{rows[0]}" if rows else f"<B>{sign}</B>"
+        case _:
+            rows = rows or ["&#160;"]
+            rows = [f"&#160;<B>{sign}</B>{rows[0]}", *rows[1:]]
+    return "<BR/>".join(rows)
+
+
+__all__ = ["BOLD", "INKS", "ReviewDress", "escaped"]

@@ -1,0 +1,238 @@
+"""What is taken for granted of a state where no world says it, and in which words.
+
+Plain figures, the same for every machine, chosen so that they are easy to name and to replace:
+every one that a simulation used is listed with its result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, cast
+
+from chartloop.analysis.simulation.distributions import NOTHING, fixed, weighted
+from chartloop.analysis.simulation.world import NOBODY, Choice, Happens, choice
+from chartloop.core.specs import ActionSpec, Effect
+from chartloop.core.types import Type
+from chartloop.language.spec import MachineSpec, StateSpec
+
+Family = Literal["model", "tools", "child", "work", "prune", "pure", "said", "own", "wait"]
+"""What an action is, as far as its outcomes go.
+
+`model` asks a model; `tools` carries out the calls of a reply; `child` runs machines; `work` does
+a task of the queue; `prune` shortens the conversation; `pure` is done as it is, it has no effects;
+`said` only writes something; `own` is everything else; `wait` is no action.
+"""
+
+_BUILT_IN: Mapping[str, Family] = {
+    "infer": "model", "call_tools": "tools", "call_tool": "tools", "run_machine": "child",
+    "run_machines": "child", "work": "work", "prune_context": "prune", "report": "said",
+    "notify": "said", "save_run": "said", "tool": "own", "python": "own",
+}  # fmt: skip
+
+_ANY = frozenset({"fails", "duration", "results"})
+_TOKENS = frozenset({"prompt_tokens", "completion_tokens", "usd"})
+KEYS: Mapping[Family, frozenset[str]] = {
+    "model": _ANY | _TOKENS | {"tool_calls", "tools", "repeats", "texts", "grows"},
+    "tools": frozenset({"fails", "duration", "call_fails", "adds"}),
+    "child": _ANY | _TOKENS | {"calls", "reasons"},
+    "work": _ANY | _TOKENS,
+    "prune": frozenset({"fails", "duration"}),
+    "pure": frozenset({"duration"}),
+    "said": frozenset({"fails", "duration"}),
+    "own": _ANY,
+    "wait": frozenset({"answers", "delay", "data"}),
+}
+"""What a world may say of each family."""
+
+
+class Assumption(NamedTuple):
+    """One thing that was taken for granted, and of which states."""
+
+    said: str
+    states: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.states)}: {self.said}"
+
+
+def family_of(state: StateSpec) -> Family:
+    """What a state is, as far as its outcomes go."""
+    action = state.action
+    if action is None:
+        return "wait"
+    if action.name == "update_memory":
+        return "own" if "block" in state.args else "tools"
+    return _BUILT_IN.get(action.name) or ("pure" if _is_pure(action) else "own")
+
+
+def _is_pure(action: ActionSpec) -> bool:
+    return _is_ours(action) and action.effect is Effect.PURE
+
+
+def _is_ours(action: ActionSpec) -> bool:
+    return action.run is not None and action.run.__module__.startswith("chartloop.actions.")
+
+
+def assumed(spec: MachineSpec, state: StateSpec) -> Happens:
+    """What is taken for granted of a state of which nothing is said."""
+    results = {} if state.action is None else result_of(state.result, known=_is_ours(state.action))
+    match family_of(state):
+        case "model":
+            tools = _tools(spec, state)
+            schema = state.args.get("output")
+            return Happens(
+                {"TRANSIENT": 0.02}, weighted({0: 0.5, 1: 0.5}) if tools else NOTHING,
+                choice(dict.fromkeys(tools, 1.0)), 0.05, (("", 1.0),),
+                {} if schema is None else data_of(schema.value), fixed(500), fixed(200), True,
+                duration=fixed(2.0),
+            )  # fmt: skip
+        case "tools":
+            return Happens({}, call_fails=0.05, adds=fixed(100), duration=fixed(1.0))
+        case "child":
+            return Happens(
+                {"RECOVERABLE": 0.05}, results=_output(spec, state), prompt_tokens=fixed(500),
+                completion_tokens=fixed(200), calls=fixed(3), reasons=(("completed", 1.0),),
+                duration=fixed(10.0),
+            )  # fmt: skip
+        case "work":
+            return Happens(
+                {"TRANSIENT": 0.02, "RECOVERABLE": 0.05}, results={}, prompt_tokens=fixed(500),
+                completion_tokens=fixed(200), duration=fixed(30.0),
+            )  # fmt: skip
+        case "prune" | "said":
+            return Happens({}, duration=NOTHING)
+        case "pure":
+            return Happens(duration=NOTHING)
+        case "wait":
+            events = dict.fromkeys((e.trigger for e in state.edges_of("on")), 1.0)
+            silent = {NOBODY: len(events) / 9} if state.within is not None else {}
+            fields = {n: t for e in state.edges_of("on") for n, t in e.data}
+            return Happens(
+                answers=choice(events | silent), delay=fixed(60.0),
+                data={n: ((plain_value(t), 1.0),) for n, t in fields.items()},
+            )  # fmt: skip
+        case _:
+            return Happens({"RECOVERABLE": 0.05}, results=results, duration=fixed(1.0))
+
+
+def _output(spec: MachineSpec, state: StateSpec) -> dict[str, Choice]:
+    """What the output of a child holds, field by field."""
+    named = state.args.get("machine")
+    child = spec.machines.get(str(named.value)) if named is not None else None
+    output = child.output if child is not None else None
+    if not isinstance(output, Mapping):
+        return {}
+    return {name: ((plain_value(part.type), 1.0),) for name, part in output.items()}
+
+
+def in_words(spec: MachineSpec, state: StateSpec, missing: frozenset[str]) -> list[str]:
+    """What was assumed of a state, of what a world could have said and did not."""
+    own = assumed(spec, state)
+    out: list[str] = []
+    if "fails" in missing and own.fails:
+        share = ", ".join(f"{p:.0%} {c}" for c, p in own.fails.items())
+        out.append(f"the action fails: {share}")
+    if "tool_calls" in missing and own.tools:
+        out.append("half of the replies ask for one tool call, each tool alike")
+    if "repeats" in missing and own.tools:
+        out.append("5% of the replies with calls ask for the same calls again")
+    if "texts" in missing:
+        out.append("a reply has no text that a guard or `parse` could read")
+    if {"prompt_tokens", "completion_tokens"} & missing and own.prompt_tokens is not None:
+        grows = ", or the conversation" if own.grows else ""
+        out.append(f"a model call sends 500 tokens{grows}, and gets 200")
+    if "call_fails" in missing and own.call_fails:
+        out.append("5% of the tool calls fail, and tell the model so")
+    if "adds" in missing and own.adds is not None:
+        out.append("a tool's result adds 100 tokens to the conversation")
+    if "calls" in missing and own.calls is not None:
+        out.append("a child makes 3 model calls and completes, its output empty texts and zeros")
+    if (
+        "results" in missing
+        and "calls" not in missing
+        and any(len(c) > 1 for c in (own.results or {}).values())
+    ):
+        assert own.results is not None
+        said = ", ".join(f"`{p}` {_said(c)}" for p, c in own.results.items())
+        out.append(f"of its result {said}")
+    if "answers" in missing and own.answers is not None:
+        share = ", ".join(f"{p:.0%} {w}" for w, p in own.answers)
+        out.append(f"answers: {share}, after a minute")
+    if "duration" in missing and own.duration is not None and own.duration.mean:
+        out.append(f"it takes {own.duration.mean:.0f} s")
+    return out
+
+
+def _said(values: Choice) -> str:
+    return "is " + " or ".join(repr(value) for value, _ in values)
+
+
+def _tools(spec: MachineSpec, state: StateSpec) -> tuple[str, ...]:
+    names = spec.tools if state.allow is None else state.allow
+    return tuple(n for n in names if n in spec.registry.tools)
+
+
+# values of a type -----------------------------------------------------------------------------
+
+
+def plain_value(type: Type) -> Any:
+    """The plainest value of a type."""
+    match type.kind:
+        case "bool":
+            return False
+        case "int":
+            return 0
+        case "float" | "duration" | "fraction":
+            return 0.0
+        case "str":
+            return ""
+        case "enum":
+            return type.values[0]
+        case "list":
+            return ()
+        case "map":
+            return {}
+        case "struct":
+            return {name: plain_value(inner) for name, inner in type.fields}
+        case _:
+            return None
+
+
+def result_of(type: Type, *, known: bool) -> dict[str, Choice]:
+    """What a result of a type holds: words and flags each as likely as the others, else nothing.
+
+    `known`: the action is one of ours, whose flags say what seldom happens.
+    """
+    if known:
+        value = plain_value(type)
+        return {} if value is None else {"": ((value, 1.0),)}
+    if type.kind != "struct":
+        return {"": _of_type(type)}
+    return {name: _of_type(inner) for name, inner in type.fields}
+
+
+def _of_type(type: Type) -> Choice:
+    if type.kind == "bool":
+        return ((True, 0.5), (False, 0.5))
+    if type.kind == "enum":
+        return choice(dict.fromkeys(type.values, 1.0))
+    return ((plain_value(type), 1.0),)
+
+
+_PLAIN: Mapping[str, Any] = {
+    "string": "", "integer": 0, "number": 0.0, "array": [], "object": {}, "null": None,
+}  # fmt: skip
+
+
+def data_of(schema: object) -> dict[str, Choice]:
+    """What data of a JSON Schema holds, field by field."""
+    said = cast("dict[str, Any]", schema) if isinstance(schema, dict) else dict[str, Any]()
+    parts = cast("Mapping[str, Any]", said.get("properties") or {})
+    return {name: _of_schema(cast("Mapping[str, Any]", part)) for name, part in parts.items()}
+
+
+def _of_schema(part: Mapping[str, Any]) -> Choice:
+    words = part.get("enum") or ([True, False] if part.get("type") == "boolean" else None)
+    if words:
+        return tuple((word, 1 / len(words)) for word in words)
+    return ((_PLAIN.get(str(part.get("type", "string")), ""), 1.0),)

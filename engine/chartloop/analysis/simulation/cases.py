@@ -1,0 +1,78 @@
+"""What may come of an action or a wait: cases with their weights, to be drawn or gone through.
+
+Belongs here: weights and draws. Never: what an outcome is (`analysis.simulation.outcomes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import accumulate
+from random import Random
+from typing import Any, NamedTuple
+
+from chartloop.analysis.simulation.distributions import NOTHING, Amount, drawing
+from chartloop.core.outcome import Blocked, Outcome
+from chartloop.core.position import Position
+
+Make = Callable[[Position, float, float], Outcome | Blocked]
+"""A position and two amounts to what comes: tokens sent and written, or tokens added."""
+
+
+class Case(NamedTuple):
+    """One thing that may come of an action."""
+
+    weight: float
+    make: Make
+    duration: Amount
+    first: Amount = NOTHING
+    second: Amount = NOTHING
+
+
+class Cases:
+    """All that may come of an action at one position; the weights sum to 1."""
+
+    __slots__ = ("_drawing", "all", "fixed", "steps")
+
+    def __init__(self, cases: list[Case]) -> None:
+        total = sum(case.weight for case in cases)
+        self.all = [case._replace(weight=case.weight / total) for case in cases if case.weight > 0]
+        self.steps = [*accumulate(case.weight for case in self.all[:-1])]
+        """Their weights, summed up; without the last."""
+        self._drawing = [
+            (
+                c.make, _drawn(c.first), _drawn(c.second), _drawn(c.duration),
+                c.first.fixed or 0.0, c.second.fixed or 0.0, c.duration.fixed or 0.0,
+            )
+            for c in self.all
+        ]  # fmt: skip
+        self.fixed = [
+            all(amount.fixed is not None for amount in (c.first, c.second, c.duration))
+            for c in self.all
+        ]
+        """Of each case: whether it comes to the same every time."""
+
+    def come(
+        self, number: int, position: Position, chance: Random
+    ) -> tuple[Outcome | Blocked, float]:
+        """What comes in that case, and how long it took."""
+        make, first, second, duration, a, b, seconds = self._drawing[number]
+        if first is not None:
+            a = first(chance)
+        if second is not None:
+            b = second(chance)
+        return make(position, a, b), duration(chance) if duration is not None else seconds
+
+
+def _drawn(amount: Amount) -> Callable[[Random], float] | None:
+    """What draws one value; None where there is nothing to draw."""
+    return None if amount.fixed is not None else drawing(amount)
+
+
+class Wait(NamedTuple):
+    """Who answers a wait, and when."""
+
+    answers: tuple[tuple[str, Mapping[str, Any], float], ...]
+    """The event, its data, the probability; `nobody` is an event of no name."""
+    delay: Amount
+    steps: tuple[float, ...]
+    """The probabilities, summed up; without the last."""

@@ -1,0 +1,46 @@
+"""What decides where a run goes: the facts and texts that guards, `set` and actions read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+from chartloop.analysis.simulation.assumptions import family_of
+from chartloop.language.expression import Expression
+from chartloop.language.spec import Assign, Given, MachineSpec
+from chartloop.language.template.template import Template
+
+
+def facts_read(spec: MachineSpec) -> frozenset[str]:
+    """The facts that decide where a run goes: read by a guard, a `set`, a field of an action."""
+    return frozenset(name for part in expressions(spec) for name in part.reads)
+
+
+def expressions(spec: MachineSpec) -> Iterator[Expression | Template]:
+    """What decides where a run goes: guards, assignments, fields of actions that are done."""
+    yield from (rule.when for rule in spec.rules)
+    for edge in (*spec.edges(), *([spec.on_error] if spec.on_error is not None else ())):
+        yield from _in((edge.when, edge.set))
+    for state in spec.states.values():
+        yield from _in((state.of, state.within, state.set))
+        if state.action is not None and family_of(state) in ("pure", "work"):
+            yield from _in(state.args)
+
+
+def _in(value: Any) -> Iterator[Expression | Template]:
+    if isinstance(value, Expression | Template):
+        yield value
+    elif isinstance(value, Assign | Given):
+        yield from _in(value.value)
+    elif isinstance(value, Mapping):
+        for inner in cast("Mapping[str, Any]", value).values():
+            yield from _in(inner)
+    elif isinstance(value, list | tuple):
+        for inner in cast("list[Any]", value):
+            yield from _in(inner)
+
+
+def reads_texts(spec: MachineSpec) -> bool:
+    """Whether what a reply says decides where a run goes."""
+    actions = {s.action.name for s in spec.states.values() if s.action is not None}
+    return "parse" in actions or "last.text" in facts_read(spec)

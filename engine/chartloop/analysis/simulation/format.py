@@ -1,0 +1,27 @@
+"""How the figures of a simulation are named and said."""
+
+from __future__ import annotations
+
+from chartloop.core.units import say_elapsed
+from chartloop.proofs.bound.result import say_amount
+
+NAMES = {
+    "actions": "actions", "llm_calls": "model calls", "tool_calls": "tool calls",
+    "tokens": "tokens", "usd": "USD", "elapsed": "time", "waiting": "of it waiting",
+}  # fmt: skip
+"""The figures of a run in words."""
+UNITS = {
+    "llm_calls": "calls a run, failed ones too", "tool_calls": "calls a run", "usd": "USD a run",
+    "tokens": "tokens a run (no price is known)",
+    "elapsed": "from start to end, waiting included",
+}  # fmt: skip
+"""What stands below the axis of a plot."""
+
+
+def say(name: str, value: float) -> str:
+    """A figure as people write it beside its name: dollars without their sign."""
+    if name in ("elapsed", "waiting"):
+        return say_elapsed(value)
+    if name == "usd":
+        return say_amount("usd", float(f"{value:.4g}")).removesuffix(" USD")
+    return f"{value:,.0f}" if value >= 1_000 or value == int(value) else f"{value:,.1f}"

@@ -1,0 +1,212 @@
+"""Suggestions for limits: the least value that seldom stops a run that would have ended by itself.
+
+For each limit that a guard holds a fact against: runs are simulated with this limit lifted and the
+others as they are; of those that end naturally, the greatest value of the fact is kept. The
+suggested limit is the least that at most the given share of them would have reached. Then runs are
+simulated with it, for what it saves, and its bound is proven.
+
+It holds in the world that was simulated, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from chartloop.analysis.simulation.dependencies import expressions
+from chartloop.analysis.simulation.sample import Plan, Progress, Sample, watched
+from chartloop.analysis.simulation.statistics import Share, share, spread
+from chartloop.core.fold import lookup
+from chartloop.core.format import say_value
+from chartloop.core.plain import plain
+from chartloop.core.types import ANY, Type
+from chartloop.language.expression import Expression
+from chartloop.language.spec import MachineSpec
+from chartloop.proofs.bound import Bound
+
+RUNS = 2_000
+"""Runs for each limit, twice."""
+LIFTED = 10**12
+"""Stands for no limit: limits that are numbers cannot all be off."""
+FEWEST = 30
+"""Natural ends below which nothing is suggested."""
+
+
+class Watched(NamedTuple):
+    """A limit and the fact that it is held against."""
+
+    limit: str
+    fact: str
+    strict: bool
+    """The guard says `>`, and not `>=`."""
+
+
+class Suggestion(NamedTuple):
+    """What is suggested for one limit, or why nothing is."""
+
+    limit: str
+    fact: str
+    now: Any
+    suggested: Any
+    """None: nothing is, and `because` says why."""
+    because: str
+    stops: Share | None = None
+    """The natural ends that it would stop, of those that were simulated with the limit lifted."""
+    saves: Mapping[str, float] = {}
+    """What the mean of each quantity falls by, against the limit as it is."""
+    bound: Mapping[str, float | None] = {}
+    """The proven bound with the suggested limit."""
+    before: Mapping[str, float | None] = {}
+    """The proven bound with the limit as it is."""
+    type: Type = ANY
+
+    def text(self, value: Any) -> str:
+        """A value of the limit as people write it."""
+        return "" if value is None else say_value(value, self.type)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        stops = None if self.stops is None else self.stops._asdict()
+        data = {n: v for n, v in self._asdict().items() if n not in ("stops", "type")}
+        return plain(data) | {"stops": stops}
+
+    def __str__(self) -> str:
+        return f"limits.{self.limit}: {self.because}"
+
+
+def suggestions(
+    plan: Plan, *, at_most: float, bound: Callable[[Mapping[str, Any]], Bound],
+    progress: Progress | None = None, runs: int = RUNS,
+) -> tuple[Suggestion, ...]:  # fmt: skip
+    """One for each limit that a guard holds a fact against."""
+    spec = plan.machine.chart.spec
+    given: Mapping[str, Any] = plan.start.get("limits", {})
+    values = {name: given.get(name, limit.value) for name, limit in spec.limits.items()}
+    out: list[Suggestion] = []
+    for one in limits_watched(spec):
+        now = values[one.limit]
+        if now is None:
+            out.append(Suggestion(one.limit, one.fact, None, None, "it is off"))
+        elif why := _read_otherwise(spec, one.limit):
+            type = spec.limits[one.limit].type
+            out.append(Suggestion(one.limit, one.fact, now, None, why, type=type))
+        else:
+            search = _Search(plan, one, now, spec.limits[one.limit].type, runs, progress)
+            out.append(search.suggestion(at_most, bound))
+    return tuple(out)
+
+
+def limits_watched(spec: MachineSpec) -> list[Watched]:
+    """The limits that facts are held against: the first guard of each."""
+    found: dict[str, Watched] = {}
+    for guard in _guards(spec):
+        for bound in guard.bounds:
+            root, _, name = bound.bound_text.partition(".")
+            if root == "limits" and name in spec.limits:
+                found.setdefault(name, Watched(name, bound.fact, bound.strict))
+    return list(found.values())
+
+
+def _guards(spec: MachineSpec) -> Iterator[Expression]:
+    """Guards that may end a run; a detour comes back, and stops nothing."""
+    yield from (rule.when for rule in spec.rules if rule.kind != "detour")
+    yield from (edge.when for edge in spec.edges() if edge.when is not None)
+
+
+def _read_otherwise(spec: MachineSpec, limit: str) -> str:
+    """Why a limit cannot be lifted to see what happens without it, or nothing."""
+    for part in expressions(spec):
+        if f"limits.{limit}" not in part.reads:
+            continue
+        held = isinstance(part, Expression) and part.bounds
+        if not held or all(b.bound_text != f"limits.{limit}" for b in held):
+            return f"`{part.text}` reads it in another way"
+    return ""
+
+
+class _Search:
+    """The search for one limit's value."""
+
+    def __init__(  # noqa: PLR0917  what a search is about
+        self, plan: Plan, one: Watched, now: Any, type: Type, runs: int, progress: Progress | None
+    ) -> None:
+        self.plan, self.one, self.now, self.type = plan, one, now, type
+        self.runs, self.progress = runs, progress
+
+    def suggestion(self, at_most: float, bound: Callable[[Mapping[str, Any]], Bound]) -> Suggestion:
+        """What is suggested."""
+        limit, fact = self.one.limit, self.one.fact
+        lifted = self._with(LIFTED)
+        reached = sorted(
+            run.most[0] for run in lifted.runs if run.kind == "natural" and run.most[0] is not None
+        )
+        if len(reached) < FEWEST:
+            why = f"only {len(reached)} of {self.runs:,} runs without it ended by themselves"
+            return Suggestion(limit, fact, self.now, None, why, type=self.type)
+        if reached[-1] <= 0:
+            why = "no run that ends by itself comes above 0"
+            return Suggestion(limit, fact, self.now, None, why, type=self.type)
+        value = self.least(reached, at_most)
+        tried, present = self._with(value), self._with(self.now)
+        stops = share(sum(1 for most in reached if self._stops(most, value)), len(reached))
+        before, after = _figures(bound({})), _figures(bound({limit: value}))
+        because, saves = self._because(value, stops), _saved(present, tried)
+        return Suggestion(
+            limit, fact, self.now, value, because, stops, saves, after, before, self.type
+        )
+
+    def _because(self, value: Any, stops: Share) -> str:
+        said = say_value(value, self.type)
+        return (
+            f"{said} instead of {say_value(self.now, self.type)} stops {stops.value:.2%} of the "
+            f"{stops.of:,} runs that end by themselves without it"
+        )
+
+    def least(self, reached: Sequence[float], at_most: float) -> float:
+        """The least limit that at most so large a share of these reaches."""
+        highest = reached[len(reached) - 1 - math.floor(at_most * len(reached))]
+        if self.one.strict:
+            return highest
+        if isinstance(self.now, int):
+            above = math.floor(highest) + 1
+            return above if above < 100 else math.ceil(rounded_up(highest))
+        return rounded_up(highest)
+
+    def _stops(self, most: float, limit: float) -> bool:
+        return most > limit if self.one.strict else most >= limit
+
+    def _with(self, value: Any) -> Sample:
+        start = self.plan.start
+        limits = {**start.get("limits", {}), self.one.limit: value}
+        plan = replace(self.plan, start={**start, "limits": limits})
+        fact = self.one.fact
+        return watched(plan, self.runs, [(fact, lambda f: lookup(f, fact))], self.progress)
+
+
+def rounded_up(value: float) -> float:
+    """A little more, in two digits: 0.213 is 0.22, 0 is 0.01, 47.3 is 48."""
+    if value <= 0:
+        return 0.01
+    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
+    up = (math.floor(value / unit + 1e-9) + 1) * unit
+    return float(f"{up:.12g}")
+
+
+def _saved(now: Sample, then: Sample) -> dict[str, float]:
+    """What the means fall by: the same seed gives the same runs up to where the limit decides."""
+    out: dict[str, float] = {}
+    for name in ("actions", "llm_calls", "tool_calls", "tokens", "usd", "elapsed"):
+        before, after = (spread(_values(sample, name)) for sample in (now, then))
+        if before is not None and after is not None:
+            out[name] = before.mean - after.mean
+    return out
+
+
+def _values(sample: Sample, name: str) -> list[float]:
+    return [value for run in sample.runs if (value := getattr(run, name)) is not None]
+
+
+def _figures(bound: Bound) -> dict[str, float | None]:
+    return {name: figure.value for name, figure in bound.figures.items()}

@@ -1,0 +1,290 @@
+"""One simulated run: draw what comes, let `evolve` decide, again, until it ends.
+
+The clock is simulated; chance is a seeded generator of the run's own. The same
+seed and number give the same run, whatever other runs there are.
+
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from typing import Any, NamedTuple
+
+from chartloop.analysis.simulation.assumptions import family_of
+from chartloop.analysis.simulation.distributions import drawing
+from chartloop.analysis.simulation.outcomes import Outcomes
+from chartloop.analysis.simulation.world import NOBODY, World
+from chartloop.core.errors import SetupError, nearest
+from chartloop.core.facts import EMPTY, Facts
+from chartloop.core.outcome import Blocked, Outcome
+from chartloop.core.position import Position
+from chartloop.core.records import Input, Record
+from chartloop.language.expression import Oracle
+from chartloop.machine.allowed import time_allowed
+from chartloop.machine.build import Chart
+from chartloop.machine.decision import Decision
+from chartloop.machine.evolve import evolve
+from chartloop.run.failing import too_long
+
+LONGEST = 10_000
+"""Steps after which a run is left, where nothing ends it before."""
+KEPT = 10_000
+"""Moments that are kept: runs go the same ways at first. Some 40 MB at most."""
+UNFINISHED, WAITING = "unfinished", "waiting"
+"""What stands for a reason where a run was left, or waits for somebody who never answers."""
+BEGIN = 1.0
+"""The clock's first reading: soon after 0, which would stand for no reading at all."""
+NO_TASK = "no_task"
+"""The kind of failure of `work` where the queue is empty."""
+A_HAIR = 1e-9
+"""Seconds past a deadline at which an action is cut off, so that rounding cannot undo it."""
+_SPREAD = 2**32
+
+Watch = tuple[str, Callable[[Facts], Any]]
+"""A name, and what is read of the facts after every step: its greatest value is kept."""
+
+
+class Simulated(NamedTuple):
+    """What came of one run. Times in seconds, USD None where no price is known."""
+
+    number: int
+    reason: str
+    kind: str
+    """`natural`, `human`, `limit`, `error`, `waiting`, or `unfinished`."""
+    state: str
+    actions: int
+    llm_calls: int
+    """Calls that were made, those that failed too."""
+    tool_calls: int
+    tokens: int
+    usd: float | None
+    elapsed: float
+    waiting: float
+    """Seconds of `elapsed` that it waited or backed off."""
+    most: tuple[Any, ...] = ()
+    """The greatest value of what was watched."""
+
+
+class _Moment:
+    """Where a run is after an input, and what came of it in the runs before."""
+
+    __slots__ = ("asked", "decision", "input", "kept", "onward", "position")
+
+    def __init__(self, input: Input, position: Position, decision: Decision) -> None:
+        self.input = input
+        self.position = position
+        self.decision = decision
+        self.asked = 0 if input.outcome is None else input.outcome.unanswered
+        self.kept = False
+        """Whether another run may come to this very moment."""
+        self.onward: dict[int, _Moment] | None = None
+        """What came after it, by the number of the case; of cases that are always the same."""
+
+    def after(self, number: int) -> _Moment | None:
+        """What came after it in that case, where it is known."""
+        return None if self.onward is None else self.onward.get(number)
+
+    def keep(self, number: int, after: _Moment) -> None:
+        """Know it from now on."""
+        if self.onward is None:
+            self.onward = {}
+        self.onward[number] = after
+        after.kept = True
+
+
+class Player:
+    """Plays runs of one machine in one world, and counts the ways that they take."""
+
+    def __init__(
+        self, chart: Chart, world: World, start: Mapping[str, Any] = EMPTY, *,
+        longest: int = LONGEST, watch: Sequence[Watch] = (),
+    ) -> None:  # fmt: skip
+        self.chart = chart
+        self.world = world
+        self.longest = longest
+        self.watch = tuple(read for _, read in watch)
+        self.outcomes = Outcomes(chart, world)
+        data = {"task": world.task, **start}
+        self.begun = Input("start", started=BEGIN, at=BEGIN, data=data)
+        self.visits: dict[str, int] = dict.fromkeys(chart.step.nodes, 0)
+        self.taken: dict[str, int] = dict.fromkeys(chart.by_origin, 0)
+        self.steps = 0
+        spec = chart.spec
+        self._delays = {name: drawing(w.delay) for name, w in self.outcomes.waits.items()}
+        self._chance = Random()  # noqa: S311  no secret; seeded for each run
+        self._opaque = opaque_guards(chart)
+        refuse_unknown_guards(self._opaque, world)
+        self._oracle = self._guessing() if self._opaque else None
+        self.idle = chart.position("simulated")
+        self.room = KEPT
+        """How many moments more may be kept."""
+        self._first = None if self._opaque else self._begin()
+        if self._first is not None:
+            self._first.kept = True
+        self._timed = {
+            s.name: s for s in spec.states.values()
+            if s.action is not None and family_of(s) != "pure" and (s.within or chart.time_left)
+        }  # fmt: skip
+
+    # one run ------------------------------------------------------------------------------------
+
+    def play(self, seed: int, number: int, heard: list[Record] | None = None) -> Simulated:
+        """Run number so-and-so. `heard` gets its records."""
+        chance = self._chance
+        chance.seed(seed * _SPREAD + number)
+        counting, taking = self.visits, self.taken
+        moment = self._first or self._begin()
+        most: list[Any] | None = [None] * len(self.watch) if self.watch else None
+        asked = steps = 0
+        before = self.idle
+        while True:
+            position, decision = moment.position, moment.decision
+            for name in decision.path:
+                counting[name] += 1
+            for origin in decision.taken:
+                taking[origin] = taking.get(origin, 0) + 1
+            asked += moment.asked
+            if most is not None:
+                _note(most, self.watch, position.facts)
+            if heard is not None:
+                heard.append(_record(steps, before.state, moment))
+            if position.ended or steps >= self.longest:
+                break
+            after = self._after(moment, chance)
+            if after is None:
+                break
+            before, moment = position, after
+            steps += 1
+        self.steps += steps
+        return summary(number, position, asked, tuple(most or ()))
+
+    def _after(self, moment: _Moment, chance: Random) -> _Moment | None:
+        """What comes next; None when the run waits for somebody who never comes."""
+        position = moment.position
+        if position.status != "paused":
+            cases = self.outcomes.at(position)
+            number = bisect_right(cases.steps, chance.random())
+            same = cases.fixed[number]
+            if same and (known := moment.after(number)) is not None:
+                return known
+            made, duration = cases.come(number, position, chance)
+            input = self.finished(position, made, duration)
+        elif position.state in self.chart.waiting:
+            wait = self.outcomes.waits[position.state]
+            number = bisect_right(wait.steps, chance.random())
+            same = wait.delay.fixed is not None
+            if same and (known := moment.after(number)) is not None:
+                return known
+            event, data, _ = wait.answers[number]
+            delay = self._delays[position.state](chance)
+            input = self.answered(position, event, data, delay)
+        else:
+            number, same, due = 0, True, position.wake_at
+            if (known := moment.after(number)) is not None:
+                return known
+            input = None if due is None else Input("resume", at=max(position.facts.marks.now, due))
+        if input is None:
+            return None
+        after = _Moment(input, *evolve(self.chart, position, input, oracle=self._oracle))
+        if same and moment.kept and self.room and self._oracle is None:
+            # `evolve` is pure: what it made of a position and an input need not be asked again
+            self.room -= 1
+            moment.keep(number, after)
+        return after
+
+    def _begin(self) -> _Moment:
+        """The start of a run."""
+        return _Moment(self.begun, *evolve(self.chart, self.idle, self.begun, oracle=self._oracle))
+
+    def finished(self, position: Position, made: Outcome | Blocked, duration: float) -> Input:
+        """What an action came to, as the run hears of it: cut off where it took too long."""
+        now = position.facts.marks.now
+        if isinstance(made, Blocked):
+            data = {n: v for n, v in (("until", made.until), ("on", made.on)) if v is not None}
+            return Input("blocked", started=now, at=now, data=data)
+        if made.error is not None and made.error.kind == NO_TASK:
+            duration = 0.0  # nothing is begun that could take time
+        if position.state in self._timed:
+            state = self._timed[position.state]
+            allowed = time_allowed(self.chart, state, position)
+            if allowed is not None and duration >= allowed:
+                assert state.action is not None
+                error = too_long(state.action.name, allowed)
+                begun = self.outcomes.so_far(position)
+                asked = max(begun.unanswered, 1 if "model" in state.action.uses else 0)
+                made = begun.replace(ok=False, error=error, timed_out=True, unanswered=asked)
+                return Input("step", "", made, now, now + allowed + A_HAIR)
+        return Input("step", "", made, now, now + duration)
+
+    def answered(
+        self, position: Position, event: str, data: Mapping[str, Any], delay: float
+    ) -> Input | None:
+        """An answer after so long, unless the wait was over before; None: it lasts for ever."""
+        now, due = position.facts.marks.now, position.wake_at
+        if due is not None and (event == NOBODY or now + delay >= due):
+            return Input("expired", at=max(now, due))
+        return None if event == NOBODY else Input("answer", event, at=now + delay, data=data)
+
+    def _guessing(self) -> Oracle:
+        """What Python guards say: yes as often as the world has it."""
+        guards, chance = self.world.guards, self._chance
+        return lambda name, _: chance.random() < guards[name]
+
+
+def _record(number: int, state: str, moment: _Moment) -> Record:
+    input, decision = moment.input, moment.decision
+    if decision.opaque:
+        input = input.replace(opaque=decision.opaque)
+    return Record(
+        number, state, input, decision.taken, decision.signals, decision.next, decision.status,
+        moment.position.wake_at, decision.warnings,
+    )  # fmt: skip
+
+
+def _note(most: list[Any], watch: Sequence[Callable[[Facts], Any]], facts: Facts) -> None:
+    for n, read in enumerate(watch):
+        value = read(facts)
+        if value is not None and (most[n] is None or value > most[n]):
+            most[n] = value
+
+
+def summary(number: int, position: Position, asked: int, most: tuple[Any, ...]) -> Simulated:
+    """What a run has come to. `asked` are model calls that gave no reply."""
+    facts = position.facts
+    run, usage = facts.run, facts.usage
+    top = position.signals.highest
+    if position.ended and top is not None:
+        reason = str(top.reason)
+        kind = "error" if position.status == "error" else top.reason.kind
+        kind = "limit" if kind == "error" and position.status != "error" else kind
+    else:
+        reason = kind = WAITING if position.status == "paused" else UNFINISHED
+    return Simulated(
+        number, reason, kind, position.state, run.steps, usage.llm_calls + asked,
+        usage.tool_calls, usage.total_tokens, usage.cost, run.elapsed, run.idle, most,
+    )  # fmt: skip
+
+
+# opaque guards ------------------------------------------------------------------------------
+
+
+def opaque_guards(chart: Chart) -> tuple[str, ...]:
+    """The registered Python guards that the machine asks."""
+    spec = chart.spec
+    asked = [rule.when for rule in spec.rules]
+    asked += [edge.when for edge in spec.edges() if edge.when is not None]
+    asked += [state.of for state in spec.states.values() if state.of is not None]
+    return tuple(dict.fromkeys(name for guard in asked for name in sorted(guard.opaque)))
+
+
+def refuse_unknown_guards(opaque: Sequence[str], world: World) -> None:
+    """`SetupError` for a Python guard of which nobody says how often it holds."""
+    if missing := [name for name in opaque if name not in world.guards]:
+        raise SetupError(
+            f"guard `{missing[0]}` is Python: nobody knows how often it holds",
+            hint=f"say it: `--guard {missing[0]}=50%`, or under `guards` in the world file",
+        )
+    if more := [name for name in world.guards if name not in opaque]:
+        raise SetupError(f"no guard `{more[0]}` is asked", hint=nearest(more[0], opaque))

@@ -1,0 +1,259 @@
+"""What came of a simulation: shares, and figures against their bound.
+
+Plain data, JSON one way; nothing here simulates.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from chartloop.analysis.simulation.assumptions import Assumption
+from chartloop.analysis.simulation.format import NAMES, say
+from chartloop.analysis.simulation.limits import Suggestion
+from chartloop.analysis.simulation.play import UNFINISHED
+from chartloop.analysis.simulation.sample import Sample
+from chartloop.analysis.simulation.statistics import Share, Spread, share, spread
+from chartloop.core.html_table import Cell, bundle, folded, line, table
+from chartloop.core.units import say_count
+from chartloop.proofs.bound import Bound
+from chartloop.run.frames import frame
+
+FIGURES = ("actions", "llm_calls", "tool_calls", "tokens", "usd", "elapsed", "waiting")
+"""What is counted of each run, in the order in which it is shown."""
+BOUNDED = frozenset({"actions", "llm_calls", "tool_calls", "tokens", "usd", "waiting"})
+"""Those that a bound has a figure for, under the same name."""
+_TINY = 1e-9
+"""Relative: sums in another order differ so much."""
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Simulation:
+    """What thousands of runs came to, on a simulated clock and in an assumed world.
+
+    `reasons` are the shares of stop reasons, `spread("tokens")` how a quantity is spread. It
+    shows itself; `str()` is its table.
+    """
+
+    machine: str
+    hash: str
+    sample: Sample
+    seed: int
+    bound: Bound
+    assumptions: tuple[Assumption, ...] = ()
+    learnt: str = ""
+    """From how many runs its world was learnt, in words; empty for one that was not."""
+    thin: Mapping[str, int] = field(default_factory=dict[str, int])
+    """States of a learnt world with few samples, and how many."""
+    suggestions: tuple[Suggestion, ...] = ()
+    at_most: float | None = None
+    unplayed: tuple[str, ...] = ()
+    """States that run child machines. These are not played: they spend what the world says, and
+    neither their own limits nor the tokens, calls and cost that are left hold them back."""
+
+    @property
+    def runs(self) -> int:
+        """How many runs were simulated."""
+        return len(self.sample.runs)
+
+    @property
+    def steps(self) -> int:
+        """How many steps these took together."""
+        return self.sample.steps
+
+    @cached_property
+    def reasons(self) -> dict[str, Share]:
+        """How often each stop reason came, the most frequent first."""
+        found = Counter(run.reason for run in self.sample.runs)
+        return {reason: share(count, self.runs) for reason, count in found.most_common()}
+
+    @property
+    def left(self) -> int:
+        """Runs that were left after their `longest` step."""
+        found = self.reasons.get(UNFINISHED)
+        return 0 if found is None else found.count
+
+    @cached_property
+    def kinds(self) -> dict[str, Share]:
+        """The same by kind: `natural`, `human`, `limit`, `error`, `waiting`, `unfinished`."""
+        found = Counter(run.kind for run in self.sample.runs)
+        return {kind: share(count, self.runs) for kind, count in found.most_common()}
+
+    @cached_property
+    def figures(self) -> dict[str, Spread]:
+        """How each quantity is spread over the runs; without `usd` where no price is known."""
+        out: dict[str, Spread] = {}
+        for name in FIGURES:
+            if (found := spread(self._values(name))) is not None:
+                out[name] = found
+        return out
+
+    def spread(self, name: str) -> Spread:
+        """How one quantity is spread. `KeyError` for one that nobody knows."""
+        return self.figures[name]
+
+    @cached_property
+    def paths(self) -> dict[str, int]:
+        """How often each edge and rule was taken, in all runs together."""
+        return {id: n for id, n in Counter(self.sample.taken).most_common() if n}
+
+    @cached_property
+    def exceeded(self) -> tuple[str, ...]:
+        """Runs that went past the proven bound. There are none, or bound or world are wrong.
+
+        A world is, where it lets a child that is not played spend more than it could.
+        """
+        out: list[str] = []
+        names = ", ".join(f"`{name}`" for name in self.unplayed)
+        but = f"; the children of {names} are not played, and no limit held them" if names else ""
+        for name in FIGURES:
+            most = self.most(name)
+            if most is None:
+                continue
+            for run in self.sample.runs:
+                value = getattr(run, name)
+                if value is not None and value > most * (1 + _TINY) + _TINY:
+                    said = f"{NAMES[name]} {say(name, value)}, and the bound is {say(name, most)}"
+                    out.append(f"run {run.number}: {said}{but}")
+        return tuple(out)
+
+    def most(self, name: str) -> float | None:
+        """The proven bound of a quantity; None where there is none."""
+        figure = self.bound.figures.get(name) if name in BOUNDED else None
+        return None if figure is None else figure.value
+
+    # as data ------------------------------------------------------------------------------------
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A mapping for each run; `frame` gives them as pandas."""
+        out: list[dict[str, Any]] = []
+        for run in self.sample.runs:
+            row = run._asdict()
+            del row["most"]
+            out.append(row)
+        return out
+
+    def frame(self) -> Any:
+        """A pandas frame with a row for each run, its number as index."""
+        return frame(self.rows(), "number")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data: what `chartloop simulate --format json` prints."""
+        return {
+            "machine": self.machine, "hash": self.hash, "runs": self.runs, "seed": self.seed,
+            "steps": self.steps, "learnt": self.learnt or None, "thin": dict(self.thin),
+            "reasons": {n: _share(s) for n, s in self.reasons.items()},
+            "kinds": {n: _share(s) for n, s in self.kinds.items()},
+            "figures": {
+                n: {**s.to_dict(), "bound": self.most(n)} for n, s in self.figures.items()
+            },
+            "exceeded": list(self.exceeded), "unplayed": list(self.unplayed),
+            "visits": dict(self.sample.visits), "taken": self.paths,
+            "suggestions": [s.to_dict() for s in self.suggestions],
+            "assumptions": [{"said": a.said, "states": list(a.states)} for a in self.assumptions],
+        }  # fmt: skip
+
+    # as plots -----------------------------------------------------------------------------------
+
+    def plot(self, path: str | Path | None = None) -> Any:
+        """Why runs stop, and how their calls, cost and time are spread: a figure, or files.
+
+        Without a path a figure of matplotlib, which a notebook shows. A ``.svg`` or ``.png`` is
+        written with all plots on one page; any other path is a folder, in which each gets a file
+        of its own. Needs the extra `plots`. Gives the figure, or the files that were written.
+        """
+        from chartloop.analysis.simulation import plots  # noqa: PLC0415  when it is asked for
+
+        kinds = {run.reason: run.kind for run in self.sample.runs}
+        drawn = plots.Drawn(
+            f"{self.machine}, {say_count(self.runs, 'simulated run')}, seed {self.seed}",
+            [(reason, kinds[reason], s.count) for reason, s in self.reasons.items()],
+            {name: self._values(name) for name in self.figures},
+            {name: self.most(name) for name in self.figures},
+        )  # fmt: skip
+        return plots.figure(drawn) if path is None else plots.save(drawn, Path(path))
+
+    def _values(self, name: str) -> list[float]:
+        """A quantity of every run of which it is known."""
+        found = (getattr(run, name) for run in self.sample.runs)
+        return [value for value in found if value is not None]
+
+    # as text ------------------------------------------------------------------------------------
+
+    def head(self) -> str:
+        """What was simulated, in a line."""
+        return f"{self.machine}, {self.runs:,} simulated runs, seed {self.seed}"
+
+    def unplayed_said(self) -> str:
+        """Which children are not played, and what that means, in a line; empty where all are."""
+        if not self.unplayed:
+            return ""
+        return (
+            f"not played: the child machines of {', '.join(self.unplayed)}; each spends, takes and "
+            "returns what the world says, and no limit cuts it short but the time that is left"
+        )
+
+    def __str__(self) -> str:
+        lines = [self.head()]
+        for reason, found in self.reasons.items():
+            lines.append(f"  {reason:<20} {say_share(found)}")
+        for name, found in self.figures.items():
+            most = self.most(name)
+            bound = "" if most is None else f", bound {say(name, most)}"
+            lines.append(
+                f"  {name:<20} mean {say(name, found.mean)}, p95 {say(name, found.p95)}, "
+                f"max {say(name, found.most)}{bound}"
+            )
+        lines += [said] if (said := self.unplayed_said()) else []
+        lines += [f"suggested: {s}" for s in self.suggestions]
+        lines += [f"assumed: {a}" for a in self.assumptions]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        top = next(iter(self.reasons), "nothing")
+        return f"<Simulation of {self.machine}: {self.runs:,} runs, mostly {top}>"
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """What a notebook shows: reasons, figures against their bound, what was assumed."""
+        reasons = [
+            (Cell(n, "code"), f"{s.value:.2%}", Cell(f"{s.low:.2%} to {s.high:.2%}", "dim"))
+            for n, s in self.reasons.items()
+        ]
+        figures = [
+            (
+                NAMES[n], *(say(n, v) for v in (s.mean, s.median, s.p95, s.most)),
+                "" if (most := self.most(n)) is None else say(n, most),
+            )
+            for n, s in self.figures.items()
+        ]  # fmt: skip
+        parts = [
+            line(self.head()),
+            table(reasons, head=("reason", "share", "95% confidence"), right=(1,)),
+            table(
+                figures, head=("", "mean", "median", "p95", "max", "proven bound"),
+                right=(1, 2, 3, 4, 5),
+            ),
+        ]  # fmt: skip
+        parts += [line(said)] if (said := self.unplayed_said()) else []
+        if self.suggestions:
+            rows = [
+                (s.limit, s.text(s.now), s.text(s.suggested), s.because) for s in self.suggestions
+            ]
+            parts.append(table(rows, head=("limit", "now", "enough", ""), right=(1, 2)))
+        said = [(a.said, ", ".join(a.states)) for a in self.assumptions]
+        if said:
+            parts.append(folded(f"{len(said)} assumptions", table(said)))
+        return bundle("".join(parts), str(self))
+
+
+def say_share(found: Share) -> str:
+    """A share with its confidence: ``12.30% (11.67% to 12.96%)``."""
+    return f"{found.value:.2%} ({found.low:.2%} to {found.high:.2%})"
+
+
+def _share(found: Share) -> dict[str, Any]:
+    return {"count": found.count, "share": found.value, "low": found.low, "high": found.high}

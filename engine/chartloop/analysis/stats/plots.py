@@ -1,0 +1,183 @@
+"""The plots of figures over many recorded runs: which there are, and what each shows.
+
+Belongs here: what is drawn. Never: pages, files and kinds of plots (`view.plots`), and a figure
+that the tables do not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from chartloop.analysis.format import percent, say_usd
+from chartloop.core.units import say_count, say_elapsed, say_number
+from chartloop.view import plots
+from chartloop.view.plots import AMBER, BLUE, INK, KINDS, LISTED, Plot, titled
+
+if TYPE_CHECKING:
+    from chartloop.analysis.stats.figures import Figures, StateLine
+
+_SPREAD = 400
+"""Single runs that a strip shows; of more it shows so many, evenly chosen."""
+
+
+def figure(stats: Figures) -> Any:
+    """All plots on one page, as a figure of matplotlib."""
+    return plots.figure(_title(stats), _plots(stats))
+
+
+def save(stats: Figures, path: Path) -> list[Path]:
+    """Write them: one page for a ``.svg`` or ``.png``, else a folder with a file for each."""
+    return plots.save(_title(stats), _plots(stats), path)
+
+
+def _title(stats: Figures) -> str:
+    return f"{stats.machine}, {say_count(stats.runs, 'run')}"
+
+
+def _plots(stats: Figures) -> list[Plot]:
+    """The plots that have something to show, by the names of their files."""
+    priced = stats.totals["usd"].total > 0
+    if not stats.runs:
+        return [plots.NOTHING]
+    acting = plots.height_of(sum(1 for s in stats.states if s.actions))
+    why = [(r.reason, r.kind, r.runs) for r in stats.reasons]
+    draw_why = partial(plots.reasons, why, percent, stats.runs)
+    found = [Plot("reasons", draw_why, plots.height_of(len(why)))]
+    if stats.margins:
+        height = 0.95 + 0.3 * min(LISTED, max(3, 1.25 * len(stats.margins)))
+        found.append(Plot("margins", partial(_margins, stats), height))
+    if any(s.actions for s in stats.states):
+        found.append(Plot("time", partial(_time, stats), acting))
+        found.append(Plot("cost", partial(_cost, stats, priced=priced), acting))
+    found.append(Plot("durations", partial(_durations, stats)))
+    found.append(Plot("costs", partial(_costs, stats, priced=priced)))
+    return found
+
+
+# bars ---------------------------------------------------------------------------------------
+
+
+def _time(stats: Figures, ax: Any) -> None:
+    shown = _greatest(stats, lambda s: s.time.total)
+    plots.bars(
+        ax, [s.state for s in shown], [s.time.total for s in shown],
+        [
+            _together(s.time.total, s.actions, say_elapsed)
+            for s in shown
+        ],
+        [BLUE] * len(shown),
+    )  # fmt: skip
+    ax.set_title(
+        titled("Time in the actions of each state", sum(1 for s in stats.states if s.actions))
+    )
+    ax.set_xlabel("together; in brackets: actions × mean")
+    plots.in_time(ax)
+
+
+def _cost(stats: Figures, ax: Any, *, priced: bool) -> None:
+    def amount(state: StateLine) -> float:
+        return state.usd.total if priced else state.tokens.total
+
+    shown = [s for s in _greatest(stats, amount) if amount(s)]
+    if priced:
+        said = [_together(amount(s), s.usd.n, say_usd) for s in shown]
+    else:
+        said = [_together(amount(s), s.tokens.n, lambda n: say_number(round(n, 1))) for s in shown]
+    plots.bars(ax, [s.state for s in shown], [amount(s) for s in shown], said, [BLUE] * len(shown))
+    rows = sum(1 for s in stats.states if amount(s))
+    ax.set_title(titled("Cost of each state" if priced else "Tokens of each state", rows))
+    unit = "USD" if priced else "no price is known: tokens"
+    ax.set_xlabel(f"{unit} together; in brackets: actions × mean")
+
+
+def _together(total: float, count: int, say: Callable[[float], str]) -> str:
+    """A sum and what it is made of: the mean, since a median times a count is no sum."""
+    return f"{say(total)}  ({count:,} × {say(total / max(count, 1))})"
+
+
+def _greatest(stats: Figures, key: Callable[[StateLine], float]) -> list[StateLine]:
+    """The states that took most, of those that acted."""
+    return sorted((s for s in stats.states if s.actions), key=key, reverse=True)[:LISTED]
+
+
+# margins ------------------------------------------------------------------------------------
+
+
+def _margins(stats: Figures, ax: Any) -> None:
+    """The peak of every run against each limit: a dot for a run, a box for the middle half."""
+    shown = stats.margins[:LISTED]
+    few = stats.runs < _FEW
+    chance = Random(1)  # noqa: S311  dots side by side, the same each time
+    for row, margin in enumerate(shown):
+        values = _some([min(v, _FAR) for v in margin.peak.values])
+        colour = AMBER if margin.stopped else BLUE
+        heights = [row + chance.uniform(-0.16, 0.16) for _ in values]
+        ax.scatter(
+            values, heights, s=22 if few else 9, color=colour, alpha=0.8 if few else 0.35,
+            linewidths=0, zorder=3,
+        )  # fmt: skip
+    boxes: list[Any] = [[min(v, _FAR) for v in m.peak.values] for m in shown]
+    line: dict[str, Any] = {"color": INK, "linewidth": 0.9}
+    if not few:
+        ax.boxplot(
+            boxes, positions=range(len(shown)), orientation="horizontal", widths=0.5,
+            showfliers=False, medianprops={**line, "linewidth": 1.6}, boxprops=line,
+            whiskerprops=line, capprops=line, zorder=4,
+        )  # fmt: skip
+    plots.rows_of(ax, [_held(m.fact, m.bound) for m in shown])
+    most = max((v for values in boxes for v in values), default=1.0)
+    ax.set_xlim(-0.03, max(1.32, most + 0.3))
+    ax.axvline(1.0, color=KINDS["error"], linewidth=1, linestyle=(0, (4, 3)), zorder=1)
+    for row, margin in enumerate(shown):
+        ax.annotate(
+            margin.says, (1.0, row), xycoords=("axes fraction", "data"), xytext=(-2, 0),
+            textcoords="offset points", ha="right", va="center", fontsize=8, parse_math=False,
+        )  # fmt: skip
+    ax.set_xticks([0, 0.25, 0.5, 0.75, 1.0], ["0%", "25%", "50%", "75%", "100%"])
+    ax.set_title(titled("How near runs come to each limit", len(stats.margins)))
+    what = "a dot: a run" if few else "the box: half of the runs"
+    ax.set_xlabel(f"most of it that a run used; {what}")
+
+
+_FEW = 5
+"""Runs below which a box would only hide the dots."""
+_FAR = 1.5
+"""A share beyond which dots stand at the edge."""
+
+
+def _held(fact: str, bound: str) -> str:
+    """A name that fits beside an axis: the limit, where it is one; else the fact as well."""
+    root, _, name = bound.partition(".")
+    return name if root == "limits" else f"{fact} ≥ {bound}"
+
+
+def _some(values: Sequence[float]) -> Sequence[float]:
+    """Few enough to be drawn; the least and the greatest are among them."""
+    if len(values) <= _SPREAD:
+        return values
+    step = (len(values) - 1) / (_SPREAD - 1)
+    return [values[round(n * step)] for n in range(_SPREAD)]
+
+
+# distributions ------------------------------------------------------------------------------
+
+
+def _durations(stats: Figures, ax: Any) -> None:
+    dist = stats.totals["elapsed"]
+    plots.histogram(ax, dist.values, say_elapsed)
+    ax.set_title("How long runs take")
+    ax.set_xlabel("from start to end, waiting included")
+    plots.in_time(ax)
+
+
+def _costs(stats: Figures, ax: Any, *, priced: bool) -> None:
+    dist = stats.totals["usd" if priced else "tokens"]
+    plots.histogram(ax, dist.values, say_usd if priced else say_number)
+    unit = "USD a run" if priced else "tokens a run (no price is known)"
+    less = stats.runs - dist.n
+    ax.set_title("What runs cost")
+    ax.set_xlabel(f"{unit}; {say_count(less, 'run')} without a known price" if less else unit)

@@ -1,0 +1,150 @@
+"""The first record that a new machine decides otherwise, in words: what was recorded, what is now.
+
+Belongs here: one difference of a replay, and the guard or edge of the new file that makes it.
+Never: finding the difference (`run.replay`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from chartloop.analysis.upgrade.renames import GONE
+from chartloop.analysis.upgrade.verdict import Cause
+from chartloop.core.errors import NOWHERE, Place, StatusError
+from chartloop.core.position import Position
+from chartloop.core.records import Record
+from chartloop.language.spec import MachineSpec
+from chartloop.machine.build import Chart
+from chartloop.machine.evolve import evolve
+from chartloop.machine.explain import Atom, Explanation, Row, explain
+from chartloop.run.renaming import Names, as_now
+from chartloop.run.replay import Replay
+
+LATER = "go on with the machine that the run was started with, or begin a fork at record {}"
+NEVER = "go on with the machine that the run was started with, or start a new run"
+
+
+def cause_of(chart: Chart, records: Sequence[Record], found: Replay, names: Names) -> Cause:
+    """Why the record is decided otherwise at which the replay ended."""
+    difference = found.differences[0]
+    record = next(r for r in records if r.seq == difference.seq)
+    recorded = as_now(record, *names)
+    at = f"record {record.seq} at {record.state}"
+    cure = LATER.format(record.seq) if record.seq > 0 else NEVER
+    try:
+        _, decision = evolve(chart, found.position, recorded.input, trace=True)
+    except (StatusError, KeyError):
+        return Cause(f"{at}: {difference.what}", cure, record.seq)
+    now = explain(chart, decision)
+    gone = "".join(
+        f"state `{name}` is gone: "
+        for name in dict.fromkeys((recorded.state, recorded.next))
+        if name not in chart.step.nodes
+    )
+    said, place = _decided(chart.spec, recorded, now)
+    place = place if place.line else _begins(chart.spec, found.position.state)
+    what = f"{at}: {gone}{_differ(record, recorded, found.position, now)}{said}"
+    return Cause(what, cure, record.seq, place)
+
+
+def _differ(record: Record, recorded: Record, before: Position, now: Explanation) -> str:
+    """What was recorded, and what comes of it in this file. `recorded` has the names of now."""
+    decision = now.decision
+    if recorded.state != before.state:
+        return f"the run was at `{recorded.state}`, and in this file it is at `{before.state}`"
+    now_ids = zip(record.taken, recorded.taken, strict=True)
+    ids = [f"{id}{GONE if now_id.endswith(GONE) else ''}" for id, now_id in now_ids]
+    was = _came(record.next, ids, recorded.signals.reasons)
+    then = _came(decision.next, decision.taken, decision.signals.reasons)
+    if was == then:
+        was, then = f"{was}, {recorded.status}", f"{then}, {decision.status}"
+    went, _ = _moves(record, record.taken, record.next)
+    _, goes = _moves(recorded, decision.taken, decision.next)
+    return f"it {went} {was}; in this file it {goes} {then}"
+
+
+def _moves(record: Record, taken: Sequence[str], next: str) -> tuple[str, str]:
+    if record.kind == "start":
+        return "began at", "begins at"
+    if taken or next != record.state:
+        return "went to", "goes to"
+    return "stayed at", "stays at"
+
+
+def _came(next: str, taken: Sequence[str], reasons: Sequence[object]) -> str:
+    way = f" by {', '.join(map(_quoted, taken))}" if taken else ""
+    raised = f", raising {', '.join(f'`{reason}`' for reason in reasons)}" if reasons else ""
+    return f"`{next}`{way}{raised}"
+
+
+def _quoted(id: str) -> str:
+    known = id.removesuffix(GONE)
+    return f"`{known}`{id[len(known) :]}"
+
+
+def _decided(spec: MachineSpec, recorded: Record, now: Explanation) -> tuple[str, Place]:
+    """The guard that leads elsewhere, with its values, and where it stands."""
+    last, gone = now.decision.taken[-1:], [*_gone_signals(recorded, now)]
+    rest = [*gone, *last] if now.decision.next == recorded.next else [*last, *gone]
+    ids = [*_other_ways(recorded, now), *_other_signals(recorded, now), *rest]
+    place = next((found for id in ids if (found := place_of(spec, id)).line), NOWHERE)
+    rows = {row.id: row for row in now.rows}
+    told = next((rows[id] for id in ids if id in rows and rows[id].atoms), None)
+    if told is not None:
+        return f": {_guard(told)}", place
+    gone = next((_quoted(id) for id in ids if id.endswith(GONE)), "")
+    return (f": it was raised by {gone}" if gone and not place.line else ""), place
+
+
+def _other_ways(recorded: Record, now: Explanation) -> Iterator[str]:
+    """The first edge or rule that is taken now and was not, and the one in its place."""
+    taken = now.decision.taken
+    both = enumerate(zip((*recorded.taken, ""), (*taken, ""), strict=False))
+    at = next((n for n, (one, other) in both if one != other), None)
+    if at is not None:
+        yield from taken[at : at + 1] or taken[at - 1 : at]  # the last one leads elsewhere now
+        yield from recorded.taken[at : at + 1]
+
+
+def _other_signals(recorded: Record, now: Explanation) -> Iterator[str]:
+    """What raises a reason now that was not raised."""
+    known = set(recorded.signals.reasons)
+    yield from (s.source for s in now.decision.signals if s.reason not in known)
+
+
+def _gone_signals(recorded: Record, now: Explanation) -> Iterator[str]:
+    """What raised a reason that is not raised any more."""
+    known = set(now.decision.signals.reasons)
+    yield from (s.source for s in recorded.signals if s.reason not in known)
+
+
+def _guard(row: Row) -> str:
+    read = "; ".join(filter(None, map(_atom, row.atoms)))
+    verdict = {True: "holds", False: "does not hold", None: "could not be evaluated"}[row.holds]
+    return f"`{row.text}` {verdict}{f' ({read})' if read else ''}"
+
+
+def _begins(spec: MachineSpec, state: str) -> Place:
+    """Where the file says that a run begins in a state; else where the state stands."""
+    place = spec.place(("start",))
+    if state == spec.start and place != spec.place(()):
+        return place
+    return spec.place(("states", state), key=True)
+
+
+def _atom(atom: Atom) -> str:
+    if atom.error:
+        return atom.error
+    return f"{atom.left} against {atom.right}" if atom.right else ""
+
+
+def place_of(spec: MachineSpec, id: str) -> Place:
+    """Where an edge or rule stands in its file: its guard where it has one of its own."""
+    for number, rule in enumerate(spec.rules):
+        if rule.id == id:
+            return spec.place(("rules", number, "when"))
+    for edge in (*spec.edges(), *((spec.on_error,) if spec.on_error is not None else ())):
+        if edge.id == id:
+            return spec.place(edge.path)
+    state = id.partition(".")[0]
+    return spec.place(("states", state), key=True) if state in spec.states else NOWHERE

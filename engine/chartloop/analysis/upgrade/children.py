@@ -1,0 +1,108 @@
+"""Whether the children that an action has begun fit the machine that its run is to go on with.
+
+A child is known by its id, which begins with its parent's: an action that is done again takes it
+up where it stands. So the action must still run that child, of the very same machine: else what it
+has done is done once more, or is read by rules that are not its own. All that the action at hand
+has begun are asked, those that have ended too, whether or not its parent's records tell of them.
+
+Belongs here: questions about children. Never: what else a run holds (`standing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from chartloop.analysis.upgrade.verdict import Cause
+from chartloop.core.position import Asked, Position
+from chartloop.language.dump import canonical
+from chartloop.language.spec import MachineSpec, StateSpec
+from chartloop.run.journal import CHILD_MARK, RunRow, digest
+
+CURE = "go on with the machine that the run was started with until {}"
+_ENDED = CURE.format("the child has ended, or begin a fork before the child")
+
+
+def misfit_children(
+    spec: MachineSpec, old: MachineSpec | None, position: Position, rows: Sequence[RunRow],
+    was: str,
+) -> Iterator[Cause]:  # fmt: skip
+    """A cause for each child that does not fit. `was` is the state of its parent under `old`."""
+    if not rows and position.asked is not None:
+        yield from _asked(spec, old, position.asked, position.state)
+        return
+    state = spec.states[position.state]
+    before = None if old is None else old.states.get(was)
+    if rows and before is not None and _each(before) not in ("", _each(state)):
+        what = (
+            f"`each` of `{state.name}` is another now, and its children were begun by the old one"
+        )
+        path = ("states", state.name, "with", "each")
+        yield Cause(what, _ENDED, place=spec.place(path))
+    for row in rows:
+        yield from _child(spec, state, position, row)
+
+
+def _child(spec: MachineSpec, state: StateSpec, position: Position, row: RunRow) -> Iterator[Cause]:
+    said = f"its child `{row.run_id}` {_stands(row)}, and"
+    at = spec.place(("states", state.name), key=True)
+    machine = _machine_of(state, position, row)
+    if machine is None:
+        yield Cause(f"{said} `{state.name}` does not run it any more", _ENDED, place=at)
+        return
+    found = spec.machines.get(machine)
+    if found is None:
+        yield Cause(f"{said} machine `{machine}` is gone", _ENDED, place=at)
+    elif digest(canonical(found)) != row.machine_hash:
+        here = spec.place(("machines", machine), key=True)
+        yield Cause(f"{said} machine `{machine}` has changed", _ENDED, place=here)
+
+
+def _stands(row: RunRow) -> str:
+    if row.ended:
+        return f"has ended at `{row.state}`"
+    return f"waits at `{row.state}`" if row.status == "paused" else f"was begun, at `{row.state}`"
+
+
+def _machine_of(state: StateSpec, position: Position, row: RunRow) -> str | None:
+    """The name of the machine that the action runs under that child's id; None: it runs none."""
+    steps = position.facts.run.steps
+    behind = row.run_id.removeprefix(row.parent).partition(f"{CHILD_MARK}{steps}")[2]
+    name = behind.removeprefix(CHILD_MARK)
+    action = "" if state.action is None else state.action.name
+    match action:
+        case "run_machine":
+            return None if name else _said(state.args)
+        case "run_machines":
+            given = state.args.get("children")
+            fields: Mapping[str, Any] = {} if given is None else given.value
+            if name in fields:
+                return _said(fields[name])
+            return _said(state.args) if "each" in state.args and name else None
+        case "work":
+            return next((t.by.get("machine") for t in position.queue if t.id == name), None)
+        case _:
+            return None
+
+
+def _said(fields: Mapping[str, Any]) -> str | None:
+    return str(fields["machine"].value) if "machine" in fields else None
+
+
+def _each(state: StateSpec) -> str:
+    given = state.args.get("each")
+    return "" if given is None else str(getattr(given.value, "text", given.value))
+
+
+def _asked(spec: MachineSpec, old: MachineSpec | None, asked: Asked, state: str) -> Iterator[Cause]:
+    """The child that asks, where only its parent's records are known: an export has no more."""
+    if old is None or not asked.machines:
+        return
+    name = asked.machines[0]
+    before, now = old.machines.get(name), spec.machines.get(name)
+    if before is None or (now is not None and canonical(before) == canonical(now)):
+        return
+    how = "is gone" if now is None else "has changed"
+    path = ("machines", name) if now is not None else ("states", state)
+    what = f"its child `{asked.run}` waits at `{asked.state}`, and machine `{name}` {how}"
+    yield Cause(what, _ENDED, place=spec.place(path, key=True))

@@ -1,0 +1,207 @@
+"""What a new file means for the recorded runs of an old one: a verdict for each, and why.
+
+    records ─▶ decided again by the new machine, under the names of now ─▶ as recorded?
+       yes ─▶ does what the run holds fit? ─▶ safe, with what differs from here on
+       no  ─▶ with the names that the alignment of the files proposes? ─▶ needs a state map
+              else ─▶ unsafe: the first record that is decided otherwise
+
+Nothing is run and nothing is written. A run that may go on goes on as a fork whose records are
+those of the new machine.
+
+Source:      the issue "Proofs", 5
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+
+from chartloop.analysis.diff.align import Pairs
+from chartloop.analysis.diff.compare import Comparison, compare
+from chartloop.analysis.upgrade.align import placed
+from chartloop.analysis.upgrade.cause import NEVER, cause_of
+from chartloop.analysis.upgrade.compatibility import Standing, misfit, notes, stops
+from chartloop.analysis.upgrade.pending_changes import Reach, ahead, rerouted
+from chartloop.analysis.upgrade.renames import Naming, naming, used
+from chartloop.analysis.upgrade.verdict import Ahead, Cause, Verdict
+from chartloop.core.facts import EMPTY
+from chartloop.core.position import Position
+from chartloop.core.units import say_count
+from chartloop.machine.build import Chart
+from chartloop.run.journal import digest
+from chartloop.run.recorded import RecordedRun
+from chartloop.run.renaming import Names
+from chartloop.run.replay import Replay, replay
+
+ENDED = ("completed", "error")
+OVER = "the run is over: it is read with the machine that it was started with"
+
+
+class Upgrade:
+    """From an old machine to a new one: asked for each of the old one's runs.
+
+    Without `old`, where nobody has kept it, runs are decided again all the same; which state was
+    renamed and what is ahead nobody can say then.
+    """
+
+    def __init__(self, old: Chart | None, new: Chart) -> None:
+        self.old = old
+        self.new = new
+
+    @cached_property
+    def hash(self) -> str:
+        """That of the new machine's canonical text."""
+        return digest(self.new.text)
+
+    @cached_property
+    def comparison(self) -> Comparison:
+        """What differs between the two files, as if the new one named every state that it can."""
+        if self.old is None:
+            return Comparison((), Pairs({}, {}, {}))
+        old, new = self.old.spec, self.new.spec
+        found = compare(old, new)
+        if more := placed(old, new, found.pairs.states):
+            return compare(old, replace(new, renamed={**new.renamed, **more}))
+        return found
+
+    @cached_property
+    def naming(self) -> Naming:
+        """Which state and edge is which."""
+        old = None if self.old is None else self.old.spec
+        return naming(old, self.new.spec, self.comparison.pairs)
+
+    @cached_property
+    def only_words(self) -> bool:
+        """Whether no difference is one that a run can meet."""
+        return self.old is not None and all(c.only_words for c in self.comparison.changes)
+
+    @cached_property
+    def only_names(self) -> bool:
+        """Whether a run does the same under both, but for the names of states."""
+        changes = self.comparison.changes
+        return self.old is not None and all(c.only_words or c.kind == "renamed" for c in changes)
+
+    def judge(self, run: RecordedRun, *, begun: bool = False, now: float | None = None) -> Verdict:
+        """The verdict for one run.
+
+        `begun`: an action was begun before its newest records and has none yet. `now` is when it
+        would go on, in seconds since the epoch: what is spent by then is spent.
+        """
+        return _Judging(self, run, begun or _in_doubt(run), now).verdict()
+
+
+def _in_doubt(run: RecordedRun) -> bool:
+    return any(event.type == "intent" for event in run.pending)
+
+
+class _Undecidable(Exception):
+    """A record that no run of any machine has."""
+
+
+class _Judging:
+    """One run."""
+
+    def __init__(self, upgrade: Upgrade, run: RecordedRun, begun: bool, now: float | None) -> None:
+        self.upgrade = upgrade
+        self.run = run
+        self.begun = begun
+        self.now = now
+        last = run.records[-1]
+        self.base = Verdict(
+            run.run_id, "unchanged", "it is the same machine", last.next, last.status,
+            len(run.records), names=Names(upgrade.new.spec.renamed),
+        )  # fmt: skip
+
+    def verdict(self) -> Verdict:
+        """See `Upgrade.judge`."""
+        if self.run.row.machine_hash == self.upgrade.hash:
+            return self.base
+        try:
+            return self._decided()
+        except _Undecidable as error:
+            return self._unsafe(Cause(f"its records cannot be decided: {error}", NEVER))
+
+    def _decided(self) -> Verdict:
+        naming = self.upgrade.naming
+        found = self._replayed(naming.given)
+        if found.same:
+            return self._fitting(found.position, naming.given, {})
+        if not (lines := used(self.run.records, naming.lines)):
+            return self._otherwise(found, naming.given)
+        mapped = self._replayed(naming.proposed)
+        if mapped.same:
+            return self._fitting(mapped.position, naming.proposed, lines)
+        return self._otherwise(mapped, naming.proposed)
+
+    def _replayed(self, names: Names) -> Replay:
+        try:
+            return replay(self.upgrade.new, self.run.records, self.run.run_id, names=names)
+        except Exception as error:  # an export may hold anything
+            raise _Undecidable(f"{type(error).__name__}: {error}") from error
+
+    def _otherwise(self, found: Replay, names: Names) -> Verdict:
+        return self._unsafe(cause_of(self.upgrade.new, self.run.records, found, names))
+
+    def _unsafe(self, cause: Cause) -> Verdict:
+        if self.base.status in ENDED:
+            cause = replace(cause, cure=OVER)
+        return replace(self.base, kind="unsafe", why=str(cause), cause=cause)
+
+    def _fitting(self, position: Position, names: Names, lines: Mapping[str, str]) -> Verdict:
+        """Every record is decided as it was: the verdict by what the run holds."""
+        upgrade = self.upgrade
+        before = position if upgrade.only_names else self._before()
+        given = Standing(
+            upgrade.new, position, upgrade.old, before, self.begun, self.now,
+            self.run.children, self.base.state,
+        )  # fmt: skip
+        if (cause := misfit(given)) is not None:
+            return self._unsafe(cause)
+        verdict = replace(self.base, names=names)
+        if upgrade.only_words and not lines:
+            words = len(upgrade.comparison.changes)
+            why = f"it differs in words only: {say_count(words, 'difference')}" if words else ""
+            return replace(verdict, why=why or "it is the same machine, written in another way")
+        stopped, why = stops(given)
+        data = self.run.records[0].input.data
+        return replace(
+            verdict, kind="map" if lines else "safe", why=self._why(lines), renamed=lines,
+            stops=stopped, ahead=self._ahead(given), cause=None,
+            notes=(*((f"{why}: it stops for `{stopped}`",) if stopped else ()),
+                   *notes(given, data)),
+        )  # fmt: skip
+
+    def _why(self, lines: Mapping[str, str]) -> str:
+        was = "every record is decided as it was"
+        if not lines:
+            return was
+        said = ", ".join(f"`{old}` is `{new}`" for old, new in lines.items())
+        return f"{said} now, which the file does not say; then {was}"
+
+    def _before(self) -> Position | None:
+        """Where the run stands under the machine that it was started with."""
+        old = self.upgrade.old
+        if old is None:
+            return None
+        found = replay(old, self.run.records, self.run.run_id)
+        return found.position if found.same else None
+
+    def _ahead(self, given: Standing) -> tuple[Ahead, ...]:
+        old, position = self.upgrade.old, given.position
+        if old is None or position.ended:
+            return ()
+        back = {new: old for old, new in self.upgrade.comparison.pairs.states.items()}
+        pending = [given.chart.interruptible.get(_pending(one), "") for one in position.returns]
+        here = [position.state, *pending]
+        reach = [Reach(old, [back.get(name, name) for name in here]), Reach(given.chart, here)]
+        chosen: Mapping[str, object] = self.run.records[0].input.data.get("limits") or EMPTY
+        files = (old.spec.file, given.chart.spec.file)
+        comparison = self.upgrade.comparison
+        met = ahead(comparison.changes, *reach, given=chosen, files=files)
+        return (*met, *rerouted(old, given.chart, comparison.pairs.states))
+
+
+def _pending(returning: str) -> str:
+    """The edge that a detour interrupted; see `Position.returns`."""
+    return returning.partition(":")[2].partition("#")[0]

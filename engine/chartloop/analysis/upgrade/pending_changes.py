@@ -1,0 +1,168 @@
+"""What a run has still before it that differs: the changes that it can meet from where it stands.
+
+Of a run that has ended nothing is before it. A change of words alone is none; what only counts
+when a run starts (first tasks, first values) is none either.
+
+Belongs here: which of the differences of two files a run can meet. Never: finding them (`diff`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from functools import cached_property
+from typing import Any, cast
+
+from chartloop.analysis.diff.change import Change
+from chartloop.analysis.diff.diff import say, where
+from chartloop.analysis.upgrade.verdict import Ahead
+from chartloop.checker.children import PARENTS
+from chartloop.core.errors import NOWHERE
+from chartloop.language.expression import Expression
+from chartloop.language.label import Label
+from chartloop.language.spec import MachineSpec, Rule
+from chartloop.language.template.template import Template
+from chartloop.machine.build import Chart
+
+ON_ERROR = "on_error"
+"""The id of the edge that a failed action takes where nothing else handles that."""
+
+
+class Reach:
+    """What a run of a machine may still come to from some of its states."""
+
+    def __init__(self, chart: Chart, begin: Collection[str]) -> None:
+        self.spec: MachineSpec = chart.spec
+        self.states = _reached(chart, begin)
+
+    @cached_property
+    def actions(self) -> frozenset[str]:
+        """The actions of these states."""
+        found = (self.spec.states[name].action for name in self.states)
+        return frozenset(action.name for action in found if action is not None)
+
+    @cached_property
+    def reads(self) -> frozenset[str]:
+        """The facts that are read there, by rules too."""
+        found: set[str] = set(_read(self.spec.output))
+        for name in self.states:
+            found |= set(_read(self.spec.states[name]))
+        for rule in self.spec.rules:
+            if self.covers(rule):
+                found |= set(_read(rule))
+        return frozenset(found)
+
+    def has_edge(self, id: str) -> bool:
+        """Whether the edge of that id may be taken there: `on_error` from wherever one acts."""
+        if id == ON_ERROR:
+            return bool(self.actions)
+        return id.partition(".")[0] in self.states
+
+    def has_rule(self, id: str) -> bool:
+        """Whether the rule of that id is looked at there."""
+        return any(rule.id == id and self.covers(rule) for rule in self.spec.rules)
+
+    def covers(self, rule: Rule) -> bool:
+        """Whether a rule is looked at in one of these states, or before one."""
+        named = (*rule.at, *rule.before)
+        return not named or not self.states.isdisjoint(named)
+
+
+def _reached(chart: Chart, begin: Collection[str]) -> frozenset[str]:
+    spec, seen = chart.spec, set[str]()
+    pending = [*begin, *(chart.route(reason) for reason in spec.reasons)]
+    pending += [spec.on_error.target] if spec.on_error is not None else []
+    while pending:
+        name = pending.pop()
+        if name in seen or name not in spec.states:
+            continue
+        seen.add(name)
+        pending += [edge.target for edge in spec.states[name].edges]
+        covering = (r for r in spec.rules if name in (*r.at, *r.before) or not (r.at or r.before))
+        pending += [rule.to for rule in covering if rule.to]
+    return frozenset(seen)
+
+
+def _read(value: Any) -> Iterator[str]:
+    """The facts that the expressions and templates of a part of a file read."""
+    if isinstance(value, (Expression, Template, Label)):
+        yield from value.reads
+    elif isinstance(value, Mapping):
+        for one in cast("Mapping[str, Any]", value).values():
+            yield from _read(one)
+    elif isinstance(value, (tuple, list)):
+        for one in cast("tuple[Any, ...]", value):
+            yield from _read(one)
+    elif is_dataclass(value) and not isinstance(value, type):
+        for one in fields(value):
+            yield from _read(getattr(value, one.name))
+
+
+def ahead(
+    changes: tuple[Change, ...], before: Reach, after: Reach, *,
+    given: Collection[str], files: tuple[str, str],
+) -> tuple[Ahead, ...]:  # fmt: skip
+    """The changes that a run can meet. `given` are limits that it was started with."""
+    met = (c for c in changes if _tells(c) and _meets(c, before, after, given))
+    return tuple(Ahead(say(change), _where(change, files)) for change in met)
+
+
+def rerouted(old: Chart, new: Chart, states: Mapping[str, str]) -> Iterator[Ahead]:
+    """Stops that lead to another end, because another state has come or gone that takes them.
+
+    `states` are the old machine's by their names now. An `on_stop` that changed says it itself.
+    """
+    called = {**states, "": ""}
+    if called.get(old.spec.on_stop or "", old.spec.on_stop) != (new.spec.on_stop or ""):
+        return
+    found: dict[tuple[str, str], list[str]] = {}
+    for reason in (r for r in old.spec.reasons if r in new.spec.reasons):
+        was, now = old.route(reason), new.route(reason)
+        if states.get(was, was) != now:
+            found.setdefault((was, now), []).append(f"`{reason}`")
+    for (was, now), reasons in found.items():
+        words = f"a stop for {' or '.join(reasons)} leads to `{now}` instead of `{was}`"
+        place = new.spec.place(("states", now), key=True) if now in new.spec.states else NOWHERE
+        yield Ahead(words, str(place) if place.line else "")
+
+
+def _tells(change: Change) -> bool:
+    """Whether a run does anything else for it: under another name a state is the same."""
+    return not change.only_words and change.kind != "renamed"
+
+
+def _where(change: Change, files: tuple[str, str]) -> str:
+    """Its place in both files; of a machine that only a journal has, in the new one."""
+    if "<" not in files[0]:
+        return where(change, ("", ""))
+    return str(change.after.place) if change.after is not None and change.after.place.line else ""
+
+
+def _meets(change: Change, before: Reach, after: Reach, given: Collection[str]) -> bool:
+    if change.within:
+        return bool((before.actions | after.actions) & PARENTS)
+    sides = ((change.before, before), (change.after, after))
+    here = [(side, reach) for side, reach in sides if side is not None]
+    match change.what:
+        case "state":
+            return any(side.id in reach.states for side, reach in here)
+        case "edge":
+            return any(reach.has_edge(side.id) for side, reach in here)
+        case "rule":
+            return any(reach.has_rule(side.id) for side, reach in here)
+        case "limit":
+            name = change.side.name
+            return name not in given and any(f"limits.{name}" in r.reads for _, r in here)
+        case "variable":
+            name = f"vars.{change.side.name}"
+            return change.aspect != "value" and any(name in r.reads for _, r in here)
+        case "memory":
+            return change.aspect != "value"
+        case "task":
+            return False
+        case "child":
+            return bool((before.actions | after.actions) & PARENTS)
+        case "machine":
+            return change.aspect not in ("start", "tasks", "order", "machine", "agent")
+        case _:
+            return True

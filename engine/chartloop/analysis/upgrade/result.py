@@ -1,0 +1,259 @@
+"""Verdicts for many recorded runs, as one thing to ask: in words, as data, as a table.
+
+Belongs here: which runs are judged and which are passed over, and how the verdicts are shown.
+Never: a verdict (`upgrade`), reading journals.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from chartloop.analysis.upgrade.judge import Upgrade
+from chartloop.analysis.upgrade.renames import block
+from chartloop.analysis.upgrade.verdict import KINDS, SAID, Kind, Verdict
+from chartloop.core.html_table import Cell, bundle, line, pairs, table
+from chartloop.core.text_table import Row, lay_out
+from chartloop.core.units import say_count
+from chartloop.machine.build import Chart
+from chartloop.run.frames import frame
+from chartloop.run.journal import digest
+from chartloop.run.recorded import Recorded, RecordedRun, Unread
+
+FORMAT = 1
+"""The version of the JSON shape: fields are added, never renamed."""
+NAMED = 8
+"""Runs of which one says the same that a heading names."""
+LISTED = 20
+"""Runs of the table, and reasons below it, that are listed: the worst."""
+HEAD = ("verdict", "run", "stands at", "records")
+
+
+@dataclass(frozen=True)
+class Upgraded:
+    """What a new file means for recorded runs.
+
+    result = load("new.yaml").upgrade(load("old.yaml"), "journal.db")
+    print(result)
+    """
+
+    machine: str
+    """The new machine's name."""
+    verdicts: tuple[Verdict, ...]
+    passed_over: tuple[Unread, ...] = ()
+    """Runs of other machines, and those that cannot be read."""
+    known: Mapping[str, str] | None = None
+    """What the new file says under `renamed`."""
+
+    @property
+    def all_go_on(self) -> bool:
+        """Whether every run may go on with the new file as it is."""
+        return all(verdict.goes_on for verdict in self.verdicts)
+
+    @property
+    def counts(self) -> Mapping[Kind, int]:
+        """How many runs there are of each verdict."""
+        kinds = [verdict.kind for verdict in self.verdicts]
+        return {kind: kinds.count(kind) for kind in KINDS}
+
+    @property
+    def summary(self) -> str:
+        """What it comes to, in a line."""
+        if not self.verdicts:
+            return f"{self.machine}: no recorded runs to judge"
+        found = ", ".join(
+            f"{count:,} {_said(kind, count)}" for kind, count in self.counts.items() if count
+        )
+        return f"{self.machine}: {say_count(len(self.verdicts), 'run')}, {found}"
+
+    @property
+    def renamed(self) -> Mapping[str, str]:
+        """All that is missing under `renamed`. Of two names for one state, the first run's."""
+        lines: dict[str, str] = {}
+        for verdict in self.verdicts:
+            lines = {**verdict.renamed, **lines}
+        return lines
+
+    @property
+    def torn(self) -> tuple[str, ...]:
+        """Old states that are one state for some runs and another for others."""
+        pairs = {pair for verdict in self.verdicts for pair in verdict.renamed.items()}
+        names = [old for old, _ in pairs]
+        return tuple(sorted({old for old in names if names.count(old) > 1}))
+
+    def map_block(self) -> str:
+        """The whole `renamed:` block for the new file; empty when nothing is missing."""
+        return block({**(self.known or {}), **self.renamed}) if self.renamed else ""
+
+    # showing --------------------------------------------------------------------------------
+
+    @property
+    def ranked(self) -> list[Verdict]:
+        """The verdicts, the worst first; equals in the order of the runs."""
+        return sorted(self.verdicts, key=lambda verdict: -KINDS.index(verdict.kind))
+
+    def groups(self) -> Iterator[tuple[list[Verdict], list[tuple[str, str]]]]:
+        """Runs of which the same is said, and what that is; without the unchanged ones."""
+        found: dict[tuple[Any, ...], list[Verdict]] = {}
+        for verdict in self.ranked:
+            if verdict.kind != "unchanged":
+                found.setdefault((verdict.kind, *verdict.details()), []).append(verdict)
+        yield from ((alike, alike[0].details()) for alike in found.values())
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A mapping of plain data for each run."""
+        return [verdict.to_dict() for verdict in self.verdicts]
+
+    def frame(self) -> Any:
+        """A pandas frame with a row for each run."""
+        kept = ("run", "verdict", "goes_on", "state", "status", "records", "stops", "why")
+        return frame([{name: row[name] for name in kept} for row in self.rows()], "run")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The public JSON shape; docs/upgrading.md describes it."""
+        return {
+            "format": FORMAT,
+            "machine": self.machine,
+            "all_go_on": self.all_go_on,
+            "counts": dict(self.counts),
+            "renamed": dict(self.renamed),
+            "runs": self.rows(),
+            "passed_over": [{"run": one.run_id, "why": one.why} for one in self.passed_over],
+        }
+
+    def cells(self) -> list[tuple[str, ...]]:
+        """The table: verdict, run, where it stands, records."""
+        return [
+            (SAID[v.kind], v.run_id, f"{v.state}, {v.status}", f"{v.records:,}")
+            for v in self.ranked
+        ]
+
+    def more(self, listed: int) -> str:
+        """How many runs stand behind the first of the table, the worst first, and what they are."""
+        rest = Counter[Kind](verdict.kind for verdict in self.ranked[listed:])
+        said = ", ".join(f"{count:,} {_said(kind, count)}" for kind, count in rest.items())
+        return f"and {say_count(rest.total(), 'more run')}: {said}" if said else ""
+
+    def text(self, listed: int = LISTED) -> str:
+        """The summary, the table, then what is said of runs; both up to so many."""
+        rows = [Row(HEAD), *map(Row, self.cells()[:listed])]
+        table = lay_out(rows, width=_WIDEST, right=(3,)) if self.verdicts else ()
+        lines = [self.summary, *(("", *(row.text for row in table)) if table else ())]
+        lines += [more] if (more := self.more(listed)) else []
+        groups = list(self.groups())
+        for alike, details in groups[:listed]:
+            lines += ["", heading(alike), *(f"  {name:<8}{said}" for name, said in details)]
+        if len(groups) > listed:
+            lines += ["", unsaid(len(groups) - listed)]
+        return "\n".join([*lines, *("", *self.remarks())] if self.remarks() else lines)
+
+    def remarks(self) -> list[str]:
+        """What concerns no single run."""
+        torn = (
+            f"`{name}` is one state for some runs and another for others: a file can say one"
+            for name in self.torn
+        )
+        return [*torn, *map(str, self.passed_over)]
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        return f"<Upgraded {self.summary}>"
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """What a notebook shows: the summary, the table, and what is said of each run."""
+        shown = line(self.summary, "strong")
+        if self.verdicts:
+            rows = [
+                (Cell(cells[0], verdict.tone), Cell(cells[1], "code"), *cells[2:])
+                for verdict, cells in zip(self.ranked, self.cells(), strict=True)
+            ]
+            shown += table(rows, head=HEAD, right={3})
+        for alike, details in self.groups():
+            shown += line(heading(alike), "strong") + pairs(details)
+        return bundle(shown + "".join(line(said, "dim") for said in self.remarks()), self.text())
+
+
+_WIDEST = 120
+"""Columns of a printed table."""
+
+
+def heading(alike: list[Verdict]) -> str:
+    """The runs of which the same is said: ``unsafe: 3kf, 4ab and 2 more``."""
+    named = ", ".join(verdict.run_id for verdict in alike[:NAMED])
+    more = f" and {len(alike) - NAMED:,} more" if len(alike) > NAMED else ""
+    return f"{SAID[alike[0].kind]}: {named}{more}"
+
+
+def unsaid(groups: int) -> str:
+    """That there is more to be said of other runs than is listed."""
+    return f"and {say_count(groups, 'more verdict')} with reasons of their own"
+
+
+def _said(kind: Kind, count: int) -> str:
+    return "need a state map" if kind == "map" and count > 1 else SAID[kind]
+
+
+# judging --------------------------------------------------------------------------------------
+
+
+def upgraded(
+    new: Chart, runs: Iterable[Recorded], *, old: Chart | None,
+    chart_of: Callable[[str], Chart | None], now: float | None = None,
+) -> Upgraded:  # fmt: skip
+    """The verdict for each run that the old machine has begun.
+
+    Without `old`, each run's own machine, which `chart_of` makes of its recorded text, as far as
+    it has the name of the new one.
+    """
+    judges = _Judges(new, old, chart_of)
+    verdicts: list[Verdict] = []
+    passed: list[Unread] = []
+    for run in runs:
+        judge = None if isinstance(run, Unread) else judges.of(run)
+        if isinstance(run, Unread):
+            passed.append(run)
+        elif judge is None:
+            passed.append(_foreign(run))
+        else:
+            verdicts.append(judge.judge(run, now=now))
+    return Upgraded(new.name, tuple(verdicts), tuple(passed), new.spec.renamed)
+
+
+def _foreign(run: RecordedRun) -> Unread:
+    of = f"`{run.row.machine}` {run.row.machine_hash[:8]}"
+    return Unread(run.run_id, f"it is of another machine, {of}")
+
+
+class _Judges:
+    """Which change a run is judged by; two runs of one machine share it."""
+
+    def __init__(
+        self, new: Chart, old: Chart | None, chart_of: Callable[[str], Chart | None]
+    ) -> None:
+        self.new = new
+        self.old = old
+        self.chart_of = chart_of
+        self.hashes = frozenset(digest(chart.text) for chart in (new, old) if chart is not None)
+        self.made: dict[str, Upgrade | None] = {}
+
+    def of(self, run: RecordedRun) -> Upgrade | None:
+        """The change that it is judged by; None: it is of another machine."""
+        hash = run.row.machine_hash
+        if hash not in self.made:
+            self.made[hash] = self._make(run)
+        return self.made[hash]
+
+    def _make(self, run: RecordedRun) -> Upgrade | None:
+        if self.old is not None and run.row.machine_hash in self.hashes:
+            return Upgrade(self.old, self.new)
+        if self.old is None and run.row.machine not in ("", self.new.name):
+            return None
+        own = self.chart_of(run.machine) if run.machine else None
+        if self.old is not None:  # an earlier version of chartloop may have written it otherwise
+            same = own is not None and own.text == self.old.text
+            return Upgrade(self.old, self.new) if same else None
+        return Upgrade(own, self.new)

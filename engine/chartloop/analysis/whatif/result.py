@@ -1,0 +1,409 @@
+"""The answer to a what-if: every run with its verdict, the sums, and how much of it is sure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from textwrap import wrap
+from typing import Any
+
+from chartloop.analysis.format import percent, say_usd
+from chartloop.analysis.whatif.verdict import Judged, Spending, Verdict, total
+from chartloop.core.html_table import Cell, Tone, bundle, folded, line, table
+from chartloop.core.text_table import Line, Row, lay_out
+from chartloop.core.units import say_count, say_elapsed
+from chartloop.machine.ways import ENGINE_ENDS
+from chartloop.run.frames import frame
+from chartloop.run.recorded import Unread
+from chartloop.view.flowchart import printable
+
+_NAMED = 4
+"""States that a sentence names."""
+LISTED = 10
+"""Runs that change and are listed one by one, unless somebody asks for more."""
+_COLOURS: Mapping[Verdict, str] = {
+    Verdict.SAME: "", Verdict.EARLIER: "yellow", Verdict.OTHERWISE: "yellow",
+    Verdict.ELSEWHERE: "cyan", Verdict.LATER: "green", Verdict.UNKNOWN: "dim",
+}  # fmt: skip
+_TONES: Mapping[str, Tone] = {"": "", "yellow": "warn", "cyan": "", "green": "good", "dim": "dim"}
+_HEAD = ("verdict", "runs", "share", "calls", "tokens", "USD", "waited", "answers lost")
+_RIGHT = {1, 2, 3, 4, 5, 6, 7}
+_RUNS = ("run", "record", "now", "was", "saved", "answer")
+
+
+@dataclass(frozen=True, repr=False)
+class WhatIf:
+    """Recorded runs under other limits, or under another file. Printed, it is a table.
+
+    What was saved and lost counts the runs whose end is sure. Of the others it is known how far
+    they go as they were.
+    """
+
+    machine: str
+    limits: Mapping[str, str]
+    """The limits of the question, as people write them."""
+    runs: tuple[Judged, ...]
+    unread: tuple[Unread, ...] = ()
+    """Runs that could not be asked, each with the reason."""
+    assumed: int = 0
+    """Runs whose machine nobody has kept: their actions are taken to be those of this one."""
+
+    def of(self, *verdicts: Verdict) -> tuple[Judged, ...]:
+        """The runs with one of these verdicts."""
+        return tuple(run for run in self.runs if run.verdict in verdicts)
+
+    @property
+    def changes(self) -> tuple[Judged, ...]:
+        """The runs of which something is decided otherwise, or may be."""
+        return tuple(run for run in self.runs if run.changes)
+
+    @property
+    def lost(self) -> tuple[Judged, ...]:
+        """The runs that came to their natural end, and now would be stopped before it."""
+        return tuple(run for run in self.runs if run.lost)
+
+    @property
+    def won(self) -> tuple[Judged, ...]:
+        """The runs that were stopped, and now would come to their natural end."""
+        return tuple(run for run in self.runs if run.won)
+
+    @property
+    def at_risk(self) -> tuple[Judged, ...]:
+        """The runs that came to their natural end, and may do so no more."""
+        return tuple(run for run in self.runs if run.at_risk)
+
+    @property
+    def saved(self) -> Spending:
+        """What the runs whose end is sure would not have spent."""
+        return total(run.saved for run in self.runs)
+
+    @property
+    def sure(self) -> float:
+        """The share of the runs whose end is sure; 1 where there are none."""
+        return _share(sum(run.verdict.sure for run in self.runs), len(self.runs))
+
+    @property
+    def known(self) -> float:
+        """The share of all records that are known to be decided as said."""
+        return _share(sum(r.known for r in self.runs), sum(r.records for r in self.runs))
+
+    @property
+    def title(self) -> str:
+        """What was asked, and how much comes of it."""
+        if not self.runs:
+            return f"{self.asked}: no runs of {self.machine}"
+        return f"{self.asked}: {len(self.changes)} of {_runs(self.runs)} of {self.machine} change"
+
+    @property
+    def asked(self) -> str:
+        """The question: ``what if steps=8``."""
+        given = ", ".join(f"{name}={value}" for name, value in self.limits.items())
+        return f"what if {given}" if given else "what if it had been this machine"
+
+    def frame(self) -> Any:
+        """A pandas frame with a row for each run, its id as index."""
+        rows = (
+            {**run.to_dict(), **run.saved._asdict(), "records": run.records} for run in self.runs
+        )
+        return frame([{n: v for n, v in row.items() if n != "saved"} for row in rows], "run_id")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, as `chartloop whatif --format json` prints it."""
+        return {
+            **self.sums(),
+            "runs": [run.to_dict() for run in self.runs],
+            "unread": [one._asdict() for one in self.unread],
+        }
+
+    def sums(self) -> dict[str, Any]:
+        """The same without the single runs."""
+        return {
+            "machine": self.machine, "limits": dict(self.limits),
+            "verdicts": {str(v): len(self.of(v)) for v in Verdict},
+            "saved": self.saved._asdict(), "lost": [run.run_id for run in self.lost],
+            "won": [run.run_id for run in self.won],
+            "at_risk": [run.run_id for run in self.at_risk], "assumed": self.assumed,
+            "sure": self.sure, "known": self.known,
+        }  # fmt: skip
+
+    # in words -------------------------------------------------------------------------------
+
+    def lines(self, width: int = 100, listed: int = LISTED) -> list[Line]:
+        """The table by verdict, the runs that change, and what is sure, for a terminal."""
+        out = [Line(self.title, "bold")]
+        if not self.runs:
+            return out
+        rows = [Row(_HEAD, "dim"), *(Row(cells, colour) for cells, colour in self._by_verdict())]
+        out += [Line(""), *_laid(rows, width, right=_RIGHT, spare=(6, 2))]
+        if changes := self._listed(listed):
+            rows = [Row(_RUNS, "dim"), *(Row(_cells(r), _COLOURS[r.verdict]) for r in changes)]
+            out += [Line(""), *_laid(rows, width, right={1}, spare=(3, 4))]
+            if (more := len(self.changes) - len(changes)) > 0:
+                out.append(Line(f"and {say_count(more, 'more run')} that change", "dim"))
+        words = (
+            part for text in self.words() for part in wrap(text, width, subsequent_indent="  ")
+        )
+        return [*out, Line(""), *map(Line, words)]
+
+    def words(self) -> Iterator[str]:
+        """What is sure, what was saved and lost, in sentences."""
+        sure = sum(run.verdict.sure for run in self.runs)
+        yield (
+            f"sure of the end of {sure} of {_runs(self.runs)} ({percent(self.sure)}), "
+            f"and of {percent(self.known)} of their records"
+        )
+        if beyond := self._beyond():
+            yield f"what comes next was never recorded: {beyond}"
+        if self.of(Verdict.EARLIER, Verdict.OTHERWISE):
+            yield f"saved for sure: {_spent(self.saved)}"
+        if any(run.epilogue for run in self.runs):
+            yield "a report or the like after a stop is taken to cost what it did, or nothing"
+        if self.lost:
+            yield f"answers lost: {len(self.lost)}"
+        if self.won:
+            yield f"answers won: {len(self.won)}"
+        if self.at_risk:
+            yield f"answers that may be lost: {len(self.at_risk)}"
+        if self.assumed:
+            yield (
+                f"the machine of {say_count(self.assumed, 'run')} was not kept: its actions are "
+                "taken to be those of this file"
+            )
+
+    def _beyond(self) -> str:
+        """Where the runs are whose record ends before what they would do: the most first."""
+        unsure = self.of(Verdict.ELSEWHERE, Verdict.LATER)
+        found = Counter(run.state for run in unsure).most_common()
+        named = [f"{say_count(n, 'run')} at {printable(state)}" for state, n in found[:_NAMED]]
+        rest = sum(n for _, n in found[_NAMED:])
+        return ", ".join([*named, *([f"{rest:,} elsewhere"] if rest else [])])
+
+    def _by_verdict(self) -> Iterator[tuple[tuple[str, ...], str]]:
+        for verdict in Verdict:
+            if not (found := self.of(verdict)):
+                continue
+            saved = total(run.saved for run in found)
+            spent = _saved_cells(saved) if verdict.sure else ("",) * 4
+            lost = sum(run.lost for run in found)
+            risk = sum(run.at_risk for run in found)
+            said = str(lost) if lost else f"{risk} may be" if risk else ""
+            share = percent(_share(len(found), len(self.runs)))
+            yield (str(verdict), str(len(found)), share, *spent, said), _COLOURS[verdict]
+
+    def _listed(self, most: int) -> Sequence[Judged]:
+        """The runs that change, those that lose most first."""
+        worst = sorted(
+            self.changes, key=lambda run: (not run.lost, not run.at_risk, -run.saved.tokens)
+        )
+        return worst[:most]
+
+    def __str__(self) -> str:
+        return "\n".join(line.text for line in self.lines())
+
+    def __repr__(self) -> str:
+        return f"<WhatIf {self.title}, {percent(self.sure)} sure>"
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """What a notebook shows: the table by verdict, and the runs that change."""
+        rows = [_toned(cells, colour, 0) for cells, colour in self._by_verdict()]
+        shown = line(self.title, "strong") + (table(rows, head=_HEAD, right=_RIGHT) if rows else "")
+        shown += "".join(map(line, self.words() if self.runs else ()))
+        if self.changes:
+            runs = [_toned(_cells(r), _COLOURS[r.verdict], 2) for r in self._listed(200)]
+            shown += folded("the runs that change", table(runs, head=_RUNS, right={1}))
+        return bundle(shown, str(self))
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What IPython prints in a terminal."""
+        printer.text(str(self))
+
+
+_SWEEP = ("same", "earlier", "otherwise", "elsewhere", "goes on", "unknown")
+_SWEEP_HEAD = ("", *_SWEEP, "tokens saved", "USD saved", "answers lost", "won", "sure")
+
+
+@dataclass(frozen=True, repr=False)
+class Sweep:
+    """The same runs under many values of one limit. Printed, it is a table with a row for each."""
+
+    limit: str
+    points: tuple[WhatIf, ...]
+
+    def frame(self) -> Any:
+        """A pandas frame with a row for each value."""
+        rows = [
+            {
+                self.limit: p.limits[self.limit], **{str(v): len(p.of(v)) for v in Verdict},
+                **p.saved._asdict(), "lost": len(p.lost), "won": len(p.won),
+                "at_risk": len(p.at_risk), "sure": p.sure, "known": p.known,
+            }
+            for p in self.points
+        ]  # fmt: skip
+        return frame(rows, self.limit)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, as `chartloop whatif --format json` prints it: the sums of each value."""
+        first = self.points[0]
+        return {
+            "machine": first.machine, "sweep": self.limit,
+            "points": [point.sums() for point in self.points],
+            "unread": [one._asdict() for one in first.unread],
+        }  # fmt: skip
+
+    def _rows(self) -> Iterator[tuple[str, ...]]:
+        for point in self.points:
+            counts = (str(len(point.of(v)) or "·") for v in Verdict)
+            saved, lost = point.saved, len(point.lost)
+            said = f"{lost}" if lost else "·"
+            if point.at_risk:
+                said += f" to {lost + len(point.at_risk)}"
+            tokens = f"{saved.tokens:,}" if saved.tokens else "·"
+            value = f"{self.limit}={point.limits[self.limit]}"
+            usd = "·" if not saved.usd else say_usd(saved.usd)
+            won = str(len(point.won) or "·")
+            yield (value, *counts, tokens, usd, said, won, percent(point.sure))
+
+    def _kept(self) -> list[int]:
+        """The columns that say anything."""
+        rows = list(self._rows())
+        last = len(_SWEEP_HEAD) - 1
+        return [n for n in range(last + 1) if n in (0, 1, last) or any(r[n] != "·" for r in rows)]
+
+    @property
+    def title(self) -> str:
+        """What was asked of how many runs."""
+        first = self.points[0]
+        fixed = ", ".join(f"{n}={v}" for n, v in first.limits.items() if n != self.limit)
+        beside = f", with {fixed}" if fixed else ""
+        return f"{self.limit} of {first.machine}, over {_runs(first.runs)}{beside}"
+
+    def lines(self, width: int = 100, listed: int = LISTED) -> list[Line]:
+        """The table, for a terminal. `listed` is for single questions."""
+        del listed
+        if not self.points[0].runs:
+            return [Line(self.title, "bold")]
+        kept = self._kept()
+        rows = [Row(tuple(_SWEEP_HEAD[n] for n in kept), "dim")]
+        rows += [Row(tuple(row[n] for n in kept)) for row in self._rows()]
+        laid = lay_out(rows, width=width, right=set(range(1, len(kept))))
+        return [Line(self.title, "bold"), Line(""), *laid]
+
+    def __str__(self) -> str:
+        return "\n".join(line.text for line in self.lines())
+
+    def __repr__(self) -> str:
+        return f"<Sweep of {self.title}>"
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """What a notebook shows: a row for each value."""
+        kept = self._kept()
+        rows = [[row[n] for n in kept] for row in self._rows()]
+        head = [_SWEEP_HEAD[n] for n in kept]
+        shown = table(rows, head=head, right=set(range(1, len(kept))))
+        return bundle(line(self.title, "strong") + shown, str(self))
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What IPython prints in a terminal."""
+        printer.text(str(self))
+
+
+def _laid(
+    rows: Sequence[Row], width: int, *, right: Collection[int], spare: Sequence[int]
+) -> list[Line]:
+    """A table without the columns that say nothing."""
+    kept = _filled([row.cells for row in rows[1:]])
+    shown = [Row(tuple(row.cells[n] for n in kept), row.colour) for row in rows]
+    at = {n: place for place, n in enumerate(kept)}
+    return lay_out(
+        shown, width=width, right={at[n] for n in right if n in at},
+        spare=[at[n] for n in spare if n in at],
+    )  # fmt: skip
+
+
+def _filled(rows: Sequence[Sequence[str]]) -> list[int]:
+    return [n for n in range(len(rows[0])) if any(row[n] for row in rows)]
+
+
+# cells --------------------------------------------------------------------------------------
+
+
+def _cells(run: Judged) -> tuple[str, ...]:
+    at = "" if run.record is None else str(run.record)
+    saved = _spent_briefly(run.saved) if run.verdict.sure else ""
+    answer = printable(run.answer or "")
+    kept = "" if not answer else f"{'lost: ' if run.lost else ''}{_short(answer)}"
+    return (run.run_id, at, printable(_now(run)), _was(run), saved, kept)
+
+
+def _toned(cells: Sequence[str], colour: str, at: int) -> list[Cell]:
+    """A row of a notebook's table, with one cell in its colour."""
+    return [Cell(c, _TONES[colour] if n == at else "") for n, c in enumerate(cells)]
+
+
+def _now(run: Judged) -> str:
+    match run.verdict:
+        case Verdict.EARLIER | Verdict.OTHERWISE:
+            at = "" if run.state in ENGINE_ENDS else f" at {run.state}"
+            return f"stops for {run.reason}{at}"
+        case Verdict.ELSEWHERE:
+            return f"goes to {run.state} by {run.edge}" if run.edge else f"stays at {run.state}"
+        case Verdict.LATER:
+            return f"goes on to {run.state}"
+        case _:
+            return f"unknown: {run.because}"
+
+
+def _was(run: Judged) -> str:
+    return run.was or "not ended"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _ANSWER else f"{text[: _ANSWER - 1]}…"
+
+
+_ANSWER = 40
+"""Characters of an answer in a table."""
+
+
+def _saved_cells(saved: Spending) -> tuple[str, str, str, str]:
+    return (
+        _less(saved.llm_calls + saved.tool_calls), _less(saved.tokens),
+        f"−{say_usd(saved.usd)}" if saved.usd else "",
+        f"−{say_elapsed(saved.waiting)}" if saved.waiting else "",
+    )  # fmt: skip
+
+
+def _less(count: int) -> str:
+    return f"−{count:,}" if count else ""
+
+
+def _spent(saved: Spending) -> str:
+    parts = [
+        say_count(saved.llm_calls, "model call") if saved.llm_calls else "",
+        say_count(saved.tool_calls, "tool call") if saved.tool_calls else "",
+        say_count(saved.tokens, "token") if saved.tokens else "",
+        f"{say_usd(saved.usd)} USD" if saved.usd else "",
+        f"{say_elapsed(saved.working)} of work" if saved.working >= 1 else "",
+        f"{say_elapsed(saved.waiting)} of waiting" if saved.waiting else "",
+    ]
+    said = ", ".join(part for part in parts if part)
+    return said or (say_count(saved.actions, "action") if saved.actions else "nothing")
+
+
+def _spent_briefly(saved: Spending) -> str:
+    calls = saved.llm_calls + saved.tool_calls
+    parts = [
+        say_count(calls, "call") if calls else "",
+        f"{say_usd(saved.usd)} USD" if saved.usd else "",
+        say_count(saved.tokens, "token") if saved.tokens and not saved.usd else "",
+    ]
+    return ", ".join(part for part in parts if part) or "–"
+
+
+def _runs(runs: Iterable[Judged]) -> str:
+    return say_count(len(list(runs)), "run")
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else 1.0

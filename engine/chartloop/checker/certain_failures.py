@@ -1,0 +1,185 @@
+"""What fails whenever it is come to: a division by zero, a deadline of no time, a retry cut off.
+
+Judged with the limits of the file, and with the first values of variables that nothing in it
+changes. A caller may give others, so these are warnings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+
+from chartloop.checker.context import Subject, guards_of
+from chartloop.checker.shadowed import say_limits
+from chartloop.core.units import say_count
+from chartloop.language.expression import Expression
+from chartloop.language.expression.tree import (
+    Arith,
+    Choice,
+    Compare,
+    Each,
+    Fact,
+    Logic,
+    Node,
+    children,
+    facts_of,
+)
+from chartloop.language.intervals.evaluate import Known, judge, surely
+from chartloop.language.intervals.interval import INF, NO, Other, Range, Value, Word, of_plain
+from chartloop.language.spec import Assign, Retry, Rule, StateSpec
+from chartloop.language.yaml.reading import Path
+from chartloop.machine.abstract.counters import Counting
+
+_DIVIDING = ("/", "//", "%")
+
+
+def check_failing(subject: Subject) -> None:
+    """Divisions by zero, deadlines of no time, and retries that a rule cuts off."""
+    known = as_written(subject)
+    for path, expression in _expressions(subject):
+        if expression.may_fail and (node := dividing_by_zero(expression.root, known)):
+            _division(subject, path, node)
+    for state in subject.spec.states.values():
+        _deadline(subject, state, known)
+        if state.retry is not None and state.action is not None and subject.signals_stop:
+            _retry(subject, state, state.retry)
+
+
+def as_written(subject: Subject) -> Known:
+    """What facts are worth that nothing in the file changes."""
+    values = {**subject.as_written.limits, **Counting(subject.spec).fixed}
+    fixed = {name: of_plain(value) for name, value in values.items()}
+    return lambda fact: fixed.get(fact.path)
+
+
+# divisions ----------------------------------------------------------------------------------
+
+
+def _expressions(subject: Subject) -> Iterator[tuple[Path, Expression]]:
+    """What a run evaluates in a state that it can come to, and where it is written."""
+    reached = subject.reached
+    for path, guard in guards_of(subject.spec):
+        if path[0] != "states" or path[1] in reached:
+            yield path, guard
+    for name in subject.in_order(reached):
+        state = subject.spec.states[name]
+        yield from _assigned(("states", name, "set"), state.set)
+        for edge in state.edges:
+            yield from _assigned((*edge.path, "set"), edge.set)
+        for field, given in state.args.items():
+            if isinstance(given.value, Expression):
+                yield ("states", name, "with", field), given.value
+
+
+def _assigned(path: Path, assigns: tuple[Assign, ...]) -> Iterator[tuple[Path, Expression]]:
+    for one in assigns:
+        if isinstance(one.value, Expression):
+            yield (*path, one.target), one.value
+
+
+def dividing_by_zero(node: Node, known: Known) -> Arith | None:
+    """A division by zero that is made whenever the expression is evaluated."""
+    for part in _evaluated(node, known):
+        if (found := dividing_by_zero(part, known)) is not None:
+            return found
+    if isinstance(node, Arith) and node.op in _DIVIDING:
+        by = judge(node.right, known)
+        if isinstance(by, Range) and by.some and not by.none and by.low == by.high == 0:
+            return node
+    return None
+
+
+def _evaluated(node: Node, known: Known) -> Iterator[Node]:
+    """The parts of a node that are evaluated whenever it is."""
+    match node:
+        case Logic(op=op, parts=parts):
+            for part in parts:
+                yield part
+                if surely(judge(part, known)) is not (op == "and"):
+                    return
+        case Choice(test=test, then=then, other=other):
+            yield test
+            holds = surely(judge(test, known))
+            yield from () if holds is None else (then if holds else other,)
+        case Compare(first=first, links=links):
+            yield from (first, links[0].right)
+        case Each(source=source):
+            yield source
+        case _:
+            yield from children(node)
+
+
+def _division(subject: Subject, path: Path, node: Arith) -> None:
+    reads = sorted(facts_of(node.right))
+    why = f": `{reads[0]}` is 0, and nothing in the file changes it" if reads else ""
+    said = f"`{node.text}` divides by zero{why}"
+    hint = f"ask first: `{reads[0]} > 0 and ...`" if reads else "divide by another number"
+    subject.say("CL343", path, said, hint=hint, of=node.text)
+
+
+# deadlines ----------------------------------------------------------------------------------
+
+
+def _deadline(subject: Subject, state: StateSpec, known: Known) -> None:
+    within = state.within
+    worth = judge(within.root, known) if isinstance(within, Expression) else of_plain(within)
+    if isinstance(worth, Range) and worth.some and worth.high <= 0:
+        what = "expires as it begins: no answer can come in time"
+        if state.action is not None:
+            what = "is cut off as it begins: its `within` is no time at all"
+        path = ("states", state.name, "within")
+        subject.say("CL348", path, f"`{state.name}` {what}", hint="give it time, such as `30s`")
+
+
+# retries ------------------------------------------------------------------------------------
+
+
+def _retry(subject: Subject, state: StateSpec, retry: Retry) -> None:
+    """Say which of the extra attempts no run makes, because a rule has stopped it by then."""
+    for failures in range(1, min(retry.times, _MOST_TIMES) + 1):
+        known = partial(_after_failures, _failed(subject, state, failures), subject)
+        for rule in subject.spec.rules:
+            if _asked_at(rule, state.name) and surely(judge(rule.when.root, known)):
+                _cut_off(subject, state, rule, retry, failures)
+                return
+
+
+_MOST_TIMES = 50
+"""How many attempts of one `retry` are looked at."""
+
+
+def _asked_at(rule: Rule, name: str) -> bool:
+    if rule.kind != "stop":
+        return False
+    return name in rule.before if rule.before else not rule.at or name in rule.at
+
+
+def _failed(subject: Subject, state: StateSpec, failures: int) -> Mapping[str, Value]:
+    """What is known after so many failed attempts."""
+    assert state.action is not None
+    at_least = Range(failures, INF)
+    known: dict[str, Value] = {
+        "run.steps": at_least, "errors.total": at_least, "last.ok": NO, "last.error": Other(),
+        "errors.last": Other(), "last.state": Word(state.name),
+        "last.action": Word(state.action.name),
+    }  # fmt: skip
+    # a detour may be made between two attempts, and forgive what went wrong before it
+    if state.action.work and (failures == 1 or not subject.chart.detours):
+        known["errors.consecutive"] = at_least
+    return known
+
+
+def _after_failures(known: Mapping[str, Value], subject: Subject, fact: Fact) -> Value | None:
+    limit = subject.as_written.limits.get(fact.path)
+    return of_plain(limit) if limit is not None else known.get(fact.path)
+
+
+def _cut_off(subject: Subject, state: StateSpec, rule: Rule, retry: Retry, failures: int) -> None:
+    at = f" with {values}" if (values := say_limits(subject, rule.when)) else ""
+    why = f"`{rule.when.text}` stops the run after {say_count(failures, 'failure')}{at}"
+    made = "is never retried" if failures == 1 else (
+        f"is retried {say_count(failures - 1, 'time')}, not {retry.times}"
+    )  # fmt: skip
+    hint = "let the rule allow more failures, or retry less often"
+    path = ("states", state.name, "retry")
+    subject.say("CL349", path, f"`{state.name}` {made}: {why}", hint=hint, key=True)

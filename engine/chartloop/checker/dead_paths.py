@@ -1,0 +1,65 @@
+"""Ways that no run takes, whatever it begins with and whatever it meets.
+
+`checker.unsatisfiable` says the same to the author of a file, once for each mistake. Here it is
+asked of every edge and rule, behind the first mistake too, and the answer is a reason for each.
+
+Belongs here: single guards and groups of them. Never: ways through the whole machine (`query`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from chartloop.checker.context import Subject
+from chartloop.checker.knowledge import Knowledge, Known, groups, guard_of
+from chartloop.language.file.unreadable import Unread
+from chartloop.language.spec import Edge, MachineSpec, StateSpec
+from chartloop.machine.build import Chart
+from chartloop.proofs.guards.domains import World
+from chartloop.proofs.guards.prover import Claim, Prover
+
+_RUNNING = "running"
+
+
+def untaken(chart: Chart) -> dict[str, str]:
+    """The ids of edges and rules that are never taken, each with the reason in words."""
+    subject = Subject(chart, Unread())
+    words = {**subject.prover.world.words, "run.paused_from": paused_from(chart.spec)}
+    prover = Prover(World(words))
+    knowledge = Knowledge(subject)
+    found: dict[str, str] = {}
+    for state in chart.spec.states.values():
+        for group in groups(state):
+            known = knowledge.at(state.name) if group[0].role != "failed" else ()
+            found.update(_of_group(prover, state, group, known))
+    for rule in chart.spec.rules:
+        if prover.ask([Claim(rule.when.root)]).possible is False:
+            found[rule.id] = f"`{rule.when.text}` never holds"
+    return found
+
+
+def paused_from(spec: MachineSpec) -> frozenset[str]:
+    """What `run.paused_from` may be: the statuses that the states of a machine give its runs."""
+    given = {state.status for state in spec.states.values() if state.status}
+    return frozenset({"", _RUNNING, *given})
+
+
+def _of_group(
+    prover: Prover, state: StateSpec, edges: list[Edge], known: Known
+) -> Iterator[tuple[str, str]]:
+    """The ways of a state that are tried one after the other."""
+    before: list[Claim] = []
+    for number, edge in enumerate(edges):
+        guard = guard_of(state, edge)
+        own = [] if guard is None else [Claim(guard)]
+        if own and prover.ask(own).possible is False:
+            yield edge.id, f"`{own[0].node.text}` never holds"
+        elif own and prover.ask([*known, *own]).possible is False:
+            yield edge.id, f"`{own[0].node.text}` never holds there, after what was decided before"
+        elif before and prover.ask([*known, *before, *own]).possible is False:
+            yield edge.id, "one before it is always taken"
+        if guard is None:
+            later = edges[number + 1 :]
+            yield from ((edge.id, "one before it has no guard") for edge in later)
+            return
+        before.append(Claim(guard, False))

@@ -1,0 +1,202 @@
+"""What has no effect: decisions between one thing, facts that never move, values that never apply.
+
+All of it is harmless, and a sign that the author meant something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from chartloop.checker.certain_failures import as_written
+from chartloop.checker.context import Subject
+from chartloop.checker.knowledge import groups
+from chartloop.checker.limits import reads_of_guards
+from chartloop.checker.missing_inputs import behind
+from chartloop.checker.structure import epilogue
+from chartloop.core.facts import FACTS
+from chartloop.core.units import say_elapsed
+from chartloop.language.expression import Expression
+from chartloop.language.intervals.evaluate import Known, judge
+from chartloop.language.intervals.interval import Range, of_plain
+from chartloop.language.spec import Edge, MachineSpec, Rule, StateSpec
+from chartloop.machine.abstract.counters import Counting
+from chartloop.machine.abstract.thresholds import World
+
+_ELAPSED = "run.elapsed"
+
+
+def check_pointless(subject: Subject) -> None:
+    """Nothing is said where a part of the file could not be read: it may stand there."""
+    if subject.broken:
+        return
+    for state in subject.spec.states.values():
+        _one_way(subject, state)
+        _no_wait(subject, state)
+        _range(subject, state)
+    _still(subject)
+    _unused_children(subject)
+    _model(subject)
+    _late(subject)
+
+
+# decisions ----------------------------------------------------------------------------------
+
+
+def _one_way(subject: Subject, state: StateSpec) -> None:
+    """A choice between ways that are the same, and a fork of one branch."""
+    if len(state.all) == 1:
+        said = f"`{state.name}` is a fork of one branch: `{state.all[0]}`"
+        hint = f"lead there with `next: {state.all[0]}`, or add a branch"
+        subject.say("CL356", ("states", state.name, "all"), said, hint=hint, key=True)
+    ways = [e for g in groups(state) for e in g if e.role not in ("failed", "expired")]
+    if len(ways) > 1 and len({_effect(e) for e in ways}) == 1 and state.warn_at is None:
+        told = subject.said(("states", state.name, "next"))
+        if told or any(e.data or subject.said(e.path) for e in ways):
+            return
+        what = "every answer to" if state.job == "wait" else "every edge of"
+        said = f"{what} `{state.name}` leads to `{ways[0].target}`: the question changes nothing"
+        subject.say_of("CL351", state, said, hint="lead one of them elsewhere, or do not ask")
+
+
+def _effect(edge: Edge) -> tuple[Any, ...]:
+    return edge.target, edge.stop, tuple((a.target, str(a.value)) for a in edge.set)
+
+
+def _no_wait(subject: Subject, state: StateSpec) -> None:
+    """A question that no wait asks."""
+    if state.action is None or not state.action.for_wait or state.name not in subject.reached:
+        return
+    states = subject.spec.states
+    if not any(states[n].job == "wait" for n in behind(subject.successors, [state.name])):
+        said = f"`{state.name}` prepares a question, and no wait that asks it follows"
+        hint = "lead to a state with `on`, such as `{ask: ..., on: {yes: ..., no: ...}}`"
+        subject.say("CL355", ("states", state.name, "do"), said, hint=hint)
+
+
+# facts --------------------------------------------------------------------------------------
+
+
+def _still(subject: Subject) -> None:
+    """Guards that read what nothing in the file ever moves."""
+    spec = subject.spec
+    if subject.own_code:
+        return
+    still = {name: why for name in FACTS if (why := _why_still(subject, name))}
+    for path, fact in reads_of_guards(spec):
+        name = next((n for n in still if fact == n or fact.startswith(f"{n}.")), "")
+        if name and not subject.said(path):
+            said = f"`{fact}` never changes: {still[name]}"
+            subject.say("CL352", path, said, hint=_mover(spec, name), of=fact)
+
+
+def _why_still(subject: Subject, name: str) -> str:
+    spec, moved_by = subject.spec, FACTS[name].moved_by
+    if not moved_by:
+        return ""
+    actions = [s.action for s in spec.states.values() if s.action is not None]
+    if moved_by == "actions":
+        moves = any(_moves(a.changes, name) for a in actions)
+        return "" if moves else "no state has an action that changes it"
+    others = spec.machines or any(a.needs == "tasks" for a in actions)
+    return "" if others or subject.written("tools") else "the file lists no tools"
+
+
+def _moves(changes: frozenset[str], name: str) -> bool:
+    return name in changes or f"{name.partition('.')[0]}.*" in changes
+
+
+def _mover(spec: MachineSpec, name: str) -> str:
+    if FACTS[name].moved_by == "tools":
+        return "list tools under `tools`, or ask something else"
+    known = [a.name for a in spec.registry.actions.values() if _moves(a.changes, name)]
+    return f"{' or '.join(f'`{n}`' for n in known)} changes it" if known else "ask something else"
+
+
+# children -----------------------------------------------------------------------------------
+
+
+def _unused_children(subject: Subject) -> None:
+    spec = subject.spec
+    actions = [s.action for s in spec.states.values() if s.action is not None]
+    if subject.own_code or any(a.needs == "tasks" for a in actions):
+        return  # a task that comes later may name any of them
+    used = {name for state in spec.states.values() for name in _children_of(state)}
+    for name in spec.machines:
+        if name not in used:
+            said = f"child machine `{name}` is declared, and no state runs it"
+            hint = f"run it: `do: run_machine, with: {{machine: {name}}}`, or remove it"
+            subject.say("CL353", ("machines", name), said, hint=hint, key=True)
+
+
+def _children_of(state: StateSpec) -> Iterator[str]:
+    for arg in state.action.args if state.action is not None else ():
+        if arg.name not in state.args:
+            continue
+        value = state.args[arg.name].value
+        if arg.names == "machine":
+            yield str(value)
+        for inner in arg.fields:
+            if inner.names == "machine":
+                yield from (str(given[inner.name].value) for given in value.values())
+
+
+# values -------------------------------------------------------------------------------------
+
+
+def _range(subject: Subject, state: StateSpec) -> None:
+    """A field that is below the one that it bounds."""
+    for arg in state.action.args if state.action is not None else ():
+        if not arg.at_least or not {arg.name, arg.at_least} <= state.args.keys():
+            continue
+        known = as_written(subject)
+        least, most = (_worth(state.args[n].value, known) for n in (arg.at_least, arg.name))
+        if least is not None and most is not None and most < least:
+            said = f"`{arg.name}` is below `{arg.at_least}`: `{arg.at_least}` has no effect"
+            hint = f"make `{arg.name}` at least {say_elapsed(least)}"
+            subject.say("CL354", ("states", state.name, "with", arg.name), said, hint=hint)
+
+
+def _worth(value: object, known: Known) -> float | None:
+    """A number that is the same in every run, or None."""
+    found = judge(value.root, known) if isinstance(value, Expression) else of_plain(value)
+    fixed = isinstance(found, Range) and found.some and not found.none and found.low == found.high
+    return found.low if isinstance(found, Range) and fixed else None
+
+
+def _model(subject: Subject) -> None:
+    model: Mapping[str, Any] = subject.spec.model
+    window, most = model.get("context_window"), model.get("max_tokens")
+    if isinstance(window, int) and isinstance(most, int) and most > window:
+        said = f"`max_tokens` ({most:,}) is above the window of the model ({window:,})"
+        hint = "leave room for what is sent: a reply and its prompt share the window"
+        subject.say("CL354", ("model", "max_tokens"), said, hint=hint)
+
+
+def _late(subject: Subject) -> None:
+    """Deadlines past the moment at which a rule stops every run."""
+    if not subject.signals_stop:
+        return
+    end, rule = _end_of_time(subject)
+    known, behind_stops = as_written(subject), epilogue(subject)
+    for state in subject.spec.states.values():
+        if state.name in behind_stops:
+            continue  # no rule is looked at there
+        within = _worth(state.within, known) if rule is not None else None
+        if rule is not None and within is not None and within > end:
+            said = f"the deadline of `{state.name}` ({say_elapsed(within)}) never comes: "
+            said += f"`{rule.when.text}` stops every run at {say_elapsed(end)}"
+            hint = "make `within` shorter, or the limit longer"
+            subject.say("CL354", ("states", state.name, "within"), said, hint=hint)
+
+
+def _end_of_time(subject: Subject) -> tuple[float, Rule | None]:
+    spec = subject.spec
+    limits = {name: limit.value for name, limit in spec.limits.items()}
+    world = World(limits, frozenset({_ELAPSED}), Counting(spec).fixed)
+    general = [r for r in spec.rules if r.kind == "stop" and not r.at and not r.before]
+    found = [
+        (world.turns(r.when).true.get(_ELAPSED), r) for r in general if _ELAPSED in r.when.reads
+    ]
+    known = [(at, rule) for at, rule in found if at is not None]
+    return min(known, key=lambda pair: pair[0], default=(0.0, None))

@@ -1,0 +1,149 @@
+"""Guards that never hold, always hold, or are hidden by others: what can be proven of them.
+
+A finding here is a proof: the guard is refuted for every value that its facts can have, with any
+limits and variables that a caller may give. Texts that are the same, and guards that are written
+out as true or false, are `checker.guards`'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from chartloop.checker.context import Subject
+from chartloop.checker.knowledge import Knowledge, Known, groups, guard_of
+from chartloop.language.expression.tree import Node
+from chartloop.language.spec import Edge, StateSpec
+from chartloop.language.yaml.reading import Path
+from chartloop.proofs.guards.prover import Claim
+
+_WRITTEN_OUT = ("True", "False")
+"""What has a finding of its own."""
+
+
+def check_never(subject: Subject, knowledge: Knowledge) -> None:
+    """Every guard of a state, in the order in which they are tried."""
+    for state in subject.spec.states.values():
+        for group in groups(state):
+            if len(group) > 1 or group[0].when is not None:
+                _Group(subject, knowledge.at(state.name), state, group).check()
+
+
+class _Group:
+    """Edges that are tried one after the other."""
+
+    def __init__(
+        self, subject: Subject, known: Known, state: StateSpec, edges: Sequence[Edge]
+    ) -> None:
+        self.subject = subject
+        self.prover = subject.prover
+        self.known = known if edges[0].role != "failed" else ()
+        self.state = state
+        self.edges = edges
+        self.before: list[tuple[Edge, Node]] = []
+
+    def check(self) -> None:
+        """Say what is never taken. Behind a guard that always holds nothing more is said."""
+        for number, edge in enumerate(self.edges):
+            guard = guard_of(self.state, edge)
+            if guard is None:
+                self._default(edge)
+                return
+            if guard.text in _WRITTEN_OUT or self._told(edge):
+                self.before.append((edge, guard))
+                continue
+            if not self._never(edge, guard) and number + 1 < len(self.edges):
+                if self._always(edge, guard, self.edges[number + 1]):
+                    return
+            self.before.append((edge, guard))
+
+    def _told(self, edge: Edge) -> bool:
+        return self.subject.said(edge.path) or self.subject.said(self._path(edge))
+
+    def _path(self, edge: Edge) -> Path:
+        if edge.role == "then":
+            return ("states", self.state.name, "when")
+        return edge.path if edge.role == "case" else (*edge.path, "when")
+
+    def _lost(self, edge: Edge) -> str:
+        """What is never taken; and the state behind it, if nothing else leads there."""
+        said = f"the edge of `{self.state.name}` to `{edge.target}` is never taken"
+        graph, target = self.subject.ways, edge.target
+        others = sum(e.target == target for e in self.state.edges) > 1
+        alone = target in graph and set(graph.predecessors(target)) == {self.state.name}
+        if alone and not others and target not in self.subject.opened:
+            said += f", nor `{target}` reached"
+        return said
+
+    def _possible(self, *claims: Claim, edge: Edge) -> bool:
+        at = self.subject.full(self._path(edge))
+        return self.prover.ask(claims, at=at).possible is not False
+
+    def _never(self, edge: Edge, guard: Node) -> bool:
+        holds, path = Claim(guard), self._path(edge)
+        before = [Claim(node, False) for _, node in self.before]
+        if self._possible(*self.known, *before, holds, edge=edge):
+            return False
+        what = self._lost(edge)
+        if not self._possible(holds, edge=edge):
+            said = f"{what}: `{guard.text}` can never hold"
+            self.subject.say("CL326", path, said, hint=_hint(edge))
+        elif not self._possible(*self.known, holds, edge=edge):
+            said = f"{what}: {self._because(holds, edge)}"
+            self.subject.say("CL326", path, said, hint=_hint(edge))
+        else:
+            self._behind(edge, holds, what)
+        return True
+
+    def _behind(self, edge: Edge, holds: Claim, what: str) -> None:
+        """Say which of the guards before it holds whenever its own does."""
+        one = [b for b in self.before if not self._possible(Claim(b[1], False), holds, edge=edge)]
+        if not one:
+            said = (
+                f"{what}: whenever its guard holds, that of one before it does, and is asked first"
+            )
+            self.subject.say_behind("CL328", edge.path, said, ())
+            return
+        other, guard = one[0]
+        said = f"{what}: whenever its guard holds, `{guard.text}` does, and is asked first"
+        self.subject.say_behind("CL328", edge.path, said, self._path(other))
+
+    def _because(self, claim: Claim, edge: Edge) -> str:
+        for known in reversed(self.known):
+            if not self._possible(known, claim, edge=edge):
+                verb = "holds" if known.holds else "does not hold"
+                return f"`{known.node.text}` {verb} here, so `{claim.node.text}` cannot"
+        return f"after what was decided on the way here `{claim.node.text}` cannot hold"
+
+    def _always(self, edge: Edge, guard: Node, after: Edge) -> bool:
+        """Whether a guard holds whenever it is looked at: what stands behind it is never taken."""
+        before = [Claim(node, False) for _, node in self.before]
+        if self._possible(*self.known, *before, Claim(guard, False), edge=edge):
+            return False
+        if edge.role == "case" or before:
+            return False  # said of what stands behind it
+        said = f"`{guard.text}` always holds{self._here(guard, edge)}"
+        said += f": {self._lost(after)}"
+        hint = "compare with something else, or leave the guard out"
+        self.subject.say("CL327", self._path(edge), said, hint=hint)
+        return True
+
+    def _here(self, guard: Node, edge: Edge) -> str:
+        return " here" if self._possible(Claim(guard, False), edge=edge) else ""
+
+    def _default(self, edge: Edge) -> None:
+        before = [Claim(node, False) for _, node in self.before]
+        if not before or self._told(edge):
+            return
+        if not self._possible(*self.known, *before, edge=self.before[-1][0]):
+            what = self._lost(edge)
+            if edge.role == "else" and self.state.of is not None:
+                why = f"`{self.state.of.text}` is always one of the cases"
+            else:
+                texts = [f"`{node.text}`" for _, node in self.before]
+                why = f"{' or '.join(texts[:3])} always holds"
+            hint = "remove it, or let one of the guards before it leave something over"
+            self.subject.say("CL328", edge.path, f"{what}: {why}", hint=hint)
+
+
+def _hint(edge: Edge) -> str:
+    return "remove the case" if edge.role == "case" else "mend the guard, or remove the edge"

@@ -1,0 +1,162 @@
+"""Waits that nothing ends, and detours that come back for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from chartloop.checker.context import Subject, guards_of
+from chartloop.checker.structure import epilogue
+from chartloop.core.specs import Effect
+from chartloop.language.expression import Expression
+from chartloop.language.spec import RETURN, MachineSpec, Rule, StateSpec
+from chartloop.language.yaml.reading import Path
+
+_TALKING = frozenset({"infer", "receive", "prompt", "call_tools", "call_tool", "apply_fix"})
+"""Actions that add to the conversation."""
+_CONVERSATION = ("usage.messages", "usage.context_tokens", "usage.context_ratio")
+RISES, FALLS, EITHER = "-", "+", "-+"
+"""In which direction of a guard a fact must move it, so that what happens makes the guard false."""
+
+
+def check_waits(subject: Subject) -> None:
+    """Waits without `within` where the file means to be done by a certain time."""
+    behind = epilogue(subject)
+    timed = any(b.fact == "run.elapsed" for _, g in guards_of(subject.spec) for b in g.bounds)
+    for state in endless_waits(subject.spec):
+        if state.name in behind:
+            why = "the run is to end here, and this can keep it open for ever"
+        elif timed:
+            why = "`run.elapsed` is bounded, and no rule is looked at while it waits"
+        else:
+            continue
+        said = f"`{state.name}` waits without a deadline: {why}"
+        hint = "add `within: 1h` and `expired: STATE`"
+        subject.say_of("CL331", state, said, hint=hint)
+
+
+def endless_waits(spec: MachineSpec) -> Iterator[StateSpec]:
+    """The waits that only an answer ends."""
+    states = spec.states.values()
+    return (s for s in states if s.job == "wait" and s.within is None and s.edges)
+
+
+# detours ------------------------------------------------------------------------------------
+
+
+def check_detours(subject: Subject) -> None:
+    """Detours that hold again after the next action, and continuations without a number.
+
+    Nothing is said where a part could not be read: what makes an end of it may stand there.
+    """
+    if subject.broken:
+        return
+    for rule in subject.spec.rules:
+        if rule.kind == "detour" and not rule.when.constant and not rule.when.opaque:
+            _detour(subject, rule)
+    for state in subject.spec.states.values():
+        if state.action is not None and state.action.name == "continue_run":
+            _continuation(subject, state)
+
+
+def _detour(subject: Subject, rule: Rule) -> None:
+    names = _region(subject, rule)
+    if not names or any(_makes_false(subject, rule.when, n) for n in names):
+        return
+    path: Path = ("rules", int(rule.id.partition(".")[2]), "when")
+    if subject.said(path):
+        return
+    what = f"`{names[0]}`" if len(names) == 1 else f"`{names[0]}` to `{names[-1]}`"
+    said = f"once `{rule.when.text}` holds, this detour is made after every action, without end: "
+    said += f"nothing in {what} can make it false"
+    hint = f"count it: `... and run.visits.{rule.to} < 3`"
+    subject.say("CL332", path, said, hint=hint)
+
+
+def _region(subject: Subject, rule: Rule) -> list[str]:
+    """The states of a detour until it is back; empty when it does not come back."""
+    main, states = subject.chart.main, subject.spec.states
+    if rule.to in main:
+        return []
+    seen, pending, back = {rule.to}, [rule.to], False
+    while pending:
+        for edge in states[pending.pop()].edges:
+            back = back or edge.target == RETURN or edge.target in main
+            if edge.target not in seen and edge.target in states and edge.target not in main:
+                seen.add(edge.target)
+                pending.append(edge.target)
+    ends = any(states[n].stop or states[n].job == "end" for n in seen)
+    return subject.in_order(seen) if back and not ends else []
+
+
+def _makes_false(subject: Subject, guard: Expression, name: str) -> bool:
+    """Whether something that a state does can make a guard false."""
+    state = subject.spec.states[name]
+    for fact, ways in effects_of(subject, state):
+        for read in guard.reads:
+            if not is_part(read, fact):
+                continue
+            moves = guard.direction(read)
+            if moves == "?" or ways == EITHER or moves in ways:
+                return True
+    return False
+
+
+def is_part(read: str, fact: str) -> bool:
+    """Whether a change of `fact` is a change of what is read."""
+    return fact in ("*", read) or f"{read}.".startswith(f"{fact}.")
+
+
+def effects_of(subject: Subject, state: StateSpec) -> Iterator[tuple[str, str]]:
+    """What a state changes, and which way it moves."""
+    yield f"run.visits.{state.name}", RISES
+    for assign in (*state.set, *(a for e in state.edges for a in e.set)):
+        yield assign.target, EITHER
+    for save in state.save:
+        yield save.target, EITHER
+    if state.status:
+        yield "run.status", EITHER
+    if state.job == "wait":
+        yield "last.answer", EITHER
+        yield from ((f"run.{n}", RISES) for n in ("idle", "elapsed"))
+    action = state.action
+    if action is None:
+        return
+    if action.name not in subject.builtin:
+        yield "*", EITHER
+        return
+    yield "run.steps", RISES
+    yield from ((f"run.{n}", RISES) for n in ("elapsed", "working"))
+    yield from ((f"last.{n}", EITHER) for n in ("state", "action", "ok", "error", "result"))
+    yield "errors.total", RISES
+    for fact in action.changes:
+        yield fact.removesuffix(".*"), EITHER
+        if fact == "usage.context_tokens":
+            yield "usage.context_ratio", EITHER
+    if action.name in _TALKING:
+        yield from ((fact, RISES) for fact in _CONVERSATION)
+        yield "usage.prunable", EITHER
+    if action.effect is not Effect.PURE or action.work:
+        yield from (("usage", RISES), ("queue", EITHER))
+    if action.work:
+        yield from (("errors", EITHER), ("progress", EITHER))
+        yield from ((f"last.{n}", EITHER) for n in ("text", "finish_reason", "tool_calls"))
+        yield "last.wants_memory", EITHER
+
+
+def _continuation(subject: Subject, state: StateSpec) -> None:
+    """A number of times that grows with the run never runs out."""
+    times = state.args["times"].value if "times" in state.args else None
+    if not isinstance(times, Expression):
+        return
+    growing = [r for r in sorted(times.reads) if _grows(subject, r)]
+    if any(times.direction(r) in ("+", "?") for r in growing):
+        said = f"`times: {times.text}` grows with the run: stops can be put off for ever"
+        path: Path = ("states", state.name, "with", "times")
+        subject.say("CL332", path, said, hint="give a number, or a limit")
+
+
+def _grows(subject: Subject, fact: str) -> bool:
+    root, _, field = fact.partition(".")
+    struct = subject.spec.roots.get(root)
+    found = struct.field(field.partition(".")[0]) if struct is not None else None
+    return found is not None and (found.grows or (found.of is not None and found.of.grows))

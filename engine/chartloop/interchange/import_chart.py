@@ -1,0 +1,121 @@
+"""From a flowchart to a machine file that draws it.
+
+Belongs here: the order of the work, and the proof: the file is loaded and its picture compared with
+the chart before it is handed out. Never: what a box becomes (`skeleton`), YAML (`writing`), files;
+and never a finding that is accepted on behalf of whoever imports.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from chartloop.api import load
+from chartloop.api.machine import Machine
+from chartloop.core.errors import SetupError
+from chartloop.interchange.documents import Read
+from chartloop.interchange.machine_text import Head, written
+from chartloop.interchange.mermaid.read import Note
+from chartloop.interchange.names import as_name, once
+from chartloop.interchange.skeleton import skeleton
+from chartloop.language.yaml.reading import MAX_BYTES
+from chartloop.view.compare.difference import Difference, differences
+from chartloop.view.flowchart import Direction, Flowchart, one_line
+
+_WHY: Mapping[str, str] = {
+    "fill": "a machine colours a state by what it is",
+    "label": "a label cannot hold this text as it stands",
+}
+_SAYS_LITTLE = re.compile(
+    r"(?:the )?(?:mermaid |flow ?)?(?:chart|diagram|flow|overview|source)s?:?", re.IGNORECASE
+)
+"""Headings that name no system."""
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A machine file made of a flowchart."""
+
+    text: str
+    """The file."""
+    machine: Machine
+    """The machine, also where `unreached` keeps the file from being loaded."""
+    read: Read
+    deviations: tuple[Difference, ...]
+    """How its picture differs from the chart: declared in the file, with reasons."""
+    unreached: tuple[str, ...]
+    """States that no arrow leads to from the start: `check` reports them (CL304)."""
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """What of the chart a machine has no room for."""
+        return _notes(self.read)
+
+
+def import_chart(read: Read, *, name: str = "", source: str = "") -> Imported:
+    """The skeleton of a machine that draws a flowchart.
+
+    It loads and can be stepped at once, unless the chart has boxes that no arrow leads to: then its
+    file has errors, until it is mended, as any file would.
+    `name` is the machine's, by default made of the heading or the file; `source` is what the file
+    calls the document. SetupError: the chart has no box, or no machine can have the name.
+    """
+    chart, found = read.reading.chart, read.found
+    if not chart.boxes:
+        raise SetupError("the flowchart has no box", hint="a machine needs one state at least")
+    if name and not _NAME.fullmatch(name):
+        hint = "a small letter, then small letters, digits and underscores: my_agent"
+        raise SetupError(f"`{name}` cannot name a machine", hint=hint)
+    states = skeleton(chart, read.reading.lines)
+    heading = found.title if _SAYS_LITTLE.fullmatch(found.heading) else found.heading
+    title = one_line(chart.title) or heading
+    machine = name or once(
+        as_name(heading or Path(found.file).stem or title), other="machine", taken=()
+    )
+    where = f"lines {found.line} to {found.last_line}" if found.file else "a flowchart"
+    notes = [f"Note: {note}." for note in _notes(read)]
+    notes += [f"Repaired in line {r.line}: {r.what}." for r in read.repairs]
+    head = Head(machine, title, source or found.file or "a flowchart", where, (), notes)
+    head = head._replace(accepting=True)
+    _refuse_too_large(written(states, head), chart)
+    loaded = load(written(states, head))
+    drawn = loaded.draw(rules="none").chart
+    deviations = differences(chart, drawn)
+    if deviations:
+        declared = [(str(d), _why(d, drawn)) for d in deviations]
+        head = head._replace(deviations=declared)
+        loaded = load(written(states, head))
+    text = written(states, head._replace(accepting=False))
+    return Imported(text, loaded, read, deviations, states.unreached)
+
+
+def _notes(read: Read) -> tuple[Note, ...]:
+    chart, notes = read.reading.chart, read.reading.notes
+    return notes if chart.direction == "tb" else (_direction(chart.direction), *notes)
+
+
+def _direction(direction: Direction) -> Note:
+    """Which way a picture goes is said by whoever draws it."""
+    way = "chartloop draw --direction lr" if direction == "lr" else f'draw(direction="{direction}")'
+    return Note(f"a machine has no direction: `{way}` draws it that way", ())
+
+
+def _refuse_too_large(text: str, chart: Flowchart) -> None:
+    if (size := len(text.encode())) > MAX_BYTES:
+        raise SetupError(
+            f"the flowchart is too large for one machine: {len(chart.boxes):,} boxes, "
+            f"a file of {size:,} bytes; {MAX_BYTES:,} are allowed",
+            hint="import a part of it, and let machines run one another as children",
+        )
+
+
+def _why(difference: Difference, drawn: Flowchart) -> str:
+    if difference.change != "shape":
+        return _WHY.get(difference.change, "the language draws it so")
+    ends = {arrow.source for arrow in drawn.arrows}
+    if difference.after == "pill" and difference.name not in ends:
+        return "a machine draws an end as a pill"
+    return f"the language has no shape {difference.before}"

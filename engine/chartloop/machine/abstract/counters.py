@@ -1,0 +1,187 @@
+"""Which facts are counters in a machine, and what entering a state adds to them.
+
+Beside the facts that only grow, a variable is a counter where all that the file ever does with it
+is adding a constant above zero: ``set: {vars.rounds: vars.rounds + 1}``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from chartloop.core.facts import FACTS
+from chartloop.language.expression import Expression
+from chartloop.language.expression.tree import Arith, Const, Fact
+from chartloop.language.intervals.evaluate import judge
+from chartloop.language.intervals.interval import INF, number
+from chartloop.language.spec import Assign, MachineSpec, StateSpec
+from chartloop.machine.abstract.thresholds import World
+
+SPENT = frozenset(
+    name for name, row in FACTS.items() if row.type.grows and name != "run.idle"
+)  # fmt: skip
+"""Facts that only grow, and whose growth is known for each action."""
+
+
+class Again(NamedTuple):
+    """A variable that is counted up on an edge, and begins anew where states set it."""
+
+    variable: str
+    first: float
+    """What a run begins with."""
+    resets: Mapping[str, float]
+    """The states that set it on entry, each with the value."""
+    edges: Mapping[str, float]
+    """The edges that add to it, each with what it adds."""
+
+
+UNKNOWN = object()
+"""In place of the first value of a variable that is not known."""
+_NAMED = frozenset({"parse", "set"})
+"""Actions that change no variables but those that stand under `with`."""
+
+
+class Counting:
+    """The counters of a machine: which, their first values, and how entries raise them."""
+
+    def __init__(self, spec: MachineSpec, given: Mapping[str, object] | None = None) -> None:
+        self.spec = spec
+        self.variables = _variables(spec, counting=True)
+        values = {**{n: v.value for n, v in spec.vars.items()}, **(given or {})}
+        self.fixed: dict[str, object] = {
+            f"vars.{n}": values[n]
+            for n in sorted(_variables(spec, counting=False))
+            if values[n] is not UNKNOWN
+        }
+        """What nothing ever changes: by its name the value that it has from the start."""
+        if "run.task" in values:
+            self.fixed["run.task"] = values["run.task"]
+        self.first: dict[str, float] = {}
+        for name in sorted(self.variables):
+            value = values[name]
+            if isinstance(value, (int, float)) and not isinstance(value, bool):
+                self.first[f"vars.{name}"] = value
+        self.again = _counted_again(spec, values)
+        self.read = frozenset(_read(spec))
+        self.world: World | None = None
+
+    @property
+    def counters(self) -> frozenset[str]:
+        """Every counter that a guard of the machine reads."""
+        own = {f"vars.{n}" for n in self.variables if f"vars.{n}" in self.first}
+        visits = {r for r in self.read if r.startswith(("run.visits.", "usage.calls."))}
+        return frozenset((SPENT | own | visits) & self.read)
+
+    def of_visit(self, name: str) -> dict[str, float]:
+        """What counting a visit adds."""
+        counter = f"run.visits.{name}"
+        return {counter: 1.0} if counter in self.read else {}
+
+    def of_entry(self, state: StateSpec) -> dict[str, float]:
+        """What entering a state adds."""
+        return {**self.of_visit(state.name), **self.of_sets(state.set)}
+
+    def of_sets(self, sets: Iterable[Assign]) -> dict[str, float]:
+        """What assignments add."""
+        out: dict[str, float] = {}
+        for one in sets:
+            name = one.target.removeprefix("vars.")
+            added = _added(one.value, one.target) if name in self.variables else None
+            if added is not None and one.target in self.read:
+                out[one.target] = out.get(one.target, 0) + added
+        return out
+
+    def continuations(self, state: StateSpec) -> float:
+        """How often a state may put a stop off, in a run."""
+        given = state.args.get("times")
+        if given is None:
+            return 1
+        if isinstance(given.value, Expression):
+            world = self.world or World({}, frozenset(), {})
+            return number(judge(given.value.root, world.known())).high
+        return float(given.value) if isinstance(given.value, (int, float)) else INF
+
+
+def all_guards(spec: MachineSpec) -> list[Expression]:
+    """The guards of rules and edges."""
+    return [r.when for r in spec.rules] + [e.when for e in spec.edges() if e.when is not None]
+
+
+def _read(spec: MachineSpec) -> Iterable[str]:
+    for guard in all_guards(spec):
+        yield from guard.reads
+    for state in spec.states.values():
+        if state.of is not None:
+            yield from state.of.reads
+
+
+def _variables(spec: MachineSpec, *, counting: bool) -> frozenset[str]:
+    """The variables that nothing ever changes, or nothing but the addition of a constant."""
+    left = set(spec.vars)
+    if counting:
+        left = {n for n, v in spec.vars.items() if v.type.kind == "int" and not v.type.nullable}
+    sets = [a for s in spec.states.values() for a in s.set]
+    sets += [a for e in spec.edges() for a in e.set]
+    sets += spec.on_error.set if spec.on_error is not None else ()
+    changed = {
+        a.target for a in sets if not counting or _added(a.value, a.target) is None or a.append
+    }
+    for state in spec.states.values():
+        changed |= {s.target for s in state.save} | {n for n in state.args if n.startswith("vars.")}
+        writes = state.action is not None and any("vars" in c for c in state.action.changes)
+        if writes and state.action is not None and state.action.name not in _NAMED:
+            return frozenset()
+    left -= {name.removeprefix("vars.") for name in changed}
+    return frozenset(
+        left - (set() if not counting else left - {t.target.removeprefix("vars.") for t in sets})
+    )
+
+
+def _counted_again(spec: MachineSpec, values: Mapping[str, object]) -> tuple[Again, ...]:
+    """The variables that states set to a number, and that nothing but edges adds a constant to."""
+    resets: dict[str, dict[str, float]] = {}
+    edges: dict[str, dict[str, float]] = {}
+    other = _otherwise_written(spec)
+    for state in spec.states.values():
+        for one in state.set:
+            if type(one.value) is int and not one.append:
+                resets.setdefault(one.target, {})[state.name] = one.value
+            else:
+                other.add(one.target)
+    for edge in spec.edges():
+        for one in edge.set:
+            added = None if one.append else _added(one.value, one.target)
+            if added is None:
+                other.add(one.target)
+            else:
+                edges.setdefault(one.target, {})[edge.id] = added
+    out: list[Again] = []
+    for target in sorted(resets.keys() & edges.keys() - other):
+        first = values.get(target.removeprefix("vars."))
+        if type(first) is int:
+            out.append(Again(target, first, resets[target], edges[target]))
+    return tuple(out)
+
+
+def _otherwise_written(spec: MachineSpec) -> set[str]:
+    """The variables that results, arguments, code or `on_error` write."""
+    out = {a.target for a in (spec.on_error.set if spec.on_error is not None else ())}
+    for state in spec.states.values():
+        out |= {s.target for s in state.save} | {n for n in state.args if n.startswith("vars.")}
+        writes = state.action is not None and any("vars" in c for c in state.action.changes)
+        if writes and state.action is not None and state.action.name not in _NAMED:
+            out |= {f"vars.{name}" for name in spec.vars}
+    return out
+
+
+def _added(value: object, target: str) -> float | None:
+    """The constant above zero that is added to a variable; None for any other assignment."""
+    if not isinstance(value, Expression) or not isinstance(value.root, Arith):
+        return None
+    left, right = value.root.left, value.root.right
+    if value.root.op == "+" and isinstance(left, Const):
+        left, right = right, left
+    if value.root.op != "+" or not isinstance(left, Fact) or not isinstance(right, Const):
+        return None
+    same = left.path == target and isinstance(right.value, int)
+    return float(right.value) if same and right.value > 0 else None

@@ -1,0 +1,448 @@
+"""Where a run may stand, and every way on from there: the graph that proofs walk.
+
+A `Place` is a state together with what else decides where a run goes from it: the detours that
+it has to return from, the attempt of a retry, a continuation, whether a stop has been decided,
+the branch of a fork. A `Route` is one move of the engine: an edge, a retry, a rule, a signal.
+`gates` are what a route asks of counters: with ``{"run.steps": 20}`` it is not taken once
+there are 20 steps. `after` are the counters that rise when it has been taken.
+
+The places are those of `machine.evolve` with everything left out that a file does not fix. What
+that does is described at `machine.moving` and `machine.looking`; a change there is a change
+here, and the law in ``tests/laws/test_bound_laws.py`` sees a difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from chartloop.core.specs import ActionSpec
+from chartloop.language.expression import Expression
+from chartloop.language.spec import Assign, Rule, StateSpec
+from chartloop.machine.abstract.counters import Counting
+from chartloop.machine.abstract.edges import OwnWays, plain
+from chartloop.machine.abstract.failures import Breaking
+from chartloop.machine.abstract.graph_builder import MOST_ROUTES, NOTHING, Done, Growing
+from chartloop.machine.abstract.position import (
+    Branch,
+    Move,
+    Place,
+    Reached,
+    Target,
+    closed,
+    gated,
+    highest,
+    more_of,
+)
+from chartloop.machine.abstract.signals import (
+    FROM_ANYBODY,
+    OF_A_GUARD,
+    deals,
+    hands_down,
+    longest_wait,
+    raised_after,
+)
+from chartloop.machine.abstract.thresholds import Now, World
+from chartloop.machine.build import Chart
+from chartloop.machine.ways import END_ERROR, ENGINE_ENDS
+
+_SURE = frozenset({"nothing", "back_off", "continue_run", "checkpoint", "measure"})
+"""Actions of ours that have no way to fail where they are given nothing."""
+BEGIN = ""
+"""The state of the place before the start, and of those where a stop is decided."""
+
+
+class Routes(Growing):
+    """The graph of one machine with these limits."""
+
+    def __init__(
+        self, chart: Chart, world: World, counting: Counting, start: str = "",
+        most: int = MOST_ROUTES,
+    ) -> None:  # fmt: skip
+        super().__init__(counting.first, most)
+        self.chart = chart
+        self.spec = chart.spec
+        self.world = world
+        self.counting = counting
+        self._dealing = any(deals(rule) for rule in self.spec.rules)
+        others = tuple(r for r in self.spec.reasons if r not in FROM_ANYBODY)
+        self.outside = {
+            "outside": Place(BEGIN, stopping=True, stops=(), raised=FROM_ANYBODY),
+            "caller": Place(BEGIN, stopping=True, stops=(), raised=others),
+        }
+        self.own = OwnWays(chart, world)
+        self.breaking = Breaking(chart)
+        begin = Place(BEGIN)
+        self.number(begin)
+        self.pending.clear()
+        self._begin(begin, start or self.spec.start)
+        while self.pending:
+            self._expand(self.pending.popleft())
+
+    def _enter(
+        self, place: Place, name: str, *, stop: bool = False, attempt: int = 0, skip: str = "",
+        returns: tuple[tuple[str, Target], ...] | None = None, sets: tuple[Assign, ...] = (),
+        reached: Reached = (),
+    ) -> tuple[Place, dict[str, float]]:  # fmt: skip
+        """The place after a state was entered, and what that counts."""
+        after = dict(self.counting.of_sets(sets))
+        if name in ENGINE_ENDS:
+            return Place(name, stopping=True), after
+        state = self.spec.states[name]
+        more_of(after, self.counting.of_entry(state))
+        stopping = place.stopping or stop or bool(state.stop)
+        if state.job == "end" or stopping:
+            return Place(name, stopping=True, ok=None if state.rests else place.ok), after
+        back = place.returns if returns is None else returns
+        acts = state.action is not None
+        return Place(
+            name, () if name in self.chart.main else back, attempt, place.continued,
+            skip="" if acts else skip, ok=None if acts else place.ok,
+            reached=highest(place.reached, reached),
+        ), after  # fmt: skip
+
+    def _follow(
+        self, source: Place, at: Place, move: Move, *, done: Done = NOTHING,
+        more: Mapping[str, float] | None = None,
+    ) -> None:  # fmt: skip
+        """Take a move of the state's own. `at` is the place as the outcome left it."""
+        target, returns, skip = move.target, at.returns, at.skip
+        if target is None:
+            if not returns:
+                return
+            (_, target), returns = returns[-1], returns[:-1]
+        if target.fork:
+            branch = Branch(target.state, 0)
+            dest, after = (
+                at._replace(state=target.state, branch=branch, attempt=0, returns=returns),
+                dict[str, float](),
+            )
+        else:
+            dest, after = self._enter(
+                at, target.state, stop=target.stop, attempt=target.attempt, skip=skip,
+                returns=returns, sets=target.set, reached=move.reached,
+            )  # fmt: skip
+        more_of(after, more or {})
+        self.add(
+            source, dest, move.origin, move.kind, done=done, gates=move.gates,
+            after=after, wait=move.wait,
+        )  # fmt: skip
+
+    # what leads on ----------------------------------------------------------------------------
+
+    def _begin(self, begin: Place, start: str) -> None:
+        at, after = self._enter(begin, start)
+        gates = self._stop_gates(start, at, start if start in self.chart.acting else "")
+        # the start is entered before rules are looked at: its entry counts for them
+        if not self.never({n: value - after.get(n, 0) for n, value in gates.items()}):
+            self.add(begin, at, "start", "start", after=after)
+        if not at.stopping:
+            stay = Move(f"={start}", "start", Target(start))
+            into = start if start in self.chart.acting else ""
+            self._detours(begin, at, [stay._replace(into=into)], more=after)
+            self._add_stops(begin, start, [into], kind="start")
+            self._from_outside(begin)
+
+    def _expand(self, place: Place) -> None:
+        if place.stops is not None:
+            self._stop(place)
+        elif place.branch is not None:
+            self._walk_branch(place, place.branch)
+        elif (
+            place.state not in self.spec.states
+            or (state := self.spec.states[place.state]).job == "end"
+        ):
+            return
+        elif state.action is not None:
+            self._act(place, state, state.action)
+        elif state.job == "wait":
+            self._wait(place, state)
+        elif place.state in self.chart.joins:
+            self._follow(place, place, Move(f"{state.name}.all", "fork", Target(state.name, True)))
+        else:
+            self._pass(place, state)
+
+    def _stop(self, place: Place) -> None:
+        for id in place.stops or ():
+            rule = self._rule(id)
+            self._stop_at(place, rule.to or self.chart.route(rule.stop), id, "rule")
+        for dest in dict.fromkeys(self.chart.route(reason) for reason in place.raised):
+            self._stop_at(place, dest, f"raised.{dest}", "raised")
+
+    def _from_outside(self, place: Place, done: Done = NOTHING) -> None:
+        for kind, stopped in self.outside.items():
+            self.add(place, stopped, kind, kind, done=done)
+
+    def _stop_at(self, place: Place, name: str, origin: str, kind: str) -> None:
+        dest, after = self._enter(place, name, stop=True)
+        self.add(place, dest, origin, kind, after=after)
+
+    def _raised(self, name: str, outcome: str = "") -> tuple[str, ...]:
+        """The reasons that may be raised on leaving a state, beside those of rules."""
+        state, breaks = self.spec.states.get(name), self.breaking.at(name)
+        if outcome in ("", "resumed") or state is None or state.action is None:
+            return raised_after(self.spec, None, breaks=breaks)
+        sure = outcome == "ok" and self._sure(state, state.action)
+        return raised_after(self.spec, state, sure=sure, breaks=breaks)
+
+    def _add_stops(
+        self, source: Place, state: str, into: Iterable[str] = (), *, kind: str = "stop",
+        done: Done = NOTHING, general: bool = True, more: Mapping[str, float] | None = None,
+    ) -> None:  # fmt: skip
+        """A route to where it is decided for what to stop, if anything may stop it then."""
+        raised, near = self._raised(state, done[1]), set(into)
+        if not general and self.breaking.goes_round(state):
+            raised = (*raised, "error")
+        ids = tuple(
+            r.id for r in self.spec.rules
+            if r.kind == "stop" and (bool(near & set(r.before)) if r.before
+                                     else general and (not r.at or state in r.at))
+            and self.world.settled(r.when) is not False
+        )  # fmt: skip
+        if ids or raised:
+            stops = Place(BEGIN, stopping=True, stops=ids, raised=raised)
+            self.add(source, stops, kind, kind, done=done, after=more)
+
+    def _act(self, place: Place, state: StateSpec, action: ActionSpec) -> None:
+        outcomes = ["ok"] if self._sure(state, action) else ["ok", "failed"]
+        if any(state.edges_of("expired")):
+            outcomes.append("late")
+        if not place.stopping:
+            self._from_outside(place)
+            if action.may_wait or (place.attempt and longest_wait(state, place.attempt) > 0):
+                stay = Move(f"={state.name}", "resume", Target(state.name), into=state.name)
+                at, done = place._replace(attempt=0), (state.name, "resumed")
+                self._add_stops(place, state.name, [state.name], done=done)
+                self._detours(place, at, [stay], done=done)
+        for outcome in outcomes:
+            if hands_down(state) and not place.stopping:
+                self._from_outside(place, (state.name, outcome))
+            self._after(place, state, action, outcome)
+
+    def _sure(self, state: StateSpec, action: ActionSpec) -> bool:
+        """Whether an action cannot fail: it does nothing that could, and nothing cuts it off."""
+        plain = action.name in _SURE and not (state.args or state.save or state.within)
+        return plain and not self.chart.time_left
+
+    def _after(self, place: Place, state: StateSpec, action: ActionSpec, outcome: str) -> None:
+        """Every way on after an action has come to this."""
+        left = place._replace(attempt=0, skip="", ok=outcome == "ok")
+        if place.stopping:
+            moves = self.own.of(state, "advance", left)
+            self._epilogue(place, left, moves, done=(state.name, outcome))
+            return
+        if action.work:
+            left = left._replace(continued=False)
+        moves = self._ways(place, left, state, outcome)
+        self._decide(place, left, moves, done=(state.name, outcome))
+        if action.name == "continue_run" and outcome == "ok":
+            granted = left._replace(continued=True)
+            times = self.counting.continuations(state)
+            more = {"run.continuations": 1.0}
+            moves = self._ways(place, granted, state, outcome)
+            held = [m._replace(gates=gated(m.gates, {"run.continuations": times})) for m in moves]
+            self._decide(place, granted, held, done=(state.name, outcome), more=more)
+
+    def _ways(self, place: Place, left: Place, state: StateSpec, outcome: str) -> list[Move]:
+        """The state's own ways for an outcome of its action, which left the run at `left`."""
+        own = self.own.of(state, "advance", left)
+        if outcome == "ok":
+            return own
+        if outcome == "late":
+            late = self.own.of(state, "expired", left)
+            return [*self._retries(place, state, ("TRANSIENT",)), *late]
+        retried = self._retries(place, state, ("TRANSIENT", "RECOVERABLE", "CRITICAL"))
+        retry = state.retry
+        if retry is not None and len(retry.on) == 3 and place.attempt < retry.times:
+            return retried
+        diverted = [t for t in self.own.at(state.name) if t.kind in ("failed", "error")]
+        if diverted:
+            return [*retried, *(plain(t) for t in diverted[:1])]
+        on = state.name in self.chart.handled or left.continued or self._dealing
+        return [*retried, *(own if on else ())]
+
+    def _retries(self, place: Place, state: StateSpec, categories: tuple[str, ...]) -> list[Move]:
+        """Once more: any order of retries and repairs, of which there are so many in all."""
+        retry = state.retry
+        on = {*(retry.on if retry else ()), *(["RECOVERABLE"] if state.repairs else ())}
+        if place.attempt >= state.attempts or not on & set(categories):
+            return []
+        again = Target(state.name, attempt=place.attempt + 1)
+        wait = (0.0, 0.0)
+        if retry is not None:
+            least = 0.0 if state.repairs else retry.wait(place.attempt)  # a repair does not wait
+            wait = least, longest_wait(state, place.attempt)
+        return [Move(f"{state.name}.retry", "retry", again, wait=wait, into=state.name)]
+
+    def _epilogue(self, place: Place, at: Place, moves: list[Move], *, done: Done) -> None:
+        """Behind a stop rules are off, and a failure goes on as a success does."""
+        for move in moves:
+            self._follow(place, at, move, done=done)
+        if self.breaking.at(place.state) or not moves:
+            dest = Place(END_ERROR, stopping=True)
+            self.add(place, dest, "raised.end-error", "raised", done=done)
+
+    def _wait(self, place: Place, state: StateSpec) -> None:
+        if not place.stopping:
+            self._from_outside(place, (state.name, "left"))
+        if isinstance(state.within, Expression) and state.within.may_fail:
+            self._break(place)  # when the wait begins
+        for trigger in self.chart.events_at(state.name):
+            self._decide_wait(place, state, trigger, f"answer:{trigger}")
+        if state.within is not None:
+            self._decide_wait(place, state, "expired", "expired")
+
+    def _break(self, place: Place) -> None:
+        """Out of a state in the middle of a decision: no rule is looked at."""
+        dest = Place(END_ERROR, stopping=True)
+        if not place.stopping:
+            dest = Place(BEGIN, stopping=True, stops=(), raised=OF_A_GUARD)
+        self.add(place, dest, "raised.guard_error", "stop")
+
+    def _decide_wait(self, place: Place, state: StateSpec, trigger: str, outcome: str) -> None:
+        moves = self.own.of(state, trigger, place)
+        if place.stopping:
+            self._epilogue(place, place, moves, done=(state.name, outcome))
+            return
+        self._decide(place, place, moves, done=(state.name, outcome))
+
+    def _decide(
+        self, source: Place, at: Place, moves: list[Move], *, done: Done,
+        more: Mapping[str, float] | None = None,
+    ) -> None:  # fmt: skip
+        """Rules, then the state's own ways."""
+        self._add_stops(source, done[0], [m.into for m in moves], done=done, more=more)
+        self._detours(source, at, moves, done=done, more=more)
+        for move in moves:
+            if (gates := self._passing(done[0], at, move)) is not None:
+                self._follow(source, at, move._replace(gates=gates), done=done, more=more)
+
+    def _passing(self, state: str, at: Place, move: Move) -> dict[str, float] | None:
+        gates = self._stop_gates(state, at, move.into)
+        return None if closed(gates) else gated(move.gates, gates)
+
+    def _pass(self, place: Place, state: StateSpec) -> None:
+        moves = self.own.of(state, "advance", place)
+        near = [m.into for m in moves if m.into in self.chart.before and not place.stopping]
+        if not place.stopping:
+            self._add_stops(place, state.name, near, general=False)
+        elif self.breaking.at(state.name) or self.breaking.goes_round(state.name):
+            self._break(place)
+        for move in moves:
+            if not move.into or place.stopping or move.into not in self.chart.before:
+                self._follow(place, place, move)
+                continue
+            self._detours(place, place, [move], general=False)
+            gates = self._stop_gates(state.name, place, move.into, general=False)
+            if not closed(gates):
+                self._follow(place, place, move._replace(gates=gated(move.gates, gates)))
+
+    def _walk_branch(self, place: Place, branch: Branch) -> None:
+        fork, join = self.spec.states[branch.fork], self.chart.joins[branch.fork]
+        if place.state == branch.fork:
+            first = fork.all[branch.number]
+            after = self.counting.of_visit(first)
+            origin = f"{fork.name}.all.{branch.number}"
+            self._arrive(place, branch, first, join, Move(origin, "fork", None), after=after)
+            return
+        state = self.spec.states[place.state]
+        if self.breaking.at(place.state):
+            self._break(place)
+        for move in self.own.of(state, "advance", place):
+            if move.target is not None:
+                to = move.target.state
+                self._arrive(place, branch, to, join, move, after=self.counting.of_visit(to))
+
+    def _arrive(
+        self, place: Place, branch: Branch, to: str, join: str | None, move: Move,
+        *, after: Mapping[str, float],
+    ) -> None:  # fmt: skip
+        """One step of a branch: on in it, or to its end and so to the next branch."""
+        state = self.spec.states.get(to)
+        ended = to == join or state is None or bool(state.stop) or state.job == "end"
+        if not ended:
+            dest = place._replace(state=to, branch=branch)
+            self.add(place, dest, move.origin, move.kind, gates=move.gates, after=after)
+            return
+        best = branch.best if to == join else self._higher(branch.best, to)
+        number = branch.number + 1
+        if number < len(self.spec.states[branch.fork].all):
+            dest = place._replace(state=branch.fork, branch=Branch(branch.fork, number, best))
+            self.add(place, dest, move.origin, move.kind, gates=move.gates)
+            return
+        out = place._replace(branch=None)
+        name, gates = best or join, move.gates
+        if name is None:
+            return
+        if name == join and name in self.chart.before and not place.stopping:
+            self._add_stops(place, place.state, [name], general=False)
+            self._detours(place, out, [Move("", "", Target(name), into=name)], general=False)
+            gates = gated(gates, self._stop_gates(place.state, out, name, general=False))
+        dest, entered = self._enter(out, name, attempt=0, skip=place.skip)
+        if not closed(gates):
+            self.add(place, dest, move.origin, move.kind, gates=gates, after=entered)
+
+    def _higher(self, best: str, to: str) -> str:
+        def rank(name: str) -> int:
+            stop = self.spec.states[name].stop
+            return self.spec.reason(stop).priority if stop else 99
+
+        return to if not best or rank(to) < rank(best) else best
+
+    # rules ------------------------------------------------------------------------------------
+
+    def _rule(self, id: str) -> Rule:
+        return next(r for r in self.spec.rules if r.id == id)
+
+    def _covers(self, rule: Rule, state: str, into: str, general: bool) -> bool:
+        if rule.before:
+            return into in rule.before
+        return general and (not rule.at or state in rule.at)
+
+    def _stop_gates(
+        self, state: str, at: Place, into: str, general: bool = True
+    ) -> dict[str, float]:
+        """What counters must be below so that no stop rule holds."""
+        if at.continued or at.stopping:
+            return {}
+        found = dict[str, float]()
+        now = Now(ok=at.ok, signalled=False)
+        for rule in self.spec.rules:
+            if rule.kind == "stop" and self._covers(rule, state, into, general):
+                if self.world.settled(rule.when, now):
+                    return {"": 0}
+                found = gated(found, self.world.turns(rule.when, now).true)
+        return found
+
+    def _detours(
+        self, source: Place, at: Place, moves: list[Move], *, done: Done = NOTHING,
+        general: bool = True, more: Mapping[str, float] | None = None,
+    ) -> None:  # fmt: skip
+        """Every detour that may be made in place of one of these moves."""
+        made = set[tuple[str, Target | None]]()
+        here = done[0] or source.state or at.state
+        now = Now(at.continued, at.ok, signalled=False)
+        for rule in self.spec.rules:
+            if rule.kind != "detour" or rule.id == at.skip:
+                continue
+            if any(id == rule.id for id, _ in at.returns):
+                continue
+            if self.world.settled(rule.when, now) is False:
+                continue
+            below = self.world.turns(rule.when, now).false
+            for move in moves:
+                if not self._covers(rule, here, move.into, general):
+                    continue
+                gates = gated(below, self._stop_gates(here, at, move.into, general))
+                returns, pending = at.returns, None
+                if self.chart.returnable[rule.id]:
+                    pending = move.target or (at.returns[-1][1] if at.returns else None)
+                    if pending is None:
+                        continue
+                    returns = (*at.returns, (rule.id, pending))
+                if closed(gates) or (rule.id, pending) in made:
+                    continue
+                made.add((rule.id, pending))
+                dest, after = self._enter(at, rule.to, skip=rule.id, returns=returns)
+                more_of(after, more or {})
+                self.add(source, dest, rule.id, "rule", done=done,
+                          gates=gates, after=after)  # fmt: skip

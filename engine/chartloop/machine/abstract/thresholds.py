@@ -1,0 +1,240 @@
+"""From which value of a counter on a guard is decided, whatever the other facts are.
+
+``run.steps >= limits.steps`` is true from 20 steps on when the limit is 20; so is
+``run.steps >= 20 or vars.flag``. ``run.visits.plan < limits.rounds`` is false from the limit on.
+Found by judging the guard with the counter from a value upwards: once it is decided there, it
+stays so, for a counter never falls.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from chartloop.language.expression import Expression
+from chartloop.language.expression.tree import (
+    Arith,
+    Compare,
+    Const,
+    Fact,
+    Logic,
+    Negative,
+    Node,
+    Not,
+    facts_of,
+    walk,
+)
+from chartloop.language.intervals.evaluate import Known, judge, surely
+from chartloop.language.intervals.interval import ABSENT, INF, Other, Range, Value, of_plain
+
+MOST = 2**53
+"""A counter that must go beyond this does not bound anything."""
+MOST_AS_IT_IS = 9
+"""Nodes of a guard that is judged as it stands; a longer one is folded first."""
+REAL = frozenset({"usage.cost", "run.elapsed", "run.working"})
+"""Counters that are no whole numbers."""
+
+
+class Turns(NamedTuple):
+    """For each counter, from which value on a guard is surely true, or surely false."""
+
+    true: Mapping[str, float]
+    false: Mapping[str, float]
+
+
+class Now(NamedTuple):
+    """What is known at a place."""
+
+    continued: bool | None = False
+    """Whether a continuation has been asked for."""
+    ok: bool | None = None
+    """Whether the last action succeeded."""
+    signalled: bool = True
+    """Whether the signals of this moment are raised already: rules are judged before they are."""
+
+
+class Below(NamedTuple):
+    """What is taken for granted: a counter has not come to a value."""
+
+    counter: str
+    value: float
+
+    @property
+    def highest(self) -> float:
+        """The highest that it may be."""
+        return math.nextafter(self.value, -INF) if self.counter in REAL else self.value - 1
+
+
+USUAL = Now()
+_SIGNALS = {"signals.count", "signals.top", "signals.reasons"}
+_TOLD = {"signals.continued", "last.ok", "last.error"} | _SIGNALS
+
+
+class World:
+    """What is known in advance: the limits of the run, what never changes, what only grows."""
+
+    def __init__(
+        self, limits: Mapping[str, Any], counters: frozenset[str], fixed: Mapping[str, Any],
+        lowered: frozenset[str] = frozenset(),
+    ) -> None:  # fmt: skip
+        self.limits = {f"limits.{name}": _given(name, limits, lowered) for name in limits}
+        self.limits |= {name: of_plain(value) for name, value in fixed.items()}
+        self.values = tuple(v for v in limits.values() if isinstance(v, (int, float)))
+        self.counters = counters
+        self.lowered = lowered
+        """Limits of which the value is the most that a run may have: a child gets what is left."""
+        self.raised: Mapping[str, tuple[float, ...]] = {}
+        """For each counter the values from which on signals are raised by `signal` rules."""
+        self._turns: dict[tuple[str, Now, Below | None], Turns] = {}
+        self._settled: dict[tuple[str, Now], bool | None] = {}
+
+    def known(
+        self, now: Now = USUAL, *, counter: str = "", low: float = 0, below: Below | None = None
+    ) -> Known:
+        """What is known of facts, with one counter from `low` upwards, and one `below` a value."""
+        signalled = self.raised.get(counter, ()) if now.signalled else ()
+        raised = sum(low >= at for at in signalled)
+
+        def of(fact: Fact) -> Value | None:
+            path = fact.path
+            if path == counter:
+                return Range(low, INF)
+            if below is not None and path == below.counter:
+                return Range(0, below.highest)
+            if path == "signals.count" and raised:
+                return Range(raised, INF)
+            if path == "signals.continued" and now.continued is not None:
+                return of_plain(now.continued)
+            if path == "last.ok" and now.ok is not None:
+                return of_plain(now.ok)
+            if path == "last.error" and now.ok is not None:
+                return ABSENT if now.ok else Other()
+            return self.limits.get(path)
+
+        return of
+
+    def forget(self) -> None:
+        """What was found before `raised` was known."""
+        self._turns.clear()
+        self._settled.clear()
+
+    def settled(self, guard: Expression, now: Now = USUAL) -> bool | None:
+        """Whether a guard holds in every run, or in none; None: that depends."""
+        key = (guard.text, now if guard.reads & _TOLD else USUAL)
+        if key not in self._settled:
+            self._settled[key] = surely(judge(guard.root, self.known(now)))
+        return self._settled[key]
+
+    def turns(self, guard: Expression, now: Now = USUAL, *, below: Below | None = None) -> Turns:
+        """From which value of each counter on it is decided, while one is `below` a value."""
+        key = (guard.text, now if guard.reads & _TOLD else USUAL, below)
+        if key not in self._turns:
+            self._turns[key] = self._found(guard, now, below)
+        return self._turns[key]
+
+    def _found(self, guard: Expression, now: Now, below: Below | None) -> Turns:
+        counters = set(self.counters & guard.reads) - ({below.counter} if below else set())
+        if now.signalled and guard.reads & _SIGNALS:
+            counters |= self.raised.keys()
+        true: dict[str, float] = {}
+        false: dict[str, float] = {}
+        for counter in sorted(counters):
+            verdict = self._at(guard, counter, MOST, now, below)
+            if verdict is not None:
+                found = true if verdict else false
+                found[counter] = self._least(guard, counter, now, below)
+        return Turns(true, false)
+
+    def _at(
+        self, guard: Expression, counter: str, low: float, now: Now, below: Below | None
+    ) -> bool | None:
+        return surely(judge(guard.root, self.known(now, counter=counter, low=low, below=below)))
+
+    def _least(self, guard: Expression, counter: str, now: Now, below: Below | None) -> float:
+        """The least value from which on it is decided."""
+        root, told = guard.root, dict[str, Value]()
+        if sum(1 for _ in walk(root)) > MOST_AS_IT_IS:
+            root = _folded(root, {counter, "signals.count"}, self.known(now, below=below), told)
+
+        def decided(low: float) -> bool:
+            known = self.known(now, counter=counter, low=low, below=below)
+            return surely(judge(root, lambda f: told.get(f.path) or known(f))) is not None
+
+        literals = [n.value for n in walk(guard.root) if isinstance(n, Const)]
+        given = [v for v in (*self.values, *literals) if isinstance(v, (int, float))]
+        if counter in REAL:
+            return _least_real(decided, sorted(float(v) for v in given if v >= 0))
+        whole = {int(v) + more for v in given if 0 <= v < MOST for more in (0, 1)}
+        return _least_whole(decided, sorted(whole))
+
+
+def _given(name: str, limits: Mapping[str, Any], lowered: frozenset[str]) -> Value:
+    """What is known of a limit: of one that is off and may be lowered, nothing."""
+    found = of_plain(limits[name])
+    if name not in lowered or not isinstance(found, Range):
+        return found
+    return Range(high=found.high) if found.some else Range(none=True)
+
+
+def _folded(node: Node, free: Collection[str], known: Known, told: dict[str, Value]) -> Node:
+    """The tree, with each part that reads nothing `free` as a fact whose value is `told`.
+
+    A long guard is judged for many values of a counter that mostly stands in one of its parts.
+    """
+    if isinstance(node, (Const, Fact)):
+        return node
+
+    def of(part: Node) -> Node:
+        return _folded(part, free, known, told)
+
+    if facts_of(node).keys().isdisjoint(free):
+        name = f"part {len(told)}"
+        told[name] = judge(node, known)
+        return Fact(node.type, node.text, name, ())
+    match node:
+        case Logic(parts=parts):
+            return node._replace(parts=tuple(map(of, parts)))
+        case Not(part=part) | Negative(part=part):
+            return node._replace(part=of(part))
+        case Arith(left=left, right=right):
+            return node._replace(left=of(left), right=of(right))
+        case Compare(first=first, links=links):
+            right = tuple(link._replace(right=of(link.right)) for link in links)
+            return node._replace(first=of(first), links=right)
+        case _:
+            return node
+
+
+def _least_whole(decided: Callable[[int], bool], likely: Sequence[int]) -> int:
+    """The least number from which on it is decided; mostly one of those that are written down."""
+    if decided(0):
+        return 0
+    known = bisect_left(likely, True, key=decided)
+    low = likely[known - 1] if known else 0
+    if known < len(likely):
+        high = likely[known]
+        low = high - 1 if not decided(high - 1) else low
+    else:
+        high = 2 * low or 1
+        while not decided(high):
+            low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if decided(middle) else (middle, high)
+    return high
+
+
+def _least_real(decided: Callable[[float], bool], candidates: list[float]) -> float:
+    for value in candidates:
+        if decided(value):
+            return value
+    high = 1.0
+    while not decided(high):
+        high *= 2
+    low = 0.0
+    while high - low > 1e-9 * max(1.0, high):
+        middle = (low + high) / 2
+        low, high = (low, middle) if decided(middle) else (middle, high)
+    return high

@@ -1,0 +1,374 @@
+"""Inequalities that hold in every run, from what guards ask of counters.
+
+A `Family` is all routes that are closed once a counter has reached a value. Of what a run counts,
+less than that value was counted when the last of them was taken. So two sums are bounded:
+
+- what is counted on these routes themselves, each before it is taken: less than the value;
+- what is counted in all: less than the value, and what can still be counted once none of them
+  is taken any more. That is a program of the same kind on the graph without them.
+
+The second is worked out only where a cycle asks for it. A cycle that no family bounds is a loop
+that no budget cuts.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from chartloop.machine.abstract.counters import Again
+from chartloop.machine.abstract.graph import Routes
+from chartloop.machine.abstract.position import Route
+from chartloop.machine.abstract.thresholds import REAL, World
+from chartloop.proofs.bound.costs import WAITING, Spending, Uses
+from chartloop.proofs.bound.linear_program import Arc, Effort, Number, Solved, most
+
+LIFTS = frozenset({"usage.total_tokens", "usage.cost", "usage.tool_calls", WAITING})
+"""Resources that a counter of the guards counts itself, in amounts that differ."""
+
+
+_NO = (0, 0)
+
+
+class Family(NamedTuple):
+    """The routes that are closed once the counter has reached the value."""
+
+    counter: str
+    at: float
+
+    @property
+    def room(self) -> Number:
+        """The most that is counted before the last of them is taken."""
+        return exact(self.at) if self.counter in REAL else exact(self.at) - 1
+
+    def has(self, route: Route) -> bool:
+        """Whether a route is one of them."""
+        return route.gates.get(self.counter, self.at + 1) <= self.at
+
+
+class Step(NamedTuple):
+    """A route with one of the things that its action may use."""
+
+    route: Route
+    number: int
+    """Of the route."""
+    uses: Uses
+
+    def counts(self, counter: str) -> Number:
+        """How much of a counter it surely adds before it is taken."""
+        if counter == "run.elapsed":
+            return self.counts(WAITING)
+        least = self.uses.ends.get(counter, _NO)[0]
+        least = exact(least) if least else 0
+        return least + exact(self.route.wait[0]) if counter == WAITING else least
+
+    def gains(self, resource: str) -> Number:
+        """How much of a resource it uses at most."""
+        most_ = self.uses.ends.get(resource, _NO)[1]
+        most_ = exact(most_) if most_ else 0
+        return most_ + exact(self.route.wait[1]) if resource == WAITING else most_
+
+
+class Row(NamedTuple):
+    """One inequality: what each step takes, and how much there is."""
+
+    family: Family
+    takes: tuple[Number, ...]
+    room: Number
+    """Of a run, from its start."""
+    midway: Number | None = None
+    """Of a part of a run that begins anywhere; None: the same."""
+
+    def room_from(self, start: bool) -> Number:
+        """How much there is for a way from the start of a run, or for one from anywhere."""
+        return self.room if start or self.midway is None else self.midway
+
+
+def exact(value: float | Fraction) -> Number:
+    """The number itself, not what a float makes of it; whole where it is."""
+    if isinstance(value, Fraction):
+        return value
+    return int(value) if value == int(value) else Fraction(value)
+
+
+_NOTHING = Uses({})
+
+
+def steps_of(routes: Routes, spending: Spending, resource: str, spread: bool) -> list[Step]:
+    """Every route with everything that its action may use."""
+    states, known, out = routes.spec.states, dict[tuple[str, str], list[Uses]](), list[Step]()
+    for number, route in enumerate(routes.routes):
+        if not route.state or route.outcome == "left":
+            out.append(Step(route, number, _NOTHING))
+            continue
+        key = (route.state, route.outcome)
+        if key not in known:
+            found = spending.uses(states[route.state], route.outcome)
+            if spread:
+                found = [s for u in found for s in u.spread(resource)]
+            known[key] = _without_doubles(found)
+        out += [Step(route, number, uses) for uses in known[key]]
+    return out
+
+
+def _without_doubles(found: Iterable[Uses]) -> list[Uses]:
+    out: list[Uses] = []
+    for one in found:
+        if one not in out:
+            out.append(one)
+    return out
+
+
+@dataclass
+class Budgets:
+    """The inequalities for one resource, found as they are needed."""
+
+    routes: Routes
+    steps: Sequence[Step]
+    families: Sequence[Family]
+    effort: Effort
+    rows: list[Row] = field(default_factory=list[Row])
+    _tried: set[tuple[Family, str]] = field(default_factory=set[tuple[Family, str]])
+    _before_counts: dict[str, tuple[Number, ...]] = field(
+        default_factory=dict[str, tuple[Number, ...]]
+    )
+    _counted: dict[str, tuple[Number, ...]] = field(default_factory=dict[str, tuple[Number, ...]])
+
+    def counted(self, counter: str) -> tuple[Number, ...]:
+        """What each step counts, before and after."""
+        if counter not in self._counted:
+            self._counted[counter] = tuple(
+                before + exact(s.route.after[counter]) if counter in s.route.after else before
+                for s, before in zip(self.steps, self.before(counter), strict=True)
+            )
+        return self._counted[counter]
+
+    def before(self, counter: str) -> tuple[Number, ...]:
+        """What each step counts before it is taken."""
+        if counter not in self._before_counts:
+            self._before_counts[counter] = tuple(s.counts(counter) for s in self.steps)
+        return self._before_counts[counter]
+
+    def most(
+        self, gain: Sequence[Number], *, among: Callable[[int], bool] | None = None,
+        starts: Sequence[int] = (0,), above: Collection[Family] = (),
+    ) -> tuple[Solved, list[int]]:  # fmt: skip
+        """The most that a run can gain, after every inequality that is needed has been found.
+
+        Gives the steps too that the arcs of the result stand for.
+        """
+        from_start = tuple(starts) == (0,)
+        while True:
+            rows = self.rows
+            arcs: list[Arc] = []
+            labels: list[int] = []
+            for n, step in enumerate(self.steps):
+                if among is None or among(n):
+                    takes = tuple(row.takes[n] for row in rows)
+                    arcs.append(Arc(step.route.source, step.route.dest, gain[n], takes, n))
+                    labels.append(n)
+            solved = most(
+                arcs, len(self.routes.places), starts,
+                [row.room_from(from_start) for row in rows], self.effort,
+            )  # fmt: skip
+            if solved.value is not None:
+                return solved, labels
+            cycle = [labels[a] for column, _ in solved.used for a in column.arcs if column.cycle]
+            if not self._cut(cycle, above):
+                return solved, labels
+
+    def _cut(self, cycle: Sequence[int], above: Collection[Family]) -> bool:
+        """Find inequalities that bound a cycle. False: there are none."""
+        found = False
+        for family in self.families:
+            if family in above:
+                continue
+            gated = any(family.has(self.steps[n].route) for n in cycle)
+            if gated and any(self.counted(family.counter)[n] for n in cycle):
+                found = self._add(family, above) or found
+                if found:
+                    return True
+        return found
+
+    def tighten(self, family: Family) -> None:
+        """Take a family in, whether a cycle asks for it or not."""
+        self._add(family, ())
+
+    def _add(self, family: Family, above: Collection[Family]) -> bool:
+        added = False
+        if (family, "own") not in self._tried:
+            self._tried.add((family, "own"))
+            for row in (self._own_row(family), self._often_row(family)):
+                if row is not None and any(row.takes):
+                    self.rows.append(row)
+                    added = True
+        if (family, "whole") not in self._tried and self.late(family):
+            row = self._whole_row(family, above)
+            if row is not None:
+                self.rows.append(row)
+                added = True
+            if row is not None or not above:  # else it may be found when those above are known
+                self._tried.add((family, "whole"))
+        return added
+
+    def late(self, family: Family) -> bool:
+        """Whether anything is counted on a route that the family does not close."""
+        counted = self.counted(family.counter)
+        return any(
+            counted[n] and not family.has(s.route) and not self._stops(s.route)
+            for n, s in enumerate(self.steps)
+        )
+
+    def _stops(self, route: Route) -> bool:
+        return self.routes.places[route.dest].stopping
+
+    def _own_row(self, family: Family) -> Row:
+        """What is counted on the routes themselves."""
+        takes: list[Number] = []
+        last: Number = 0
+        for step, here in zip(self.steps, self.before(family.counter), strict=True):
+            handed = step.uses.handed.get(family.counter)
+            if family.has(step.route):
+                after = exact(step.route.after.get(family.counter, 0))
+                last = max(last, after)
+                takes.append(here + after)
+            elif handed is not None and handed.limit == family.at and not self._before(step.route):
+                # a child that is the last to spend has what was left
+                over = here - exact(handed.past) - (0 if family.counter in REAL else 1)
+                takes.append(max(over, 0))
+            else:
+                takes.append(0)
+        first = exact(self.routes.counting.first.get(family.counter, 0))
+        return Row(family, tuple(takes), family.room - first + last)
+
+    def _often_row(self, family: Family) -> Row | None:
+        """How often the routes are taken, where something is counted between any two of them."""
+        if not self.late(family):
+            return None
+        gated = [n for n, s in enumerate(self.steps) if family.has(s.route)]
+        after = [(self.steps[n].route.dest, exact(self.steps[n].route.after.get(family.counter, 0)))
+                 for n in gated]  # fmt: skip
+        each = self._least_between(family, after, gated)
+        if each is not None and each <= 0:
+            return None
+        first = exact(self.routes.counting.first.get(family.counter, 0))
+        before = self._least_between(family, [(0, first)], gated) or 0
+        room = family.room - before
+        times = 0 if room < 0 else 1 if each is None else 1 + room // each
+        takes = [int(family.has(s.route)) for s in self.steps]
+        return Row(family, tuple(takes), times)
+
+    def _least_between(
+        self, family: Family, sources: Iterable[tuple[int, Number]], to: Iterable[int]
+    ) -> Number | None:
+        """The least that is counted on a way from one of these places to one of these steps."""
+        counted = self.counted(family.counter)
+        out: dict[int, list[int]] = {}
+        for n, step in enumerate(self.steps):
+            out.setdefault(step.route.source, []).append(n)
+        heap = sorted((amount, place) for place, amount in sources)
+        least: dict[int, Number] = {}
+        while heap:
+            amount, place = heapq.heappop(heap)
+            if place in least:
+                continue
+            least[place] = amount
+            ways = out.get(place, ())
+            self.effort.spend(len(ways) + 1)
+            for n in ways:
+                dest = self.steps[n].route.dest
+                if dest not in least:
+                    heapq.heappush(heap, (amount + counted[n], dest))
+        found = [least[self.steps[n].route.source] + self.before(family.counter)[n]
+                 for n in to if self.steps[n].route.source in least]  # fmt: skip
+        return min(found, default=None)
+
+    def _before(self, route: Route) -> bool:
+        """Whether the run goes on as it was: not towards a stop."""
+        return not self._stops(route) or self.routes.places[route.source].stopping
+
+    def _whole_row(self, family: Family, above: Collection[Family]) -> Row | None:
+        counted = self.counted(family.counter)
+        everywhere = range(len(self.routes.places))
+        solved, _ = self.most(
+            counted, among=lambda n: not family.has(self.steps[n].route), starts=everywhere,
+            above=(*above, family),
+        )  # fmt: skip
+        if solved.value is None:
+            return None
+        after = [
+            exact(s.route.after.get(family.counter, 0)) for s in self.steps if family.has(s.route)
+        ]
+        first = exact(self.routes.counting.first.get(family.counter, 0))
+        room = family.room - first + solved.value + max(after, default=0)
+        return Row(family, counted, room)
+
+
+def rows_of_loops(
+    routes: Routes, steps: Sequence[Step], limits: Mapping[str, Any], lowered: frozenset[str]
+) -> list[Row]:  # fmt: skip
+    """How often an edge is taken that counts a variable up to a bound, where states begin it anew.
+
+    Between two resets the variable only rises, and the edge's own guard is false from the bound
+    on: so each reset is good for so many times, and the first value for so many.
+    """
+    edges = {edge.id: edge for edge in routes.spec.edges()}
+    out: list[Row] = []
+    for again in routes.counting.again:
+        world = World(limits, frozenset({again.variable}), routes.counting.fixed, lowered)
+        for id, each in again.edges.items():
+            guard = edges[id].when
+            most_ = None if guard is None else world.turns(guard).false.get(again.variable)
+            if most_ is not None:
+                out.append(_row_of_loop(routes, steps, again, (id, each, most_)))
+    return out
+
+
+def _row_of_loop(
+    routes: Routes, steps: Sequence[Step], again: Again, edge: tuple[str, float, float]
+) -> Row:
+    id, each, most_ = edge
+
+    def times(value: float) -> int:
+        return max(0, math.ceil((most_ - value) / each))
+
+    takes: list[Number] = []
+    for step in steps:
+        entered = again.resets.get(routes.places[step.route.dest].state)
+        taken = int(step.route.origin == id)
+        takes.append(taken if entered is None else taken - times(entered))
+    begun = _before_a_reset(routes, again)
+    early = any(s.route.origin == id and s.route.source in begun for s in steps)
+    # A part of a run may begin within the loop, right after any of the values was set.
+    midway = times(min(again.first, *again.resets.values()))
+    room = times(again.first) if early else 0
+    return Row(Family(again.variable, most_), tuple(takes), room, midway)
+
+
+def _before_a_reset(routes: Routes, again: Again) -> set[int]:
+    """The places that a run can come to before a state has set the variable."""
+    out: dict[int, list[int]] = {}
+    for route in routes.routes:
+        if routes.places[route.dest].state not in again.resets:
+            out.setdefault(route.source, []).append(route.dest)
+    seen, pending = {0}, [0]
+    while pending:
+        more = [dest for dest in out.get(pending.pop(), ()) if dest not in seen]
+        seen.update(more)
+        pending += more
+    return seen
+
+
+def families_of(routes: Routes, counted: Mapping[str, bool]) -> list[Family]:
+    """The families of a machine, those with the most routes first."""
+    sizes: dict[Family, int] = {}
+    for route in routes.routes:
+        for counter, at in route.gates.items():
+            if counted.get(counter):
+                family = Family(counter, at)
+                sizes[family] = sizes.get(family, 0) + 1
+    return sorted(sizes, key=lambda f: (-sizes[f], f))

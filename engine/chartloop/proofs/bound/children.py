@@ -1,0 +1,160 @@
+"""Children: the limits that they have at most, and what they come to with these.
+
+Of each budget that both machines name a child is given what its parent has left. So it can spend no
+more than that and what a run of it can go past its own limit; see `machine.budget`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from chartloop.core.facts import Facts
+from chartloop.language.expression import Expression
+from chartloop.language.intervals.evaluate import judge
+from chartloop.language.intervals.interval import INF, number
+from chartloop.language.spec import Given
+from chartloop.machine.abstract.counters import UNKNOWN
+from chartloop.machine.abstract.thresholds import World
+from chartloop.machine.budget import OWN, budgets_of
+from chartloop.machine.build import Chart
+from chartloop.proofs.bound.budgets import Family
+from chartloop.proofs.bound.costs import RESOURCES, UNIT, Child, Handed, Spending
+from chartloop.proofs.bound.linear_program import Number
+from chartloop.proofs.bound.result import Figure
+
+
+class Proving(Protocol):
+    """A machine under proof, as far as its parent or child asks."""
+
+    chart: Chart
+    limits: dict[str, Any]
+    world: World
+    spending: Spending
+
+    @property
+    def families(self) -> Sequence[Family]:
+        """Its budgets."""
+        ...
+
+    def past_of(self, family: Family, resource: str) -> Number | None:
+        """How far past a budget a run can go."""
+        ...
+
+    def once_and_after(self, resource: str) -> tuple[float, float]:
+        """The most of one action, and of all that follows a stop."""
+        ...
+
+
+Make = Callable[[Chart, Mapping[str, Any], Mapping[str, Any], str, frozenset[str]], Any]
+"""A proof of a machine with these limits, variables and first state; some limits may be lower."""
+
+
+class Children:
+    """The children of one machine under proof. Each is proven once for what it is given."""
+
+    figure: Callable[[Any, str], Figure]
+    """The most of a resource of a proof; `prove` sets it."""
+
+    def __init__(self, parent: Proving, make: Make) -> None:
+        self.parent = parent
+        self.make = make
+        self.told: dict[str, dict[str, Any]] = {}
+        """What each comes to, for people."""
+        self._known: dict[str, tuple[Any, Child]] = {}
+
+    def child(self, name: str, given: Mapping[str, Given], among: int) -> Child:
+        """The child of that name, given these fields, one of so many at once."""
+        chart = self.parent.chart.child(name)
+        limits, vars = self._limits(chart, given, among), _variables(given)
+        start = str(given["start"].value) if "start" in given else ""
+        key = repr([name, sorted(limits.items(), key=str), sorted(vars.items(), key=str), start])
+        if key not in self._known:
+            lowered = frozenset(budgets_of(self.parent.chart.spec, chart.spec)) | _computed(given)
+            proof = self.make(chart, limits, vars, start, lowered)
+            self._known[key] = (proof, self._prove(proof, name))
+        proof, child = self._known[key]
+        return child._replace(handed=self._handed(proof, chart, limits))
+
+    @property
+    def proofs(self) -> list[Any]:
+        """Those of the children that were asked for."""
+        return [proof for proof, _ in self._known.values()]
+
+    def _prove(self, proof: Any, name: str) -> Child:
+        most: dict[str, float] = {}
+        why: dict[str, str] = {}
+        shown = name if name not in self.told else f"{name} ({len(self.told) + 1})"
+        told = self.told[shown] = {
+            "limits": {n: v for n, v in proof.limits.items() if not isinstance(v, tuple)}
+        }
+        for resource in RESOURCES:
+            figure = Children.figure(proof, resource)
+            told[figure.resource] = figure.text if figure.value is None else figure.value
+            if figure.value is not None:
+                most[resource] = figure.value
+            elif figure.unit:
+                most[resource] = figure.units * UNIT + figure.rest
+            else:
+                most[resource] = INF
+                why[resource] = f"in its child `{name}`: {figure.why}"
+        for word, said in proof.spending.assumed.items():
+            more = f" (`{name}`)" if "at most" in said else ""
+            self.parent.spending.assumed.setdefault(f"{name}.{word}", said + more)
+        return Child(most, {}, why)
+
+    def _limits(self, chart: Chart, given: Mapping[str, Given], among: int) -> dict[str, Any]:
+        """The limits that a child has at most: what it is given, within what there is."""
+        own, parent = chart.spec.limits, self.parent
+        chosen: Mapping[str, Given] = given["limits"].value if "limits" in given else {}
+        out = {name: self._most(value.value) for name, value in chosen.items()}
+        for name, facts in budgets_of(parent.chart.spec, chart.spec).items():
+            left = parent.limits.get(name)
+            if left is None:
+                continue
+            if not facts & OWN:
+                left = left // among if isinstance(left, int) else left / among
+            mine = out.get(name, own[name].value)
+            out[name] = left if mine is None else min(mine, left)
+        return out
+
+    def _most(self, value: Any) -> Any:
+        """The most that a limit can be set to; None where that is off, or may be anything."""
+        if not isinstance(value, Expression):
+            return value
+        high = number(judge(value.root, self.parent.world.known())).high
+        return None if high == INF else high
+
+    def _handed(self, proof: Proving, chart: Chart, limits: Mapping[str, Any]) -> dict[str, Handed]:
+        """The budgets of which the child gets what is left."""
+        out: dict[str, Handed] = {}
+        for name, facts in budgets_of(self.parent.chart.spec, chart.spec).items():
+            value = self.parent.limits.get(name)
+            counter = next(iter(facts)) if len(facts) == 1 else ""
+            if value is None or counter not in RESOURCES or facts & OWN:
+                continue
+            mine = [f for f in proof.families if f == (counter, limits.get(name))]
+            past = proof.past_of(mine[0], counter) if mine else None
+            if past is not None:
+                once, wrap = proof.once_and_after(counter)
+                out[counter] = Handed(float(value), float(max(past, 0)), once, wrap)
+        return out
+
+
+def _computed(given: Mapping[str, Given]) -> frozenset[str]:
+    """The limits that are worked out when the child begins."""
+    values: Mapping[str, Given] = given["limits"].value if "limits" in given else {}
+    return frozenset(name for name, value in values.items() if isinstance(value.value, Expression))
+
+
+def _variables(given: Mapping[str, Given]) -> dict[str, Any]:
+    """What a child begins with, as far as the file says it. Without `task` it has none."""
+    values: Mapping[str, Given] = given["vars"].value if "vars" in given else {}
+    out = {name: _constant(value.value) for name, value in values.items()}
+    return out if "task" in given or "machine" not in given else {"run.task": "", **out}
+
+
+def _constant(value: Any) -> Any:
+    if not isinstance(value, Expression):
+        return value
+    return value.value(Facts()) if value.constant else UNKNOWN

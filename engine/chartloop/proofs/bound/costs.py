@@ -1,0 +1,452 @@
+"""What an action may use at most, and what it surely uses.
+
+One table of the built-in actions. An outcome may use a *range* of a thing; where a budget counts
+that thing it is told by its ends (one token, or a whole window), since all between is a mixture
+of these. How long a call is may be unknown: it counts as `UNIT`, and a bound is then "so much,
+and so many calls".
+
+Source:       actions.talking, actions.calling, actions.children, actions.tasks, run.acting
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from chartloop.core.errors import LimitError
+from chartloop.core.specs import ActionSpec
+from chartloop.language.expression import Expression
+from chartloop.language.expression.tree import Items
+from chartloop.language.intervals.evaluate import judge
+from chartloop.language.intervals.interval import INF, number
+from chartloop.language.spec import Given, MachineSpec, StateSpec
+from chartloop.machine.abstract.counters import UNKNOWN
+from chartloop.machine.abstract.signals import carried_out, is_ours
+from chartloop.machine.abstract.thresholds import World
+from chartloop.machine.budget import AT_ONCE
+
+UNIT = 10**15
+"""Stands for a size that nobody knows: of one model call."""
+STEPS, CALLS, TOOLS = "run.steps", "requests", "usage.tool_calls"
+TOKENS, COST, WAITING = "usage.total_tokens", "usage.cost", "waiting"
+RESOURCES = (STEPS, CALLS, TOOLS, TOKENS, COST, WAITING)
+MOST_CHILDREN = 1_000
+"""Children of one `run_machines`; see `actions.run_machines`."""
+
+Ends = tuple[float, float]
+"""At least and at most."""
+
+
+class KnownModel(NamedTuple):
+    """What `source`, not the file, says of a model: tokens of a call, USD of a token each way."""
+
+    longest: int | None
+    prices: tuple[float, float] | None
+    source: str
+
+
+@dataclass(frozen=True)
+class Assume:
+    """What is taken for granted of a model and its replies, where the file does not say.
+
+    `LimitError` for what is no size or price.
+    """
+
+    tokens_per_call: int | None = None
+    """The longest call, its reply counted in; else the model's context window."""
+    calls_per_reply: int | None = None
+    """How many tool calls one reply asks for at most."""
+    prices: tuple[float, float] | None = None
+    """USD for a token that is sent and for one that is written."""
+    settings: Mapping[str, Any] | None = None
+    """What a caller says over the file's `model`, and over that of each child."""
+    models: Mapping[str, KnownModel] | None = None
+    """What is known of models by their names, for what the file does not say."""
+
+    def __post_init__(self) -> None:
+        sizes = {"tokens_per_call": self.tokens_per_call, "calls_per_reply": self.calls_per_reply}
+        for name, size in sizes.items():
+            if size is not None and not (size == int(size) and 1 <= size < UNIT // 1000):
+                raise LimitError(f"`{name}` is a whole number from 1 on: `{size}` is not")
+        for price in self.prices or ():
+            if not 0 <= price < INF:
+                raise LimitError(f"a price is in USD a token: `{price}` is not")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data: what is said."""
+        said = {
+            "tokens_per_call": self.tokens_per_call, "calls_per_reply": self.calls_per_reply,
+            "prices": None if self.prices is None else list(self.prices),
+            "settings": None if self.settings is None else dict(self.settings),
+            "models": {n: m._asdict() for n, m in self.models.items()} if self.models else None,
+        }  # fmt: skip
+        return {name: value for name, value in said.items() if value is not None}
+
+
+class Uses(NamedTuple):
+    """What one outcome of an action uses: by counter, at least and at most."""
+
+    ends: Mapping[str, Ends]
+    handed: Mapping[str, Handed] = {}
+    """The counters of which a child gets what the run has left."""
+
+    def spread(self, counter: str) -> Iterator[Uses]:
+        """The same as outcomes that use a fixed amount of a counter.
+
+        These are its ends, and what a child may use when nothing is left for it.
+        """
+        low, high = self.ends.get(counter, (0, 0))
+        if high == INF:
+            yield self
+            return
+        handed = self.handed.get(counter)
+        points = {low, high}
+        if handed is not None:
+            points.add(min(handed.past, high))
+        for amount in sorted(points):
+            yield self._replace(ends={**self.ends, counter: (amount, amount)})
+
+
+class Handed(NamedTuple):
+    """A budget that a child is given the rest of."""
+
+    limit: float
+    """The whole of it."""
+    past: float
+    """How far the child may go past what it was given."""
+    once: float = INF
+    """What one of its actions may use."""
+    wrap: float = INF
+    """What it may use after a stop."""
+
+
+class Child(NamedTuple):
+    """What a child machine comes to at most, by resource."""
+
+    most: Mapping[str, float]
+    handed: Mapping[str, Handed]
+    why: Mapping[str, str]
+
+
+ChildOf = Callable[[str, Mapping[str, Given], int], Child]
+"""The child of that name with these fields, one of so many that run at once."""
+
+
+@dataclass
+class Spending:
+    """What the states of one machine use."""
+
+    spec: MachineSpec
+    world: World
+    assume: Assume
+    child: ChildOf
+    why: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
+    """By resource and state: why there is no telling how much it uses."""
+    assumed: dict[str, str] = field(default_factory=dict[str, str])
+    """What was taken for granted, by a word for it."""
+
+    def __post_init__(self) -> None:
+        model = {**self.spec.model, **(self.assume.settings or {})}
+        window = model.get("context_window")
+        said, known = self.assume.tokens_per_call, self._known(model)
+        longest = known.longest if known is not None else None
+        self.longest = said or (int(window) if window else longest or UNIT)
+        """Tokens of one call at most."""
+        most = model.get("max_tokens")
+        self.reply = min(int(most) if most else self.longest, self.longest)
+        self.asked = self.assume.calls_per_reply or UNIT
+        """Calls of one reply at most, carried out or not."""
+        own = (model.get("input_cost_per_token"), model.get("output_cost_per_token"))
+        written = None not in own and not model.get("fallbacks")
+        self.prices: tuple[float, float] | None = (
+            self.assume.prices or (own if written else known.prices if known else None)  # pyright: ignore[reportAttributeAccessIssue]
+        )
+        self.sources = {
+            word: f"{what} of `{model.get('name')}` is the one that {known.source} knows"
+            for word, what, theirs in (
+                ("window", "the window", not (said or window)),
+                ("price", "the price", not (self.assume.prices or written)),
+            )
+            if known is not None and theirs
+        }  # fmt: skip
+        self.requests = 1 + len(model.get("fallbacks") or ())
+
+    def _known(self, model: Mapping[str, Any]) -> KnownModel | None:
+        """What is known of the models that may be asked: the worst of them, if of all."""
+        names = [model.get("name"), *(model.get("fallbacks") or ())]
+        found = [(self.assume.models or {}).get(str(name)) for name in names]
+        known = [one for one in found if one is not None]
+        if not known or len(known) < len(names):
+            return None
+        sizes = [one.longest for one in known if one.longest is not None]
+        prices = [one.prices for one in known if one.prices is not None]
+        longest = max(sizes) if len(sizes) == len(known) else None
+        dearest = max((p[0] for p in prices), default=0), max((p[1] for p in prices), default=0)
+        return KnownModel(longest, dearest if len(prices) == len(known) else None, known[0].source)
+
+    # what states use --------------------------------------------------------------------------
+
+    def uses(self, state: StateSpec, outcome: str) -> list[Uses]:
+        """What an outcome may use: of several the run has one, or a mixture."""
+        action = state.action
+        if action is None:
+            return [self._of_wait(state, outcome)]
+        if outcome == "resumed":
+            return [Uses({WAITING: (0, self._wait_of(state, action)), "run.elapsed": (0, 0)})]
+        failed = outcome != "ok"
+        base: dict[str, Ends] = {STEPS: (1, 1)}
+        if failed:
+            base["errors.total"] = (1, 1)
+        if action.may_wait and (waits := self._wait_of(state, action)):
+            base[WAITING] = (0, waits)
+        return [u._replace(ends={**base, **u.ends}) for u in self._of(state, action, failed)]
+
+    def _of_wait(self, state: StateSpec, outcome: str) -> Uses:
+        longest = self.seconds(state.within)
+        if longest == INF:
+            self._say(WAITING, state, f"nothing bounds how long `{state.name}` waits")
+        least = longest if outcome == "expired" and not isinstance(state.within, Expression) else 0
+        return Uses({WAITING: (least, longest), "run.elapsed": (least, longest)})
+
+    def seconds(self, given: Expression | float | None) -> float:
+        """The longest that a deadline may be."""
+        if given is None:
+            return INF
+        if isinstance(given, Expression):
+            found = number(judge(given.root, self.world.known()))
+            return INF if found.none else max(found.high, 0)
+        return given
+
+    def _wait_of(self, state: StateSpec, action: ActionSpec) -> float:
+        if action.name != "back_off":
+            return 0
+        most = self._duration(state, "most", 300.0)
+        if most == INF:
+            self._say(WAITING, state, f"nothing bounds how long `{state.name}` backs off")
+        return most
+
+    def _duration(self, state: StateSpec, name: str, default: float) -> float:
+        given = state.args.get(name)
+        value = default if given is None else given.value
+        return self.seconds(value) if isinstance(value, (int, float, Expression)) else INF
+
+    def _of(self, state: StateSpec, action: ActionSpec, failed: bool) -> Iterator[Uses]:
+        match action.name:
+            case "infer":
+                judged = "output" in state.args or bool(state.save)
+                yield from self._of_call(failed, answered=judged or not failed)
+            case "prune_context":
+                yield Uses({})
+                given = state.args.get("strategy")
+                if given is not None and given.value == "summarize":
+                    yield from self._of_call(failed)
+            case "call_tools" | "call_tool":
+                most = 1 if action.name == "call_tool" else self._batch(state)
+                yield from self._of_tools(most if carried_out(self.spec, state) else 0)
+            case "update_memory":
+                yield from self._of_tools(0 if "block" in state.args else self._batch(state))
+            case "tool":
+                name = str(state.args["name"].value)
+                yield Uses(
+                    {TOOLS: (0 if failed else 1, 1), f"usage.calls.{name}": (0 if failed else 1, 1)}
+                )
+            case "run_machine" | "run_machines":
+                yield from self._of_children(state)
+            case "work":
+                done = {"queue.failed": (0, 1)} if failed else {"queue.done": (1, 1)}
+                for uses in self._of_work(failed):
+                    yield uses._replace(ends={**done, **uses.ends})
+            case "measure":
+                yield Uses({"progress.cycles": (0, 1)})
+            case _:
+                yield self._of_own(state, action)
+
+    # model calls ------------------------------------------------------------------------------
+
+    def _of_call(self, failed: bool, *, answered: bool = True) -> Iterator[Uses]:
+        """A model call: without an answer, with the shortest, with the longest.
+
+        One that failed has an answer only where that was judged afterwards.
+        """
+        if failed:
+            yield Uses({CALLS: (0, self.requests)})
+        if not answered:
+            return
+        base: dict[str, Ends] = {
+            CALLS: (1, self.requests), "usage.llm_calls": (1, 1),
+            "errors.total": (int(failed), self.asked + failed),  # calls that were not offered
+        }  # fmt: skip
+        self._assume("token", "a model call uses at least one token")
+        if self.longest != UNIT:
+            said = f"a model call and its reply are at most {self.longest:,} tokens"
+            self._assume("window", said)
+            if "window" in self.sources:
+                self._assume("window's source", self.sources["window"])
+        if self.requests > 1:
+            self._assume("fallbacks", "each model of `fallbacks` may be asked in each call")
+        ends_of = {
+            (1, 1),
+            (1, 0),
+            (self.reply, self.reply),
+            (self.longest, self.reply),
+            (self.longest, 0),
+        }
+        for tokens, written in sorted(ends_of):
+            ends = {**base, TOKENS: (tokens, tokens), **self._cost(tokens, written)}
+            ends["usage.prompt_tokens"] = (0 if written == tokens else 1, tokens)
+            ends["usage.completion_tokens"] = (0, tokens)
+            yield Uses(ends)
+
+    def _cost(self, tokens: int, written: int) -> dict[str, Ends]:
+        if self.prices is None:
+            said = "the model's price is not known: give `input_cost_per_token` and "
+            self._say_of(COST, "", f"{said}`output_cost_per_token` under `model`")
+            return {COST: (0, INF)}
+        if tokens >= UNIT // 1000:
+            said = "nothing says how large a model call is: give `context_window` under `model`"
+            self._say_of(COST, "", said)
+            return {COST: (0, INF)}
+        dear = [f"{price * 1_000_000:,.6g} USD" for price in self.prices]
+        if "price" in self.sources:
+            self._assume("price's source", self.sources["price"])
+        self._assume("price", f"a million tokens cost {dear[0]} sent, {dear[1]} written")
+        sent, wrote = (Fraction(repr(p)) for p in self.prices)
+        exact = sent * (tokens - written) + wrote * written
+        return {COST: (exact, exact)}  # pyright: ignore[reportReturnType]  exact, where floats are not
+
+    # tools ------------------------------------------------------------------------------------
+
+    def _batch(self, state: StateSpec) -> int:
+        """How many calls of one reply are carried out at most."""
+        return min(self.assume.calls_per_reply or state.most_calls, state.most_calls)
+
+    def _of_tools(self, most: int) -> Iterator[Uses]:
+        if most > 1 and most == self.assume.calls_per_reply:
+            self._assume("batch", f"a reply asks for at most {most} tool calls")
+        elif most > 1:
+            said = f"at most {most} tool calls of one reply are carried out"
+            self._assume("batch", said)
+        if most:
+            self._assume("tools", "a tool makes no model call of its own")
+        for count in sorted({0, 1, most} if most else {0}):
+            yield Uses({TOOLS: (count, count), "errors.total": (0, count)})
+
+    def _of_own(self, state: StateSpec, action: ActionSpec) -> Uses:
+        """An action that an application brings, or one that uses nothing."""
+        asks = "model" in action.uses | action.may_use
+        if asks:
+            for resource in (CALLS, TOKENS, COST):
+                said = (
+                    f"`{action.name}`, an action of your own, may call a model as often as it likes"
+                )
+                self._say(resource, state, said)
+            return Uses({CALLS: (0, INF), TOKENS: (0, INF), COST: (0, INF)})
+        if not is_ours(action):
+            said = "an action of your own spends a step, and neither stops nor continues a run"
+            self._assume("own", said)
+        return Uses({})
+
+    def _of_work(self, failed: bool) -> Iterator[Uses]:
+        """A task: done by a model call, a tool, or any of the child machines."""
+        yield from self._of_call(failed)
+        yield Uses({TOOLS: (0, 1)})
+        for name in self.spec.machines:
+            child = self.child(name, {}, 1)
+            for resource, why in child.why.items():
+                self._say_of(resource, name, why)
+            yield self._of_child(child)
+
+    # children ---------------------------------------------------------------------------------
+
+    def _of_children(self, state: StateSpec) -> Iterator[Uses]:
+        most, handed = dict[str, float](), dict[str, Handed]()
+        found = list(self._children(state))
+        for child in found:
+            most = _sum(most, child.most)
+            for resource, why in child.why.items():
+                self._say(resource, state, why)
+        for counter in set[str]().union(*(c.handed for c in found)):
+            if all(counter in c.handed for c in found):
+                handed[counter] = shared = _shared([c.handed[counter] for c in found])
+                most[counter] = min(most.get(counter, 0), shared.limit + shared.past)
+        yield self._of_child(Child(most, handed, {}))
+
+    def _children(self, state: StateSpec) -> Iterator[Child]:
+        args = state.args
+        several: Mapping[str, Mapping[str, Given]] = (
+            args["children"].value if "children" in args else {}
+        )
+        each = args.get("each")
+        items = self._items(each)
+        among = 1 if state.action is not None and state.action.name == "run_machine" else 0
+        among = among or len(several) + items
+        if each is not None:
+            yield from [self._of_item(each, args, items)] * items
+        elif "machine" in args:
+            yield self.child(str(args["machine"].value), args, among)
+        for given in several.values():
+            yield self.child(str(given["machine"].value), given, among)
+
+    def _of_item(self, each: Given, args: Mapping[str, Given], among: int) -> Child:
+        """The child of one item: where that may be a mapping, it may give any variable."""
+        name = str(args["machine"].value)
+        given = {n: args[n] for n in ("limits",) if n in args}
+        if not _gives_texts(each):
+            unknown = dict.fromkeys(self.spec.machines[name].vars, Given("constant", UNKNOWN))
+            given["vars"] = Given("values", unknown)
+        return self.child(name, given, among)
+
+    def _items(self, each: Given | None) -> int:
+        if each is None:
+            return 0
+        root = each.value.root if isinstance(each.value, Expression) else None
+        if isinstance(root, Items):
+            return len(root.items)
+        self._assume(
+            "each",
+            f"a list under `each` has at most {MOST_CHILDREN:,} items: the engine takes no more",
+        )
+        return MOST_CHILDREN
+
+    def _of_child(self, child: Child) -> Uses:
+        ends = {r: (0.0, m) for r, m in child.most.items() if r != STEPS}
+        return Uses(ends, child.handed)
+
+    # words ------------------------------------------------------------------------------------
+
+    def _say(self, resource: str, state: StateSpec, why: str) -> None:
+        self._say_of(resource, state.name, why)
+
+    def _say_of(self, resource: str, state: str, why: str) -> None:
+        self.why.setdefault(resource, {}).setdefault(state, why)
+
+    def _assume(self, word: str, said: str) -> None:
+        self.assumed.setdefault(word, said)
+
+
+def _gives_texts(each: Given) -> bool:
+    """Whether all items of a list are texts, which are tasks and nothing else."""
+    made = each.value
+    if isinstance(made, Expression):
+        of = made.root.type.of
+        return of is not None and of.kind == "str"
+    return all(isinstance(item, str) for item in made)
+
+
+def _shared(handed: Sequence[Handed]) -> Handed:
+    """What several children may use together: they have a purse in common, see `run.purse`.
+
+    Once it is spent each that is in the middle of an action ends it, and each wraps up.
+    """
+    alone = sum(each.past for each in handed)
+    if len(handed) == 1:
+        return handed[0]
+    at_once = sorted((each.once for each in handed), reverse=True)[:AT_ONCE]
+    together = sum(at_once) + sum(each.wrap for each in handed)
+    return Handed(handed[0].limit, min(alone, together))
+
+
+def _sum(a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, float]:
+    return {name: a.get(name, 0) + b.get(name, 0) for name in a.keys() | b.keys()}

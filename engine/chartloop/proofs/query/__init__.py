@@ -1,0 +1,54 @@
+"""Questions about the ways of a machine: which a run can take, and which it never takes.
+
+    asked     what is asked: a small form, read against the names of a machine
+    answers   the answer, with a run that shows it
+    offers    of which tools a call may be open on the way
+    reaching  what no run comes to within the limits that are given
+
+Asked of the graph of `machine.abstract`, which has every way that the engine can take: what never
+happens there never happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from chartloop.machine.abstract.counters import Counting
+from chartloop.machine.abstract.graph import Routes
+from chartloop.machine.abstract.position import TooLarge
+from chartloop.machine.abstract.thresholds import World
+from chartloop.machine.build import Chart
+from chartloop.proofs.query.answer import OUTSIDE, Answer, answer
+from chartloop.proofs.query.parse import Atom, Query, QueryFault, read
+from chartloop.proofs.query.reachability import STEPS, open_routes
+
+__all__ = ["OUTSIDE", "Answer", "Atom", "Query", "QueryFault", "Questions", "read"]
+
+
+class Questions:
+    """A machine that is asked: its graph is made once. `limits`: only for runs with these."""
+
+    def __init__(self, chart: Chart, limits: Mapping[str, Any] | None = None) -> None:
+        self.chart = chart
+        counting = Counting(chart.spec)
+        counters = counting.counters & {STEPS} if limits else frozenset[str]()
+        self.unknown = ""
+        self.routes: Routes | None = None
+        self._open: frozenset[int] | None = None
+        try:
+            self.routes = Routes(chart, World(limits or {}, counters, {}), counting)
+            if counters:
+                self._open = open_routes(self.routes)
+        except TooLarge as error:
+            self.unknown = str(error)
+
+    def ask(self, text: str, *, cancels: bool = True) -> Answer:
+        """The answer. `QueryFault` for what is no query of this machine.
+
+        `cancels`: a stop from outside may come at any moment.
+        """
+        query = read(text, self.chart)
+        if self.routes is None:
+            return Answer(query.text, None, self.unknown)
+        return answer(query, self.routes, cancels=cancels, open_=self._open)

@@ -1,0 +1,197 @@
+"""What happens on a route: actions, events, tools, edges and rules, states, reasons.
+
+A reason happens when it is raised, whoever raises it: a rule (one with `signal`, too), a state or
+an edge with `stop`, an action, a tool, the engine, a caller. A run ends for the highest of what was
+raised, so it ends for nothing that did not happen. A rule with `signal` happens when it signals.
+
+Of some things it is sure that they happen on a route, of others only that they may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import cached_property, partial
+from typing import NamedTuple
+
+from chartloop.language.spec import HIGHEST, Rule, StateSpec
+from chartloop.machine.abstract.failures import all_sets, sets_may_fail
+from chartloop.machine.abstract.graph import Routes
+from chartloop.machine.abstract.position import FROM_OUTSIDE, UNDRAWN, Place, Route
+from chartloop.machine.abstract.signals import CALLING, carried_out, raised_after, signalled_behind
+from chartloop.machine.ways import END_ERROR
+
+
+class Happening(NamedTuple):
+    """One thing on a route. `sure`: it happens whenever the route is taken."""
+
+    sort: str
+    name: str
+    sure: bool = True
+    beside: bool = False
+    """A reason that may be raised with the one for which the run stops."""
+
+
+Called = Callable[[StateSpec], Iterable[str]]
+"""The tools that the action of a state may carry out."""
+
+
+class Happenings:
+    """What happens on the routes of one graph. `never`: rules that are known never to hold."""
+
+    def __init__(self, routes: Routes, never: Collection[str] = ()) -> None:
+        self.routes = routes
+        self.spec = routes.spec
+        self._signalling = [r for r in self.spec.rules if r.signal and r.id not in never]
+
+    def on(self, route: Route, called: Called | None = None) -> Iterator[Happening]:
+        """What happens on a route, in order; `called` where more is known than each state says."""
+        source, dest = self.routes.places[route.source], self.routes.places[route.dest]
+        if route.state:
+            yield from self._done(route, called or partial(carried_out, self.spec))
+        if not route.source and dest.state != self.spec.start:
+            yield Happening("state", self.spec.start)  # entered before any rule is looked at
+        yield from self._signals(route, source, dest)
+        yield from self._asked(route, source)
+        if source.stops is not None:
+            yield from self._stopped(route, source)
+        if route.kind not in UNDRAWN:
+            yield Happening("edge", route.origin)
+        yield from self._taken(route, source, dest)
+        if dest.state in self.spec.states and not _at_fork(dest):
+            yield Happening("state", dest.state)
+            yield from self._entered(route, source, dest.state)
+
+    def _done(self, route: Route, called: Called) -> Iterator[Happening]:
+        """The action or wait that ends with a route."""
+        state = self.spec.states[route.state]
+        kind, _, event = route.outcome.partition(":")
+        if kind == "answer":
+            yield Happening("event", event)
+        if state.action is None or route.outcome == "resumed":
+            return
+        yield Happening("action", state.action.name)
+        if state.action.name == "tool":
+            yield Happening("tool", str(state.args["name"].value), sure=route.outcome == "ok")
+        elif state.action.name in CALLING:
+            for tool in sorted(called(state)):
+                yield Happening("tool", tool, sure=False)
+
+    # signals that do not stop -------------------------------------------------------------------
+
+    def _signals(self, route: Route, source: Place, dest: Place) -> Iterator[Happening]:
+        """The rules that may signal before a route is taken."""
+        if source.stopping or route.kind in FROM_OUTSIDE:
+            return
+        looked_at = bool(route.state) or not source.state
+        here = route.state or self.spec.start
+        into = "" if dest.stops is not None or route.kind == "rule" else dest.state
+        for rule in self._signalling:
+            near = not into or into in rule.before
+            at = looked_at and (not rule.at or here in rule.at)
+            if (near if rule.before else at) and self.routes.world.settled(rule.when) is not False:
+                yield Happening("reason", rule.signal, sure=False)
+                yield Happening("edge", rule.id, sure=False)
+
+    def _asked(self, route: Route, source: Place) -> Iterator[Happening]:
+        """The reasons that are raised without stopping the run: put off, or behind a stop."""
+        if not route.state:
+            return
+        state = self.spec.states[route.state]
+        if source.stopping:
+            yield from _may(signalled_behind(self.spec, state))
+        elif source.continued or "run.continuations" in route.after:
+            yield from _may(raised_after(self.spec, state))
+            yield from _may(rule.stop for rule in self.spec.rules if rule.stop)
+
+    # stops --------------------------------------------------------------------------------------
+
+    def _stopped(self, route: Route, source: Place) -> Iterator[Happening]:
+        """The reasons for which a run stops here, and those that may be raised with them."""
+        taken = self._rule(route.origin)
+        own = [r for r in source.raised if self.routes.chart.route(r) == self._to(route)]
+        if taken is not None:
+            yield Happening("reason", taken.stop)
+        elif route.kind == "raised":
+            yield from _may(own)
+        if source in self.routes.outside.values():
+            return  # a caller stops it for one reason
+        rules = (rule for id in source.stops or () if (rule := self._rule(id)) is not None)
+        beside = {*source.raised, *(rule.stop for rule in rules)}
+        beside -= {taken.stop} if taken is not None else set(own)
+        for reason in sorted(beside):
+            yield Happening("reason", reason, sure=False, beside=True)
+
+    def _to(self, route: Route) -> str:
+        return self.routes.places[route.dest].state
+
+    def _rule(self, id: str) -> Rule | None:
+        return next((rule for rule in self.spec.rules if rule.id == id), None)
+
+    # edges and states ---------------------------------------------------------------------------
+
+    def _taken(self, route: Route, source: Place, dest: Place) -> Iterator[Happening]:
+        """The reasons that an edge gives; on the way back from a detour, those of what it cut."""
+        chart = self.routes.chart
+        edge = chart.by_origin.get(route.origin)
+        if edge is not None and edge.stop:
+            yield Happening("reason", edge.stop)
+        if route.kind == "return":
+            for origin, to in chart.interruptible.items():
+                cut = chart.by_origin.get(origin)
+                if to == dest.state and cut is not None:
+                    yield Happening("edge", origin, sure=False)
+                    yield from _may([cut.stop] if cut.stop else [])
+        if source.branch is not None and edge is not None:
+            yield from _may(self._stop_of(edge.dest))
+        if dest.state == END_ERROR and source.stops is None:
+            yield from _may(["guard_error", "error"])
+        elif self._fallible_sets:
+            yield from _may(["guard_error"])
+
+    def _stop_of(self, name: str | None) -> list[str]:
+        state = self.spec.states.get(name or "")
+        return [state.stop] if state is not None and state.stop not in ("", HIGHEST) else []
+
+    def _entered(self, route: Route, source: Place, name: str) -> Iterator[Happening]:
+        """The reason that a state gives, or an end that is come to without any."""
+        for stop in self._stop_of(name):
+            yield Happening("reason", stop)
+            return
+        word = self.routes.chart.ends.get(name)
+        if word is None or (source.stopping and not self._opened_bare):
+            return
+        edge = self.routes.chart.by_origin.get(route.origin)
+        given = edge is not None and bool(edge.stop)
+        reason = word if word in ("completed", "error") else "unknown"
+        if not given:
+            yield Happening("reason", reason, sure=not (source.stopping or self._pending))
+
+    @cached_property
+    def _fallible_sets(self) -> bool:
+        return sets_may_fail(all_sets(self.spec))
+
+    @cached_property
+    def _puts_off(self) -> bool:
+        """Whether a continuation may put off what was raised."""
+        acting = (state.action for state in self.spec.states.values())
+        return any(action is not None and action.name == "continue_run" for action in acting)
+
+    @cached_property
+    def _opened_bare(self) -> bool:
+        """Whether a stop may have no reason: it gives none, or that was put off."""
+        return self._puts_off or any(s.stop == HIGHEST for s in self.spec.states.values())
+
+    @cached_property
+    def _pending(self) -> bool:
+        """Whether a signal may wait that has not stopped the run."""
+        return bool(self._signalling) or self._puts_off or self._fallible_sets
+
+
+def _may(reasons: Iterable[str]) -> Iterator[Happening]:
+    for reason in reasons:
+        yield Happening("reason", reason, sure=False)
+
+
+def _at_fork(place: Place) -> bool:
+    """Whether a walk through branches is at its fork again, which is not entered anew."""
+    return place.branch is not None and place.state == place.branch.fork

@@ -1,0 +1,76 @@
+"""Of which tools a call may be open while a run walks the graph.
+
+A state that asks the model opens calls of the tools that it shows, and answers all others itself
+(`actions.infer`). A state that carries calls out makes those that are open and that its own
+`allow` names. Before the first reply the calls are those of a conversation that the caller
+gave, and may be of any tool.
+
+Where this is not sure it says more tools, never fewer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from chartloop.language.spec import MachineSpec, StateSpec
+from chartloop.machine.abstract.position import Route
+from chartloop.machine.abstract.signals import Tools, carried_out, is_ours
+
+_ANSWERING = frozenset({"call_tools", "call_tool"})
+"""Actions that leave no call open when they succeed."""
+
+
+class Offers:
+    """Which of the `wanted` tools may have an open call, before and after each route."""
+
+    def __init__(self, spec: MachineSpec, wanted: Iterable[str]) -> None:
+        self.spec = spec
+        self.wanted = frozenset(wanted)
+        self._keeps = _replies_are_kept(spec)
+
+    def after(self, route: Route, open_: Tools) -> Tools:
+        """The tools with an open call after a route, given those before it."""
+        state = self.spec.states.get(route.state)
+        if state is None or state.action is None or not self.wanted or route.outcome == "resumed":
+            return open_
+        name, ok = state.action.name, route.outcome == "ok"
+        if name == "infer":
+            shown = self.wanted & frozenset(self.spec.tools if state.allow is None else state.allow)
+            return shown if ok and self._keeps and _keeps(state) else open_ | shown
+        if ok and name in _ANSWERING:
+            return frozenset()
+        return self.wanted if _may_bring_calls(state) else open_
+
+    def called(self, state: StateSpec, open_: Tools) -> Tools:
+        """The wanted tools that the action of a state may carry out, given the open calls."""
+        allowed = self.wanted & carried_out(self.spec, state)
+        return (
+            allowed if state.action is not None and state.action.name == "work" else allowed & open_
+        )
+
+
+def _keeps(state: StateSpec) -> bool:
+    """Whether a reply without calls surely becomes the newest of the conversation."""
+    keep = state.args.get("keep")
+    return keep is None or (keep.kind == "constant" and keep.value is True)
+
+
+def _replies_are_kept(spec: MachineSpec) -> bool:
+    """Whether no state sets a prompt of its own whose reply is not kept."""
+    acting = [s for s in spec.states.values() if s.action is not None]
+    prompts = [s for s in acting if s.action is not None and s.action.name == "prompt"]
+    return all(s.action is not None and is_ours(s.action) for s in acting) and all(
+        "keep" in s.args and _keeps(s) for s in prompts
+    )
+
+
+def _may_bring_calls(state: StateSpec) -> bool:
+    """Whether an action may add calls to the conversation that no state of the file asked for."""
+    action = state.action
+    if action is None or not is_ours(action):
+        return action is not None
+    return any(arg.name in ("share", "children") for arg in action.args) and _shares(state)
+
+
+def _shares(state: StateSpec) -> bool:
+    return "messages" in repr([state.args[n] for n in ("share", "children") if n in state.args])

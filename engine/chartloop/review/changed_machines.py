@@ -1,0 +1,198 @@
+"""Which machines a change touches: those whose file changed, and those of which a child's file did.
+
+Belongs here: from a revision to pairs of machines. Never: what differs in a pair, Markdown.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from chartloop.analysis.diff.diff import Diff
+from chartloop.core.errors import Finding, SetupError
+from chartloop.review.git import Moved, Repository, Revision
+from chartloop.review.sources import SUFFIXES, Looking, Side
+
+_MACHINE = re.compile(r"""^\ufeff?(?:.*\{\s*)?["']?chartloop["']?\s*:""", re.MULTILINE)
+_HAS_CHILDREN = r"""["']?machines["']?[[:space:]]*:"""
+"""What a file says that has children, as an extended regular expression."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What is compared: the base, and a revision or the working tree."""
+
+    repository: Repository
+    base: Revision
+    head: Revision | None = None
+
+    @classmethod
+    def of(cls, folder: Path, base: str, head: str | None = None) -> Scope:
+        """From where this branch left `base` to `head`, or to the files as they are now."""
+        hint = "run it inside the repository whose machines changed"
+        repository = Repository.at(folder, hint=hint)
+        first = repository.revision(base)
+        last = repository.revision(head) if head else None
+        return cls(repository, repository.common(first, last), last)
+
+    def has(self, path: str) -> bool:
+        """Whether a path from the root is a file or a folder on either side."""
+        if path == ".." or path.startswith("../"):
+            return False
+        if self.head is not None:
+            now = self.head.has(path)
+        else:
+            now = os.path.lexists(self.repository.root / path)
+        return now or self.base.has(path)
+
+    @property
+    def now(self) -> str:
+        """What the newer side is called."""
+        return self.head.name if self.head is not None else "the working tree"
+
+
+class Reviewed(NamedTuple):
+    """One machine file that a change touches."""
+
+    path: str
+    """From the repository's root; of a file that is gone, where it was."""
+    before: Side | None
+    """None for a file that is new, or was no machine."""
+    after: Side | None
+    diff: Diff | None
+    """None unless both sides are machines."""
+    problem: str = ""
+    """Why the file could not be read at all."""
+
+    @property
+    def invalid(self) -> bool:
+        """Whether what is there now is no machine that loads."""
+        return bool(self.problem) or (self.after is not None and self.after.machine is None)
+
+    @property
+    def same(self) -> bool:
+        """Whether nothing differs that a machine says."""
+        return self.diff is not None and self.diff.same
+
+    @property
+    def appeared(self) -> tuple[Finding, ...]:
+        """Findings that are new."""
+        return _less(self.after, self.before)
+
+    @property
+    def mended(self) -> tuple[Finding, ...]:
+        """Findings that are gone."""
+        return _less(self.before, self.after) if self.after is not None else ()
+
+
+def _less(side: Side | None, other: Side | None) -> tuple[Finding, ...]:
+    """The findings of a side that the other does not have, wherever they stand in the text."""
+    left = [_key(finding) for finding in other.findings] if other is not None else []
+    out: list[Finding] = []
+    for finding in side.findings if side is not None else ():
+        if _key(finding) in left:
+            left.remove(_key(finding))
+        else:
+            out.append(finding)
+    return tuple(out)
+
+
+def _key(finding: Finding) -> tuple[str, str]:
+    return finding.code, finding.message
+
+
+def review(scope: Scope, looking: Looking, paths: Sequence[str] = ()) -> Iterator[Reviewed]:
+    """Every machine that a change touches, sorted by path; in these files and folders, if given."""
+    moved = [m for m in scope.repository.changed(scope.base, scope.head) if _is_yaml(m)]
+    wanted = [m for m in moved if _within(m.after or m.before or "", paths)]
+    found: dict[str, Moved] = {m.after or m.before or "": m for m in wanted}
+    touched = {path for m in moved for path in m if path is not None}
+    if touched:
+        for parent in _parents(scope, looking, touched, set(found)):
+            if _within(parent, paths):
+                found[parent] = Moved(parent, parent)
+    for path in sorted(found):
+        made = _reviewed(scope, looking, found[path])
+        if made is not None:
+            yield made
+
+
+def _is_yaml(moved: Moved) -> bool:
+    return (moved.after or moved.before or "").endswith(SUFFIXES)
+
+
+def _within(path: str, paths: Iterable[str]) -> bool:
+    wanted = [p.rstrip("/") for p in paths]
+    return not wanted or any(path == p or path.startswith(f"{p}/") or p == "." for p in wanted)
+
+
+def _parents(
+    scope: Scope, looking: Looking, touched: Collection[str], known: Collection[str]
+) -> Iterator[str]:
+    """The machines that did not change, and have a child of a file that did."""
+    for path in scope.repository.holding(_HAS_CHILDREN, scope.head):
+        if path in known or path in touched:
+            continue
+        if any(file in touched for file in _files(scope, looking, path)):
+            yield path
+
+
+def _files(scope: Scope, looking: Looking, path: str) -> Iterator[str]:
+    """The files of a machine and its children, now and before: one that is gone counts, too."""
+    for revision in (scope.head, scope.base):
+        try:
+            side = _at(scope, revision, looking, path)
+        except SetupError:
+            continue
+        machine, prefix = side.machine, f"{revision.name}:" if revision is not None else ""
+        files = [spec.file for spec in machine.spec.family()] if machine is not None else []
+        files += [finding.place.file for finding in side.findings]
+        yield from (file.removeprefix(prefix) for file in files)
+
+
+def _reviewed(scope: Scope, looking: Looking, moved: Moved) -> Reviewed | None:
+    """The two sides of a file; None when it is a machine on neither."""
+    path = moved.after or moved.before or ""
+    try:
+        before = _machine_at(scope.base, looking, moved.before)
+        after = _now(scope, looking, moved.after)
+    except SetupError as error:
+        return Reviewed(path, None, None, None, problem=error.message)
+    if before is None and after is None:
+        return None
+    diff = None
+    if before and after and before.machine is not None and after.machine is not None:
+        names = (f"{scope.base.name} ({scope.base.short})", scope.now)
+        diff = Diff(before.machine, after.machine, names)
+    return Reviewed(path, before, after, diff)
+
+
+def _machine_at(revision: Revision, looking: Looking, path: str | None) -> Side | None:
+    data = revision.read(path) if path is not None else None
+    if path is None or data is None or not _is_machine(data):
+        return None
+    return looking.in_revision(revision, path)
+
+
+def _now(scope: Scope, looking: Looking, path: str | None) -> Side | None:
+    if path is None:
+        return None
+    if scope.head is not None:
+        return _machine_at(scope.head, looking, path)
+    text = looking.tree_text(scope.repository, path)
+    return looking.in_tree(scope.repository, path) if text and _is_machine(text) else None
+
+
+def _at(scope: Scope, revision: Revision | None, looking: Looking, path: str) -> Side:
+    if revision is not None:
+        return looking.in_revision(revision, path)
+    return looking.in_tree(scope.repository, path)
+
+
+def _is_machine(data: bytes) -> bool:
+    """Whether a YAML file means to be a machine: other files have no format version of ours."""
+    return b"\0" not in data and bool(_MACHINE.search(data.decode("utf-8", errors="replace")))

@@ -1,0 +1,66 @@
+"""Scenarios: whole runs of a machine written in YAML, played, recorded and generated.
+
+    from chartloop.scenarios import scenario
+
+    scenario("agent", "Say hello.", replies=["Hello."], expect={"reason": "completed"})
+
+Everything that is public is imported from here, and loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from chartloop.scenarios.coverage import Covering, collecting
+    from chartloop.scenarios.file import Scenario
+    from chartloop.scenarios.generator.generate import generate
+    from chartloop.scenarios.generator.result import Generated
+    from chartloop.scenarios.recorder.record import Recording, recording
+    from chartloop.scenarios.report import ScenarioFailed, ScenarioReport
+    from chartloop.scenarios.runner import find_scenarios, load_scenario, run_scenario, scenario
+
+_WHERE = {
+    "Covering": "coverage",
+    "Generated": "generator.result",
+    "Recording": "recorder.record",
+    "Scenario": "file",
+    "ScenarioFailed": "report",
+    "ScenarioReport": "report",
+    "collecting": "coverage",
+    "find_scenarios": "runner",
+    "generate": "generator.generate",
+    "load_scenario": "runner",
+    "recording": "recorder.record",
+    "run_scenario": "runner",
+    "scenario": "runner",
+}
+
+__all__ = [
+    "Covering",
+    "Generated",
+    "Recording",
+    "Scenario",
+    "ScenarioFailed",
+    "ScenarioReport",
+    "collecting",
+    "find_scenarios",
+    "generate",
+    "load_scenario",
+    "recording",
+    "run_scenario",
+    "scenario",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module `chartloop.scenarios` has no attribute `{name}`")
+    value = getattr(import_module(f"chartloop.scenarios.{_WHERE[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,88 @@
+"""The coverage of what scenarios run, while somebody collects it.
+
+    with collecting() as found:
+        run_scenario("tests/adds.scenario.yaml")
+    print(found.coverages()[0])
+
+Every scenario that is played inside counts, also one that fails, and one that a Python test plays
+with `scenario`; the runs of child machines count with theirs.
+
+Belongs here: what is counted, and when. Never: options, tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+from chartloop.run.recorded import Unread
+
+if TYPE_CHECKING:
+    from chartloop.analysis.coverage.coverage import Coverage
+    from chartloop.analysis.coverage.gather import Gathering
+    from chartloop.api import Machine, Run
+
+
+class Covering:
+    """What scenarios have shown so far."""
+
+    def __init__(self, machines: Iterable[Machine] = ()) -> None:
+        self._gathering: Gathering | None = None
+        self._named: list[str] = []
+        for machine in machines:
+            self._named.append(machine.name)
+            self._counting.know(machine.chart)
+
+    @property
+    def _counting(self) -> Gathering:
+        """Made with the first run: who collects nothing pays for nothing."""
+        from chartloop.analysis.coverage.gather import Gathering  # noqa: PLC0415  see above
+
+        if self._gathering is None:
+            self._gathering = Gathering()
+        return self._gathering
+
+    def add(self, run: Run) -> None:
+        """Count a run in, and those of its children."""
+        from chartloop.api.recorded import recorded_runs  # noqa: PLC0415  when it is asked for
+
+        counting = self._counting
+        counting.know(run.machine.chart)
+        for found in recorded_runs(run, children=True):
+            if isinstance(found, Unread):
+                counting.pass_over(found.run_id, found.why)
+            else:
+                counting.add(found.run_id, found.row.machine_hash, found.records)
+
+    def coverages(self) -> tuple[Coverage, ...]:
+        """One for each machine; where machines were named, theirs only."""
+        found = self._counting.coverages()
+        return tuple(c for c in found if not self._named or c.machine in self._named)
+
+    @property
+    def passed(self) -> tuple[str, ...]:
+        """The runs that were not counted, in words."""
+        return tuple(map(str, self._counting.passed))
+
+
+_COLLECTING: ContextVar[Covering | None] = ContextVar("chartloop_covering", default=None)
+
+
+@contextmanager
+def collecting(covering: Covering | None = None) -> Generator[Covering]:
+    """Count every scenario that is played inside."""
+    made = Covering() if covering is None else covering
+    token = _COLLECTING.set(made)
+    try:
+        yield made
+    finally:
+        _COLLECTING.reset(token)
+
+
+def played(run: Run) -> None:
+    """A scenario has been played: count its run, where somebody collects."""
+    covering = _COLLECTING.get()
+    if covering is not None:
+        covering.add(run)

@@ -1,0 +1,297 @@
+"""The form of a scenario file: text to a `Scenario`, or everything that is wrong with it.
+
+    machine: ../adder.yaml            # beside this file, or the name of a shipped machine
+    task: Add 2 and 3.
+    replies: [...]                    # one for each model call, in order
+    events: [...]                     # from outside, by the step after which they come
+    tools: {add: [5, {error: no}]}    # what the tools give, call by call, instead of their code
+    limits: {steps: 10}
+    tasks: [mend it, {text: test it}] # in place of the machine's
+    vars: {approach: sums}
+    memory: {persona: Terse.}         # also `agent`, `session`, `messages`, `settings` of the model
+    clock: simulated
+    requests: [...]                   # what the model was asked when the replies were recorded
+    expect: {reason, kind, path, facts, output}
+
+Belongs here: keys, kinds of value, places. Never: a machine, a run. Whether a fact, a state or a
+limit is one of the machine's is said by `scenario_check`.
+
+Source:       design "language", section 10
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, cast
+
+from pydantic import BaseModel, Field, JsonValue, Strict, ValidationError
+
+from chartloop.adapters.model.scripted import parse_replies
+from chartloop.core.codes import finding
+from chartloop.core.errors import Finding, Place, SpecError, nearest
+from chartloop.core.facts import EMPTY
+from chartloop.core.units import read_duration
+from chartloop.language.file.file import Shape, Text
+from chartloop.language.yaml.reading import Document, read
+from chartloop.language.yaml.reading import Path as At
+from chartloop.scenarios.model_requests import Request
+from chartloop.scenarios.model_requests import read as requests_in
+
+EventKind = Literal["send", "cancel", "pause", "resume", "enqueue", "set"]
+EVENT_KINDS: tuple[EventKind, ...] = ("send", "cancel", "pause", "resume", "enqueue", "set")
+
+
+Count = Annotated[int, Strict(), Field(ge=0)]
+
+
+class EventShape(Shape):
+    """Something from outside; it has one of `EVENT_KINDS`."""
+
+    after: Count
+    at: Text | None = None
+    delay: JsonValue = None
+    send: Text | None = None
+    data: dict[str, JsonValue] | None = None
+    cancel: Text | None = None
+    pause: Literal[True] | None = None
+    resume: Literal[True] | None = None
+    enqueue: list[JsonValue] | None = None
+    set: dict[str, JsonValue] | None = None
+
+
+class RequestShape(Shape):
+    """What the model was asked: see `scenarios.model_requests`."""
+
+    keeps: Count | None = None
+    messages: list[dict[str, JsonValue]] | None = None
+    tools: list[Text] | None = None
+
+
+class ExpectShape(Shape):
+    """What the run must come to. What is left out is not looked at."""
+
+    reason: Text | None = None
+    kind: Literal["natural", "human", "limit", "error", "waiting"] | None = None
+    path: list[Text] | None = None
+    facts: dict[str, JsonValue] | None = None
+    output: JsonValue = None
+
+
+class ScenarioShape(Shape):
+    """A scenario file."""
+
+    machine: Text
+    task: Text = ""
+    replies: list[JsonValue] | None = None
+    events: list[EventShape] | None = None
+    tools: dict[str, list[JsonValue]] | None = None
+    tasks: list[JsonValue] | None = None
+    clock: Literal["simulated"] = "simulated"
+    limits: dict[str, JsonValue] | None = None
+    vars: dict[str, JsonValue] | None = None
+    memory: dict[str, Text] | None = None
+    messages: list[JsonValue] | None = None
+    agent: Text | None = None
+    session: Text | None = None
+    settings: dict[str, JsonValue] | None = None
+    requests: list[RequestShape] | None = None
+    expect: ExpectShape
+
+
+STARTS = ("memory", "messages", "agent", "session", "settings")
+"""What else a run may be started with."""
+
+
+class OutsideEvent(NamedTuple):
+    """An answer, a cancel, a pause, a resume, more tasks or an edit, and when it comes."""
+
+    number: int
+    """Its place in the list, from 0."""
+    after: int
+    """Finished steps: 0 is before the first action."""
+    kind: EventKind
+    word: str = ""
+    """The event that is sent, or the reason of a cancel."""
+    data: Mapping[str, Any] = EMPTY
+    tasks: tuple[Any, ...] = ()
+    """Those that are added to the queue."""
+    at: str = ""
+    """The state in which the run is then; empty: in any."""
+    delay: float = 0.0
+    """Seconds on the simulated clock that pass before it comes."""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.word}".strip()
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One scenario, read. It is checked against its machine when it is run."""
+
+    name: str
+    machine: str
+    """As the file says it."""
+    document: Document = field(repr=False, compare=False)
+    folder: Path | None = None
+    """Where relative paths start."""
+    task: str = ""
+    replies: tuple[Any, ...] = ()
+    events: tuple[OutsideEvent, ...] = ()
+    tools: Mapping[str, tuple[Any, ...]] = field(default_factory=dict[str, tuple[Any, ...]])
+    tasks: tuple[Any, ...] | None = None
+    """In place of the machine's; None leaves those."""
+    limits: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    vars: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    start: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Of `STARTS` what the file says, as `Machine.start` takes it."""
+    requests: tuple[Request, ...] = ()
+    """What the model was asked when the replies were recorded; empty: nobody compares."""
+    expect: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Only what the file says: `reason: null` is an expectation, its absence is none."""
+
+    @property
+    def own_reason(self) -> str:
+        """The reason of its caller's own, which no machine declares: it cancels and is expected."""
+        wanted = self.expect.get("reason")
+        given = (e.word for e in self.events if e.kind == "cancel")
+        return next((word for word in given if word == wanted), "")
+
+    def place(self, *path: str | int) -> Place:
+        """Where a part of it stands; nowhere, when it was given in Python."""
+        return self.document.at(path)
+
+    def at(self, *path: str | int) -> str:
+        """The same, to stand behind a text."""
+        place = str(self.place(*path))
+        return f"  ({place})" if place else ""
+
+
+def read_scenario(text: str, *, file: str, name: str, folder: Path | None) -> Scenario:
+    """The scenario that a text says. Raises `SpecError` with every finding."""
+    return scenario_of(read(text, file), name=name, folder=folder)
+
+
+def scenario_of(document: Document, *, name: str, folder: Path | None) -> Scenario:
+    """The scenario that a document says. Raises `SpecError` with every finding."""
+    shape, findings = _shape(document)
+    findings += [*document.findings, *_of_replies(document)]
+    if shape is not None:
+        for number, event in enumerate(shape.events or ()):
+            findings += _of_event(document, number, event)
+        if not shape.expect.model_fields_set:
+            hint = "one of `reason`, `kind`, `path`, `facts`, `output`"
+            at = document.key(("expect",))
+            findings.append(finding("CL202", "`expect` expects nothing", at, hint=hint))
+    if shape is None or findings:
+        raise SpecError(sorted(findings, key=lambda f: (f.place.line, f.place.column, f.code)))
+    expected = shape.expect.model_fields_set
+    return Scenario(
+        name, shape.machine, document, folder, shape.task,
+        tuple(shape.replies or ()), tuple(event_of(n, e) for n, e in enumerate(shape.events or ())),
+        {n: tuple(r) for n, r in (shape.tools or {}).items()},
+        None if shape.tasks is None else tuple(shape.tasks), shape.limits or {}, shape.vars or {},
+        {n: value for n in STARTS if (value := getattr(shape, n)) is not None},
+        requests_in([r.model_dump(exclude_none=True) for r in shape.requests or ()]),
+        {n: getattr(shape.expect, n) for n in ExpectShape.model_fields if n in expected},
+    )  # fmt: skip
+
+
+def _shape(document: Document) -> tuple[ScenarioShape | None, list[Finding]]:
+    data: object = document.data
+    if not isinstance(data, dict):
+        if document.findings:
+            return None, []
+        hint = "it begins with `machine: NAME` and ends with `expect:`"
+        return None, [finding("CL203", "a scenario is a mapping", document.at(()), hint=hint)]
+    try:
+        return ScenarioShape.model_validate(data), []
+    except ValidationError as error:
+        # hide_input_in_errors does not reach `errors()`: ask for no input at all
+        faults = error.errors(include_url=False, include_input=False)
+        return None, [
+            _fault(document, f["type"], f["loc"], f["msg"], f.get("ctx") or {}) for f in faults
+        ]
+
+
+_KINDS = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "greater_than_equal": "a number of steps, 0 or more",
+}
+
+
+def _fault(
+    document: Document, kind: str, path: At, message: str, context: Mapping[str, Any]
+) -> Finding:
+    """What pydantic objects to, as a finding."""
+    name, where = str(path[-1]), ".".join(map(str, path))
+    if kind == "extra_forbidden":
+        known = _model(path).model_fields
+        said, hint = f"unknown key `{name}`", nearest(name, known)
+        return finding("CL201", said, document.key(path), hint=hint, at=where)
+    if kind == "missing":
+        holder = ".".join(map(str, path[:-1])) or "the scenario"
+        return finding("CL202", f"{holder} lacks the key `{name}`", document.key(path), at=where)
+    if kind == "literal_error":
+        words = re.findall(r"'([^']*)'", str(context.get("expected", ""))) or ["true"]
+        said = f"`{where}` is {' or '.join(f'`{w}`' for w in words)}"
+        return finding("CL208", said, document.at(path), at=where)
+    wanted = _KINDS.get(kind)
+    said = (
+        f"`{where}` takes {wanted}" if wanted else f"`{where}`: {message[:1].lower()}{message[1:]}"
+    )
+    return finding("CL203", said, document.at(path), at=where)
+
+
+def _model(path: At) -> type[BaseModel]:
+    """The mapping that holds the key at the end of a path."""
+    holders = {"events": EventShape, "expect": ExpectShape, "requests": RequestShape}
+    return holders.get(str(path[0]) if len(path) > 1 else "", ScenarioShape)
+
+
+_REPLY = re.compile(r"(replies(?:\.\w+)*): (.*)", re.DOTALL)
+
+
+def _of_replies(document: Document) -> Iterator[Finding]:
+    """What is wrong with the replies, with the place of each fault."""
+    given: object = document.data
+    replies = cast(dict[str, Any], given).get("replies") if isinstance(given, dict) else None
+    for problem in parse_replies(replies)[1] if isinstance(replies, list) else ():
+        match = _REPLY.match(problem)
+        assert match is not None, problem  # every problem of a script says first where it is
+        path: At = tuple(int(p) if p.isdecimal() else p for p in match[1].split("."))
+        yield finding("CL606", match[2], document.at(path), at=match[1])
+
+
+def _of_event(document: Document, number: int, event: EventShape) -> Iterator[Finding]:
+    path: At = ("events", number)
+    kinds = kinds_of(event)
+    if len(kinds) != 1:
+        said = f"an event has one of {', '.join(f'`{k}`' for k in EVENT_KINDS)}"
+        hint = "`{after: 4, send: fix, data: {...}}`, `{after: 2, cancel: user_requested}`"
+        yield finding("CL207", said, document.at(path), hint=hint, at=f"events.{number}")
+    elif event.data is not None and event.send is None:
+        said = f"`data` goes with `send`, not with `{kinds[0]}`"
+        yield finding("CL207", said, document.key((*path, "data")), at=f"events.{number}.data")
+    if event.delay is not None and read_duration(event.delay) is None:
+        said, at = "`delay` is a duration, such as `30s`", (*path, "delay")
+        yield finding("CL203", said, document.at(at), at=f"events.{number}.delay")
+
+
+def kinds_of(event: EventShape) -> list[EventKind]:
+    """What an event is; a good one is one of them."""
+    return [k for k in EVENT_KINDS if getattr(event, k) is not None]
+
+
+def event_of(number: int, event: EventShape) -> OutsideEvent:
+    """An event of one kind as it comes to a run."""
+    word, tasks = event.send or event.cancel or "", tuple(event.enqueue or ())
+    data = event.data or event.set or EMPTY
+    kind, delay = kinds_of(event)[0], read_duration(event.delay) or 0.0
+    return OutsideEvent(number, event.after, kind, word, data, tasks, event.at or "", delay)

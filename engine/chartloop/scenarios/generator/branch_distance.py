@@ -1,0 +1,154 @@
+"""How near facts are to what a target asks for: the branch distance of search-based testing.
+
+A guard that holds is at distance 0. A comparison of numbers that does not hold is as far as its
+sides are apart, pressed below 1; anything else that does not hold is 1 away. What `and` joins adds
+up, of what `or` joins the nearest counts. A target asks for its own guard, for those before it not
+to hold, and for the same of the decisions that alone lead there.
+
+Source: Korel, "Automated software test data generation", 1990; McMinn, "Search-based software test
+data generation: a survey", 2004.
+
+Belongs here: numbers from guards and facts. Never: a run, or which node is followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from chartloop.analysis.coverage.deciding_atoms import (
+    Chosen,
+    Inverse,
+    Joined,
+    Leaf,
+    Shape,
+    shape_of,
+)
+from chartloop.core.facts import Facts
+from chartloop.language.expression import Expression
+from chartloop.language.expression.atoms import Reading
+from chartloop.machine.build import Chart
+from chartloop.machine.regions import GuardedTransition, Holds
+from chartloop.scenarios.generator.targets import Target
+
+_NUMBERS = (int, float)
+_DECISIONS = 12
+"""Decisions before a target that are looked at, at most."""
+
+
+class Want(NamedTuple):
+    """A guard that is to hold, or not to."""
+
+    guard: Expression
+    shape: Shape
+    holds: bool
+
+    def distance(self, facts: Facts) -> float:
+        """How far facts are from it; 0 where it is so."""
+        if self.guard.opaque:
+            return 0.0  # nobody sees into it
+        readings = self.guard.readings(facts)
+        return _far(self.shape, readings)[0 if self.holds else 1]
+
+
+class Nearness:
+    """What the targets of one machine ask for."""
+
+    def __init__(self, chart: Chart) -> None:
+        self._chart = chart
+        self._ways: dict[str, list[GuardedTransition]] = {}
+        self._rules = {rule.id: rule.when for rule in chart.spec.rules}
+        for t in chart.step.transitions():
+            if t.dest is not None:
+                self._ways.setdefault(t.dest, []).append(t)
+
+    def of(self, target: Target) -> tuple[tuple[Want, ...], ...]:
+        """The ways to show a target, each as what it asks for all at once."""
+        spec = self._chart.spec
+        if target.kind == "rule":
+            return ((_want(self._rules[target.name]),),)
+        if target.kind == "edge":
+            t = self._chart.by_origin.get(target.name)
+            return () if t is None else (tuple(self._taking(t)),)
+        stops = (name for name, state in spec.states.items() if state.stop == target.name)
+        edges = (tuple(self._taking(t)) for name in stops for t in self._ways.get(name, ()))
+        rules = ((_want(r.when),) for r in spec.rules if target.name in (r.stop, r.signal))
+        return (*edges, *rules)
+
+    def _taking(self, t: GuardedTransition) -> Iterator[Want]:
+        """What it takes that a transition is taken, and those that alone lead to its state."""
+        for _ in range(_DECISIONS):
+            yield from self._own(t)
+            state = self._chart.spec.states.get(t.source)
+            before = self._ways.get(t.source, ())
+            if state is None or state.rests or len(before) != 1:
+                return
+            (t,) = before
+
+    def _own(self, t: GuardedTransition) -> Iterator[Want]:
+        for event in self._chart.step.triggers.values():
+            found = event.at(t.source)
+            if t in found:
+                for earlier in found[: found.index(t)]:
+                    if earlier.kind == t.kind:
+                        yield from (_want(g, holds=False) for g in _alone(earlier))
+                yield from (_want(g) for g in _guards(t))
+                return
+
+
+def distance(ways: Iterable[Iterable[Want]], facts: Facts) -> float:
+    """How far facts are from the nearest of the ways to show a target."""
+    return min((sum(want.distance(facts) for want in way) for way in ways), default=0.0)
+
+
+def _want(guard: Expression, *, holds: bool = True) -> Want:
+    return Want(guard, shape_of(guard.root), holds)
+
+
+def _guards(t: GuardedTransition) -> list[Expression]:
+    return [guard.expression for guard in t.guards if isinstance(guard, Holds)]
+
+
+def _alone(t: GuardedTransition) -> list[Expression]:
+    """The guard of a transition that has one; of several it is not known which does not hold."""
+    found = _guards(t)
+    return found if len(found) == len(t.guards) == 1 else []
+
+
+def _far(shape: Shape, readings: Sequence[Reading]) -> tuple[float, float]:
+    """How far a part of a guard is from holding, and from not holding."""
+    match shape:
+        case Leaf(number=number):
+            return _of_atom(readings[number])
+        case Inverse(part=part):
+            holds, fails = _far(part, readings)
+            return fails, holds
+        case Joined(all=whole, parts=parts):
+            found = [_far(part, readings) for part in parts]
+            if whole:
+                return sum(f[0] for f in found), min(f[1] for f in found)
+            return min(f[0] for f in found), sum(f[1] for f in found)
+        case Chosen(test=test, then=then, other=other):
+            asked, one, two = (_far(part, readings) for part in (test, then, other))
+            return (
+                min(asked[0] + one[0], asked[1] + two[0]),
+                min(asked[0] + one[1], asked[1] + two[1]),
+            )
+
+
+def _of_atom(reading: Reading) -> tuple[float, float]:
+    if reading.holds is None:
+        return 1.0, 1.0
+    away = _apart(reading)
+    return (0.0, away) if reading.holds else (away, 0.0)
+
+
+def _apart(reading: Reading) -> float:
+    """How far the sides of a comparison are apart, from above 0 to 1."""
+    left, right = reading.left, reading.right
+    if isinstance(left, bool) or not isinstance(left, _NUMBERS):
+        return 1.0
+    if isinstance(right, bool) or not isinstance(right, _NUMBERS):
+        return 1.0
+    apart = abs(float(left) - float(right))
+    return apart / (apart + 1) if apart else 0.5

@@ -1,0 +1,87 @@
+"""What a written file is called, what its head says, and whether a person has changed it.
+
+The last line of the head holds a checksum of all that stands below and above it. A file whose
+checksum no longer fits is somebody's own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+
+from chartloop.machine.build import Chart
+from chartloop.scenarios.generator.targets import Target
+from chartloop.scenarios.runner import SUFFIX
+
+_STAMP = re.compile(r"^# Written by chartloop test --generate; .* ([0-9a-f]{12})\n", re.MULTILINE)
+_SAFE = re.compile(r"[^A-Za-z0-9_-]+")
+_MORE = 8
+"""Targets that a head lists beside the first."""
+
+
+def file_name(target: Target) -> str:
+    """`stops-for-steps_limit.scenario.yaml`, `takes-think-1.scenario.yaml`."""
+    if target.kind == "reason":
+        return f"stops-for-{_safe(target.name)}{SUFFIX}"
+    parts = [part for part in target.name.split(".") if part != "next"]
+    return f"takes-{_safe('-'.join(parts))}{SUFFIX}"
+
+
+def _safe(name: str) -> str:
+    return _SAFE.sub("-", name).strip("-")[:80] or "it"
+
+
+def head(chart: Chart, targets: Sequence[Target]) -> Iterator[str]:
+    """What a file is for, as comments: the first on a line of its own, the others as a list."""
+    first, *others = [_said(chart, target) for target in targets]
+    yield f"{first[:1].upper()}{first[1:]}."
+    if others:
+        yield "The shortest that was found for these too:"
+        yield from (f"  {said}" for said in others[:_MORE])
+    if len(others) > _MORE:
+        yield f"  and {len(others) - _MORE} more"
+
+
+def _said(chart: Chart, target: Target) -> str:
+    if target.kind == "reason":
+        return f"stops for `{target.name}`"
+    if target.kind == "rule":
+        rule = next(r for r in chart.spec.rules if r.id == target.name)
+        return f"{rule.kind} rule `{target.name}` holds: {_one_line(rule.when.text)}"
+    move = chart.by_origin.get(target.name)
+    if move is None:
+        return f"takes `{target.name}`"
+    guards = " and ".join(_one_line(g.__name__) for g in move.guards)
+    why = f", {guards}" if guards else ""
+    return f"takes `{target.name}`: {move.source} → {move.dest}{why}"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:120]
+
+
+# whose file it is ---------------------------------------------------------------------------
+
+
+def stamped(text: str) -> str:
+    """A file with its checksum, behind the comments of its head."""
+    lines = text.splitlines(keepends=True)
+    at = next((n for n, line in enumerate(lines) if not line.startswith("#")), len(lines))
+    said = f"# Written by chartloop test --generate; changed, it is yours. {_sum(text)}\n"
+    return "".join((*lines[:at], said, *lines[at:]))
+
+
+def is_ours(text: str) -> bool:
+    """Whether a file is as it was written: nobody has changed it."""
+    found = list(_marks(text))
+    return len(found) == 1 and found[0][1] == _sum(found[0][0])
+
+
+def _marks(text: str) -> Iterator[tuple[str, str]]:
+    for found in _STAMP.finditer(text):
+        yield text[: found.start()] + text[found.end() :], found[1]
+
+
+def _sum(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:12]

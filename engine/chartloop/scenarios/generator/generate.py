@@ -1,0 +1,373 @@
+"""`generate`: from a machine to the scenarios that it lacks, each played and passed.
+
+    what is there? ─▶ what is missing? ─▶ search ─▶ play each way ─▶ fewest that show all
+
+Belongs here: the order of these. Never: printing, a decision about a run.
+
+Source:       issue "Proofs", 4 "Scenarios and coverage"
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from chartloop import catalog
+from chartloop.actions.declare import specs_of
+from chartloop.actions.undeclared import assumed_in
+from chartloop.api import Machine, Own, find_faults, load
+from chartloop.core.errors import ChartloopError, SetupError, SpecError, nearest
+from chartloop.core.specs import Registry, ToolSpec
+from chartloop.core.units import say_number
+from chartloop.language.yaml.reading import Document
+from chartloop.run.result import Result
+from chartloop.run.sync import wait
+from chartloop.scenarios.file import read_scenario, scenario_of
+from chartloop.scenarios.generator.file_names import file_name, head, stamped
+from chartloop.scenarios.generator.moves import Moves
+from chartloop.scenarios.generator.result import Generated, Unreached, Written
+from chartloop.scenarios.generator.scenario_keys import (
+    expected,
+    facts_that_matter,
+    keys_of,
+    without,
+    without_each,
+)
+from chartloop.scenarios.generator.search import WORK, Progress, Search, Way
+from chartloop.scenarios.generator.targets import Target, shown_by, targets_of
+from chartloop.scenarios.generator.unreached import Reasons, impossible
+from chartloop.scenarios.generator.world import World
+from chartloop.scenarios.machine_cache import Rehearsals
+from chartloop.scenarios.report import ScenarioReport
+from chartloop.scenarios.runner import (
+    find_scenarios,
+    load_scenario,
+    machine_of,
+)
+from chartloop.scenarios.text import scenario_text
+from chartloop.testing.clock import ManualClock
+
+_T = TypeVar("_T")
+_Done = TypeVar("_Done")
+ADAPTER = "adapter"
+"""The tool that a machine gets which takes every tool of its application, and was given none."""
+
+
+def generate(
+    machine: str | Path, folder: str | Path = ".", *, tools: Own = (), only: Sequence[str] = (),
+    work: int = WORK, run_actions: bool = False, told: Callable[[Progress], None] | None = None,
+) -> Generated:  # fmt: skip
+    """The scenarios that a folder lacks to show every edge, rule and stop reason of a machine.
+
+        generate("shopper.yaml", "scenarios", tools=[price]).write()
+
+    `machine` is a path or the name of a shipped machine; `tools` are the tools, actions and guards
+    that it names. The scenarios of the machine that are in the folder are run, and what they show
+    is not looked for again. `only` are ids of edges and rules, or stop reasons, and asks for these
+    whatever is there. `work` bounds the search. Tools are scripted and never called; an action of
+    one's own is run only where it is declared without effects, or with `run_actions`. `told` hears
+    how far the search is. A Ctrl-C ends the search and keeps what it has found.
+
+    Raises `SpecError` for a machine with faults, `SetupError` for what it cannot run without.
+    """
+    own = specs_of(tools)
+    path = catalog.find(str(machine))
+    folder = Path(folder)
+    subject = _Subject.of(path, own)
+    chart = subject.machine.chart
+    targets = targets_of(chart)
+    stage = Rehearsals(own)
+    if not subject.world_tools:
+        stage.know(path, subject.machine)
+    covered, unread = _covered(folder, path, stage) if not only else (frozenset[Target](), ())
+    asked = _asked(targets, only) if only else targets
+    missing = [target for target in asked if target not in covered]
+    proven = impossible(chart, missing)
+    wanted = frozenset(missing) - proven.keys()
+    search = Search(subject.moves(run_own=run_actions), wanted, work, told or (lambda _: None))
+    if wanted:
+        _look(search)
+    writer = _Writer(subject, path, folder, stage)
+    reached = [(t, search.ways[t]) for t in missing if t in search.ways]
+    played = dict(_each(search, reached, lambda one: (one[0], writer.play(*one))))
+    found = {t: p for t, p in played.items() if isinstance(p, _Played)}
+    scenarios = tuple(_each(search, list(_fewest(found)), lambda one: writer.write(
+        *one, shortest=search.is_shortest(one[0].way)
+    )))  # fmt: skip
+    shown = {target for one in scenarios for target in one.shows}
+    unknown = [t for t in missing if t not in shown and t not in proven]
+    left = (*proven.values(), *_left(unknown, played, search))
+    return Generated(
+        chart.name, folder, scenarios, covered, asked, left, unread,
+        search.moves.tried, work, search.stopped,
+    )  # fmt: skip
+
+
+def _look(search: Search) -> None:
+    """Search. A Ctrl-C ends that, and what was found stays; a second one is not caught."""
+    try:
+        wait(search.run(), suspends=True)
+    except KeyboardInterrupt:
+        wait(search.stop(), suspends=True)
+
+
+def _each(search: Search, given: Sequence[_T], work: Callable[[_T], _Done]) -> Iterator[_Done]:
+    """What comes of each. A Ctrl-C leaves out the rest of them."""
+    try:
+        for number, one in enumerate(given):
+            yield work(one)
+            search.tell(f"{say_number(number + 1)} of {say_number(len(given))} played")
+    except KeyboardInterrupt:
+        search.stopped = True
+
+
+def _asked(targets: Sequence[Target], only: Sequence[str]) -> tuple[Target, ...]:
+    """The targets of these names."""
+    known = {target.name for target in targets}
+    for name in only:
+        if name not in known:
+            hint = nearest(name, known)
+            raise SetupError(f"no edge, rule or stop reason is called `{name[:80]}`", hint=hint)
+    return tuple(target for target in targets if target.name in only)
+
+
+def _left(
+    missing: Iterable[Target], played: Mapping[Target, _Played | str], search: Search
+) -> Iterator[Unreached]:
+    """Why each of these has no scenario."""
+    moves = search.moves
+    reasons = Reasons(
+        moves.chart, not_run=moves.not_run, tried=moves.tried,
+        end="stopped" if search.stopped else "nothing left" if search.ended else "budget",
+    )  # fmt: skip
+    for target in missing:
+        came = played.get(target)
+        if isinstance(came, str):
+            said = f"found, but no scenario can say it: {came}"
+            yield Unreached(target, "not writable", said)
+        else:
+            yield reasons.of(target)
+
+
+# the machine --------------------------------------------------------------------------------
+
+
+class _Subject(NamedTuple):
+    """The machine with a world in the place of its tools."""
+
+    machine: Machine
+    world: World
+    clock: ManualClock
+    unknown: tuple[str, ...]
+    """Tools that it names and that nobody declared: a scenario must name them."""
+    world_tools: bool
+    """Whether some of its tools are the world's: what plays scenarios has others."""
+
+    @classmethod
+    def of(cls, path: Path, own: Registry) -> _Subject:
+        """Load it. Tools that nobody declared take any arguments."""
+        clock = ManualClock()
+        world = World(clock)
+        machine = _assumed(path, own)
+        assumed = assumed_in(machine.spec)
+        said = (name for name in assumed if name.startswith("tool "))
+        unknown = tuple(name.removeprefix("tool `").removesuffix("`") for name in said)
+        tools: dict[str, ToolSpec | None] = {**own.tools, **dict.fromkeys(unknown)}
+        if not own.tools and _takes_any(machine):
+            tools[ADAPTER] = None
+        # what is assumed may do more than what there is, and does not say what is missing
+        machine = load(path, tools=[_chosen(own, tools, world)])
+        return cls(machine, world, clock, unknown, bool(tools))
+
+    def moves(self, *, run_own: bool) -> Moves:
+        """What may happen in its runs."""
+        return Moves(self.machine, self.world, self.clock, run_own=run_own)
+
+
+def _chosen(own: Registry, tools: Mapping[str, ToolSpec | None], world: World) -> Registry:
+    chosen = {name: world.tool(name, known) for name, known in tools.items()}
+    return Registry(own.actions, chosen, own.guards)
+
+
+def _assumed(path: Path, own: Registry) -> Machine:
+    """The machine, with tools of any arguments in the place of those that nobody declared."""
+    machine, findings = find_faults(path, tools=own, assume=True)
+    if machine is None:
+        raise SpecError(findings)
+    return machine
+
+
+def _takes_any(machine: Machine) -> bool:
+    """Whether it, or a child, takes every tool that its application brings."""
+    return any(
+        part.document is not None and "*" in (part.document.data.get("tools") or ())
+        for part in machine.spec.family()
+        if not part.base
+    )  # fmt: skip
+
+
+# what is there ------------------------------------------------------------------------------
+
+
+def _covered(
+    folder: Path, machine: Path, stage: Rehearsals
+) -> tuple[frozenset[Target], tuple[str, ...]]:
+    """What the scenarios of a folder show of a machine, and those that do not pass."""
+    found: set[Target] = set()
+    unread: list[str] = []
+    for path in find_scenarios([folder]) if folder.is_dir() else ():
+        try:
+            made = load_scenario(path)
+            if not os.path.samefile(machine_of(made), machine):  # noqa: PTH121
+                continue
+            report = stage.play(made)
+        except ChartloopError as error:
+            unread.append(f"{catalog.shown(path)}: {str(error).splitlines()[0]}")
+            continue
+        if report.passed and report.run is not None:
+            found |= shown_by(report.run)
+        else:
+            unread.append(f"{catalog.shown(path)}: it fails")
+    return frozenset(found), tuple(unread)
+
+
+# what is written ----------------------------------------------------------------------------
+
+
+class _Played(NamedTuple):
+    """A way that was played as a scenario."""
+
+    way: Way
+    keys: Mapping[str, Any]
+    report: ScenarioReport
+    shown: frozenset[Target]
+    target: Target
+    """What it is the shortest for."""
+
+
+class _Writer:
+    """Ways as scenarios that pass."""
+
+    def __init__(self, subject: _Subject, machine: Path, folder: Path, stage: Rehearsals) -> None:
+        self._subject = subject
+        self._stage = stage
+        shipped = {path: name for name, path in catalog.shipped().items()}
+        self._named = shipped.get(machine) or _from(folder, machine)
+        """The machine as the file names it."""
+        self._path = shipped.get(machine) or str(machine.resolve())
+        """The same for playing it: the folder need not be there yet."""
+        self._made: dict[int, tuple[Mapping[str, Any], ScenarioReport] | str] = {}
+
+    def play(self, target: Target, way: Way) -> _Played | str:
+        """The way, played as a scenario; or what keeps a scenario from saying it."""
+        key = id(way.end)
+        if key not in self._made:
+            self._made[key] = self._play(way)
+        made = self._made[key]
+        if isinstance(made, str):
+            return made
+        keys, report = made
+        assert report.run is not None
+        shown = shown_by(report.run)
+        if target not in shown:
+            return "the run of the scenario does not show it"
+        return _Played(way, keys, report, shown, target)
+
+    def _play(self, way: Way) -> tuple[Mapping[str, Any], ScenarioReport] | str:
+        keys = keys_of(way.end.way(), self._path)
+        unknown: dict[str, list[Any]] = {name: [] for name in self._subject.unknown}
+        if unknown:
+            keys["tools"] = {**unknown, **keys.get("tools", {})}
+        path = [state for node in way.end.way() for state in node.path]
+        report = self._run({**keys, "expect": {"path": path}})
+        if isinstance(report, str):
+            return report
+        return (keys, report) if report.passed else report.problems[0].split("\n")[0]
+
+    def _run(self, keys: Mapping[str, Any]) -> ScenarioReport | str:
+        document = Document(_plain(keys), "", "")
+        try:
+            made = scenario_of(document, name="generated", folder=None)
+            return self._stage.play(made)
+        except ChartloopError as error:
+            return str(error).split("\n")[0]
+
+    def write(self, played: _Played, new: Sequence[Target], *, shortest: bool) -> Written:
+        """The file for a way, for what it is the first to show."""
+        chart = self._subject.machine.chart
+        targets = sorted(new, key=lambda t: _first(t, played.target))
+        keys, result = self._least(played)
+        facts = facts_that_matter(chart.spec, targets, result)
+        if facts and not self._passes(
+            scenario_text({**keys, "expect": expected(result, facts)}, ())
+        ):
+            facts = {}
+        keys = {**keys, "machine": self._named, "expect": expected(result, facts)}
+        text = scenario_text(keys, head(chart, targets))
+        return Written(
+            file_name(targets[0]), stamped(text), tuple(targets), played.way.end.records, shortest
+        )  # fmt: skip
+
+    def _least(self, played: _Played) -> tuple[Mapping[str, Any], Result]:
+        """Its keys without what the run does not need to begin with, and what comes of them."""
+        keys, result = played.keys, played.report.result
+        assert result is not None
+        for group, name in [*without_each(keys)]:
+            fewer = without(keys, group, name)
+            report = self._run({**fewer, "expect": {"path": list(result.path)}})
+            if isinstance(report, str) or not report.passed or report.run is None:
+                continue
+            if played.shown <= shown_by(report.run):
+                keys, result = fewer, report.run.result
+        return keys, result
+
+    def _passes(self, text: str) -> bool:
+        made = read_scenario(text, file="", name="generated", folder=None)
+        return self._stage.play(made).passed
+
+
+def _from(folder: Path, machine: Path) -> str:
+    """The machine's path as a scenario in the folder names it."""
+    return Path(os.path.relpath(machine.resolve(), folder.resolve())).as_posix()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]  # pyright: ignore[reportUnknownVariableType]
+    return value
+
+
+def _fewest(played: Mapping[Target, _Played]) -> Iterator[tuple[_Played, list[Target]]]:
+    """Few of them, so that each target is shown by one that is as short as the shortest for it.
+
+    Always the one that does so for most of what is left (lazily: what was worth more before can
+    only be worth less now).
+    """
+    length = {target: one.way.end.length for target, one in played.items()}
+    ways = list({id(one.way.end): one for one in played.values()}.values())
+    serves = [{t for t in one.shown if length.get(t, -1) >= one.way.end.length} for one in ways]
+    heap = [(-len(served), number) for number, served in enumerate(serves)]
+    heapq.heapify(heap)
+    left = set(played)
+    while left:
+        worth, number = heapq.heappop(heap)
+        new = serves[number] & left
+        if len(new) < -worth:
+            heapq.heappush(heap, (-len(new), number))
+            continue
+        left -= new
+        yield ways[number], sorted(new, key=_order)
+
+
+def _first(target: Target, of: Target) -> tuple[bool, bool]:
+    """A stop is what a person looks for; a plain end shows less than the edge on the way to it."""
+    return target.kind != "reason" or target.name == "completed", target != of
+
+
+def _order(target: Target) -> tuple[bool, str, str]:
+    return target.kind != "reason", target.kind, target.name

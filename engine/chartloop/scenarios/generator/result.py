@@ -1,0 +1,140 @@
+"""What came of generating: scenarios that passed, and what they do not reach, with the reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from chartloop.core.errors import RunError
+from chartloop.core.html_table import Cell, bundle, table
+from chartloop.core.units import say_count
+from chartloop.scenarios.generator.file_names import is_ours
+from chartloop.scenarios.generator.targets import Target
+
+Why = Literal["proven", "opaque", "own action", "not writable", "budget", "nothing left", "stopped"]
+
+
+class Unreached(NamedTuple):
+    """A target that no scenario shows."""
+
+    target: Target
+    why: Why
+    said: str
+    """The reason, in words."""
+
+
+class Written(NamedTuple):
+    """A scenario that has been played and passed."""
+
+    file: str
+    """Its name, in the folder."""
+    text: str
+    shows: tuple[Target, ...]
+    """What it is for: no scenario before it shows that by as short a run. Named after the first."""
+    records: int
+    """How long its run is."""
+    shortest: bool
+    """No shorter run shows any of `shows`, as far as the search tells runs apart."""
+
+
+@dataclass(frozen=True, repr=False)
+class Generated:
+    """The scenarios of a machine that were missing; nothing is on the disk until `write`."""
+
+    machine: str
+    folder: Path
+    scenarios: tuple[Written, ...]
+    covered: frozenset[Target] = frozenset()
+    """What the scenarios that were there show."""
+    targets: tuple[Target, ...] = ()
+    """What was asked for."""
+    unreached: tuple[Unreached, ...] = ()
+    unread: tuple[str, ...] = ()
+    """Scenarios of this machine that were there and do not pass: they count for nothing."""
+    tried: int = 0
+    """The work that the search did."""
+    work: int = field(default=0)
+    """The work that it had."""
+    stopped: bool = False
+    """A Ctrl-C has ended the search: what it had found by then is here."""
+
+    def write(self, *, force: bool = False) -> list[Path]:
+        """Write the files, all or none; gives their paths.
+
+        `RunError` names those that are there and that a person wrote or changed, unless `force`.
+        """
+        paths = [self.folder / one.file for one in self.scenarios]
+        taken = [path for path in paths if not force and path.exists() and not _ours(path)]
+        if taken:
+            names = ", ".join(path.name for path in taken)
+            raise RunError(
+                f"not overwritten, because a person wrote or changed it: {names}",
+                hint="move it away, or give `force=True` (`--force`)",
+            )
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for path, one in zip(paths, self.scenarios, strict=True):
+            path.write_text(one.text, encoding="utf-8")
+        return paths
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data: what `chartloop test --generate --format json` prints."""
+        return {
+            "machine": self.machine, "folder": str(self.folder),
+            "targets": len(self.targets),
+            "covered": self.there,
+            "scenarios": [
+                {
+                    "file": one.file, "shows": [_plain(t) for t in one.shows],
+                    "records": one.records, "shortest": one.shortest, "text": one.text,
+                }
+                for one in self.scenarios
+            ],
+            "unreached": [
+                {**_plain(u.target), "why": u.why, "said": u.said} for u in self.unreached
+            ],
+            "unread": list(self.unread), "tried": self.tried, "work": self.work,
+            "stopped": self.stopped,
+        }  # fmt: skip
+
+    def __str__(self) -> str:
+        lines = [self._counted()]
+        lines += [f"  {one.file}  {len(one.shows)} shown" for one in self.scenarios]
+        lines += [f"  not reached: {u.target}: {u.said}" for u in self.unreached]
+        return "\n".join(lines)
+
+    @property
+    def there(self) -> int:
+        """How many of the targets the scenarios show that were there."""
+        return sum(target in self.covered for target in self.targets)
+
+    def _counted(self) -> str:
+        new = sum(len(one.shows) for one in self.scenarios)
+        return (
+            f"{self.machine}: {self.there + new} of {len(self.targets)} edges, rules and stop"
+            f" reasons are shown, {new} of them by {say_count(len(self.scenarios), 'new scenario')}"
+        )
+
+    def __repr__(self) -> str:
+        return f"<Generated {self._counted()}>"
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """What a notebook shows: the files and what they show, and what is left."""
+        rows = [
+            (Cell(one.file, "code"), ", ".join(t.name for t in one.shows), f"{one.records}")
+            for one in self.scenarios
+        ]
+        left = [(Cell(str(u.target), "code"), u.said, "") for u in self.unreached]
+        shown = table([*rows, *left], head=("scenario", "shows", "records"), right=(2,))
+        return bundle(shown, str(self))
+
+
+def _ours(path: Path) -> bool:
+    try:
+        return is_ours(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _plain(target: Target) -> dict[str, str]:
+    return {"kind": target.kind, "name": target.name}

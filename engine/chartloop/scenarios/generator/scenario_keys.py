@@ -1,0 +1,139 @@
+"""A way as the keys of a scenario, for a person to read.
+
+Belongs here: what of a way a file says. Never: YAML (`scenario_text`), names of files, a run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, cast
+
+from chartloop.core.fold import lookup
+from chartloop.core.types import Type
+from chartloop.core.units import parse_duration, write_duration
+from chartloop.language.expression import Expression
+from chartloop.language.spec import MachineSpec
+from chartloop.machine.saying import type_at
+from chartloop.run.result import Result
+from chartloop.scenarios.generator.moves import Node
+from chartloop.scenarios.generator.targets import Target
+
+FACTS = 4
+"""Facts that are expected, at most."""
+
+
+def keys_of(way: Sequence[Node], machine: str) -> dict[str, Any]:
+    """Everything that a scenario says of a way, but for what is expected."""
+    start = way[0].start
+    said = [answer for node in way for answer in node.said]
+    tools: dict[str, list[Any]] = {}
+    for answer in said:
+        if answer.kind == "result":
+            tools.setdefault(answer.tool, []).append(answer.value)
+    given: dict[str, Any] = {
+        "machine": machine, "task": start.task,
+        "tasks": None if start.tasks is None else [*start.tasks],
+        "limits": dict(start.limits), "vars": dict(start.vars),
+        "replies": [_reply(a.value) for a in said if a.kind == "reply"],
+        "tools": tools, "events": list(_events(way)),
+    }  # fmt: skip
+    # no tasks is not the same as those of the file
+    return {name: v for name, v in given.items() if v or (name == "tasks" and v is not None)}
+
+
+def without_each(keys: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What a scenario might do without: the task, each limit, each variable."""
+    if "task" in keys:
+        yield "task", ""
+    for group in ("limits", "vars"):
+        yield from ((group, name) for name in keys.get(group, ()))
+
+
+def without(keys: Mapping[str, Any], group: str, name: str) -> dict[str, Any]:
+    """The same scenario without one of these."""
+    left = {n: v for n, v in keys.get(group, {}).items() if n != name} if name else {}
+    return {key: left if key == group else v for key, v in keys.items() if key != group or left}
+
+
+def _reply(said: Any) -> Any:
+    """A reply as short as it can be written: a text, durations with their unit."""
+    if not isinstance(said, Mapping):
+        return said
+    reply = dict(cast("Mapping[str, Any]", said))
+    if set(reply) == {"text"}:
+        return reply["text"]
+    if "delay" in reply:
+        reply["delay"] = _duration(reply["delay"])
+    return reply
+
+
+def _events(way: Sequence[Node]) -> Iterator[dict[str, Any]]:
+    for node in way:
+        if (event := node.event) is not None:
+            data = {"data": dict(event.data)} if event.data else {}
+            at = {"at": event.at} if event.at else {}
+            yield {"after": event.after, **at, event.kind: event.word, **data}
+
+
+def _duration(seconds: float) -> Any:
+    written = write_duration(seconds)
+    return written if parse_duration(written) == seconds else seconds
+
+
+# what is expected ---------------------------------------------------------------------------
+
+
+def expected(result: Result, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """What a scenario expects of a run that came to this."""
+    found: dict[str, Any] = {}
+    if result.reason is not None:
+        found["reason"] = str(result.reason)
+    found |= {"kind": result.kind, "path": list(result.path)}
+    return found | ({"facts": dict(facts)} if facts else {})
+
+
+def facts_that_matter(
+    spec: MachineSpec, targets: Iterable[Target], result: Result
+) -> dict[str, Any]:
+    """What the guards of these targets read, as it is at the end."""
+    guards = {edge.id: edge.when for edge in spec.edges()} | {r.id: r.when for r in spec.rules}
+    of = {e.id: spec.states[e.source].of for e in spec.edges() if e.role == "case"}
+    found: dict[str, Any] = {}
+    for target in targets:
+        for guard in (guards.get(target.name), of.get(target.name)):
+            if isinstance(guard, Expression):
+                found |= _read_by(spec, guard, result)
+    return dict(list(found.items())[:FACTS])
+
+
+def _read_by(spec: MachineSpec, guard: Expression, result: Result) -> Iterator[tuple[str, Any]]:
+    for name in sorted(guard.reads):
+        root = name.partition(".")[0]
+        if root in ("limits", "last") or name in ("run.id", "run.started_at", "run.task"):
+            continue
+        try:
+            value = lookup(result.facts, name)
+        except AttributeError:
+            continue
+        type = type_at(spec.roots, name)
+        if _says_something(value) and (type is None or type.kind not in _UNEVEN):
+            yield name, _of_type(value, type)
+
+
+_UNEVEN = frozenset({"fraction", "float"})
+"""Their last digits say nothing."""
+
+
+def _says_something(value: Any) -> bool:
+    if isinstance(value, str):
+        return 0 < len(value) <= 40 and "\n" not in value
+    return isinstance(value, (bool, int, float)) and (
+        not isinstance(value, float) or math.isfinite(value)
+    )
+
+
+def _of_type(value: Any, type: Type | None) -> Any:
+    if type is not None and type.kind == "duration":
+        return _duration(float(value))
+    return value

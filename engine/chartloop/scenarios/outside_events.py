@@ -1,0 +1,92 @@
+"""What comes to a run from outside, by the step after which it comes.
+
+One event comes before each action or wait that is due, in the order of the list:
+
+- `cancel`, `pause`, `enqueue` and `set` as soon as so many steps are finished,
+- `send` when so many steps are finished and the run waits, or a child machine of it does,
+- `resume` likewise, when the run is paused. A paused run takes no steps: if its number lies further
+  on, it comes when nothing else can.
+
+With `at` an event comes only when the run is in that state, with `delay` after so much time on the
+simulated clock.
+
+Belongs here: when an event comes. Never: what it does to the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from chartloop.api import Run
+from chartloop.core.errors import RunError
+from chartloop.run.sync import by_hand
+from chartloop.scenarios.file import OutsideEvent
+
+
+def play(
+    run: Run, events: Sequence[OutsideEvent] = (), *, most: int | None = None
+) -> list[OutsideEvent]:
+    """Drive a run to where it rests, with these events. Gives those that never came.
+
+    Whatever the run raises passes through: `ScriptError`, `AnswerError` and other `RunError`s.
+    So does a `RunError` of our own when it takes more than `most` records.
+    """
+    left = list(events)
+    turns = 0
+    if run.status == "idle":
+        run.advance()  # the start: before any step
+    rests = False
+    while not run.ended:
+        due = next((e for e in left if _is_due(run, e, rests=rests)), None)
+        if due is not None:
+            left.remove(due)
+            _wait(run, due)
+            _deliver(run, due)
+        elif rests:
+            break
+        rests = run.advance() is None
+        turns += 1
+        if most is not None and turns > most:
+            raise RunError(
+                f"the run does not end: it has taken {most:,} records",
+                hint="give the machine a rule such as {when: run.steps >= limits.steps, stop: ...}",
+            )
+    return left
+
+
+def _wait(run: Run, event: OutsideEvent) -> None:
+    """Let the time pass that lies before an event. The clock of a scenario is simulated."""
+    if event.delay:
+        clock = run.session.ports.clock
+        by_hand(clock.sleep(event.delay))
+
+
+def _is_due(run: Run, event: OutsideEvent, *, rests: bool) -> bool:
+    asked = run.session.position.asked
+    state = run.state if asked is None else asked.state
+    waits = run.status == "paused" and (asked is not None or state in run.machine.chart.waiting)
+    reached = run.facts.run.steps >= event.after and event.at in ("", state)
+    match event.kind:
+        case "send":
+            return reached and waits
+        case "resume":
+            return run.status == "paused" and not waits and (reached or rests)
+        case _:
+            return reached
+
+
+def _deliver(run: Run, event: OutsideEvent) -> None:
+    match event.kind:
+        case "send":
+            run.send(event.word, event.data)
+        case "cancel":
+            run.cancel(event.word)
+        case "pause":
+            run.pause()
+        case "resume":
+            run.resume()
+        case "enqueue":
+            run.enqueue(event.tasks)
+        case "set":
+            for name, value in event.data.items():
+                run.set(name, value)

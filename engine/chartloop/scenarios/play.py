@@ -1,0 +1,138 @@
+"""A scenario played: a real run of its machine, and everything that went otherwise.
+
+Belongs here: one run, from its start to where it rests. Never: files, where the machine is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from chartloop.actions import builtin
+from chartloop.actions.declare import specs_of
+from chartloop.adapters.model.scripted import Scripted
+from chartloop.api import Machine, Own, Run, load
+from chartloop.core.errors import RunError, ScriptError
+from chartloop.core.specs import Registry
+from chartloop.run.ports import Model
+from chartloop.scenarios.check import checked
+from chartloop.scenarios.coverage import played
+from chartloop.scenarios.expectation import Expectation
+from chartloop.scenarios.file import OutsideEvent, Scenario
+from chartloop.scenarios.model_requests import Matching
+from chartloop.scenarios.outside_events import play
+from chartloop.scenarios.report import ScenarioReport
+from chartloop.scenarios.scripted_tools import ScriptedTool
+from chartloop.testing.clock import ManualClock
+
+LONGEST = 10_000
+"""Records of a run. One that takes more never ends."""
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """A scenario, ready to be played."""
+
+    scenario: Scenario
+    expected: Expectation
+    machine: Machine
+    tools: tuple[ScriptedTool, ...]
+    model: Scripted | None
+    """None when another model than the scenario's is asked."""
+
+
+class Prepared(NamedTuple):
+    """A machine that is loaded with the scripted tools of a scenario."""
+
+    machine: Machine
+    tools: tuple[ScriptedTool, ...]
+    clock: ManualClock
+
+
+def prepare(made: Scenario, source: str | Path, own: Own) -> Prepared:
+    """Load the machine of a scenario, with what it scripts in the place of tools."""
+    clock = ManualClock()
+    tools = tuple(ScriptedTool(name, results, clock) for name, results in made.tools.items())
+    return Prepared(load(source, tools=[_with(tools, specs_of(own))]), tools, clock)
+
+
+def play_scenario(
+    made: Scenario, source: str | Path, own: Own, *, model: Model | str | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> ScenarioReport:  # fmt: skip
+    """Play it; whatever goes wrong is in the report."""
+    return play_prepared(made, prepare(made, source, own), model=model, settings=settings)
+
+
+def play_prepared(
+    made: Scenario, prepared: Prepared, *, model: Model | str | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> ScenarioReport:  # fmt: skip
+    """Play it on a loaded machine: its tools have given nothing yet, its clock is at its start."""
+    machine, tools, clock = prepared
+    script = Scripted(made.replies, clock=clock) if model is None else None
+    asked = None if script is None else Matching(script, made.requests)
+    stage = _Stage(made, checked(made, machine), machine, tools, script)
+    start, chosen = made.start, {**made.start.get("settings", {}), **(settings or {})}
+    try:
+        run = machine.start(
+            made.task, model=asked or model, settings=chosen, clock=clock, limits=made.limits,
+            vars=made.vars, memory=start.get("memory"), messages=start.get("messages", ()),
+            tasks=made.tasks, agent=start.get("agent"), session=start.get("session"),
+        )  # fmt: skip
+    except RunError as error:
+        return ScenarioReport(made.name, passed=False, problems=(str(error),))
+    problems = [*_drive(stage, run)]
+    played(run)
+    if asked is None or not asked.missed:
+        problems += _left_over(stage, run)
+        problems += [str(d) for d in stage.expected.differences(run.result)]
+    requests = tuple(asked.requests) if asked is not None else ()
+    return ScenarioReport(made.name, not problems, tuple(problems), run.result, run, requests)
+
+
+def _with(tools: Sequence[ScriptedTool], own: Registry) -> Registry:
+    """The caller's registry, with scripted tools in the place of those they stand for."""
+    known = {**builtin().tools, **own.tools}
+    scripted = {t.name: t.spec(known.get(t.name)) for t in tools}
+    return Registry(own.actions, {**own.tools, **scripted}, own.guards)
+
+
+def _drive(stage: _Stage, run: Run) -> Iterator[str]:
+    """Drive the run, and say what kept it from going on or from hearing an event."""
+    made = stage.scenario
+    try:
+        for event in play(run, made.events, most=LONGEST):
+            at = made.at("events", event.number)
+            yield f"`{event}` never came{at}\n  {_why_not(run, event)}"
+    except RunError as error:
+        spent = [t.name for t in stage.tools if t.asked > len(t.results)]
+        key = "replies" if isinstance(error, ScriptError) else "events"
+        at = made.at("tools", *spent[:1]) if spent else made.at(key)
+        yield f"step {run.facts.run.steps + 1} at `{run.state}`{at}\n  {error}"
+
+
+def _why_not(run: Run, event: OutsideEvent) -> str:
+    steps = run.facts.run.steps
+    count = "1 step" if steps == 1 else f"{steps} steps"
+    stands = f"the run {'ended' if run.ended else 'rests'} at `{run.state}` after {count}"
+    if event.kind == "resume":
+        return f"{stands}, and was not paused"
+    if steps < event.after:
+        return f"{stands}; it was to come after {event.after}"
+    return f"{stands}, and did not wait then" if event.kind == "send" else stands
+
+
+def _left_over(stage: _Stage, run: Run) -> Iterator[str]:
+    made = stage.scenario
+    failed = sum(r.outcome.unanswered for r in run.records if r.outcome is not None)
+    used = run.facts.usage.llm_calls + failed
+    if stage.model is not None and (left := stage.model.left_over(used)):
+        said = f"{left} of {len(made.replies)} replies were never asked for"
+        yield f"{said}{made.at('replies', used)}"
+    for tool in stage.tools:
+        if (left := len(tool.results) - tool.asked) > 0:
+            said = f"{left} of {len(tool.results)} results were never asked for"
+            yield f"tool `{tool.name}`: {said}{made.at('tools', tool.name, tool.asked)}"

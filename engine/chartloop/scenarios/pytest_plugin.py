@@ -1,0 +1,170 @@
+"""The pytest plugin: every ``NAME.scenario.yaml`` that pytest finds is a test.
+
+    pytest tests                                  # the scenarios with the other tests
+    pytest --chartloop-tools tools.py tests       # with the tools that the machines name
+
+    pytest --chartloop-coverage tests/scenarios   # which parts of their machines they go through
+    pytest --chartloop-coverage=agent --chartloop-coverage-fail-under=100 tests
+
+    [tool.pytest.ini_options]
+    chartloop_tools = ["tools.py"]                # files are taken from pytest's root folder
+
+It is loaded wherever chartloop and pytest are installed, and imports next to nothing before it
+meets a scenario.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from chartloop import scenarios
+from chartloop.api.user_code import own_from
+from chartloop.core.errors import ChartloopError
+from chartloop.view.flowchart import printable
+
+if TYPE_CHECKING:
+    from chartloop.analysis.coverage.coverage import Coverage
+
+SUFFIX = ".scenario.yaml"
+_COVERAGE, _FAIL_UNDER = "--chartloop-coverage", "--chartloop-coverage-fail-under"
+_HANDED = "chartloop_coverage"
+"""Under this name a worker of pytest-xdist hands its part to the controller."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--chartloop-tools`, and the same as a setting; `--chartloop-coverage` and its threshold."""
+    about = "tools, actions and guards of scenarios' machines: a module, a file or module:name"
+    group = parser.getgroup("chartloop")
+    group.addoption("--chartloop-tools", action="append", default=[], metavar="TOOLS", help=about)
+    parser.addini("chartloop_tools", about, type="args", default=[])
+    group.addoption(
+        _COVERAGE, action="append", nargs="?", const="", default=[], metavar="MACHINE",
+        help="show which parts of their machines scenarios go through; =MACHINE, a file or the name"
+        " of a shipped one, shows that one only, also where nothing runs it",
+    )  # fmt: skip
+    group.addoption(
+        _FAIL_UNDER, action="append", default=[], metavar="[WHAT=]PERCENT",
+        help="fail where less was seen of a machine: 100 is of the edges; states=, atoms= ...",
+    )  # fmt: skip
+    group.addoption(
+        "--chartloop-coverage-save", metavar="FILE",
+        help="write what was counted, to be added up with `chartloop coverage --with`",
+    )  # fmt: skip
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Collect the coverage of scenarios, where somebody asks for it."""
+    named: list[str] = config.getoption(_COVERAGE) or []
+    wanted: list[str] = config.getoption(_FAIL_UNDER) or []
+    if named or wanted or config.getoption("--chartloop-coverage-save"):
+        try:
+            plugin = CoveragePlugin(config, [name for name in named if name], wanted)
+        except ChartloopError as error:
+            raise pytest.UsageError(str(error)) from None
+        config.pluginmanager.register(plugin, "chartloop-coverage")
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> ScenarioFile | None:
+    """Scenario files are collected; all others are somebody else's."""
+    if not file_path.name.endswith(SUFFIX):
+        return None
+    return ScenarioFile.from_parent(parent, path=file_path)  # pyright: ignore[reportUnknownMemberType]
+
+
+class ScenarioFile(pytest.File):
+    """A file with one scenario."""
+
+    def collect(self) -> Iterable[pytest.Item]:
+        name = self.path.name.removesuffix(SUFFIX)
+        yield ScenarioItem.from_parent(self, name=name)  # pyright: ignore[reportUnknownMemberType]
+
+
+class ScenarioItem(pytest.Item):
+    """A scenario as a test."""
+
+    def runtest(self) -> None:
+        """Play it. Faults of its file or its machine fail it too."""
+        report = scenarios.run_scenario(self.path, tools=_own(self.config))
+        if not report.passed:
+            raise scenarios.ScenarioFailed(report)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """What was expected and what came; for faults, the findings. No traceback."""
+        if isinstance(excinfo.value, (scenarios.ScenarioFailed, ChartloopError)):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        """How pytest calls it."""
+        return self.path, 0, f"scenario {self.name}"
+
+
+def _own(config: pytest.Config) -> list[object]:
+    """The tools, actions and guards of one's own."""
+    named: list[str] = config.getoption("--chartloop-tools") or config.getini("chartloop_tools")
+    return [own_from(name, folder=config.rootpath) for name in named]
+
+
+class CoveragePlugin:
+    """The coverage of all scenarios of a session; of workers, each hands in its part."""
+
+    def __init__(self, config: pytest.Config, named: list[str], wanted: list[str]) -> None:
+        from chartloop.analysis.coverage.coverage import wanted_of  # noqa: PLC0415
+        from chartloop.api import load  # noqa: PLC0415  when it is asked for
+
+        if folders := [name for name in named if Path(name).is_dir()]:
+            said = f"`{folders[0]}` is a folder and no machine"
+            raise pytest.UsageError(f"{said}: write {_COVERAGE} behind it, or {_COVERAGE}=MACHINE")
+        self._config = config
+        self._wanted = wanted_of(wanted)
+        own = _own(config)
+        self._covering = scenarios.Covering(load(name, tools=own) for name in named)
+        self._collecting = scenarios.collecting(self._covering)
+        self._handed: list[str] = []
+        self._found: tuple[Coverage, ...] = ()
+        self._short: list[str] = []
+
+    def pytest_sessionstart(self) -> None:
+        """Count from now on."""
+        self._collecting.__enter__()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: object) -> None:
+        """A worker of pytest-xdist is done: take its part."""
+        del error
+        if (part := getattr(node, "workeroutput", {}).get(_HANDED)) is not None:
+            self._handed.append(part)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Hand in, or add up and hold against the threshold."""
+        from chartloop.analysis.coverage.coverage import from_json, to_json, total  # noqa: PLC0415
+
+        self._collecting.__exit__(None, None, None)
+        mine = self._covering.coverages()
+        handing: dict[str, Any] | None = getattr(self._config, "workeroutput", None)
+        if handing is not None:
+            handing[_HANDED] = to_json(mine)
+            return
+        self._found = total((*mine, *(one for part in self._handed for one in from_json(part))))
+        self._short = [said for one in self._found for said in one.below(self._wanted)]
+        if file := self._config.getoption("--chartloop-coverage-save"):
+            Path(file).write_text(to_json(self._found), "utf-8")
+        if self._short and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """The table, and what was not seen."""
+        from chartloop.analysis.coverage.table import told_lines  # noqa: PLC0415  when it is asked for
+
+        terminalreporter.section("chartloop coverage")
+        for line in told_lines(self._found):
+            terminalreporter.write_line(printable(line.text))
+        for said in self._covering.passed:
+            terminalreporter.write_line(printable(said), yellow=True)
+        for said in self._short:
+            terminalreporter.write_line(f"FAILED: {printable(said)}", red=True)

@@ -1,0 +1,200 @@
+"""A recorded run, made into a scenario and played once to prove it.
+
+Belongs here: the order of the work, and what of it is said. Never: what a record says (`said`,
+`outside`), YAML (`scenario_text`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, cast
+
+from chartloop.actions import builtin
+from chartloop.api import Run
+from chartloop.api.journals import JournalOrPath, journal_of
+from chartloop.api.recorded import recorded_runs
+from chartloop.core.errors import RunError, SetupError
+from chartloop.core.records import Record, to_json
+from chartloop.core.specs import Registry
+from chartloop.language.yaml.reading import Document
+from chartloop.run.journal import CHILD_MARK, Journal
+from chartloop.run.recorded import RecordedRun, Unread, read_run
+from chartloop.run.redact import Redactor
+from chartloop.run.replay import say_field
+from chartloop.run.sync import wait
+from chartloop.scenarios.file import scenario_of
+from chartloop.scenarios.model_requests import written
+from chartloop.scenarios.play import play_scenario
+from chartloop.scenarios.recorder.scenario_keys import expected_of, keys_of, script_of
+from chartloop.scenarios.report import ScenarioReport
+from chartloop.scenarios.text import scenario_text
+from chartloop.view.of_machine import OfMachine
+from chartloop.view.save import write_whole
+
+
+@dataclass(frozen=True)
+class Recording:
+    """The scenario of a run, and how it stands to the run."""
+
+    run_id: str
+    keys: Mapping[str, Any]
+    """The scenario as plain data."""
+    text: str
+    """Its file."""
+    differences: tuple[str, ...] = ()
+    """Where the scenario, played, parts from the run; empty when it is decided as it was."""
+    lacks: tuple[str, ...] = ()
+    """What the records do not hold."""
+
+    @property
+    def same(self) -> bool:
+        """Whether the scenario, played, came out as the run did, decision by decision."""
+        return not self.differences and not self.lacks
+
+    def save(self, path: str | Path) -> Path:
+        """Write the file, whole or not at all, and the folders that lead to it."""
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        write_whole(Path(path), self.text.encode())
+        return Path(path)
+
+    def __repr__(self) -> str:
+        how = "as it was recorded" if self.same else (*self.lacks, *self.differences)[0]
+        return f"<Recording of {self.run_id}: {how}>"
+
+
+def recording(
+    run: Run | RecordedRun, machine: OfMachine, *, named: str = "",
+    journal: JournalOrPath | None = None, requests: bool = True, redact: Iterable[str] = (),
+) -> Recording:  # fmt: skip
+    """The scenario of a run that has ended, or that waits for somebody.
+
+    `machine` is the one that it ran, `named` what the scenario calls it (a path from the scenario's
+    folder, or the name of a shipped machine); `journal`, open or the path of its file, holds the
+    runs of its children. `requests`: keep what the model was asked, so that a replay that asks
+    otherwise is a miss. What looks like a secret is hidden, and so is what matches one of the
+    patterns of `redact`.
+
+    `RunError` when there is nothing to record, or the machine does not decide what is recorded.
+    """
+    found = _recorded(run)
+    given = None if journal is None else journal_of(journal, make=False)
+    kept = run.session.journal if isinstance(run, Run) else given
+    script = script_of(machine.chart, found, _children(kept, found.run_id))
+    keys = keys_of(machine.chart, found, named or machine.name, script)
+    keys = _hidden(keys, redact)
+    report = _played(keys, machine, str(found.row.reason or ""))
+    if report.result is None:
+        raise RunError(
+            f"the scenario of run `{found.run_id}` cannot be played: {report.problems[0]}"
+        )
+    if requests and report.requests:
+        keys["requests"] = written(report.requests)
+    keys["expect"] = expected_of(report.result)
+    text = scenario_text(keys, head=_head(found, script.lacks))
+    differences = _differences(found, report)
+    return Recording(found.run_id, keys, text, differences, tuple(script.lacks))
+
+
+def _recorded(run: Run | RecordedRun) -> RecordedRun:
+    (found,) = recorded_runs(run)
+    if isinstance(found, Unread):
+        raise RunError(f"run `{found.run_id}` cannot be recorded: {found.why}")
+    row = found.row
+    if not row.ended and row.status != "paused":
+        raise RunError(
+            f"run `{row.run_id}` has not ended: it is {row.status} at `{row.state}`",
+            hint="a run is recorded that has ended, or that waits for somebody",
+        )
+    if row.wake_at is not None:
+        raise RunError(
+            f"run `{row.run_id}` waits at `{row.state}`, and not for ever",
+            hint="in a scenario that time passes at once: record the run when it has gone on",
+        )
+    return found
+
+
+def _children(journal: Journal | None, run_id: str) -> list[RecordedRun]:
+    if journal is None:
+        return []
+    rows = wait(journal.rows(prefix=run_id + CHILD_MARK), suspends=journal.suspends)
+    read = [wait(read_run(journal, row), suspends=journal.suspends) for row in rows]
+    return [run for run in read if isinstance(run, RecordedRun)]
+
+
+def _hidden(keys: Mapping[str, Any], redact: Iterable[str]) -> dict[str, Any]:
+    """The scenario without secrets: its texts, never its keys or the names of tools and events."""
+    try:
+        patterns = [re.compile(pattern) for pattern in redact]
+    except re.error as error:
+        hint = "write it as Python's `re` reads it"
+        raise SetupError(f"`{error.pattern}` is no pattern: {error.msg}", hint=hint) from error
+
+    def hide(text: str) -> str:
+        for pattern in patterns:
+            text = pattern.sub("«redacted»", text)
+        return text
+
+    cleaned = cast("dict[str, Any]", json.loads(Redactor().json(to_json(keys))))
+    return {**cleaned, **{name: _walk(cleaned[name], hide) for name in TEXTS if name in cleaned}}
+
+
+TEXTS = ("task", "tasks", "replies", "tools", "events", "vars", "memory", "messages")
+"""The keys of a scenario that hold what people, models and tools said."""
+_WORDS = frozenset({"name", "id", "at", "send", "cancel", "finish_reason", "category", "role"})
+"""Names under which a word stands that a replay needs."""
+
+
+def _walk(value: Any, hide: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return hide(value)
+    if isinstance(value, dict):
+        entries = cast("dict[str, Any]", value).items()
+        return {n: v if n in _WORDS and isinstance(v, str) else _walk(v, hide) for n, v in entries}
+    if isinstance(value, list):
+        return [_walk(v, hide) for v in cast("list[Any]", value)]
+    return value
+
+
+def _played(keys: Mapping[str, Any], machine: OfMachine, reason: str) -> ScenarioReport:
+    """The scenario played. `reason`: of the end; a caller may have cancelled for any."""
+    known = builtin()
+    own = machine.spec.registry
+    registry = Registry(
+        {n: v for n, v in own.actions.items() if n not in known.actions},
+        {n: v for n, v in own.tools.items() if n not in known.tools},
+        own.guards,
+    )
+    expected = {"kind": None, **({"reason": reason} if reason else {})}
+    said = {**keys, "machine": machine.name, "expect": expected}
+    made = scenario_of(Document(said, "", ""), name=machine.name, folder=None)
+    return play_scenario(made, machine.canonical() + "\n", registry)
+
+
+def _differences(run: RecordedRun, report: ScenarioReport) -> tuple[str, ...]:
+    """Where the played run parts from the recorded one: the first record that differs."""
+    played: Sequence[Record] = report.run.records if report.run is not None else ()
+    for before, now in zip_longest(run.records, played):
+        if before is None:
+            return (f"the scenario goes on with record {now.seq} at `{now.state}`",)
+        if now is None:
+            said = (p for p in report.problems if not p.startswith(("kind", "reason")))
+            why = next(said, "the run ends there")
+            return (f"the scenario does not come to record {before.seq}: {why}",)
+        for what in ("kind", "state", "taken", "next", "status"):
+            was, is_now = getattr(before, what), getattr(now, what)
+            if was != is_now:
+                at = f"record {before.seq} at `{before.state}`"
+                return (f"{at}: {what} was {say_field(was)}, played it is {say_field(is_now)}",)
+    return ()
+
+
+def _head(run: RecordedRun, lacks: Sequence[str]) -> Iterator[str]:
+    row = run.row
+    came = f"stopped for `{row.reason}`" if row.ended else f"waits at `{row.state}`"
+    yield f"Recorded from run {row.run_id} of {row.machine}, which {came}."
+    yield from (f"Not on the record: {said}." for said in lacks)

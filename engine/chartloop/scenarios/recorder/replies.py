@@ -1,0 +1,262 @@
+"""What the world said in one record, as a script writes it: replies of the model, results of tools.
+
+An outcome holds what came of an action. Here it is read backwards: which reply, or which results,
+the same action would turn into that outcome. What only computes is not scripted, it runs: our own
+tools for memory, actions without a model.
+
+Belongs here: one record. Never: the order of records, children, files.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any, NamedTuple, cast
+
+from chartloop.actions import builtin
+from chartloop.actions.prune import SUMMARY
+from chartloop.core.conversation import unanswered
+from chartloop.core.facts import ToolCall
+from chartloop.core.outcome import Outcome, Reply, Spent
+from chartloop.core.position import Position
+from chartloop.core.records import Record
+from chartloop.core.specs import Effect
+from chartloop.core.units import write_duration
+from chartloop.language.spec import MachineSpec
+from chartloop.run.sound import said as as_text
+
+Scripted = Any
+"""A reply or a result in the form of a script."""
+
+LATE = 1.0
+"""Seconds that a scripted answer comes after the deadline that cut the recorded one off."""
+_ATTEMPT = re.compile(r"task `[^`]*` failed \((?:given up|attempt \d+ of \d+)\): ")
+_FORMS = ({"error", "category", "progressed"}, {"stop", "reason"}, {"returns"}, {"delay", "result"})
+"""Keys of mappings that a script reads as something else than data."""
+
+
+class Given(NamedTuple):
+    """One result of a tool."""
+
+    tool: str
+    result: Scripted
+
+
+class Said(NamedTuple):
+    """What the world said in one record, in order."""
+
+    replies: tuple[Scripted, ...] = ()
+    results: tuple[Given, ...] = ()
+    unknown: str = ""
+    """What was said that the record does not hold; empty where it holds all."""
+
+
+NOTHING = Said()
+
+
+def said_in(record: Record, before: Position, spec: MachineSpec) -> Said:
+    """What the model and the tools said when the action of a record was done.
+
+    `before` is where the run was then.
+    """
+    outcome, state = record.outcome, spec.states.get(record.state)
+    if outcome is None or state is None or state.action is None:
+        return NOTHING
+    took = max(0.0, record.input.at - record.input.started)
+    match state.action.name:
+        case "call_tools" | "call_tool":
+            asked = unanswered(before.messages)
+            asked = asked[:1] if state.action.name == "call_tool" else asked
+            allowed = spec.tools if state.allow is None else state.allow
+            own = {name for name in allowed if not _runs(name)}
+            return Said(results=tuple(_results(outcome, asked, own, took)))
+        case "tool":
+            name = str(state.args["name"].value)
+            return Said(results=tuple(_alone(name, outcome, took, outcome.result)))
+        case "work" if outcome.spent.tools:
+            (name,) = outcome.spent.tools
+            result = cast("Mapping[str, Any]", outcome.result).get("result")
+            return Said(results=tuple(_alone(name, outcome, took, result)))
+        case name if name.startswith("run_machine"):
+            return NOTHING  # the records of the children hold it
+        case _:
+            return _of_model(outcome, took)
+
+
+# the model ----------------------------------------------------------------------------------
+
+
+def _of_model(outcome: Outcome, took: float) -> Said:
+    calls = outcome.spent.llm_calls + outcome.unanswered
+    if not calls:
+        return NOTHING
+    if calls > 1:
+        return Said(unknown=f"{calls} model calls, of which the record holds what came of them")
+    if outcome.unanswered:
+        return Said((_failure(outcome, took),))
+    reply = outcome.reply or _reply_of(outcome)
+    if reply is None:
+        return Said(unknown="a reply of the model, of which the record holds what came of it")
+    return Said((_reply(reply, outcome, took),))
+
+
+def _reply_of(outcome: Outcome) -> Reply | None:
+    """The reply of an action that keeps its text elsewhere: a summary, a task."""
+    if outcome.rewrite:
+        text = str(outcome.rewrite[0].get("content", ""))
+        return Reply(text.removeprefix(SUMMARY)) if text.startswith(SUMMARY) else None
+    if outcome.messages and outcome.messages[-1].get("role") == "assistant":
+        return Reply(str(outcome.messages[-1].get("content", "")))
+    return None
+
+
+def _reply(reply: Reply, outcome: Outcome, took: float) -> Scripted:
+    out: dict[str, Any] = {"text": reply.text} if reply.text or not reply.tool_calls else {}
+    if reply.tool_calls:
+        out["tool_calls"] = [
+            {"name": call.name, "arguments": _arguments(call.arguments), "id": call.id}
+            for call in reply.tool_calls
+        ]
+    if reply.finish_reason != ("tool_calls" if reply.tool_calls else "stop"):
+        out["finish_reason"] = reply.finish_reason
+    if usage := _usage(outcome.spent):
+        out["usage"] = usage
+    if delay := _delay(took):
+        out["delay"] = delay
+    return out["text"] if set(out) == {"text"} else out
+
+
+def _arguments(text: str) -> Any:
+    """The arguments of a call as a mapping, where that is written out as the same text again."""
+    try:
+        data: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    same = isinstance(data, dict) and json.dumps(data, ensure_ascii=False) == text
+    return cast("Any", data) if same else text
+
+
+def _usage(spent: Spent) -> dict[str, Any]:
+    if spent.estimated:  # none was sent: it is estimated again
+        usage: dict[str, Any] = {}
+    else:
+        usage = {
+            "prompt_tokens": spent.prompt_tokens,
+            "completion_tokens": spent.completion_tokens,
+        }
+    return usage if spent.cost is None else {**usage, "cost": spent.cost}
+
+
+def _failure(outcome: Outcome, took: float) -> Scripted:
+    if outcome.timed_out or outcome.error is None:
+        return {"text": "", "delay": write_duration(took + LATE)}
+    error = outcome.error
+    said = {"category": error.category, "message": _ATTEMPT.sub("", error.message, count=1)}
+    kind = {"kind": error.kind} if error.kind else {}
+    late = {"delay": delay} if (delay := _delay(took)) else {}
+    return {"error": {**said, **kind}, **late}
+
+
+# tools --------------------------------------------------------------------------------------
+
+
+def _results(
+    outcome: Outcome, asked: Sequence[ToolCall], own: AbstractSet[str], took: float
+) -> Iterator[Given]:
+    """The results of a batch. What it took stands with the first: the calls are made at once."""
+    done = {str(call["id"]): call for call in cast("list[Mapping[str, Any]]", outcome.result or [])}
+    late, extra = took, _extras(outcome)
+    for call in (call for call in asked if call.name in own):
+        came = done.get(call.id)
+        if came is None:
+            if outcome.timed_out:  # it was under way when the deadline came
+                yield Given(call.name, {"delay": write_duration(took + LATE), "result": None})
+        elif _was_made(came):
+            text, result = str(came["content"]), came.get("result")
+            made = _result(outcome, _Came(call.name, came["ok"], text, result), extra)
+            yield Given(call.name, _after(late, made))
+            late, extra = 0.0, {}
+
+
+def _runs(tool: str) -> bool:
+    """Whether a tool is run in a scenario, and needs no script: it is ours, and only computes."""
+    known = builtin().tools.get(tool)
+    return known is not None and known.effect is Effect.PURE
+
+
+def _was_made(call: Mapping[str, Any]) -> bool:
+    """Whether the tool itself was asked: arguments that do not fit never reach it."""
+    return call["ok"] or not str(call["content"]).startswith("error: The arguments of `")
+
+
+def _alone(name: str, outcome: Outcome, took: float, result: Any) -> Iterator[Given]:
+    """The result of a tool that is called without a model."""
+    if _runs(name):
+        return
+    if outcome.timed_out:
+        yield Given(name, {"delay": write_duration(took + LATE), "result": None})
+        return
+    text, extra = as_text(result), _extras(outcome)
+    if outcome.error is not None:
+        text = _ATTEMPT.sub("", outcome.error.message, count=1)
+        if outcome.error.category != "RECOVERABLE":
+            extra = {"category": outcome.error.category, **extra}
+    came = _Came(name, outcome.ok, text, result)
+    yield Given(name, _after(took, _result(outcome, came, extra)))
+
+
+class _Came(NamedTuple):
+    """What came of one call."""
+
+    tool: str
+    ok: bool
+    text: str
+    result: Any
+
+
+def _result(outcome: Outcome, came: _Came, extra: Mapping[str, Any]) -> Scripted:
+    """The shortest form that gives the same text, data and signal."""
+    name, ok, text, result = came
+    signal = next((s for s in outcome.signals if s.source == name and s.message == text), None)
+    if signal is not None:
+        reason = {} if signal.reason == "stop_requested" else {"reason": str(signal.reason)}
+        return {"stop": signal.message, **reason}
+    plain = {n: v for n, v in extra.items() if n in ("category", "progressed")}
+    if not ok and text.startswith("error: ") and plain == extra:
+        return {"error": text.removeprefix("error: "), **plain}
+    if ok and not extra and as_text(result) == text and not _looks_special(result):
+        return result
+    data = {} if result is None else {"result": result}
+    return {"returns": {"text": text, **({} if ok else {"ok": False}), **data, **extra}}
+
+
+def _looks_special(result: Any) -> bool:
+    keys = set(cast("Mapping[str, Any]", result)) if isinstance(result, Mapping) else None
+    return bool(keys) and any(keys <= form for form in _FORMS)
+
+
+def _extras(outcome: Outcome) -> dict[str, Any]:
+    """What a tool reported besides its text. Of several calls it is told with the first."""
+    out: dict[str, Any] = {}
+    changes = {n: v for n, v in outcome.changes.items() if n.startswith("memory.")}
+    if changes and not any(map(_runs, outcome.spent.tools)):
+        out["changes"] = changes
+    if outcome.partial:
+        out["partial"] = list(outcome.partial)
+    if outcome.progressed:
+        out["progressed"] = True
+    return out
+
+
+# time ---------------------------------------------------------------------------------------
+
+
+def _after(took: float, result: Scripted) -> Scripted:
+    return {"delay": delay, "result": result} if (delay := _delay(took)) else result
+
+
+def _delay(took: float) -> Any:
+    """What an action took, to a hundredth of a second: less is no news in a simulated run."""
+    return write_duration(round(took, 2)) if took >= 0.005 else None

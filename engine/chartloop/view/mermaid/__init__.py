@@ -1,1 +1,0 @@
-"""Charts as Mermaid text, and back."""

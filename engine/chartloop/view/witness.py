@@ -1,0 +1,135 @@
+"""A way through a machine, drawn on its plain picture: what a proof shows as its witness.
+
+The way is blue, with how often each arrow is taken; the arrows that close a loop are red, and so
+is the rule that stops it; what is not on the way is faded. Counts stand beside their arrows, where
+they move nothing: boxes and arrows are where they are in the plain picture.
+
+Belongs here: how a way looks. Never: what it shows, or how it was found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from textwrap import wrap
+from typing import NamedTuple
+
+from chartloop.view.dot.engine import Engine
+from chartloop.view.dot.write import (
+    INK,
+    Dress,
+    Html,
+    Style,
+    arrow_style,
+    box_style,
+    inked_rules,
+    title_style,
+)
+from chartloop.view.flowchart import Arrow, Box, Flowchart
+from chartloop.view.from_graph import rule_boxes
+from chartloop.view.live.colours import PALE, PALE_INK, TAKEN, pale, visited_border, width
+from chartloop.view.live.plan import Plan, edge_of, say_times
+from chartloop.view.live.progress import Standing
+from chartloop.view.live.style import LEFT, titled, under
+from chartloop.view.picture import Picture
+from chartloop.view.report.picture import RunPicture
+
+CLOSING = "#dc2626"
+"""Arrows that close a loop, and the rule that ends the way."""
+_LINE = 72
+"""Characters in a line under the title."""
+FOR_EVER = "×∞"
+_ROOM = (
+    '<TABLE BORDER="0" CELLPADDING="0" CELLSPACING="0" BGCOLOR="white"><TR><TD>'
+    '<FONT COLOR="{}"><B>{}</B></FONT></TD></TR></TABLE>'
+)
+"""A count, on white: it may lie over another arrow."""
+
+
+class Way(NamedTuple):
+    """What is drawn of a way."""
+
+    states: Mapping[str, int]
+    """How often each state is entered."""
+    edges: Mapping[str, int] | None
+    """How often each edge and rule is taken, by id; None: there is no way, and nothing is faded."""
+    closing: frozenset[str] = frozenset()
+    """The edges that close a loop."""
+    endless: bool = False
+    """Nothing bounds how often these are taken."""
+    said: str = ""
+    """What it shows, for the lines under the title; a format without pictures has the first."""
+
+
+class WayDress(Dress):
+    """The plain look in the colours of a way."""
+
+    def __init__(self, chart: Flowchart, plan: Plan, way: Way) -> None:
+        self._way = way
+        self._plan = plan
+        self._taken = {chart.arrows[place]: times for place, times in plan.counts.items()}
+        self._most = max(plan.counts.values(), default=0)
+        listed, arrows = rule_boxes(chart), {arrow.id for arrow in chart.arrows}
+        self._rules: dict[str, list[bool]] = {}
+        """For each box that lists rules: whether the way takes them, in their order."""
+        for rule in chart.rules:
+            if rule.id in listed and rule.id not in arrows:
+                fires = bool((way.edges or {}).get(rule.id))
+                self._rules.setdefault(listed[rule.id], []).append(fires)
+
+    def title(self, chart: Flowchart) -> Style:
+        """The title, with what the way shows under it."""
+        lines = [part for said in self._way.said.split("\n") for part in wrap(said, _LINE)]
+        if not lines:
+            return title_style(chart)
+        small = LEFT.join(
+            titled(chart, line) if n == 0 else under(line) for n, line in enumerate(lines)
+        )
+        return title_style(chart) | {"label": Html(f"<{small}{LEFT}>")}
+
+    def box(self, box: Box) -> Style:
+        """A box: blue on the way, else faded; of a list of rules those that stop the way."""
+        style: dict[str, str] = dict(box_style(box))
+        if any(self._rules.get(box.id, ())):
+            inks = (CLOSING if fires else PALE_INK for fires in self._rules[box.id])
+            return style | {"label": inked_rules(box, inks, PALE_INK)}
+        if box.id in self._plan.visited:
+            return style | {"color": visited_border(box), "penwidth": "1.9"}
+        if box.origin == "rule" or not self._plan.counted:
+            return style
+        return style | {"color": PALE, "fillcolor": pale(style["fillcolor"]), "fontcolor": PALE_INK}
+
+    def arrow(self, arrow: Arrow) -> Style:
+        """An arrow: blue on the way, red where it closes a loop, else faded."""
+        style = dict(arrow_style(arrow))
+        times = self._taken.get(arrow)
+        if times is None:
+            faded = arrow.id and self._plan.counted
+            return style | {"color": PALE, "fontcolor": PALE_INK} if faded else style
+        closes = edge_of(arrow) in self._way.closing
+        colour = CLOSING if closes else TAKEN
+        style |= {
+            "color": colour,
+            "fontcolor": INK,
+            "penwidth": str(width(max(times, 2), self._most)),
+        }
+        said = FOR_EVER if closes and self._way.endless else say_times(times)
+        if times < 2 and said != FOR_EVER:
+            return style
+        # an `xlabel` is put beside its arrow once everything else has its place
+        return style | {"xlabel": Html(f"<{_ROOM.format(colour, said)}>")}
+
+
+class WayPicture(RunPicture):
+    """A way through a chart, in every format of a picture."""
+
+    def __init__(
+        self, chart: Flowchart, way: Way, *, prefix: str | None = None, engine: Engine | None = None
+    ) -> None:
+        standing = Standing(visits=way.states, taken=way.edges, said=way.said.partition("\n")[0])
+        super().__init__(chart, standing, prefix=prefix, engine=engine)
+        self._way = way
+        self._dress = WayDress(chart, self._plan, way)
+
+    def of(self, chart: Flowchart) -> Picture:
+        """The same way through another chart."""
+        return WayPicture(chart, self._way, engine=self._engine)
